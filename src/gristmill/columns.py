@@ -1,0 +1,29 @@
+"""Arrow strings as what kernels take, and back."""
+
+import numpy as np
+import pyarrow as pa
+
+
+def utf8_buffers(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """A string column without nulls as (offsets (n + 1,) int32 into data, data (bytes,) uint8); nothing is copied."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if len(column) == 0:
+        return np.zeros(1, np.int32), np.empty(0, np.uint8)
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    return bounds, np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+
+
+def fixed_binary(rows: np.ndarray) -> pa.Array:
+    """Rows (n, k) of numbers as a fixed-size binary column of n values; nothing is copied."""
+    rows = np.ascontiguousarray(rows)
+    width = rows.shape[1] * rows.dtype.itemsize
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(rows), [None, pa.py_buffer(rows)])
+
+
+def rows_of(column: pa.Array, dtype: type) -> np.ndarray:
+    """A fixed-size binary column without nulls as rows (n, k) of numbers; nothing is copied."""
+    width = column.type.byte_width
+    data = np.frombuffer(column.buffers()[1], np.uint8)[column.offset * width : (column.offset + len(column)) * width]
+    return data.view(dtype).reshape(len(column), -1)

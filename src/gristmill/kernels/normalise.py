@@ -1,0 +1,102 @@
+"""Normalised text: what duplicates and benchmark n-grams are compared by.
+
+Lower case; every code point of category P or S, and all white space, is a gap; marks and numbers stay. The words that are left
+stand with one space between them. Each character of a script written without spaces (Han, Kana, Thai, Lao, Khmer, Burmese,
+Tibetan) is a word of its own.
+"""
+
+import numpy as np
+from numba import types
+
+from gristmill.kernels.compile import BYTES, OFFSETS, kernel
+from gristmill.kernels.unicode import (
+    CLASS_INDEX,
+    CLASS_PAGES,
+    LOWER_INDEX,
+    LOWER_PAGES,
+    PYTHON_SPACE,
+    SYMBOL,
+    UNSPACED,
+    class_of,
+    code_point,
+    width_of,
+)
+
+INT32_TABLE = types.Array(types.int32, 1, "C", readonly=True)
+GAP = 0x20
+_ASCII = np.full(128, GAP, np.uint8)  # what an ASCII character becomes
+for _code in range(128):
+    if not CLASS_PAGES[(int(CLASS_INDEX[0]) << 8) + _code] & (PYTHON_SPACE | SYMBOL):
+        _ASCII[_code] = ord(chr(_code).lower())
+
+
+@kernel(
+    OFFSETS, BYTES, BYTES, BYTES, BYTES, BYTES, INT32_TABLE, types.uint8[::1], types.int64[::1]
+)  # fmt: skip
+def _normalise(offsets, data, ascii_map, class_index, class_pages, lower_index, lower_pages, out, out_offsets):
+    end = np.int64(0)
+    for i in range(len(offsets) - 1):
+        out_offsets[i] = end
+        begin = end
+        at = np.int64(offsets[i])
+        stop = np.int64(offsets[i + 1])
+        gap = np.int64(0)  # 1: a space is due before the next character, unless it is the first
+        while at < stop:
+            lead = data[at]
+            if lead < 0x80:
+                # Without a branch: write a space and the character, and step over those that count.
+                mapped = ascii_map[lead]
+                solid = np.int64(mapped != GAP)
+                out[end] = GAP
+                end += gap & solid & np.int64(end > begin)
+                out[end] = mapped
+                end += solid
+                gap = (gap | 1) * (1 - solid)
+                at += 1
+                continue
+            width = width_of(lead)
+            point = code_point(data, at, width)
+            at += width
+            bits = class_of(point, class_index, class_pages)
+            if bits & (PYTHON_SPACE | SYMBOL):
+                gap = np.int64(1)
+                continue
+            alone = (bits & UNSPACED) != 0
+            if (gap != 0 or alone) and end > begin:
+                out[end] = GAP
+                end += 1
+            gap = np.int64(alone)
+            point += np.int64(lower_pages[(np.int64(lower_index[point >> 8]) << 8) | (point & 0xFF)])
+            if point < 0x80:
+                out[end] = point
+                end += 1
+            elif point < 0x800:
+                out[end] = 0xC0 | (point >> 6)
+                out[end + 1] = 0x80 | (point & 0x3F)
+                end += 2
+            elif point < 0x10000:
+                out[end] = 0xE0 | (point >> 12)
+                out[end + 1] = 0x80 | ((point >> 6) & 0x3F)
+                out[end + 2] = 0x80 | (point & 0x3F)
+                end += 3
+            else:
+                out[end] = 0xF0 | (point >> 18)
+                out[end + 1] = 0x80 | ((point >> 12) & 0x3F)
+                out[end + 2] = 0x80 | ((point >> 6) & 0x3F)
+                out[end + 3] = 0x80 | (point & 0x3F)
+                end += 4
+    out_offsets[len(offsets) - 1] = end
+
+
+def normalise(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Normalise n texts: offsets (n + 1,) int32 into data (bytes,) uint8.
+
+    Returns (offsets (n + 1,) int64, data (bytes,) uint8) of the normalised texts.
+    """
+    # Two bytes can become three (U+023A), three can become three and a space.
+    size = int(offsets[-1]) - int(offsets[0])
+    out = np.empty(size + size // 2 + 8, np.uint8)
+    out_offsets = np.empty(len(offsets), np.int64)
+    tables = (_ASCII, CLASS_INDEX, CLASS_PAGES, LOWER_INDEX, LOWER_PAGES)
+    _normalise(offsets, data, *tables, out, out_offsets)
+    return out_offsets, out[: out_offsets[-1]]

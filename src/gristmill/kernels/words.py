@@ -1,0 +1,193 @@
+"""Words and lines: where they start and stop.
+
+Words are exactly those of Python's `str.split()`, lines exactly those of `str.splitlines()`. 64 bytes are looked at together: a
+mask says which are white space, and its edges are where words start and stop. Kernels that count take these bounds, so that
+another rule's words can be fed to them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from gristmill.kernels.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.loads import count_ones, count_trailing_zeros, mask_of_range
+
+ONE = np.uint64(1)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class Bounds(NamedTuple):
+    """The words and lines of n texts; positions are bytes of the texts' buffer."""
+
+    word_offsets: np.ndarray  # (n + 1,) int64: text i has words word_offsets[i] up to word_offsets[i + 1]
+    starts: np.ndarray  # (words,) int32
+    stops: np.ndarray  # (words,) int32
+    line_offsets: np.ndarray  # (n + 1,) int64
+    line_stops: np.ndarray  # (lines,) int32: where the line's break starts, or the text stops
+    characters: np.ndarray  # (n,) int64: code points
+    symbols: np.ndarray  # (n,) int64: characters `#` and `…`
+    word_characters: np.ndarray  # (n,) int64: code points in all words
+
+
+@helper
+def _wide_space(data, at, stop):
+    """Bytes of the white space of two or three bytes that starts here; 0: none. Negative: it breaks a line as well."""
+    lead = data[at]
+    if lead == 0xC2:  # U+0085, U+00A0
+        if at + 1 < stop:
+            if data[at + 1] == 0x85:
+                return -2
+            if data[at + 1] == 0xA0:
+                return 2
+        return 0
+    if at + 2 >= stop:
+        return 0
+    second = data[at + 1]
+    third = data[at + 2]
+    if lead == 0xE2:
+        if second == 0x80:
+            if third <= 0x8A or third == 0xAF:  # U+2000..U+200A, U+202F
+                return 3
+            if third == 0xA8 or third == 0xA9:  # U+2028, U+2029
+                return -3
+        elif second == 0x81 and third == 0x9F:  # U+205F
+            return 3
+    elif lead == 0xE1:
+        if second == 0x9A and third == 0x80:  # U+1680
+            return 3
+    elif second == 0x80 and third == 0x80:  # E3: U+3000
+        return 3
+    return 0
+
+
+@helper
+def _write_ones(mask, base, out, count):
+    """Write the positions of a mask's set bits; up to 8 places more are written and mean nothing.
+
+    Eight at a time without asking costs less than a branch for each, which no processor can predict (simdjson's way,
+    Langdale and Lemire 2019: doi 10.1007/s00778-019-00578-5).
+    """
+    ones = count_ones(mask)
+    written = np.int64(0)
+    while True:
+        for k in range(8):
+            out[count + written + k] = base + count_trailing_zeros(mask)
+            mask &= mask - ONE
+        written += 8
+        if written >= ones:
+            return count + ones
+
+
+@kernel(
+    OFFSETS, BYTES, types.uint8[::1],
+    types.int64[::1], types.int32[::1], types.int32[::1], types.int64[::1], types.int32[::1], types.int64[::1],
+    types.int64[::1], types.int64[::1], returns=types.int64,
+)  # fmt: skip
+def _find(
+    offsets, data, tail, word_offsets, starts, stops, line_offsets, line_stops, characters, symbols, word_characters
+):
+    words_begun = np.int64(0)
+    words_ended = np.int64(0)
+    lines = np.int64(0)
+    for i in range(len(offsets) - 1):
+        word_offsets[i] = words_begun
+        line_offsets[i] = lines
+        begin = np.int64(offsets[i])
+        stop = np.int64(offsets[i + 1])
+        points = np.int64(0)
+        signs = np.int64(0)
+        blanks = np.int64(0)
+        # Carried from block to block: the byte before was white space; bytes of a wide space still to come; its break.
+        space_before = ONE
+        spill = np.uint64(0)
+        line_start = begin
+        at = begin
+        while at < stop:
+            block = data
+            place = at
+            if at + 64 > len(data):
+                # The buffer may stop inside these 64 bytes: read a copy.
+                for j in range(stop - at):
+                    tail[j] = data[at + j]
+                block = tail
+                place = np.int64(0)
+            valid = ALL if stop - at >= 64 else (ONE << np.uint64(stop - at)) - ONE
+            spaces = mask_of_range(block, place, 9, 4) | mask_of_range(block, place, 28, 3)
+            breaks = mask_of_range(block, place, 10, 3) | mask_of_range(block, place, 28, 2)
+            spaces |= mask_of_range(block, place, 32, 0) | spill
+            signs += count_ones(mask_of_range(block, place, 0x23, 0) & valid)
+            spill = np.uint64(0)
+            high = mask_of_range(block, place, 0x80, 0x7F) & valid
+            if high:
+                points -= count_ones(mask_of_range(block, place, 0x80, 0x3F) & valid)
+                wide = (mask_of_range(block, place, 0xC2, 0) | mask_of_range(block, place, 0xE1, 2)) & valid
+                while wide:
+                    j = count_trailing_zeros(wide)
+                    wide &= wide - ONE
+                    k = at + j
+                    size = _wide_space(data, k, stop)
+                    if size != 0:
+                        if size < 0:
+                            breaks |= ONE << np.uint64(j)
+                            size = -size
+                        blanks -= size - 1
+                        run = (ONE << np.uint64(size)) - ONE
+                        spaces |= run << np.uint64(j)
+                        if j + size > 64:
+                            spill = run >> np.uint64(64 - j)
+                    elif data[k] == 0xE2 and data[k + 1] == 0x80 and data[k + 2] == 0xA6:
+                        signs += 1
+            blanks += count_ones(spaces & valid)
+            points += min(stop - at, np.int64(64))
+            # Past the text everything is white space, which ends its last word.
+            spaces |= ~valid
+            shifted = (spaces << ONE) | space_before
+            words_begun = _write_ones(shifted & ~spaces, at, starts, words_begun)
+            words_ended = _write_ones(spaces & ~shifted, at, stops, words_ended)
+            space_before = spaces >> np.uint64(63)
+            breaks &= valid
+            while breaks:
+                j = at + count_trailing_zeros(breaks)
+                breaks &= breaks - ONE
+                if j < line_start:
+                    continue  # the \n of \r\n
+                line_stops[lines] = j
+                lines += 1
+                lead = data[j]
+                if lead == 13 and j + 1 < stop and data[j + 1] == 10:
+                    line_start = j + 2
+                elif lead < 0x80:
+                    line_start = j + 1
+                elif lead == 0xC2:
+                    line_start = j + 2
+                else:
+                    line_start = j + 3
+            at += 64
+        if words_ended < words_begun:
+            stops[words_ended] = stop
+            words_ended += 1
+        if line_start < stop:
+            line_stops[lines] = stop
+            lines += 1
+        characters[i] = points
+        symbols[i] = signs
+        word_characters[i] = points - blanks
+    word_offsets[len(offsets) - 1] = words_begun
+    line_offsets[len(offsets) - 1] = lines
+    return lines
+
+
+def find(offsets: np.ndarray, data: np.ndarray) -> Bounds:
+    """Find the words and lines of n texts in UTF-8: offsets (n + 1,) int32 into data (bytes,) uint8."""
+    count = len(offsets) - 1
+    size = int(offsets[-1]) - int(offsets[0])
+    # A word takes two bytes, the space after it counted, but for the last of a text; a line takes one.
+    starts, stops = np.empty(size // 2 + count + 9, np.int32), np.empty(size // 2 + count + 9, np.int32)
+    line_stops = np.empty(size + count + 1, np.int32)
+    word_offsets, line_offsets = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
+    counts = (np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64))
+    tail = np.zeros(64, np.uint8)
+    lines = _find(offsets, data, tail, word_offsets, starts, stops, line_offsets, line_stops, *counts)
+    words = int(word_offsets[-1])
+    return Bounds(word_offsets, starts[:words], stops[:words], line_offsets, line_stops[:lines], *counts)

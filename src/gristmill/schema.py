@@ -1,0 +1,84 @@
+"""The tables that flow, and the number that names a document.
+
+A document's number is `shard << 32 | row`: 31 bits of raw shard, 32 bits of row in it. So documents have one total order, and
+no engine, worker or batch can change it.
+"""
+
+import pyarrow as pa
+
+ROW_BITS = 32
+MOST_SHARDS = 1 << 31
+MOST_ROWS = 1 << ROW_BITS
+
+# What a reader gives. `reason` and `value` are null but for rows that are no readable document: what was wrong, and at which
+# byte of the decoded shard.
+RAW = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("url", pa.string()),
+        pa.field("date", pa.string()),
+        pa.field("record_id", pa.string()),
+        pa.field("declared_language", pa.string()),
+        pa.field("extra", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("value", pa.float64()),
+    ]
+)
+
+DOCUMENTS = pa.schema([RAW.field(name) for name in RAW.names if name not in ("reason", "value")])
+
+VERDICTS = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("url", pa.string()),
+        pa.field("reason", pa.string()),  # null: kept
+        pa.field("value", pa.float64()),
+        pa.field("threshold", pa.float64()),
+        pa.field("keeper", pa.int64()),
+        pa.field("similarity", pa.float64()),
+        pa.field("keeper_corpus", pa.string()),
+    ]
+)
+
+# A seeded sample of what each step dropped, text included.
+SAMPLES = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("url", pa.string()),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("value", pa.float64()),
+        pa.field("text", pa.string(), nullable=False),
+    ]
+)
+
+
+def signatures(permutations: int) -> pa.Schema:
+    """The table of signatures: the hash of the normalised text, and k little-endian uint32 minima (none: no words)."""
+    return pa.schema(
+        [
+            pa.field("document", pa.int64(), nullable=False),
+            pa.field("text_hash", pa.binary(16), nullable=False),
+            pa.field("signature", pa.binary(4 * permutations)),
+        ]
+    )
+
+
+def shard_of(document: int) -> int:
+    """The raw shard's number."""
+    return document >> ROW_BITS
+
+
+def row_of(document: int) -> int:
+    """The row in the raw shard."""
+    return document & (MOST_ROWS - 1)
+
+
+def first_document(shard: int) -> int:
+    """The number of a shard's row 0; the shard's documents lie from it up to `first_document(shard + 1)`."""
+    return shard << ROW_BITS
+
+
+def document_name(document: int) -> str:
+    """How a document is written for people: `shard:row`."""
+    return f"{shard_of(document)}:{row_of(document)}"

@@ -1,0 +1,202 @@
+"""Writing parts: a temporary name in the same folder, flushed, fsynced, renamed. What has its name is whole.
+
+A part's digest and size are taken while it is written, from the same bytes.
+"""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill.errors import MachineError
+
+TEMPORARY = ".writing"  # the end of a name that is not whole; a later run removes it
+BLOCK = 1 << 20
+
+
+class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file of the corpus: its path from the corpus' root, and what proves it."""
+
+    path: str
+    size: int  # bytes
+    sha256: str
+    counts: dict[str, int] = {}  # rows, tokens, documents
+
+
+class HashingFile:
+    """A file that hashes what is written to it. Only appends."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self.size = 0
+        self.closed = False
+        self.mode = "wb"
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self._digest.update(view)
+        self._file.write(view)
+        self.size += len(view)
+        return len(view)
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def hexdigest(self) -> str:
+        return self._digest.hexdigest()
+
+
+@contextmanager
+def machine_errors(path: Path) -> Iterator[None]:
+    """Turn a full disk and a refused folder into what the user can act on."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise MachineError(
+                f"{path}: no space left on the disk. Nothing that was written before is lost: "
+                "free some space and run the same command again"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise MachineError(f"{path}: cannot be written ({error.strerror}). Choose another output folder") from error
+        raise
+
+
+@contextmanager
+def writing(root: Path, path: str) -> Iterator[HashingFile]:
+    """Write one part of the corpus at `root`; it gets its name when the block ends without an error."""
+    target = root / path
+    temporary = target.with_name(f"{target.name}.{os.getpid()}{TEMPORARY}")
+    with machine_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "wb", buffering=BLOCK) as raw:
+                file = HashingFile(raw)
+                yield file
+                raw.flush()
+                os.fsync(raw.fileno())
+            temporary.rename(target)
+            sync_folder(target.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in a folder last through a loss of power."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_bytes(root: Path, path: str, data: bytes, **counts: int) -> Part:
+    """Write a small part whole."""
+    with writing(root, path) as file:
+        file.write(data)
+    return Part(path, file.size, file.hexdigest(), counts)
+
+
+def write_json(root: Path, path: str, value: Any) -> Part:
+    """Write a small part as JSON, keys in the order given."""
+    return write_bytes(root, path, to_json(value))
+
+
+def to_json(value: Any) -> bytes:
+    """JSON for people and machines: indented, UTF-8, one byte form for one value."""
+    return json.dumps(msgspec.to_builtins(value), indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+class TableWriter:
+    """Writes batches of one schema as a Parquet part. Equal rows in equal row groups give equal bytes.
+
+    Rows are gathered to row groups of about `group_bytes` in memory, cut at the batches' ends.
+    """
+
+    def __init__(self, file: HashingFile, schema: pa.Schema, *, group_bytes: int = 16 << 20, plain: bool = False) -> None:
+        """Compress with zstd, or not at all (`plain`, for what is random)."""
+        # pyarrow asks nothing of the file but write, tell and close.
+        self._writer = pq.ParquetWriter(
+            file,  # type: ignore[arg-type]
+            schema,
+            compression="none" if plain else "zstd",
+            compression_level=None if plain else 1,
+            use_dictionary=[] if plain else [name for name in schema.names if name in ("reason", "declared_language")],
+            write_statistics=["document"],
+            store_schema=False,
+        )
+        self._schema = schema
+        self._group_bytes = group_bytes
+        self._waiting: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch.select(self._schema.names).cast(self._schema))
+        self._bytes += batch.nbytes
+        self.rows += len(batch)
+        if self._bytes >= self._group_bytes:
+            self._flush()
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._waiting, self._schema)
+        self._writer.write_table(table, row_group_size=max(len(table), 1))
+        self._waiting = []
+        self._bytes = 0
+
+    def close(self) -> None:
+        if self._waiting or self.rows == 0:
+            self._flush()
+        self._writer.close()
+
+
+@contextmanager
+def writing_table(root: Path, path: str, schema: pa.Schema, *, plain: bool = False) -> Iterator[tuple[TableWriter, list[Part]]]:
+    """Write a Parquet part; the list holds the part once the block has ended."""
+    part: list[Part] = []
+    with writing(root, path) as file:
+        table = TableWriter(file, schema, plain=plain)
+        yield table, part
+        table.close()
+    part.append(Part(path, file.size, file.hexdigest(), {"rows": table.rows}))
+
+
+def read_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Read a Parquet part a row group at a time; no more than one is in memory."""
+    with pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
+        for group in range(file.num_row_groups):
+            for batch in file.read_row_group(group, columns=columns, use_threads=False).to_batches():
+                if len(batch):
+                    yield batch
+
+
+def sha256_of(path: Path) -> tuple[int, str]:
+    """(bytes, sha256) of a file."""
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return file.tell(), digest.hexdigest()
