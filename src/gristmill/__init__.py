@@ -1,0 +1,48 @@
+"""Raw web in, verified training tokens out.
+
+The verbs of the command line are functions of the same names here. Nothing heavy is imported until one is called.
+"""
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GristmillError",
+    "MachineError",
+    "RecipeError",
+    "SourceError",
+    "VerificationError",
+    "demo",
+    "export",
+    "init",
+    "run",
+    "status",
+    "train_tokenizer",
+    "verify",
+    "why",
+]
+
+_HOMES = {
+    "GristmillError": "errors",
+    "MachineError": "errors",
+    "RecipeError": "errors",
+    "SourceError": "errors",
+    "VerificationError": "errors",
+    "demo": "demonstration",
+    "export": "report.export",
+    "init": "pipeline",
+    "run": "pipeline",
+    "status": "report.status",
+    "train_tokenizer": "phases.train",
+    "verify": "report.verify",
+    "why": "report.why",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        import importlib
+
+        return getattr(importlib.import_module(f"gristmill.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'gristmill' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Duplicates: signatures, candidates as SQL, and the rule that decides."""

@@ -1,0 +1,56 @@
+"""What duplicates are found by: for each document the hash of its normalised text, and its MinHash signature."""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill import schema
+from gristmill.columns import fixed_binary, utf8_buffers
+from gristmill.dedup.settings import Deduplicate
+from gristmill.kernels import minhash
+from gristmill.kernels.normalise import normalise
+
+HASH_BYTES = 16
+SEED = 1  # of the permutations: signatures of all corpora can be compared
+
+
+def text_hashes(offsets: np.ndarray, data: np.ndarray, texts: pa.Array, *, key: bytes = b"", size: int = HASH_BYTES) -> bytes:
+    """BLAKE2b (RFC 7693) of n normalised texts, `size` bytes each, one after another.
+
+    A text that normalises to nothing is hashed as it is, apart from the others: `!!!` and `???` are not equal.
+    """
+    view = memoryview(np.ascontiguousarray(data))
+    bounds = offsets.tolist()
+    out = []
+    for row in range(len(bounds) - 1):
+        if bounds[row] < bounds[row + 1]:
+            out.append(hashlib.blake2b(view[bounds[row] : bounds[row + 1]], digest_size=size, key=key).digest())
+        else:
+            raw = texts[row].as_py().encode()
+            out.append(hashlib.blake2b(raw, digest_size=size, key=key, person=b"not normalised").digest())
+    return b"".join(out)
+
+
+def permutation_count(settings: Deduplicate) -> int:
+    """Numbers in a signature; 1 where near duplicates are not looked for (the column is null)."""
+    return settings.near.permutations if settings.near else 1
+
+
+def sign(batch: pa.RecordBatch, settings: Deduplicate) -> pa.RecordBatch:
+    """The signatures of a batch of documents, as schema.signatures."""
+    texts = batch["text"]
+    offsets, data = normalise(*utf8_buffers(texts))
+    hashes = np.frombuffer(text_hashes(offsets, data, texts), np.uint8).reshape(-1, HASH_BYTES)
+    near = settings.near
+    count = permutation_count(settings)
+    if near is None:
+        signature = pa.nulls(len(batch), pa.binary(4))
+    else:
+        multipliers, addends = minhash.permutations(count, SEED)
+        values, shingles = minhash.sign(offsets, data, width=near.shingle, multipliers=multipliers, addends=addends)
+        signature = fixed_binary(values.astype("<u4", copy=False))
+        if (shingles == 0).any():
+            signature = signature.take(pa.array(np.arange(len(batch)), mask=shingles == 0))
+    columns = [batch["document"], fixed_binary(hashes), signature]
+    return pa.RecordBatch.from_arrays(columns, schema=schema.signatures(count))

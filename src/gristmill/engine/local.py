@@ -1,0 +1,206 @@
+"""The embedded engine: worker processes over tasks, on one machine.
+
+Workers come from a fork server that has the heavy modules loaded (spawn where fork is unsafe). Each takes one task at a time and
+tells of its progress over a pipe. A worker that dies takes its task with it and no other: the task fails, with the signal's
+name, and a new worker takes its place. Workers end with their parent, however it ends: each watches a pipe that only the parent
+holds open, and all hold the corpus' lock until they are gone.
+"""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from multiprocessing import connection, process, reduction
+from typing import Any, NamedTuple
+
+from gristmill.errors import GristmillError
+
+PRELOAD = ["gristmill.engine.preload"]
+TICK = 0.1  # seconds between two tellings of progress
+
+
+class Job(NamedTuple):
+    """A call for a worker: a function of a module, and its task."""
+
+    name: str
+    function: Callable[[Any, Callable[[int], None]], Any]
+    task: Any
+
+
+class Event(NamedTuple):
+    """What became of a job: progress (units), a result, or an error."""
+
+    job: Job
+    progress: int = 0
+    result: Any = None
+    error: BaseException | None = None
+
+
+class WorkerDied(GristmillError):
+    """A worker process ended without an answer."""
+
+
+class _Handle:
+    """A file descriptor that a worker gets its own copy of, when its process is started."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __getstate__(self) -> Any:
+        return reduction.DupFd(self._number)
+
+    def __setstate__(self, copy: Any) -> None:
+        self._number = copy.detach()
+
+    @property
+    def number(self) -> int:
+        return self._number
+
+
+class _Worker:
+    def __init__(self, context: Any, inherited: list[int]) -> None:
+        self.pipe, theirs = context.Pipe()
+        alive, self._alive = os.pipe()
+        kept = [_Handle(handle) for handle in (alive, *inherited)]
+        self.process: process.BaseProcess = context.Process(target=_serve, args=(theirs, kept), daemon=True)
+        self.process.start()
+        theirs.close()
+        os.close(alive)
+        self.job: Job | None = None
+
+    def close(self) -> None:
+        self.pipe.close()
+        os.close(self._alive)
+        self.process.terminate()
+        self.process.join()
+
+
+class Pool:
+    """Worker processes; use as a context."""
+
+    def __init__(self, workers: int, *, inherited: list[int] | None = None) -> None:
+        """Keep up to `workers` processes; they hold the descriptors `inherited` as long as they live."""
+        method = "spawn" if sys.platform == "darwin" else "forkserver"
+        self._context = multiprocessing.get_context(method)
+        if method == "forkserver":
+            self._context.set_forkserver_preload(PRELOAD)
+        self._workers: list[_Worker] = []
+        self._most = workers
+        self._inherited = inherited or []
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self._workers:
+            worker.close()
+        self._workers.clear()
+
+    def run(self, jobs: list[Job]) -> Iterator[Event]:
+        """Run jobs, in order as workers come free; yield events as they come."""
+        waiting = list(reversed(jobs))
+        working = 0
+        try:
+            while waiting or working:
+                for worker in self._idle(len(waiting)):
+                    worker.job = waiting.pop()
+                    worker.pipe.send((worker.job.function, worker.job.task))
+                    working += 1
+                busy = {worker.pipe: worker for worker in self._workers if worker.job is not None}
+                for ready in connection.wait(list(busy)):
+                    event = self._hear(busy[ready])  # type: ignore[index]
+                    if event.result is not None or event.error is not None:
+                        working -= 1
+                    yield event
+        finally:
+            # An iteration that is left early leaves no worker at a job of it.
+            for worker in [worker for worker in self._workers if worker.job is not None]:
+                self._workers.remove(worker)
+                worker.close()
+
+    def _idle(self, wanted: int) -> list[_Worker]:
+        idle = [worker for worker in self._workers if worker.job is None]
+        while len(idle) < wanted and len(self._workers) < self._most:
+            self._workers.append(_Worker(self._context, self._inherited))
+            idle.append(self._workers[-1])
+        return idle[:wanted]
+
+    def _hear(self, worker: _Worker) -> Event:
+        job = worker.job
+        assert job is not None
+        try:
+            kind, value = worker.pipe.recv()
+        except (EOFError, OSError):
+            worker.process.join()
+            self._workers.remove(worker)
+            code = worker.process.exitcode or 0
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+            worker.close()
+            return Event(job, error=WorkerDied(f"its worker {how}"))
+        if kind == "progress":
+            return Event(job, progress=value)
+        worker.job = None
+        if kind == "error":
+            return Event(job, error=value)
+        return Event(job, result=value)
+
+
+def _serve(pipe: connection.Connection, kept: list[_Handle]) -> None:
+    """A worker's life: one task after another, until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    threading.Thread(target=_end_with_parent, args=(kept[0].number,), daemon=True).start()
+    teller = _Teller(pipe)
+    while True:
+        try:
+            function, task = pipe.recv()
+        except EOFError:
+            return
+        try:
+            answer = ("result", function(task, teller.tell))
+        except BaseException as error:  # noqa: BLE001 (whatever it is, the parent reports it with the task's name)
+            answer = ("error", _portable(error))
+        teller.flush()
+        pipe.send(answer)
+
+
+def _portable(error: BaseException) -> BaseException:
+    """An error that can cross a pipe, its traceback noted where it is no error of ours."""
+    if not isinstance(error, GristmillError):
+        error.add_note("".join(traceback.format_exception(error)))
+    try:
+        if type(pickle.loads(pickle.dumps(error))) is type(error):  # noqa: S301
+            return error
+    except Exception:  # noqa: BLE001, S110
+        pass
+    return GristmillError("".join(traceback.format_exception(error)))
+
+
+def _end_with_parent(handle: int) -> None:
+    os.read(handle, 1)  # returns when the parent has closed its end, or died
+    os._exit(1)
+
+
+class _Teller:
+    """Gathers progress, so that the pipe is not flooded."""
+
+    def __init__(self, pipe: connection.Connection) -> None:
+        self._pipe = pipe
+        self._units = 0
+        self._last = 0.0
+
+    def tell(self, units: int) -> None:
+        import time
+
+        self._units += units
+        if time.monotonic() - self._last > TICK:
+            self.flush()
+            self._last = time.monotonic()
+
+    def flush(self) -> None:
+        if self._units:
+            self._pipe.send(("progress", self._units))
+            self._units = 0

@@ -1,0 +1,20 @@
+"""What the fork server loads before it forks: kernels and the heavy modules. (DuckDB is imported, never connected to.)
+
+A preload that fails is silent in Python's fork server; the worker then imports what it needs, only slower.
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import duckdb  # noqa: E402, F401
+import pyarrow  # noqa: E402
+import pyarrow.compute  # noqa: E402
+import pyarrow.parquet  # noqa: E402, F401
+
+from gristmill.kernels import compile as kernels  # noqa: E402
+
+kernels.import_all()
+# Arrow's own threads do not survive a fork, and workers are the parallelism.
+pyarrow.set_cpu_count(1)
+pyarrow.set_io_thread_count(1)

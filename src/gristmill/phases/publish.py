@@ -1,0 +1,173 @@
+"""Publish: the plan, the recipe, the funnel and then the manifest and its lock. Written last; from here on the corpus is whole."""
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from gristmill.errors import RecipeError
+from gristmill.phases import plan as plans
+from gristmill.phases.corpus import Corpus, Record, versions
+from gristmill.phases.funnel import Funnel, rates_of, table_of
+from gristmill.phases.plan import Plan, Planned
+from gristmill.phases.progress import Progress
+from gristmill.recipe import Recipe
+from gristmill.store.manifest import Manifest, RawShard, content_of
+from gristmill.store.parts import Part, to_json, write_bytes, write_json
+from gristmill.tokens.tokenizer import Tokenizer
+
+PLAN, RECIPE, FUNNEL, RUN = "plan.json", "recipe.toml", "funnel.json", "run.json"
+
+
+def read_plan(corpus: Corpus, given: Path | None) -> Plan:
+    """The corpus' plan so far; a given one (`--plan`) where it has none."""
+    for path in (corpus.work / PLAN, corpus.root / PLAN):
+        if path.exists():
+            own = _decode(path)
+            if given is not None and _names(own) != _names(_decode(given)):
+                raise RecipeError(f"--plan {given}: the corpus has a plan already, and another one. Choose a new folder")
+            return own
+    return _decode(given) if given is not None else Plan()
+
+
+def _decode(path: Path) -> Plan:
+    try:
+        plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+    except (OSError, msgspec.DecodeError) as error:
+        raise RecipeError(f"{path} is no plan: {error}") from error
+    if [shard.number for shard in plan.shards] != list(range(len(plan.shards))):
+        raise RecipeError(f"{path} is no plan: its shards are not numbered 0, 1, 2 ...")
+    return plan
+
+
+def _names(plan: Plan) -> list[tuple[str, str]]:
+    return [(shard.source, shard.url) for shard in plan.shards]
+
+
+def write_plan(corpus: Corpus, plan: Plan) -> None:
+    """Keep the plan of the run under way."""
+    data = to_json(plan)
+    path = corpus.work / PLAN
+    if not path.exists() or path.read_bytes() != data:
+        write_bytes(corpus.work, PLAN, data)
+
+
+def bring(
+    corpus: Corpus, shard: Planned, folder: Path, cache: Path, progress: Callable[[int], None]
+) -> tuple[Path, Planned]:
+    """Have a raw shard here: (where, the shard pinned). A local file that this run has pinned before is not hashed again."""
+    from gristmill.store import transfer
+
+    if shard.sha256 is not None and not transfer.is_url(shard.url):
+        path = folder / shard.url
+        if path.is_file() and path.stat().st_size == shard.size:
+            return path, shard  # refine hashes what it reads, and compares
+    got = plans.bring(shard, folder, cache, progress)
+    return got.path, msgspec.structs.replace(shard, sha256=got.sha256, size=got.size)
+
+
+def absent(shard: Planned, reason: str) -> Planned:
+    """A shard recorded as missing: its number is never filled."""
+    return msgspec.structs.replace(shard, missing=reason, sha256=None, size=None)
+
+
+def recipe_digest(table: dict[str, Any]) -> str:
+    """The sha256 of the stored recipe."""
+    return hashlib.sha256(recipe_bytes(table)).hexdigest()
+
+
+def recipe_bytes(table: dict[str, Any]) -> bytes:
+    """The stored recipe as TOML; TOML has no null, so keys without a value are left out."""
+
+    def without_nulls(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+        return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+    return tomli_w.dumps(without_nulls(table)).encode()
+
+
+def is_current(
+    corpus: Corpus, published: tuple[Manifest, bytes], plan: Plan, table: dict[str, Any], tokenizer: Tokenizer | None
+) -> bool:
+    """Whether the published corpus is what this recipe, plan and version give; asks nothing of raw files."""
+    manifest = published[0]
+    raw = [(shard.number, shard.source, shard.url) for shard in manifest.raw_shards]
+    return (
+        manifest.recipe_sha256 == recipe_digest(table)
+        and manifest.versions == versions()
+        and raw == [(shard.number, shard.source, shard.url) for shard in plan.shards]
+        and manifest.inputs == _inputs(table, plan, tokenizer)
+        and all(_is_whole(corpus.root / part.path, part) for part in manifest.parts)
+    )
+
+
+def _is_whole(path: Path, part: Part) -> bool:
+    try:
+        return path.stat().st_size == part.size
+    except OSError:
+        return False
+
+
+def _inputs(table: dict[str, Any], plan: Plan, tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """What the recipe pulls in besides raw shards, with digests."""
+    recipe = msgspec.convert(table, Recipe)
+    inputs: dict[str, Any] = {}
+    for source in recipe.source:
+        for step in recipe.steps(source.name):
+            inputs |= step.inputs()
+    if tokenizer is not None:
+        inputs["tokens.tokenizer"] = {"name": os.path.basename(tokenizer.name), "sha256": tokenizer.sha256}
+    return inputs
+
+
+def publish(
+    corpus: Corpus, recipe: Recipe, plan: Plan, folder: Path, *, tokenizer: Tokenizer | None, table: dict[str, Any],
+    refined: dict[int, Record], related: Record | None, settled: dict[int, Record], written: dict[int, Record],
+    assembled: dict[int, Record], progress: Progress,
+) -> Funnel:  # fmt: skip
+    """Gather all parts into a manifest and make it the corpus' state."""
+    counted = table_of(recipe, refined, settled, written, assembled)
+    parts = [
+        write_json(corpus.stage, PLAN, plan),
+        write_bytes(corpus.stage, RECIPE, recipe_bytes(table)),
+        write_json(corpus.stage, FUNNEL, counted),
+    ]
+    if tokenizer is not None:
+        parts.append(write_bytes(corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data))
+    for records in (refined, settled, written, assembled):
+        for record in records.values():
+            parts += [part for part in record.parts if recipe.keep_documents or not part.path.startswith("documents/")]
+    if related is not None:
+        parts += related.parts
+    parts.sort(key=lambda part: part.path)
+    raw_shards = []
+    for shard in plan.shards:
+        known = {"number": shard.number, "source": shard.source, "url": shard.url, "sha256": shard.sha256}
+        if shard.number in refined:
+            counts = refined[shard.number].counts["raw"]
+            raw_shards.append(RawShard(**known, **counts, unique_documents=settled[shard.number].counts["kept"]))  # type: ignore[arg-type]
+        else:
+            raw_shards.append(RawShard(**known, missing=shard.missing))  # type: ignore[arg-type]
+    manifest = Manifest(
+        content=content_of(parts), versions=versions(), recipe_sha256=recipe_digest(table), recipe=table,
+        inputs=_inputs(table, plan, tokenizer), raw_shards=raw_shards, funnel=counted, parts=parts,
+    )  # fmt: skip
+    corpus.publish(manifest)
+    rates = rates_of(refined, related, written, assembled)
+    told = {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "folder": str(folder),
+        "machine": f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}",
+        "phase_seconds": {name: round(took, 3) for name, took in progress.seconds.items()},
+        "megabytes_per_second": {name: round(rate, 1) for name, rate in rates.items()},
+    }
+    write_json(corpus.root, RUN, told)
+    return Funnel(counted, rates)
+

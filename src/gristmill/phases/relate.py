@@ -1,0 +1,146 @@
+"""Relate: what the corpus as a whole says of its documents, and then each shard's verdicts, written once.
+
+    signatures of all shards -> duplicates (dedup.relate) -> duplicates/copies.parquet    for every keeper, how many copies went
+    verdicts of refine + duplicates of the shard          -> verdicts/<shard>.parquet
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill import schema
+from gristmill.dedup.relate import DROPS, Table, relate
+from gristmill.dedup.settings import Deduplicate
+from gristmill.errors import VerificationError
+from gristmill.phases.corpus import Corpus, Record, content_key
+from gristmill.phases.refine import shard_name
+from gristmill.store.parts import read_batches, sha256_of, writing_table
+
+COPIES = pa.schema([pa.field("keeper", pa.int64(), nullable=False), pa.field("copies", pa.int64(), nullable=False)])
+
+
+class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
+    """All that relating needs."""
+
+    root: str
+    numbers: list[int]
+    scopes: list[int]
+    signatures: list[str]  # sha256 of each shard's signatures
+    deduplicate: Deduplicate
+    threads: int
+    memory_mb: int
+
+    def key(self) -> str:
+        """The content key."""
+        given = list(zip(self.numbers, self.scopes, self.signatures, strict=True))
+        return content_key("relate", shards=given, deduplicate=self.deduplicate)
+
+
+def find_duplicates(task: RelateTask, tell: Callable[[int], None]) -> Record:
+    """Find all duplicates of the corpus; the drops rest under work/."""
+    start = time.perf_counter()
+    corpus = Corpus(Path(task.root))
+    work = corpus.work / "relate"
+    shutil.rmtree(work, ignore_errors=True)
+    tables = [
+        Table(corpus.find(f"signatures/{shard_name(number)}.parquet"), corpus.find(f"documents/{shard_name(number)}.parquet"), scope)
+        for number, scope in zip(task.numbers, task.scopes, strict=True)
+    ]
+    drops = relate(tables, task.deduplicate, work, threads=task.threads, memory_mb=task.memory_mb, tell=tell)
+    shutil.rmtree(work, ignore_errors=True)
+    with writing_table(corpus.work, "relate/drops.parquet", DROPS) as (table, part):
+        for batch in drops.to_batches(max_chunksize=1 << 16):
+            table.write(batch)
+    keepers, copies = np.unique(drops["keeper"].to_numpy(), return_counts=True)
+    with writing_table(corpus.stage, "duplicates/copies.parquet", COPIES) as (table, copied):
+        table.write(pa.RecordBatch.from_arrays([pa.array(keepers), pa.array(copies.astype(np.int64))], schema=COPIES))
+    reasons, numbers = np.unique(drops["reason"].to_numpy(zero_copy_only=False).astype(str), return_counts=True)
+    counts = {
+        "drops": part[0].sha256,
+        "rows": len(drops),
+        "reasons": dict(zip(reasons.tolist(), numbers.tolist(), strict=True)),
+        "seconds": time.perf_counter() - start,
+    }
+    return corpus.record("relate", "all", Record(key=task.key(), parts=copied, counts=counts))
+
+
+class SettleTask(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a shard's verdicts need."""
+
+    root: str
+    number: int
+    provisional: str  # sha256 of refine's verdicts
+    drops: str | None  # sha256 of the corpus' drops; null: the recipe does not deduplicate
+    near_threshold: float | None
+
+    def key(self) -> str:
+        """The content key."""
+        fields = msgspec.structs.asdict(self)
+        del fields["root"]
+        return content_key("settle", **fields)
+
+
+def settle(task: SettleTask, tell: Callable[[int], None]) -> Record:
+    """Write a shard's verdicts: refine's, with its duplicates filled in."""
+    corpus = Corpus(Path(task.root))
+    name = shard_name(task.number)
+    source = corpus.work / f"refine/{name}.parquet"
+    if sha256_of(source)[1] != task.provisional:
+        raise VerificationError(f"{source}: changed since it was written. Remove the folder work/ and run again")
+    drops = _drops_of(corpus, task)
+    reasons: dict[str, int] = {}
+    rows = 0
+    with writing_table(corpus.stage, f"verdicts/{name}.parquet", schema.VERDICTS) as (table, part):
+        for batch in read_batches(source):
+            if drops is not None and len(drops):
+                batch = _fill(batch, drops, task.near_threshold)
+            for counted in batch["reason"].value_counts().to_pylist():
+                if counted["values"] is not None:
+                    reasons[counted["values"]] = reasons.get(counted["values"], 0) + counted["counts"]
+            rows += len(batch)
+            table.write(batch)
+            tell(0)
+    counts = {"documents": rows, "kept": rows - sum(reasons.values()), "reasons": dict(sorted(reasons.items()))}
+    return corpus.record("settle", name, Record(key=task.key(), parts=part, counts=counts))
+
+
+def _drops_of(corpus: Corpus, task: SettleTask) -> pa.Table | None:
+    if task.drops is None:
+        return None
+    low, high = schema.first_document(task.number), schema.first_document(task.number + 1)
+    return pq.read_table(
+        corpus.work / "relate/drops.parquet", filters=[("document", ">=", low), ("document", "<", high)], use_threads=False
+    )
+
+
+def _fill(batch: pa.RecordBatch, drops: pa.Table, near_threshold: float | None) -> pa.RecordBatch:
+    documents, gone = batch["document"].to_numpy(), drops["document"].to_numpy()
+    place = np.minimum(np.searchsorted(gone, documents), len(gone) - 1)
+    hit = gone[place] == documents
+    if not hit.any():
+        return batch
+    take = pa.array(place, mask=~hit)
+
+    def filled(column: str, values: pa.Array) -> pa.Array:
+        old = batch[column]
+        return pa.compute.if_else(pa.array(hit), values, old)
+
+    similarity = drops["similarity"].combine_chunks().take(take)
+    reason = drops["reason"].combine_chunks().take(take)
+    threshold = pa.compute.if_else(
+        pa.compute.equal(reason, "deduplicate.near_duplicate"), pa.scalar(near_threshold, pa.float64()), pa.scalar(1.0)
+    )
+    columns = {
+        "reason": filled("reason", reason),
+        "value": filled("value", similarity),
+        "threshold": filled("threshold", threshold),
+        "keeper": filled("keeper", drops["keeper"].combine_chunks().take(take)),
+        "similarity": filled("similarity", similarity),
+    }
+    return pa.RecordBatch.from_arrays([columns.get(name, batch[name]) for name in schema.VERDICTS.names], schema=schema.VERDICTS)

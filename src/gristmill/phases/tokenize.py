@@ -1,0 +1,135 @@
+"""Tokenize: what `finish` leaves of a shard, as tokens with the end of text after each document. And `text/`, where no tokens are
+asked for: the same stream as Parquet.
+
+    work/tokens/<shard>.train      tokens, document after document
+    work/tokens/<shard>.val        the same, of the documents that are validation
+    work/tokens/<shard>.parquet    document, tokens, validation
+
+Which documents are validation is a keyed hash of the normalised text, never of the number: equal texts fall on one side.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gristmill import schema
+from gristmill.columns import utf8_buffers
+from gristmill.dedup.signatures import text_hashes
+from gristmill.kernels.normalise import normalise
+from gristmill.phases.corpus import Corpus, Record, content_key
+from gristmill.phases.finish import finish
+from gristmill.phases.refine import shard_name
+from gristmill.store.parts import Part, writing, writing_table
+from gristmill.tokens.tokenizer import Tokenizer
+
+INDEX = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("tokens", pa.int64(), nullable=False),
+        pa.field("validation", pa.bool_(), nullable=False),
+    ]
+)
+
+
+class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a shard needs after its verdicts; goes to a worker."""
+
+    root: str
+    number: int
+    source: str
+    documents: str  # sha256 of the shard's documents
+    verdicts: str  # and of its verdicts
+    seed: int
+    tokenizer: str | None  # the part with the tokenizer; null: write text/
+    tokenizer_name: str | None = None
+    tokenizer_sha256: str | None = None
+    end_of_text: str | None = None
+    validation: float = 0.0
+
+    def key(self) -> str:
+        """The content key."""
+        fields = msgspec.structs.asdict(self)
+        for name in ("root", "tokenizer", "tokenizer_name"):
+            del fields[name]
+        return content_key("tokenize", **fields)
+
+
+@lru_cache(1)
+def _tokenizer(path: Path, name: str, sha256: str, end_of_text: str | None) -> Tokenizer:
+    return Tokenizer(name, path.read_bytes(), end_of_text)
+
+
+def is_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:
+    """Which of n texts are validation, (n,) bool: 64 bits of a keyed hash of the normalised text below share * 2^64."""
+    if share <= 0.0:
+        return np.zeros(len(texts), np.bool_)
+    offsets, data = normalise(*utf8_buffers(texts))
+    hashes = text_hashes(offsets, data, texts, key=f"validation {seed}".encode(), size=8)
+    return np.frombuffer(hashes, "<u8").astype(np.float64) < share * 2.0**64
+
+
+def tokenize(task: TokenizeTask, tell: Callable[[int], None]) -> Record:
+    """Tokenize one shard, or write its text."""
+    corpus = Corpus(Path(task.root))
+    name = shard_name(task.number)
+    stream = finish(corpus.find(f"documents/{name}.parquet"), corpus.find(f"verdicts/{name}.parquet"))
+    counts = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0}
+    start = time.perf_counter()
+    parts: list[Part] = []
+    if task.tokenizer is None:
+        with writing_table(corpus.stage, f"text/{task.source}/{name}.parquet", schema.DOCUMENTS) as (table, parts):
+            for batch in stream:
+                _count(counts, batch)
+                table.write(batch)
+                tell(batch["text"].nbytes)
+        extra = {}
+    else:
+        assert task.tokenizer_name is not None and task.tokenizer_sha256 is not None
+        path = corpus.find(task.tokenizer)
+        tokenizer = _tokenizer(path, task.tokenizer_name, task.tokenizer_sha256, task.end_of_text)
+        with (
+            writing(corpus.work, f"tokens/{name}.train") as train,
+            writing(corpus.work, f"tokens/{name}.val") as val,
+            writing_table(corpus.work, f"tokens/{name}.parquet", INDEX) as (table, index),
+        ):
+            for batch in stream:
+                _count(counts, batch)
+                tokens, lengths = with_ends(tokenizer, batch["text"])
+                counts["tokens"] += len(tokens)
+                validation = is_validation(batch["text"], share=task.validation, seed=task.seed)
+                if validation.any():
+                    held_out = np.repeat(validation, lengths)
+                    val.write(tokens[held_out])
+                    tokens = tokens[~held_out]
+                train.write(tokens)
+                columns = [batch["document"], pa.array(lengths), pa.array(validation)]
+                table.write(pa.RecordBatch.from_arrays(columns, schema=INDEX))
+                tell(batch["text"].nbytes)
+        extra = {"work": [train.hexdigest(), val.hexdigest(), index[0].sha256]}
+    seconds = {"seconds": time.perf_counter() - start}
+    return corpus.record("tokenize", name, Record(key=task.key(), parts=parts, counts={**counts, **extra, **seconds}))
+
+
+def with_ends(tokenizer: Tokenizer, texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens of n texts, each with the end of text behind it, and their lengths (n,) int64, it included."""
+    offsets, tokens = tokenizer.encode(texts)
+    count = len(offsets) - 1
+    out = np.empty(len(tokens) + count, tokenizer.dtype)
+    ends = offsets[1:] + np.arange(count)
+    plain = np.ones(len(out), np.bool_)
+    plain[ends] = False
+    out[plain] = tokens
+    out[ends] = tokenizer.end_of_text
+    return out, np.diff(offsets) + 1
+
+
+def _count(counts: dict[str, int], batch: pa.RecordBatch) -> None:
+    counts["documents"] += len(batch)
+    counts["characters"] += int(pa.compute.sum(pa.compute.utf8_length(batch["text"])).as_py() or 0)
+    counts["bytes"] += int(pa.compute.sum(pa.compute.binary_length(batch["text"])).as_py() or 0)

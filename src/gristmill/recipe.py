@@ -1,0 +1,262 @@
+"""TOML to frozen, validated values. The only file that sees TOML.
+
+Flat, ordered, no inheritance, no interpolation: the recipe with every default filled in is what a corpus stores. An unknown key is
+an error that names its path, its line and the key that was probably meant.
+"""
+
+import difflib
+import importlib
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from gristmill.clean.step import Step
+from gristmill.dedup.settings import Deduplicate
+from gristmill.errors import RecipeError
+from gristmill.tokens.settings import Tokens
+
+COMMON_CRAWL = "https://data.commoncrawl.org/"
+STEPS = ("gopher", "language")
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A named origin of raw shards."""
+
+    name: str
+    urls: list[str] = []  # http, https or file URLs
+    files: list[str] = []  # paths and globs, from the recipe's folder
+    paths: str | None = None  # a file or URL that lists one path a line (wet.paths.gz) ...
+    base_url: str = COMMON_CRAWL  # ... and what stands before each
+    shards: int | None = None  # no more than so many of the list, from its start
+    kind: Literal["wet", "jsonl", "parquet", "text"] | None = None  # null: told by the bytes
+    text: str = "text"  # the field that holds the text
+    url: str = "url"
+    priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate stays
+    licence: str | None = None
+    limit: int | None = None  # no more documents than so many
+    max_document_bytes: int = 16 << 20
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a corpus is made of and by."""
+
+    output: str | None = None
+    seed: int = 1
+    source: list[Source]
+    step: list[dict[str, Any]] = []
+    deduplicate: Deduplicate | None = None
+    tokens: Tokens | None = None
+    keep_documents: bool = True  # false: documents/ is removed in the end
+    keep_dropped: bool = False  # true: samples/ holds every text that a step dropped
+    samples: int = 4  # dropped texts kept in samples/, for each shard and reason
+
+    def steps(self, source: str) -> list[Step]:
+        """The steps that apply to a source, in order."""
+        made = [make_step(place, table) for place, table in enumerate(self.step)]
+        return [step for step in made if step.sources is None or source in step.sources]
+
+
+class Loaded(NamedTuple):
+    """A recipe, and the folder that its paths are relative to."""
+
+    recipe: Recipe
+    folder: Path
+
+
+def load(path: Path, settings: dict[str, str] | None = None) -> Loaded:
+    """Read a recipe from a file; `settings` are `key.path = value` in TOML's notation, as `--set` takes them."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: cannot be read: {error}") from error
+    return Loaded(parse(text, str(path), settings), path.parent.resolve())
+
+
+def parse(text: str, name: str, settings: dict[str, str] | None = None) -> Recipe:
+    """Read a recipe from TOML; `name` is what errors call it."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{name}: not valid TOML: {error}") from error
+    for key, value in (settings or {}).items():
+        _set(tables, key, value)
+    try:
+        recipe = msgspec.convert(tables, Recipe)
+    except msgspec.ValidationError as error:
+        raise _explain(error, name, text, Recipe, tables) from error
+    _check(recipe, name, text)
+    return recipe
+
+
+def _set(tables: dict[str, Any], key: str, value: str) -> None:
+    """Set one key: `tokens.validation=0.01`, `step.0.min_score=0.5`."""
+    try:
+        parsed: Any = tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    *folders, last = key.split(".")
+    place: Any = tables
+    for folder in folders:
+        if isinstance(place, list):
+            if not folder.isdecimal() or int(folder) >= len(place):
+                raise RecipeError(f"--set {key}: there are {len(place)} tables at {folder!r}, numbered from 0")
+            place = place[int(folder)]
+        else:
+            place = place.setdefault(folder, {})
+    if not isinstance(place, dict):
+        raise RecipeError(f"--set {key}: no table there")
+    place[last] = parsed
+
+
+def make_step(place: int, table: dict[str, Any]) -> Step:
+    """Make the step that a `[[step]]` table names."""
+    use = table.get("use")
+    if use not in STEPS:
+        if isinstance(use, str) and ":" in use:
+            raise RecipeError(f"step[{place}].use = {use!r}: steps of one's own are not there yet")
+        raise RecipeError(f"step[{place}].use = {use!r}: no such step{_suggest(str(use), STEPS)}")
+    module = importlib.import_module(f"gristmill.clean.{use}")
+    kind = getattr(module, str(use).capitalize())
+    step: Step = msgspec.convert({key: value for key, value in table.items() if key != "use"}, kind)
+    return step
+
+
+def _check(recipe: Recipe, name: str, text: str) -> None:
+    if not recipe.source:
+        raise RecipeError(f"{name}: no [[source]]: say where the raw shards are")
+    names = [source.name for source in recipe.source]
+    for place, source in enumerate(recipe.source):
+        where = f"{name}{_line_of(text, ['source', place, 'name'])}: source[{place}]"
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", source.name):
+            raise RecipeError(
+                f"{where}.name = {source.name!r}: it becomes a folder; use letters, digits, '.', '_' and '-'"
+            )
+        if names.count(source.name) > 1:
+            raise RecipeError(f"{where}.name = {source.name!r} stands twice")
+        if not (source.urls or source.files or source.paths):
+            raise RecipeError(f"{where} ({source.name}) has no shards: give it urls, files or paths")
+    for place, table in enumerate(recipe.step):
+        try:
+            step = make_step(place, table)
+        except msgspec.ValidationError as error:
+            kind = getattr(importlib.import_module(f"gristmill.clean.{table['use']}"), table["use"].capitalize())
+            raise _explain(error, name, text, kind, table, ["step", place]) from error
+        except RecipeError as error:
+            raise RecipeError(f"{name}{_line_of(text, ['step', place, 'use'])}: {error}") from error
+        for source_name in step.sources or []:
+            if source_name not in names:
+                raise RecipeError(f"{name}: step[{place}].sources: no source {source_name!r}{_suggest(source_name, names)}")
+    for source_name in names:
+        used = [table["use"] for table in recipe.step if source_name in (table.get("sources") or names)]
+        if len(set(used)) < len(used):
+            raise RecipeError(f"{name}: a step stands twice for source {source_name!r}: {', '.join(used)}")
+
+
+def _suggest(word: str, known: Any) -> str:
+    close = difflib.get_close_matches(word, list(known), 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(map(str, known))}"
+
+
+def _explain(
+    error: msgspec.ValidationError, name: str, text: str, kind: Any, tables: Any, base: list[str | int] | None = None
+) -> RecipeError:
+    """Say where in the file a value is wrong, and what was probably meant."""
+    message, _, path = str(error).partition(" - at `")
+    steps: list[str | int] = list(base or [])
+    for word, number in re.findall(r"([A-Za-z_0-9]+)|\[(\d+|\.\.\.)\]", path.rstrip("`").lstrip("$")):
+        steps.append(word or (int(number) if number.isdecimal() else number))
+    unknown = re.search(r"unknown field `([^`]+)`", message)
+    suggestion = ""
+    if unknown:
+        steps.append(unknown[1])
+        owner = _type_at(kind, steps[len(base or []) : -1])
+        suggestion = _suggest(unknown[1], owner.__struct_fields__) if owner else ""
+        message = "unknown key"
+    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
+    return RecipeError(f"{name}{_line_of(text, steps)}: {shown or 'recipe'}: {message}{suggestion}")
+
+
+def _type_at(kind: Any, steps: list[str | int]) -> Any:
+    """The Struct that lies at a path below a Struct."""
+    for step in steps:
+        if isinstance(step, int):
+            continue
+        field = next((field for field in msgspec.structs.fields(kind) if field.encode_name == step), None)
+        if field is None:
+            return None
+        options = [field.type, *getattr(field.type, "__args__", ())]
+        kind = next((option for option in options if hasattr(option, "__struct_fields__")), None)
+        if kind is None:
+            return None
+    return kind
+
+
+def _line_of(text: str, steps: list[str | int]) -> str:
+    """`:LINE` of a key, found by its table's header; empty where it was not written (a default, or --set)."""
+    header = ""
+    counts: dict[str, int] = {}
+    names = [step for step in steps if isinstance(step, str)]
+    wanted = next((step for step in steps if isinstance(step, int)), 0)
+    best = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.match(r"\s*\[(\[)?\s*([A-Za-z0-9_.-]+)\s*\]", line)
+        if found:
+            header = found[2]
+            counts[header] = counts.get(header, -1) + 1
+        here = header.split(".") if header else []
+        if names[: len(here)] != here or counts.get(header, 0) != (wanted if here else 0):
+            continue
+        rest = names[len(here) :]
+        if found and here:
+            best = best or number
+        if rest and re.match(rf"\s*[\"']?{re.escape(rest[0])}[\"']?\s*[.=]", line):
+            best = number
+            break
+    return f":{best}" if best else ""
+
+
+def stored(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as a corpus stores it: every default filled in, steps too; without `output`, which changes no byte."""
+    table = msgspec.to_builtins(recipe)
+    del table["output"]
+    filled = []
+    for place, step in enumerate(recipe.step):
+        filled.append({"use": step["use"], **msgspec.to_builtins(make_step(place, step))})
+    table["step"] = filled
+    return dict(table)
+
+
+def with_limit(recipe: Recipe, limit: int) -> Recipe:
+    """The recipe with no more than so many documents a source."""
+    sources = [
+        msgspec.structs.replace(source, limit=min(limit, source.limit or limit)) for source in recipe.source
+    ]
+    return msgspec.structs.replace(recipe, source=sources)
+
+
+def packaged(name: str) -> Path:
+    """A recipe that comes with gristmill."""
+    here = Path(__file__).parent
+    for folder in (here / "recipes", here.parent.parent / "recipes"):
+        if (folder / f"{name}.toml").is_file():
+            return folder / f"{name}.toml"
+    raise RecipeError(f"no recipe {name!r} comes with gristmill")
+
+
+def for_files(files: list[str], tokenizer: str | None, settings: dict[str, str] | None) -> tuple[Loaded, str]:
+    """`recipes/clean-small.toml` over files: (the recipe, its text). Paths are relative to the files' common folder."""
+    full = [os.path.abspath(file) for file in files]
+    for file in full:
+        if not os.path.exists(file):
+            raise RecipeError(f"{file}: no such file")
+    folder = os.path.commonpath([os.path.dirname(file) for file in full])
+    names = [os.path.relpath(file, folder) for file in full]
+    text = packaged("clean-small").read_text("utf-8")
+    text = text.replace("files = []", "files = [" + ", ".join(msgspec.json.encode(name).decode() for name in names) + "]")
+    if tokenizer is not None:
+        text += f"\n[tokens]\ntokenizer = {msgspec.json.encode(tokenizer).decode()}\n"
+    return Loaded(parse(text, "recipes/clean-small.toml", settings), Path(folder)), text

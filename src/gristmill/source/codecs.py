@@ -1,0 +1,194 @@
+"""Decoding gzip, zstd, xz or nothing, told apart by magic bytes, as a stream that survives damage.
+
+    file -> pieces of decoded bytes, and `Damage` where bytes were lost
+
+Each gzip member, zstd frame and xz stream is decoded on its own. A member that does not decode ends with a Damage that holds its
+offset; the search for the next one goes on behind it. Memory is one block, whatever the file and whatever it claims: output
+is taken in bounded steps, and a shard that grows beyond all likelihood is cut off as a bomb.
+"""
+
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+from isal import isal_zlib
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+BLOCK = 1 << 18  # bytes read, and most bytes given, at a time
+ZSTD_WINDOW_LOG = 27  # 128 MiB, what zstd --long=27 makes
+# A bomb: beyond this many bytes, more than so many times what was read. Real text reaches 20, gzip's limit is 1032.
+BOMB_BYTES = 256 << 20
+BOMB_RATIO = 300
+
+MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
+
+
+class Damage(NamedTuple):
+    """Bytes were lost here. `reason` is the name in the verdict; `offset` counts bytes of the file as it is stored."""
+
+    reason: str  # corrupt, truncated, bomb, window_too_large
+    offset: int
+
+
+class _Decoder(Protocol):
+    """One member's decoder: bounded output, an end, and what lay behind it."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+
+
+class _Gzip:
+    """isal's decompressobj with the interface that bz2, lzma and zstd share."""
+
+    def __init__(self) -> None:
+        self._object = isal_zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._object.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._object.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._object.unused_data)
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        return bytes(self._object.decompress(self._object.unconsumed_tail + data, max_length))
+
+
+def _decoder(codec: str) -> _Decoder:
+    if codec == "gzip":
+        return _Gzip()
+    if codec == "zstd":
+        options: dict[Any, int] = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
+        return zstd.ZstdDecompressor(options=options)
+    return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
+
+
+def codec_of(head: bytes) -> str:
+    """The codec that a file's first bytes tell: gzip, zstd, xz or none."""
+    for magic, name in MAGIC.items():
+        if head.startswith(magic):
+            return name
+    # zstd's skippable frames
+    if len(head) >= 4 and 0x50 <= head[0] <= 0x5F and head[1:4] == b"\x2a\x4d\x18":
+        return "zstd"
+    return "none"
+
+
+class Pieces:
+    """The decoded pieces of a file, and how much went in and came out."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Look at the first bytes of a file; nothing more is read until the iteration."""
+        self._file = file
+        self._head = file.read(BLOCK)
+        self.codec = codec_of(self._head)
+        self.read_bytes = len(self._head)  # as stored
+        self.decoded_bytes = 0
+
+    def _more(self) -> bytes:
+        block = self._file.read(BLOCK)
+        self.read_bytes += len(block)
+        return block
+
+    def __iter__(self) -> Iterator[bytes | Damage]:
+        if self.codec != "none":
+            yield from self._members()
+            return
+        block = self._head
+        while block:
+            self.decoded_bytes += len(block)
+            yield block
+            block = self._more()
+
+    def _members(self) -> Iterator[bytes | Damage]:
+        data = self._head
+        start = 0  # offset of data[0] in the file
+        magic = next((magic for magic, name in MAGIC.items() if name == self.codec), b"")
+        while data or (data := self._more()):
+            if self.codec == "gzip" and not data.strip(b"\0"):
+                # Padding of zeros behind the last member (tar, tapes).
+                start += len(data)
+                data = b""
+                continue
+            decoder = _decoder(self.codec)
+            member = start
+            fed = data
+            start += len(data)
+            damage: Damage | None = None
+            while not decoder.eof:
+                try:
+                    piece = decoder.decompress(fed, BLOCK)
+                except (zlib.error, isal_zlib.error, lzma.LZMAError, zstd.ZstdError, EOFError) as error:
+                    large = "memory" in str(error) or "window" in str(error).lower()
+                    damage = Damage("window_too_large" if self.codec == "zstd" and large else "corrupt", member)
+                    break
+                fed = b""
+                if piece:
+                    self.decoded_bytes += len(piece)
+                    yield piece
+                    if self.decoded_bytes > BOMB_BYTES and self.decoded_bytes > BOMB_RATIO * self.read_bytes:
+                        yield Damage("bomb", member)
+                        return
+                elif decoder.needs_input and not decoder.eof:
+                    fed = self._more()
+                    start += len(fed)
+                    if not fed:
+                        yield Damage("truncated", member)
+                        return
+            if damage is None:
+                data = decoder.unused_data
+                start -= len(data)
+                if data and not data.startswith(magic[: len(data)]) and codec_of(data) != self.codec and data.strip(b"\0"):
+                    damage = Damage("corrupt", start)
+                    member = start
+            if damage is not None:
+                yield damage
+                data, start = self._next_member(magic, member, start)
+
+    def _next_member(self, magic: bytes, member: int, start: int) -> tuple[bytes, int]:
+        """Search behind a broken member for the next that decodes: (its bytes, its offset), or nothing at the end."""
+        if not self._file.seekable():
+            return b"", start
+        self._file.seek(member + 1)
+        data = self._more()
+        start = member + 1
+        while data:
+            at = data.find(magic)
+            while at >= 0:
+                if len(data) - at < BLOCK:
+                    data = data[at:] + self._more()
+                    start += at
+                    at = 0
+                if self._decodes(data[at:]):
+                    return data[at:], start + at
+                at = data.find(magic, at + 1)
+            # The magic may lie across two blocks.
+            keep = len(magic) - 1
+            tail = data[-keep:]
+            block = self._more()
+            start += len(data) - len(tail)
+            data = tail + block if block else b""
+        return b"", start
+
+    def _decodes(self, data: bytes) -> bool:
+        """Whether the first bytes behind a magic decode: chance makes two or four bytes look like one."""
+        try:
+            return bool(_decoder(self.codec).decompress(data[:BLOCK], 1 << 14))
+        except (zlib.error, isal_zlib.error, lzma.LZMAError, zstd.ZstdError, EOFError):
+            return False

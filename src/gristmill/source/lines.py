@@ -1,0 +1,134 @@
+"""JSONL: one JSON object a line, lines end at \\n only. And plain text: one file, one document.
+
+The text and URL fields are named by the recipe; all other fields rest, as one JSON string, in `extra`. A blank line takes a row
+number and no verdict.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from gristmill.source.codecs import Damage, Pieces
+from gristmill.source.rows import Fields, Rows, well_formed
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def read(pieces: Pieces, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+    """Read the lines of a shard."""
+    offset = 0  # of the line's first byte in the decoded shard
+    waiting: list[bytes] = []  # the start of a line that has not ended
+    size = 0
+    most = 2 * fields.max_document_bytes  # JSON's escapes can double a text; the text itself is measured again
+    for piece in pieces:
+        if isinstance(piece, Damage):
+            # The line that was cut and the damage are one loss: one row.
+            rows.fail(piece.reason, piece.offset)
+            offset += size
+            waiting, size = [], 0
+            continue
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            size += len(line)
+            if waiting:
+                waiting.append(line)
+                line = b"".join(waiting)
+                waiting = []
+            _read_line(line, size, offset, rows, fields, most)
+            offset += size + 1
+            size = 0
+            if rows.full:
+                break
+        if rows.full:
+            break
+        size += len(rest)
+        if size <= most:
+            waiting.append(rest)
+        else:
+            waiting = [b""]  # too large: only its size is kept
+        if rows.ready and (batch := rows.take()) is not None:
+            yield batch
+    if size and not rows.full:
+        _read_line(b"".join(waiting), size, offset, rows, fields, most)
+    if (batch := rows.take()) is not None:
+        yield batch
+
+
+def _read_line(line: bytes, size: int, offset: int, rows: Rows, fields: Fields, most: int) -> None:
+    if size > most:
+        rows.fail("too_large", offset)
+        return
+    if not line.strip():
+        rows.skip("blank line")
+        return
+    record = parse(line)
+    if record is None:
+        rows.fail("not_json", offset)
+        return
+    text = record.pop(fields.text, None)
+    url = record.pop(fields.url, None)
+    if url is not None and not isinstance(url, str):
+        record[fields.url], url = url, None
+    if url is not None:
+        url = well_formed(url)
+    if not isinstance(text, str):
+        rows.fail("no_text", offset, url)
+        return
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        encoded = well_formed(text).encode()
+    if len(encoded) > fields.max_document_bytes:
+        rows.fail("too_large", offset, url)
+        return
+    rows.add(encoded, url, extra=to_extra(record))
+
+
+def parse(line: bytes) -> dict[str, Any] | None:
+    """A line as a JSON object; None where it is none."""
+    try:
+        return _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    # Ill-formed UTF-8, lone surrogates, NaN: what Python's own reader takes.
+    try:
+        record = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def to_extra(record: dict[str, Any]) -> str | None:
+    """Fields that we do not know, as one JSON string; None where there are none."""
+    if not record:
+        return None
+    try:
+        return _encode(record).decode()
+    except (UnicodeEncodeError, RecursionError, TypeError, ValueError):
+        return well_formed(json.dumps(record, ensure_ascii=False, default=str))
+
+
+def read_text(pieces: Pieces, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+    """Read a shard that is one document."""
+    parts: list[bytes] = []
+    size = 0
+    damage: Damage | None = None
+    for piece in pieces:
+        if isinstance(piece, Damage):
+            damage = damage or piece
+            continue
+        size += len(piece)
+        if size <= fields.max_document_bytes:
+            parts.append(piece)
+    if damage is not None:
+        rows.fail(damage.reason, damage.offset)
+    elif size > fields.max_document_bytes:
+        rows.fail("too_large", 0)
+    elif size:
+        rows.add(b"".join(parts))
+    if (batch := rows.take()) is not None:
+        yield batch

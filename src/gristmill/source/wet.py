@@ -1,0 +1,219 @@
+"""WARC records (ISO 28500, WARC 1.1) with text in them: Common Crawl's WET files.
+
+A `conversion` record is a document; its date, record id and language header become columns. Records of other types are counted;
+response records hold HTML, not text, and get the verdict `read.not_text`.
+
+The framing is our own, and strict about what it gives (docs/adr/0004-warc-framing.md): each record's block must end where its
+Content-Length says, with the next record or the end behind it. Where it does not, the search goes on for the next record's first
+line, and the record gets the verdict `read.wrong_length`. Line ends may be CRLF, or LF as some tools rewrite them.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from gristmill.source.codecs import Damage, Pieces
+from gristmill.source.rows import Fields, Rows, well_formed
+
+MAX_HEADER_BYTES = 1 << 20
+_START = re.compile(rb"\r?\nWARC/[01]\.[0-9]+\r?\n")
+_VERSION = re.compile(rb"WARC/[01]\.[0-9]+\r?\n")
+_HEADER_STOP = re.compile(rb"\r?\n\r?\n")
+
+
+class _Header(NamedTuple):
+    type: str
+    length: int  # -1: none, or no number
+    fields: dict[str, str]
+
+
+def _parse(block: bytes) -> _Header:
+    fields: dict[str, str] = {}
+    name = ""
+    for line in block.decode("utf-8", "replace").split("\n")[1:]:
+        if line[:1] in (" ", "\t") and name:  # a folded line
+            fields[name] += " " + line.strip()
+            continue
+        name, colon, value = line.partition(":")
+        if colon:
+            name = name.strip().lower()
+            fields.setdefault(name, value.strip())
+    length = fields.get("content-length", "")
+    return _Header(
+        fields.get("warc-type", "").lower(), int(length) if length.isdecimal() and len(length) < 16 else -1, fields
+    )
+
+
+class _Window:
+    """The decoded bytes not yet consumed, one stretch without damage."""
+
+    def __init__(self, pieces: Iterator[bytes | Damage]) -> None:
+        self._pieces = pieces
+        self.data = b""
+        self.at = 0  # the next byte to consume
+        self.offset = 0  # of data[0] in the decoded shard
+        self.damage: Damage | None = None  # what follows the data; None: the end, or unknown yet
+        self.ended = False  # no more bytes follow the data, because of damage or the end
+
+    def more(self) -> bool:
+        """Read another piece behind the data; False where the stretch ends."""
+        if self.ended:
+            return False
+        piece = next(self._pieces, None)
+        if piece is None or isinstance(piece, Damage):
+            self.damage = piece
+            self.ended = True
+            return False
+        self.data = self.data[self.at :] + piece
+        self.offset += self.at
+        self.at = 0
+        return True
+
+    def have(self, count: int) -> bool:
+        """Whether so many bytes follow; reads what it takes."""
+        parts = [self.data[self.at :]]
+        size = len(parts[0])
+        if size >= count:
+            return True
+        while size < count and not self.ended:
+            piece = next(self._pieces, None)
+            if piece is None or isinstance(piece, Damage):
+                self.damage = piece
+                self.ended = True
+            else:
+                parts.append(piece)
+                size += len(piece)
+        self.offset += self.at
+        self.at = 0
+        self.data = b"".join(parts)
+        return size >= count
+
+    def skip_blank_lines(self) -> bool:
+        """Step over empty lines; False at the end of the stretch."""
+        while True:
+            while self.at < len(self.data) and self.data[self.at] in b"\r\n":
+                self.at += 1
+            if self.at < len(self.data):
+                return True
+            if not self.more():
+                return False
+
+    def seek_record(self) -> None:
+        """Step to the next record's first line, or to the end of the stretch."""
+        while True:
+            found = _START.search(self.data, self.at)
+            if found:
+                self.at = found.start()
+                return
+            self.at = max(self.at, len(self.data) - 16)
+            if not self.more():
+                self.at = len(self.data)
+                return
+
+
+def read(pieces: Pieces, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+    """Read the records of a shard."""
+    stream = iter(pieces)
+    while True:
+        window = _Window(stream)
+        complete = True
+        while window.skip_blank_lines() and not rows.full:
+            complete = _read_record(window, rows, fields)
+            if rows.ready and (batch := rows.take()) is not None:
+                yield batch
+        # A record cut by damage and the damage itself are one loss: one row.
+        if window.damage is not None:
+            rows.fail(window.damage.reason, window.damage.offset)
+        elif not complete:
+            rows.fail("truncated", window.offset + len(window.data))
+        if rows.full or window.damage is None:
+            break
+    if (batch := rows.take()) is not None:
+        yield batch
+
+
+def _read_record(window: _Window, rows: Rows, fields: Fields) -> bool:
+    """Read one record; False where the stretch ended inside it."""
+    begin = window.offset + window.at
+    while not (stop := _HEADER_STOP.search(window.data, window.at)):
+        if len(window.data) - window.at > MAX_HEADER_BYTES or not window.more():
+            break
+    if stop is None or not _VERSION.match(window.data, window.at):
+        if stop is None and window.ended:
+            window.at = len(window.data)
+            return False
+        rows.fail("no_record", begin)
+        window.seek_record()
+        return True
+    header = _parse(window.data[window.at : stop.start()])
+    window.at = stop.end()
+    url = header.fields.get("warc-target-uri", "").strip("<>") or None
+    if header.length < 0:
+        rows.fail("wrong_length", begin, url)
+        window.seek_record()
+        return True
+    if header.length > fields.max_document_bytes:
+        return _skip_large(window, rows, header, begin, url)
+    if not window.have(header.length):
+        # Too few bytes: the file is cut, or the length lies and swallows what follows.
+        if _START.search(window.data, window.at):
+            rows.fail("wrong_length", begin, url)
+            window.seek_record()
+            return True
+        window.at = len(window.data)
+        return False
+    if not _ends_well(window, header.length):
+        rows.fail("wrong_length", begin, url)
+        window.seek_record()
+        return True
+    body = window.data[window.at : window.at + header.length]
+    window.at += header.length
+    if header.type == "conversion":
+        get = header.fields.get
+        rows.add(
+            body, url, get("warc-date"), get("warc-record-id", "").strip("<>") or None,
+            get("warc-identified-content-language"),
+        )  # fmt: skip
+    elif header.type in ("response", "resource", "revisit"):
+        rows.fail("not_text", begin, url)
+    else:
+        rows.skip(well_formed(header.type)[:40] or "no type")
+    return True
+
+
+def _ends_well(window: _Window, length: int) -> bool:
+    """Whether a block of this length is followed by a line's end and then by a record, or by the end of the stretch."""
+    window.have(length + 16)
+    after = window.data[window.at + length : window.at + length + 16]
+    if not after:
+        return True
+    rest = after.lstrip(b"\r\n")
+    return len(rest) < len(after) and (not rest or b"WARC/".startswith(rest[:5]))
+
+
+def _skip_large(window: _Window, rows: Rows, header: _Header, begin: int, url: str | None) -> bool:
+    """Step over a block that is over the limit without holding it; it may as well be that its length lies."""
+    left = header.length
+    while left > 0:
+        found = _START.search(window.data, window.at, window.at + left)
+        if found:
+            rows.fail("wrong_length", begin, url)
+            window.at = found.start()
+            return True
+        # The start of a record may lie across two pieces.
+        step = min(left, max(len(window.data) - window.at - 16, 0))
+        window.at += step
+        left -= step
+        if left <= len(window.data) - window.at:
+            window.at += left
+            break
+        if not window.more():
+            window.at = len(window.data)
+            return False
+    if header.type == "conversion":
+        rows.fail("too_large", begin, url)
+    else:
+        rows.skip(well_formed(header.type)[:40] or "no type")
+    return True

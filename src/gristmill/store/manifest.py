@@ -1,0 +1,101 @@
+"""The manifest: what a corpus is, and the proof of every byte. Pure: takes and gives bytes and values, opens nothing.
+
+    manifest.json   every part with size, sha256 and counts; the recipe; the raw shards; versions; `content`, a digest of the parts
+    manifest.lock   the sha256 of manifest.json       } both in sha256sum's format,
+    SHA256SUMS      the sha256 of every part          } paths from the corpus' root
+
+Nothing of a clock, a host, a worker or a rate is in it: equal inputs give equal bytes.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from gristmill.errors import VerificationError
+from gristmill.store.parts import Part, to_json
+
+FORMAT = 1
+MANIFEST, LOCK, SUMS, NEXT = "manifest.json", "manifest.lock", "SHA256SUMS", ".next"
+
+
+class RawShard(msgspec.Struct, frozen=True, kw_only=True):
+    """What the manifest says of one input file."""
+
+    number: int
+    source: str
+    url: str  # a URL, or a path from the recipe's folder
+    sha256: str | None  # null: absent (--allow-missing)
+    kind: str | None = None
+    codec: str | None = None
+    compressed_bytes: int = 0
+    decompressed_bytes: int = 0
+    documents: int = 0  # rows with a verdict
+    unique_documents: int = 0  # kept
+    records_skipped: dict[str, int] = {}
+    missing: str | None = None  # why it is absent
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The corpus. `funnel` is the table that `run` prints, without rates."""
+
+    format: int = FORMAT
+    content: str  # sha256 over SHA256SUMS
+    versions: dict[str, str]
+    recipe_sha256: str
+    recipe: dict[str, Any]
+    inputs: dict[str, Any]  # models, tokenizers: name -> {name, sha256}
+    raw_shards: list[RawShard]
+    funnel: dict[str, Any]
+    parts: list[Part]
+
+
+def sums(parts: list[Part]) -> bytes:
+    """SHA256SUMS: a line a part, sorted by path."""
+    return b"".join(f"{part.sha256}  {part.path}\n".encode() for part in sorted(parts, key=lambda part: part.path))
+
+
+def content_of(parts: list[Part]) -> str:
+    """The digest over the parts alone."""
+    return hashlib.sha256(sums(parts)).hexdigest()
+
+
+def lock_of(manifest: bytes) -> bytes:
+    """The lock for a manifest's bytes, as sha256sum would write it."""
+    return f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST}\n".encode()
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The one byte form of a manifest."""
+    return to_json(manifest)
+
+
+def decode(data: bytes) -> Manifest:
+    """Read a manifest. Raises VerificationError where it is none, or of a format that is not ours."""
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise VerificationError(f"{MANIFEST} is no manifest: {error}. Fetch it again, or run the recipe again") from error
+    if manifest.format != FORMAT:
+        raise VerificationError(f"{MANIFEST} has format {manifest.format}; this gristmill reads format {FORMAT}")
+    for part in manifest.parts:
+        check_path(part.path)
+    return manifest
+
+
+def check_path(path: str) -> None:
+    """Refuse a path that leaves the corpus' folder, or that could be read in two ways."""
+    pieces = path.split("/")
+    if not path or "\\" in path or "\0" in path or "\n" in path or any(piece in ("", ".", "..") for piece in pieces):
+        raise VerificationError(f"{MANIFEST} names a part {path!r} that leaves the corpus")
+
+
+def check_lock(manifest: bytes, lock: bytes | None) -> None:
+    """Refuse a manifest whose lock does not name it. Raises VerificationError."""
+    expected = lock_of(manifest)
+    if lock != expected:
+        shown = "no lock" if lock is None else repr(lock.decode("utf-8", "replace").strip())
+        raise VerificationError(
+            f"{MANIFEST} and {LOCK} disagree: expected {expected.decode().strip()!r}, got {shown}. "
+            "One of them was changed after it was written: restore both, or build the corpus again in a new folder"
+        )

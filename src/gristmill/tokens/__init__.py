@@ -1,0 +1,1 @@
+"""Tokens: tokenizers, and the shards that trainers read."""

@@ -1,0 +1,245 @@
+"""Tokenizers: GPT-2's ranks, tiktoken's rank files, and HF's tokenizer.json, with one way to encode.
+
+Our kernel encodes where it knows the pattern and every flag; else the library itself does, one document at a time. Special tokens in
+crawled text are plain text: a literal `<|endoftext|>` never gives the token that ends documents.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill.columns import utf8_buffers
+from gristmill.errors import RecipeError
+from gristmill.store import transfer
+
+END_OF_TEXT = "<|endoftext|>"
+ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>")
+# The published files with GPT-2's ranks, by the names under which tiktoken caches them: sha1 of the URL (tiktoken, load.py).
+_PUBLIC = "https://openaipublic.blob.core.windows.net"
+GPT2_FILES = {
+    f"{_PUBLIC}/encodings/r50k_base.tiktoken": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
+    f"{_PUBLIC}/gpt-2/encodings/main/vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+}
+
+
+class Encoded(NamedTuple):
+    """Token numbers of n texts, one after another."""
+
+    offsets: np.ndarray  # (n + 1,) int64
+    tokens: np.ndarray  # (m,) int32
+
+
+class _Encodes(Protocol):
+    def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+class Tokenizer:
+    """A tokenizer file, read. `dtype` is what its shards hold: uint16 where every token fits, else uint32."""
+
+    def __init__(self, name: str, data: bytes, end_of_text: str | None = None) -> None:
+        """Read a tokenizer from the bytes of its file. Raises RecipeError where they are none that we know."""
+        self.sha256 = hashlib.sha256(data).hexdigest()
+        self.name = name
+        self.data = data
+        self._encoder: _Encodes
+        if data.lstrip()[:1] == b"{":
+            self.file_name = "tokenizer.json"
+            self._read_json(end_of_text)
+        else:
+            self.file_name = "tokenizer.tiktoken" if not data.startswith(b"#version") else "vocab.bpe"
+            self._read_ranks(end_of_text)
+        self.dtype = np.dtype("<u2") if self.vocabulary <= 1 << 16 else np.dtype("<u4")
+
+    def encode(self, texts: pa.Array | list[str]) -> Encoded:
+        """Encode texts: a string column without nulls, or a list."""
+        column = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
+        return Encoded(*self._encoder.encode(*utf8_buffers(column)))
+
+    def decode(self, tokens: Any) -> str:
+        """The text of token numbers; bytes that are no UTF-8 become U+FFFD."""
+        return b"".join(self._bytes_of[int(token)] for token in tokens).decode("utf-8", "replace")
+
+    def _read_ranks(self, end_of_text: str | None) -> None:
+        from gristmill.kernels import bpe
+
+        tokens = _gpt2_merges(self.data) if self.data.startswith(b"#version") else _ranks(self.name, self.data)
+        if tokens[:1] != [b"!"] or len(tokens) != 50256:
+            raise RecipeError(
+                f"tokenizer {self.name!r}: ranks of {len(tokens):,} tokens, and not GPT-2's: a rank file does not say how its text "
+                "is cut into pieces. Use the tokenizer.json of the same tokenizer"
+            )
+        if end_of_text not in (None, END_OF_TEXT):
+            raise RecipeError(f"tokens.end_of_text: GPT-2's ranks have {END_OF_TEXT} only, not {end_of_text!r}")
+        self._bytes_of = [*tokens, END_OF_TEXT.encode()]
+        self.end_of_text = len(tokens)
+        self.vocabulary = len(tokens) + 1
+        self.kernel = True
+        self._encoder = bpe.Encoder(bpe.merges_of_ranks(tokens))
+
+    def _read_json(self, end_of_text: str | None) -> None:
+        try:
+            table = json.loads(self.data)
+            vocabulary = table["model"]["vocab"]
+            added = {token["content"]: token["id"] for token in table.get("added_tokens") or []}
+            numbers = {**dict(vocabulary), **added} if isinstance(vocabulary, dict) else dict(added)
+        except (ValueError, KeyError, TypeError) as error:
+            raise RecipeError(f"tokenizer {self.name!r} is no tokenizer.json: {error}") from error
+        ends = [end_of_text] if end_of_text is not None else [end for end in ENDS if end in added]
+        if not ends or ends[0] not in numbers:
+            raise RecipeError(
+                f"tokenizer {self.name!r} has no token {ends[0]!r}: " if ends else f"tokenizer {self.name!r} names no end of text: "
+            ) from None
+        self.end_of_text = numbers[ends[0]]
+        self.vocabulary = max(numbers.values()) + 1
+        self._bytes_of = [b""] * self.vocabulary
+        for token, number in numbers.items():
+            self._bytes_of[number] = token.encode() if token in added else _bytes_of_byte_level(token)
+        merges = kernel_merges(table, added)
+        self.kernel = merges is not None
+        if merges is None:
+            self._encoder = _Library(self.data)
+            self.vocabulary = max(self.vocabulary, self._encoder.vocabulary)
+        else:
+            from gristmill.kernels import bpe
+
+            plain = [b"" if token in added.values() else spelled for token, spelled in enumerate(self._bytes_of)]
+            whole = bool(table["model"].get("ignore_merges"))
+            self._encoder = bpe.Encoder(bpe.merges_of_list(plain, merges, whole=whole))
+
+
+class _Library:
+    """HF tokenizers, for what the kernel does not know."""
+
+    def __init__(self, data: bytes) -> None:
+        import tokenizers
+
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_buffer(data)
+        except Exception as error:  # noqa: BLE001 (the library raises Exception itself)
+            raise RecipeError(f"the tokenizer cannot be loaded: {error}") from error
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True
+        self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
+
+    def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        view = memoryview(np.ascontiguousarray(data))
+        bounds = offsets.tolist()
+        out = [
+            np.array(
+                self._tokenizer.encode(str(view[bounds[i] : bounds[i + 1]], "utf-8"), add_special_tokens=False).ids, np.int32
+            )
+            for i in range(len(bounds) - 1)
+        ]
+        ends = np.zeros(len(out) + 1, np.int64)
+        np.cumsum([len(ids) for ids in out], out=ends[1:])
+        return ends, np.concatenate([*out, np.empty(0, np.int32)])
+
+
+def kernel_merges(table: dict[str, Any], added: dict[str, int]) -> list[tuple[int, int, int]] | None:
+    """The merges of a tokenizer.json as numbers, where our kernel encodes it exactly; else None."""
+    model = table["model"]
+    unknown = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")
+    if model.get("type") != "BPE" or table.get("normalizer") or any(model.get(flag) for flag in unknown):
+        return None
+    if model.get("byte_fallback") or any(not token.get("special") for token in table.get("added_tokens") or []):
+        return None
+    cut = table.get("pre_tokenizer") or {}
+    if cut.get("type") != "ByteLevel" or cut.get("add_prefix_space") or not cut.get("use_regex", True):
+        return None
+    vocabulary = model["vocab"]
+    if any(character not in vocabulary for character in BYTE_LEVEL):
+        return None
+    merges = []
+    for merge in model["merges"]:
+        left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
+        if any(part in added for part in (left, right)) or left + right not in vocabulary:
+            return None
+        merges.append((vocabulary[left], vocabulary[right], vocabulary[left + right]))
+    return merges
+
+
+def _byte_level() -> list[str]:
+    """GPT-2's printable character for each byte (Radford 2019, encoder.py: the fact, not the code)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
+
+
+BYTE_LEVEL = _byte_level()
+_BYTE_OF = {character: byte for byte, character in enumerate(BYTE_LEVEL)}
+
+
+def _bytes_of_byte_level(token: str) -> bytes:
+    try:
+        return bytes(_BYTE_OF[character] for character in token)
+    except KeyError:
+        return token.encode()
+
+
+def _gpt2_merges(data: bytes) -> list[bytes]:
+    """vocab.bpe: the bytes in the order of their printable characters, then a merge a line."""
+    tokens = [bytes([_BYTE_OF[character]]) for character in sorted(BYTE_LEVEL)]
+    for line in data.decode().split("\n")[1:]:
+        if line:
+            left, right = line.split(" ")
+            tokens.append(_bytes_of_byte_level(left) + _bytes_of_byte_level(right))
+    return tokens
+
+
+def _ranks(name: str, data: bytes) -> list[bytes]:
+    """tiktoken's format: base64 of the token's bytes, a space, its rank."""
+    tokens: dict[int, bytes] = {}
+    try:
+        for line in data.splitlines():
+            if line:
+                token, rank = line.split()
+                tokens[int(rank)] = base64.b64decode(token, validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise RecipeError(f"tokenizer {name!r} is neither a tokenizer.json nor tiktoken's ranks: {error}") from error
+    if sorted(tokens) != list(range(len(tokens))):
+        raise RecipeError(f"tokenizer {name!r}: its ranks are not 0 to {len(tokens) - 1} without a gap")
+    return [tokens[rank] for rank in range(len(tokens))]
+
+
+def load(name: str, folder: Path, cache: Path, end_of_text: str | None = None) -> Tokenizer:
+    """Find a tokenizer by name ("gpt2"), URL, or path from `folder`."""
+    if name == "gpt2":
+        return Tokenizer(name, _gpt2(cache), end_of_text)
+    if transfer.is_url(name):
+        return Tokenizer(transfer.shown(name), transfer.fetch(name, cache).path.read_bytes(), end_of_text)
+    path = folder / name
+    try:
+        return Tokenizer(name, path.read_bytes(), end_of_text)
+    except OSError as error:
+        raise RecipeError(
+            f"tokenizer {name!r}: {path}: {error.strerror}. Name gpt2, a path or a URL; "
+            "`gristmill tokenizer train FILE... --out tokenizer.json` makes one"
+        ) from error
+
+
+def _gpt2(cache: Path) -> bytes:
+    """GPT-2's ranks: from tiktoken's cache where it has them, else by URL; the digest is checked either way."""
+    folders = [os.environ.get("TIKTOKEN_CACHE_DIR"), os.environ.get("DATA_GYM_CACHE_DIR")]
+    folders.append(str(Path(tempfile.gettempdir()) / "data-gym-cache"))
+    for url, sha256 in GPT2_FILES.items():
+        for folder in folders:
+            path = Path(folder or "/nonexistent") / hashlib.sha1(url.encode()).hexdigest()  # noqa: S324
+            if path.is_file() and hashlib.sha256(data := path.read_bytes()).hexdigest() == sha256:
+                return data
+    url, sha256 = next(iter(GPT2_FILES.items()))
+    try:
+        return transfer.fetch(url, cache, sha256=sha256).path.read_bytes()
+    except Exception as error:
+        raise RecipeError(
+            f"tokenizer 'gpt2': its ranks are not in TIKTOKEN_CACHE_DIR and could not be fetched ({error}). "
+            "Set TIKTOKEN_CACHE_DIR to a folder that tiktoken filled, or name a tokenizer file"
+        ) from error
