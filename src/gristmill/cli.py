@@ -1,0 +1,227 @@
+"""The command line: a verb is a library function of the same name. Thin; nothing heavy is imported before a verb runs."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from gristmill import __version__
+from gristmill.errors import GristmillError
+
+EXIT_CODES = "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, permission; 130 interrupted."
+
+app = typer.Typer(
+    name="gristmill",
+    help=f"Raw web in, verified training tokens out.\n\n{EXIT_CODES}",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+tokenizer_app = typer.Typer(no_args_is_help=True, help="Train and show tokenizers.", rich_markup_mode=None)
+app.add_typer(tokenizer_app, name="tokenizer")
+
+Json = Annotated[bool, typer.Option("--json", help="For machines: one JSON object a line.")]
+Corpus = Annotated[Path, typer.Argument(help="The corpus' folder.")]
+
+
+def _print(told: Any, as_json: bool, lines: list[str]) -> None:
+    print(json.dumps(told, ensure_ascii=False) if as_json else "\n".join(map(_printable, lines)))
+
+
+def _printable(line: str) -> str:
+    """A line with control characters escaped: crawled text may try to drive a terminal."""
+    return "".join(c if c.isprintable() or c in " \t" else c.encode("unicode_escape").decode() for c in line)
+
+
+@app.command(epilog=EXIT_CODES)
+def run(
+    what: Annotated[list[str], typer.Argument(help="A recipe (.toml), or files for recipes/clean-small.toml.")],
+    out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a processor).")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe key: tokens.validation=0.01, step.0.min_score=0.5.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="No more than N documents a source.")] = None,
+    until: Annotated[str | None, typer.Option(help="Stop after a phase: plan, fetch, refine, relate, tokenize.")] = None,
+    plan: Annotated[Path | None, typer.Option(help="Run a stored plan (a corpus' plan.json).")] = None,
+    cache_dir: Annotated[Path | None, typer.Option(help="Where fetched shards rest, shared by runs.")] = None,
+    allow_missing: Annotated[bool, typer.Option(help="Record shards that fail as absent, and go on.")] = False,
+    tokenizer: Annotated[str | None, typer.Option(help="gpt2, or a tokenizer's path or URL.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a recipe: raw shards in, a verified corpus out. Running it again does only what is not done."""
+    from gristmill.pipeline import run as run_recipe
+    from gristmill.recipe import for_files
+    from gristmill.terminal import Display
+
+    settings = _settings(set_)
+    if len(what) == 1 and what[0].endswith(".toml"):
+        recipe: Any = Path(what[0])
+    else:
+        recipe = what
+        if out is None:
+            raise _usage("files alone need --out DIR, the corpus' folder")
+        if not as_json:
+            print("# recipes/clean-small.toml\n" + for_files(what, tokenizer, settings)[1])
+    with Display(as_json) as display:
+        funnel = run_recipe(
+            recipe, out=out, workers=workers, settings=settings, limit=limit, until=until, plan_file=plan,
+            cache_dir=cache_dir, allow_missing=allow_missing, tokenizer=tokenizer, show=display.show,
+        )  # fmt: skip
+    _print({"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines())
+
+
+def _settings(given: list[str] | None) -> dict[str, str]:
+    settings = {}
+    for setting in given or []:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise _usage(f"--set {setting}: write key=value")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _usage(message: str) -> GristmillError:
+    from gristmill.errors import RecipeError
+
+    return RecipeError(message)
+
+
+@app.command()
+def init(path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("recipe.toml")) -> None:
+    """Write a recipe to start from."""
+    from gristmill.pipeline import init as write
+
+    print(f"{write(path)} is written. Edit it, then: gristmill run {path}")
+
+
+@app.command(epilog=EXIT_CODES)
+def verify(
+    corpus: Corpus,
+    quick: Annotated[bool, typer.Option(help="Look at sizes only.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Check every byte and every count of a corpus against its manifest and lock."""
+    from gristmill.report.verify import verify as check
+
+    told = check(corpus, quick=quick)
+    what = "sizes" if quick else "sha256 and counts"
+    line = f"{corpus}: {told['parts']} parts, {told['bytes'] / 1e6:,.1f} MB: {what} as the manifest says"
+    _print(told, as_json, [line, f"manifest {told['manifest']}", f"content  {told['content']}"])
+
+
+@app.command()
+def why(
+    corpus: Corpus,
+    document: Annotated[str, typer.Argument(help="shard:row, its number, or its URL.")],
+    as_json: Json = False,
+) -> None:
+    """Tell the fate of a document: kept, or dropped by which step for which reason at which value."""
+    from gristmill.report.why import lines
+    from gristmill.report.why import why as ask
+
+    for told in ask(corpus, document):
+        _print(told, as_json, lines(told))
+
+
+@app.command()
+def status(corpus: Corpus, as_json: Json = False) -> None:
+    """Tell where a run stands, and what was dropped."""
+    from gristmill.phases.funnel import Funnel
+    from gristmill.report.status import lines
+    from gristmill.report.status import status as ask
+
+    told = ask(corpus)
+    shown = lines(told) + (Funnel(told["funnel"]).lines() if "funnel" in told else [])
+    _print(told, as_json, shown)
+
+
+@app.command()
+def export(
+    corpus: Corpus,
+    out: Annotated[Path, typer.Option(help="The folder to write to.")],
+    to: Annotated[str, typer.Option(help="jsonl, jsonl.gz, jsonl.zst or parquet.")] = "jsonl.zst",
+    as_json: Json = False,
+) -> None:
+    """Write the kept documents as text, with all the fields they came with."""
+    from gristmill.report.export import export as write
+
+    told = write(corpus, out, to=to)
+    _print(told, as_json, [f"{out}: {told['documents']:,} documents in {told['files']} files, {told['bytes'] / 1e6:,.1f} MB"])
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where the demo's corpus goes.")] = Path("demo"),
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes.")] = None,
+) -> None:
+    """Run a small corpus through all of it, offline, in a minute."""
+    from gristmill.demonstration import demo as show
+
+    show(folder, workers=workers)
+
+
+@tokenizer_app.command("train")
+def tokenizer_train(
+    files: Annotated[list[Path], typer.Argument(help="Text, JSONL, WET or Parquet.")],
+    out: Annotated[Path, typer.Option(help="The tokenizer.json to write.")] = Path("tokenizer.json"),
+    vocabulary: Annotated[int, typer.Option(help="Tokens, the 256 bytes included.")] = 32_768,
+    text: Annotated[str, typer.Option(help="The field that holds the text.")] = "text",
+    limit: Annotated[int | None, typer.Option(min=1, help="No more than N documents a file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a byte-level BPE tokenizer on the texts of files."""
+    from gristmill.phases.train import train_tokenizer
+
+    told = train_tokenizer(list(files), out, vocabulary=vocabulary, text=text, limit=limit)
+    _print(told, as_json, [f"{out}: {told['vocabulary']:,} tokens, learned from {told['documents']:,} documents"])
+
+
+@tokenizer_app.command("show")
+def tokenizer_show(
+    tokenizer: Annotated[str, typer.Argument(help="gpt2, or a tokenizer's path or URL.")],
+    text: Annotated[str, typer.Argument(help="The text to encode.")] = "Raw web in, verified training tokens out.",
+    as_json: Json = False,
+) -> None:
+    """Show a tokenizer, and how it cuts a text."""
+    from gristmill.store.transfer import default_cache
+    from gristmill.tokens.tokenizer import load
+
+    loaded = load(tokenizer, Path.cwd(), default_cache())
+    tokens = loaded.encode([text]).tokens.tolist()
+    pieces = [loaded.decode([token]) for token in tokens]
+    told = {"vocabulary": loaded.vocabulary, "sha256": loaded.sha256, "kernel": loaded.kernel, "tokens": tokens, "pieces": pieces}
+    by = "gristmill's kernel" if loaded.kernel else "the tokenizers library"
+    lines = [f"{tokenizer}: {loaded.vocabulary:,} tokens, encoded by {by}, sha256 {loaded.sha256}"]
+    _print(told, as_json, [*lines, " ".join(map(str, tokens)), "|".join(pieces)])
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+def _fail(error: GristmillError) -> NoReturn:
+    print(f"gristmill: {error}", file=sys.stderr)
+    raise SystemExit(error.exit_code)
+
+
+def main(entry: Callable[[], Any] = app) -> None:
+    """Run the command line."""
+    try:
+        entry()
+    except GristmillError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        print("gristmill: interrupted; what is done is kept, run the same command again to go on", file=sys.stderr)
+        raise SystemExit(130) from None
+    except MemoryError:
+        print("gristmill: out of memory; use fewer --workers", file=sys.stderr)
+        raise SystemExit(5) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The demo: a small corpus through all of it, offline, in a minute.
+
+It makes several hundred documents, packs them as WET, JSONL.zst and JSONL.gz, serves them over HTTP on 127.0.0.1, trains a tokenizer,
+runs a recipe, verifies the corpus and asks why one planted copy is gone.
+"""
+
+import shutil
+import time
+from pathlib import Path
+
+from gristmill.demonstration.server import serving
+from gristmill.demonstration.texts import NEAR_COPY_URL, write_shards
+from gristmill.phases.train import train_tokenizer
+from gristmill.pipeline import run
+from gristmill.report import why as window
+from gristmill.report.verify import verify
+from gristmill.terminal import Display
+
+RECIPE = """\
+output = "corpus"
+seed = 1
+
+[[source]]
+name = "docs"
+urls = [{urls}]
+
+[[step]]
+use = "language"
+keep = ["en"]
+min_score = 0.65
+
+[[step]]
+use = "gopher"
+rules = "lab"
+
+[deduplicate]
+exact = true
+near = {{ shingle = 5, bands = 32, rows = 4, threshold = 0.8, verify = "text" }}
+
+[tokens]
+tokenizer = "tokenizer.json"
+tokens_per_shard = 100_000
+validation = 0.05
+"""
+
+
+def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
+    """Make the demo's corpus in `folder` (made anew each time) and tell of it on the terminal."""
+    start = time.monotonic()
+    root = Path(folder)
+    for name in ("raw", "corpus", "cache"):
+        shutil.rmtree(root / name, ignore_errors=True)
+    print("1. Documents: Python's own documentation, and planted copies, spam and broken pages")
+    names = write_shards(root / "raw")
+    for name in names:
+        print(f"   raw/{name}  {(root / 'raw' / name).stat().st_size:,} bytes")
+    print("2. A tokenizer, trained on them")
+    told = train_tokenizer([root / "raw" / name for name in names], root / "tokenizer.json", vocabulary=8192)
+    print(f"   tokenizer.json: {told['vocabulary']:,} tokens from {told['documents']:,} documents")
+    print("3. The recipe, over HTTP from this machine")
+    with serving(root / "raw") as address:
+        urls = ", ".join(f'"{address}/{name}"' for name in names)
+        (root / "recipe.toml").write_text(RECIPE.format(urls=urls), "utf-8")
+        with Display(as_json=False) as display:
+            funnel = run(root / "recipe.toml", workers=workers, cache_dir=root / "cache", show=display.show)
+    print()
+    print("\n".join(funnel.lines()))
+    corpus = root / "corpus"
+    checked = verify(corpus)
+    print(f"\n4. Verified: {checked['parts']} parts, {checked['bytes']:,} bytes, every sha256 and every count")
+    print(f"   manifest {checked['manifest']}")
+    print("\n5. Why is this page gone?")
+    for answer in window.why(corpus, NEAR_COPY_URL):
+        print("\n".join(window.lines(answer)))
+    print(f"\nDone in {time.monotonic() - start:.0f} s. The corpus is {corpus}. Try next:")
+    for command in (
+        f"gristmill status {corpus}",
+        f"gristmill why {corpus} 0:5",
+        f"gristmill verify {corpus}",
+        f"gristmill export {corpus} --to jsonl.zst --out {root / 'export'}",
+        f"gristmill tokenizer show {root / 'tokenizer.json'} 'Raw web in, verified training tokens out.'",
+        f"(cd {corpus} && sha256sum -c manifest.lock && sha256sum --quiet -c SHA256SUMS)",
+        "gristmill init && $EDITOR recipe.toml && gristmill run recipe.toml",
+    ):
+        print(f"  {command}")

@@ -1,0 +1,97 @@
+"""Export: clean text out of a corpus, as JSONL in zstd or gzip or plain, or as Parquet. Fields that came in with a document go out with it."""
+
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import msgspec
+import pyarrow as pa
+
+from gristmill import schema
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.phases.corpus import Corpus
+from gristmill.phases.finish import finish
+from gristmill.store.manifest import MANIFEST, Manifest
+from gristmill.store.parts import read_batches, writing, writing_table
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+FORMATS = ("jsonl", "jsonl.gz", "jsonl.zst", "parquet")
+
+
+def export(corpus: Path | str, out: Path | str, *, to: str = "jsonl.zst") -> dict[str, Any]:
+    """Write the kept documents of each raw shard to `out/<source>/<shard>.<to>`; returns what was written."""
+    if to not in FORMATS:
+        raise RecipeError(f"--to {to}: no such format; there are {', '.join(FORMATS)}")
+    root, target = Path(corpus), Path(out)
+    published = Corpus(root).published()
+    if published is None:
+        raise VerificationError(f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it")
+    manifest = published[0]
+    told = {"documents": 0, "files": 0, "bytes": 0}
+    for shard in manifest.raw_shards:
+        if shard.missing is not None:
+            continue
+        name = f"{shard.source}/{shard.number:05d}.{to}"
+        fields = _fields(manifest, shard.source)
+        stream = _stream(root, manifest, shard.source, shard.number)
+        if to == "parquet":
+            with writing_table(target, name, schema.DOCUMENTS) as (table, part):
+                for batch in stream:
+                    table.write(batch)
+                    told["documents"] += len(batch)
+            told["bytes"] += part[0].size
+        else:
+            with writing(target, name) as file:
+                packed = _packed(cast(BinaryIO, file), to)
+                for batch in stream:
+                    packed.write(b"".join(_lines(batch, fields)))
+                    told["documents"] += len(batch)
+                if packed is not file:
+                    packed.close()
+            told["bytes"] += file.size
+        told["files"] += 1
+    return told
+
+
+def _fields(manifest: Manifest, source: str) -> tuple[str, str]:
+    table = next(table for table in manifest.recipe["source"] if table["name"] == source)
+    return table["text"], table["url"]
+
+
+def _stream(root: Path, manifest: Manifest, source: str, number: int) -> Iterator[pa.RecordBatch]:
+    name = f"{number:05d}.parquet"
+    text = root / "text" / source / name
+    if text.exists():
+        return read_batches(text)
+    if not (root / "documents" / name).exists():
+        raise RecipeError(f"{root}: it keeps neither documents/ (keep_documents = false) nor text/: there is nothing to export")
+    return finish(root / "documents" / name, root / "verdicts" / name)
+
+
+def _packed(file: BinaryIO, to: str) -> BinaryIO:
+    if to == "jsonl.gz":
+        return cast(BinaryIO, gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
+    if to == "jsonl.zst":
+        return cast(BinaryIO, zstd.ZstdFile(file, "wb", level=3))
+    return file
+
+
+def _lines(batch: pa.RecordBatch, fields: tuple[str, str]) -> Iterator[bytes]:
+    """A line a document: its text and URL under the names they came with, what the format told, then all other fields."""
+    encode = msgspec.json.Encoder().encode
+    for row in batch.to_pylist():
+        line = {fields[0]: row["text"]}
+        if row["url"] is not None:
+            line[fields[1]] = row["url"]
+        line |= {name: row[name] for name in ("date", "record_id", "declared_language") if row[name] is not None}
+        if row["extra"] is not None:
+            # What the document brought wins over what the format told.
+            line |= json.loads(row["extra"])
+        yield encode(line) + b"\n"

@@ -1,0 +1,158 @@
+"""Verify: lock, manifest, every part, every count. Says exactly what is wrong; fails closed."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from gristmill.errors import VerificationError
+from gristmill.phases.corpus import Corpus, part_folders
+from gristmill.store import manifest as manifests
+from gristmill.store.manifest import Manifest
+from gristmill.store.parts import Part, read_batches, sha256_of
+
+
+def verify(
+    corpus: Path | str, *, quick: bool = False, show: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
+    """Check a corpus against its manifest and lock; `quick` looks at sizes only.
+
+    Returns what was checked. Raises VerificationError that lists all that is wrong.
+    """
+    root = Path(corpus)
+    manifest, data = _published(root)
+    wrong: list[str] = []
+    lock = manifests.lock_of(data).decode().split()[0]
+    if manifests.content_of(manifest.parts) != manifest.content:
+        wrong.append(f"{manifests.MANIFEST}: `content` is not the digest of its parts")
+    try:
+        listed = (root / manifests.SUMS).read_bytes()
+    except OSError:
+        listed = b""
+    if listed != manifests.sums(manifest.parts):
+        wrong.append(f"{manifests.SUMS}: not what the manifest yields")
+    wrong += _strangers(root, manifest)
+    sound = _check_parts(root, manifest.parts, wrong, quick, show or (lambda _: None))
+    if not quick:
+        wrong += _check_counts(root, manifest, sound)
+    if wrong:
+        shown = "\n  ".join(wrong[:50]) + (f"\n  ... and {len(wrong) - 50} more" if len(wrong) > 50 else "")
+        raise VerificationError(f"{root} is not what its manifest says:\n  {shown}\nFetch or build what is named again")
+    size = sum(part.size for part in manifest.parts)
+    return {"manifest": lock, "content": manifest.content, "parts": len(manifest.parts), "bytes": size, "quick": quick}
+
+
+def _published(root: Path) -> tuple[Manifest, bytes]:
+    if not root.is_dir():
+        raise VerificationError(f"{root}: no such folder")
+    published = Corpus(root).published()
+    if published is None:
+        raise VerificationError(f"{root}: no {manifests.MANIFEST}: not finished, or no corpus. Run the recipe again to finish it")
+    return published
+
+
+def _strangers(root: Path, manifest: Manifest) -> list[str]:
+    """Files in the folders of parts that the manifest does not name."""
+    named = {part.path for part in manifest.parts}
+    found = []
+    for folder in part_folders(root):
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(root).as_posix()
+            if not path.is_dir() and name not in named:
+                found.append(f"{name}: not in the manifest")
+    return found
+
+
+def _check_parts(
+    root: Path, parts: list[Part], wrong: list[str], quick: bool, show: Callable[[dict[str, Any]], None]
+) -> set[str]:
+    """Check every part's size and digest; return the paths of those that are right."""
+
+    def check(part: Part) -> str | None:
+        path = root / part.path
+        try:
+            if path.is_symlink() or not path.is_file():
+                return f"{part.path}: missing" if not path.exists() else f"{part.path}: no plain file"
+            size = path.stat().st_size
+            if size != part.size:
+                return f"{part.path}: {size:,} bytes, expected {part.size:,}"
+            if not quick and (found := sha256_of(path)[1]) != part.sha256:
+                return f"{part.path}: sha256 {found}, expected {part.sha256}"
+        except OSError as error:
+            return f"{part.path}: cannot be read: {error.strerror}"
+        return None
+
+    sound = set()
+    # hashlib lets go of the interpreter, so threads hash on all cores.
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for place, (part, problem) in enumerate(zip(parts, threads.map(check, parts), strict=True), 1):
+            if problem is None:
+                sound.add(part.path)
+            else:
+                wrong.append(problem)
+            show({"event": "progress", "phase": "verify", "done": place, "jobs": len(parts), "bytes": part.size})
+    return sound
+
+
+def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
+    """Rows in = verdict rows = kept + dropped; tokens = the sum of shards; ends of documents."""
+    wrong = []
+    kept_in_all = documents_in_all = 0
+    reasons: dict[str, int] = {}
+    for shard in manifest.raw_shards:
+        name = f"verdicts/{shard.number:05d}.parquet"
+        if shard.missing is not None:
+            continue
+        if name not in sound:
+            if all(part.path != name for part in manifest.parts):
+                wrong.append(f"{name}: not in the manifest, and raw shard {shard.number} is not recorded as absent")
+            continue
+        rows = kept = 0
+        for batch in read_batches(root / name, ["reason"]):
+            rows += len(batch)
+            kept += batch["reason"].null_count
+            for pair in pc.value_counts(batch["reason"]).to_pylist():
+                if pair["values"] is not None:
+                    reasons[pair["values"]] = reasons.get(pair["values"], 0) + pair["counts"]
+        if rows != shard.documents:
+            wrong.append(f"{name}: {rows:,} rows, but raw shard {shard.number} has {shard.documents:,} documents")
+        if kept != shard.unique_documents:
+            wrong.append(f"{name}: {kept:,} kept, but the manifest says {shard.unique_documents:,}")
+        kept_in_all += kept
+        documents_in_all += rows
+    told = {reason: count for step in manifest.funnel["steps"] for reason, count in step["reasons"].items()}
+    if (documents_in_all, kept_in_all, reasons) != (manifest.funnel["documents"], manifest.funnel["kept"], told):
+        wrong.append("funnel: its counts are not those of the verdicts")
+    wrong += _check_tokens(root, manifest, sound)
+    return wrong
+
+
+def _check_tokens(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
+    wrong = []
+    tokens = 0
+    for part in manifest.parts:
+        if not part.path.startswith("tokens/") or not part.path.endswith(".bin"):
+            continue
+        count = part.counts.get("tokens", 0)
+        tokens += count
+        if count == 0 or part.size not in (2 * count, 4 * count):
+            wrong.append(f"{part.path}: {part.size:,} bytes do not hold {count:,} tokens")
+        beside = part.path.removesuffix(".bin") + ".docs"
+        if beside not in sound:
+            if all(other.path != beside for other in manifest.parts):
+                wrong.append(f"{beside}: not in the manifest")
+            continue
+        table = np.fromfile(root / beside, "<u8")
+        documents = len(table) // 2
+        ends = table[documents:]
+        if len(table) % 2 or documents != part.counts.get("documents") or not documents:
+            wrong.append(f"{beside}: does not hold {part.counts.get('documents')} documents")
+        elif ends[-1] != count or (np.diff(ends.astype(np.int64), prepend=0) <= 0).any():
+            wrong.append(f"{beside}: its ends do not rise to {count:,}")
+    if tokens != manifest.funnel.get("tokens", 0):
+        wrong.append(f"tokens: the shards hold {tokens:,}, the funnel says {manifest.funnel.get('tokens', 0):,}")
+    return wrong

@@ -1,0 +1,117 @@
+"""Why: the fate of one document, by number or URL, from the corpus alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gristmill import schema
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.phases.corpus import Corpus
+from gristmill.store.manifest import MANIFEST, Manifest
+from gristmill.store.parts import read_batches
+
+
+def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
+    """What became of a document: `shard:row`, its number, or its URL (which several documents may have).
+
+    Each answer has `document`, `url`, `reason` (null: kept), `value`, `threshold`, `keeper`, `keeper_url`, `similarity`, `copies`
+    (how many documents went for it), `measures`, `source`, `raw_shard` and `text` where it is stored.
+    """
+    root = Path(corpus)
+    published = Corpus(root).published()
+    if published is None:
+        raise VerificationError(f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it")
+    manifest = published[0]
+    number = parse_document(document)
+    rows = _by_number(root, manifest, number) if number is not None else _by_url(root, manifest, document)
+    if not rows:
+        raise RecipeError(f"{root}: no document {document!r}. Name it as shard:row, by its number, or by its exact URL")
+    return [_tell(root, manifest, row) for row in rows]
+
+
+def parse_document(document: str) -> int | None:
+    """`3:17` or `12884901905` as a document's number; None where it is neither."""
+    shard, colon, row = document.partition(":")
+    if colon and shard.isdecimal() and row.isdecimal():
+        return schema.first_document(int(shard)) + int(row)
+    return int(document) if document.isdecimal() else None
+
+
+def _rows(path: Path, field: str, value: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for batch in read_batches(path):
+        found += batch.filter(pc.fill_null(pc.equal(batch[field], value), False)).to_pylist()
+    return found
+
+
+def _part(root: Path, folder: str, document: int) -> Path:
+    return root / folder / f"{schema.shard_of(document):05d}.parquet"
+
+
+def _by_number(root: Path, manifest: Manifest, number: int) -> list[dict[str, Any]]:
+    path = _part(root, "verdicts", number)
+    return _rows(path, "document", number) if path.exists() else []
+
+
+def _by_url(root: Path, manifest: Manifest, url: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for shard in manifest.raw_shards:
+        path = root / f"verdicts/{shard.number:05d}.parquet"
+        if path.exists():
+            found += _rows(path, "url", url)
+    return found
+
+
+def _tell(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str, Any]:
+    document = verdict["document"]
+    shard = manifest.raw_shards[schema.shard_of(document)]
+    told = {**verdict, "source": shard.source, "raw_shard": shard.url, "row": schema.row_of(document)}
+    measures = _one(_part(root, "measures", document), document)
+    told["measures"] = {name: value for name, value in measures.items() if name != "document" and value is not None}
+    if verdict["keeper"] is not None:
+        keeper = _by_number(root, manifest, verdict["keeper"])
+        told["keeper_url"] = keeper[0]["url"] if keeper else None
+    copies = root / "duplicates/copies.parquet"
+    if copies.exists():
+        found = pq.read_table(copies, filters=[("keeper", "==", document)])
+        told["copies"] = found["copies"][0].as_py() if len(found) else 0
+    for folder in ("documents", "samples"):
+        stored = _one(_part(root, folder, document), document)
+        if stored:
+            told["text"] = stored["text"]
+            break
+    return told
+
+
+def _one(path: Path, document: int) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    table = pq.read_table(path, filters=[("document", "==", document)])
+    return dict(table.to_pylist()[0]) if len(table) else {}
+
+
+def lines(told: dict[str, Any]) -> list[str]:
+    """An answer for people."""
+    name = schema.document_name(told["document"])
+    out = [f"document {name}   {told['url'] or '(no URL)'}", f"  from {told['raw_shard']}, row {told['row']}, source {told['source']}"]
+    reason = told["reason"]
+    if reason is None:
+        out.append("  kept" + (f"; {told['copies']} copies of it were dropped" if told.get("copies") else ""))
+    elif told["keeper"] is not None:
+        kept = f"{schema.document_name(told['keeper'])} {told.get('keeper_url') or ''}".rstrip()
+        out.append(f"  dropped: {reason}, similarity {told['similarity']:.4f} (threshold {told['threshold']:g}) to {kept}, which is kept")
+    elif reason.startswith("read."):
+        out.append(f"  dropped: {reason}, at byte {told['value']:.0f}")
+    else:
+        compared = f" (threshold {told['threshold']:g})" if told["threshold"] is not None else ""
+        value = f", value {told['value']:g}" if told["value"] is not None else ""
+        out.append(f"  dropped: {reason}{value}{compared}")
+    if told["measures"]:
+        shown = ", ".join(f"{key} {value:g}" if isinstance(value, (int, float)) else f"{key} {value}" for key, value in told["measures"].items())
+        out.append(f"  measured: {shown}")
+    if told.get("text"):
+        text = " ".join(told["text"].split())
+        out.append(f"  text: {text[:200]}{'...' if len(text) > 200 else ''}")
+    return out
