@@ -19,7 +19,23 @@ import unicodedata2
 LETTER, NUMBER, SPACE, PYTHON_SPACE, SYMBOL, UNSPACED, LINE_BREAK = 1, 2, 4, 8, 16, 32, 64
 # Scripts written without spaces between words.
 UNSPACED_SCRIPTS = ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")
-WHITE_SPACE = {9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
+WHITE_SPACE = {
+    9,
+    10,
+    11,
+    12,
+    13,
+    32,
+    0x85,
+    0xA0,
+    0x1680,
+    *range(0x2000, 0x200B),
+    0x2028,
+    0x2029,
+    0x202F,
+    0x205F,
+    0x3000,
+}
 LINE_BREAKS = {10, 11, 12, 13, 0x1C, 0x1D, 0x1E, 0x85, 0x2028, 0x2029}
 PAGE = 256
 

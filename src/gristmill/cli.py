@@ -11,7 +11,9 @@ import typer
 from gristmill import __version__
 from gristmill.errors import GristmillError
 
-EXIT_CODES = "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, permission; 130 interrupted."
+EXIT_CODES = (
+    "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, permission; 130 interrupted."
+)
 
 app = typer.Typer(
     name="gristmill",
@@ -42,9 +44,13 @@ def run(
     what: Annotated[list[str], typer.Argument(help="A recipe (.toml), or files for recipes/clean-small.toml.")],
     out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a processor).")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe key: tokens.validation=0.01, step.0.min_score=0.5.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A recipe key: tokens.validation=0.01, step.0.min_score=0.5.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="No more than N documents a source.")] = None,
-    until: Annotated[str | None, typer.Option(help="Stop after a phase: plan, fetch, refine, relate, tokenize.")] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Stop after a phase: plan, fetch, refine, relate, tokenize.")
+    ] = None,
     plan: Annotated[Path | None, typer.Option(help="Run a stored plan (a corpus' plan.json).")] = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Where fetched shards rest, shared by runs.")] = None,
     allow_missing: Annotated[bool, typer.Option(help="Record shards that fail as absent, and go on.")] = False,
@@ -149,7 +155,11 @@ def export(
     from gristmill.report.export import export as write
 
     told = write(corpus, out, to=to)
-    _print(told, as_json, [f"{out}: {told['documents']:,} documents in {told['files']} files, {told['bytes'] / 1e6:,.1f} MB"])
+    _print(
+        told,
+        as_json,
+        [f"{out}: {told['documents']:,} documents in {told['files']} files, {told['bytes'] / 1e6:,.1f} MB"],
+    )
 
 
 @app.command()
@@ -192,7 +202,13 @@ def tokenizer_show(
     loaded = load(tokenizer, Path.cwd(), default_cache())
     tokens = loaded.encode([text]).tokens.tolist()
     pieces = [loaded.decode([token]) for token in tokens]
-    told = {"vocabulary": loaded.vocabulary, "sha256": loaded.sha256, "kernel": loaded.kernel, "tokens": tokens, "pieces": pieces}
+    told = {
+        "vocabulary": loaded.vocabulary,
+        "sha256": loaded.sha256,
+        "kernel": loaded.kernel,
+        "tokens": tokens,
+        "pieces": pieces,
+    }
     by = "gristmill's kernel" if loaded.kernel else "the tokenizers library"
     lines = [f"{tokenizer}: {loaded.vocabulary:,} tokens, encoded by {by}, sha256 {loaded.sha256}"]
     _print(told, as_json, [*lines, " ".join(map(str, tokens)), "|".join(pieces)])

@@ -1,10 +1,10 @@
 """The errors, as a tree by whose turn it is. Each says where, what was expected, what was there, and what to do.
 
-    GristmillError
-    ├── RecipeError          yours: edit the recipe or the command                      exit 2
-    ├── SourceError          theirs: a raw shard could not be fetched or read           exit 3
-    ├── VerificationError    nobody may use it: bytes are not what the manifest says    exit 4
-    └── MachineError         the machine's: disk, memory, permission, another run       exit 5
+GristmillError
+├── RecipeError          yours: edit the recipe or the command                      exit 2
+├── SourceError          theirs: a raw shard could not be fetched or read           exit 3
+├── VerificationError    nobody may use it: bytes are not what the manifest says    exit 4
+└── MachineError         the machine's: disk, memory, permission, another run       exit 5
 """
 
 

@@ -35,7 +35,8 @@ from gristmill.phases.progress import Progress
 from gristmill.recipe import Loaded, Recipe, Source, for_files, load, stored, with_limit
 from gristmill.store import transfer
 from gristmill.store.parts import Part, machine_errors, write_bytes
-from gristmill.tokens.tokenizer import Tokenizer, load as load_tokenizer
+from gristmill.tokens.tokenizer import Tokenizer
+from gristmill.tokens.tokenizer import load as load_tokenizer
 
 PHASES = ("plan", "fetch", "refine", "relate", "tokenize", "assemble")
 FREE_SHARE = 1.0  # bytes of free disk asked for before a run, for each byte of raw shards that still has to be refined

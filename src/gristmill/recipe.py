@@ -149,7 +149,9 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
             raise RecipeError(f"{name}{_line_of(text, ['step', place, 'use'])}: {error}") from error
         for source_name in step.sources or []:
             if source_name not in names:
-                raise RecipeError(f"{name}: step[{place}].sources: no source {source_name!r}{_suggest(source_name, names)}")
+                raise RecipeError(
+                    f"{name}: step[{place}].sources: no source {source_name!r}{_suggest(source_name, names)}"
+                )
     for source_name in names:
         used = [table["use"] for table in recipe.step if source_name in (table.get("sources") or names)]
         if len(set(used)) < len(used):
@@ -232,9 +234,7 @@ def stored(recipe: Recipe) -> dict[str, Any]:
 
 def with_limit(recipe: Recipe, limit: int) -> Recipe:
     """The recipe with no more than so many documents a source."""
-    sources = [
-        msgspec.structs.replace(source, limit=min(limit, source.limit or limit)) for source in recipe.source
-    ]
+    sources = [msgspec.structs.replace(source, limit=min(limit, source.limit or limit)) for source in recipe.source]
     return msgspec.structs.replace(recipe, source=sources)
 
 
@@ -256,7 +256,9 @@ def for_files(files: list[str], tokenizer: str | None, settings: dict[str, str] 
     folder = os.path.commonpath([os.path.dirname(file) for file in full])
     names = [os.path.relpath(file, folder) for file in full]
     text = packaged("clean-small").read_text("utf-8")
-    text = text.replace("files = []", "files = [" + ", ".join(msgspec.json.encode(name).decode() for name in names) + "]")
+    text = text.replace(
+        "files = []", "files = [" + ", ".join(msgspec.json.encode(name).decode() for name in names) + "]"
+    )
     if tokenizer is not None:
         text += f"\n[tokens]\ntokenizer = {msgspec.json.encode(tokenizer).decode()}\n"
     return Loaded(parse(text, "recipes/clean-small.toml", settings), Path(folder)), text

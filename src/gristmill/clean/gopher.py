@@ -54,7 +54,7 @@ class Gopher(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         n_lines = np.diff(bounds.line_offsets)
 
         def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-            return part / np.maximum(whole, 1)
+            return np.asarray(part / np.maximum(whole, 1))
 
         counted = counts.top_2_gram >= 0
         values = {

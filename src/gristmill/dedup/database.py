@@ -46,7 +46,9 @@ class Database:
 
     def write(self, relation: str, target: Path) -> None:
         """Run `<relation>.sql` into a Parquet file, in the order that it states."""
-        self._run(f"copy ({sql(relation)}) to {_quoted(target)} (format parquet, compression zstd, row_group_size 100000)")
+        self._run(
+            f"copy ({sql(relation)}) to {_quoted(target)} (format parquet, compression zstd, row_group_size 100000)"
+        )
 
     def _run(self, query: str) -> None:
         try:

@@ -69,8 +69,8 @@ def relate(
     near = _nothing()
     if settings.near is not None:
         rows = _gather(tables, exact.documents, settings.near, work)
-        tell(rows.count)
-        if rows.count:
+        tell(rows.size)
+        if rows.size:
             with Database(work / "spill", folders, threads=threads, memory_mb=memory_mb) as database:
                 database.view("keys", parquet([rows.keys], "key, document"))
                 database.write("buckets", work / "buckets.parquet")
@@ -97,7 +97,7 @@ def _exact(tables: list[Table], work: Path, folders: list[Path], threads: int, m
 class _Rows(NamedTuple):
     """Signatures laid out for random access: row i is document i of `documents`."""
 
-    count: int
+    size: int
     documents: Path  # int64, sorted
     signatures: Path  # uint32, permutations a row
     keys: Path  # Parquet: key, document
@@ -110,7 +110,11 @@ def _gather(tables: list[Table], gone: np.ndarray, near: Near, work: Path) -> _R
     total = sum(pq.read_metadata(table.signatures).num_rows for table in tables)
     repeated = pairs.Repeated(total * near.bands)
     count = 0
-    with open(rows.documents, "wb") as documents, open(rows.signatures, "wb") as signatures, open(all_keys, "wb") as keys:
+    with (
+        open(rows.documents, "wb") as documents,
+        open(rows.signatures, "wb") as signatures,
+        open(all_keys, "wb") as keys,
+    ):
         for table in tables:
             for batch in read_batches(table.signatures, ["document", "signature"]):
                 numbers = batch["document"].to_numpy()
@@ -136,7 +140,7 @@ def _gather(tables: list[Table], gone: np.ndarray, near: Near, work: Path) -> _R
             owners = np.repeat(np.asarray(numbers[start : start + step]), near.bands)[mask]
             writer.write_table(pa.table([pa.array(chunk[mask]), pa.array(owners)], schema=schema))
     all_keys.unlink()
-    return rows._replace(count=count)
+    return rows._replace(size=count)
 
 
 def _chunks(path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -159,7 +163,7 @@ def _likely(rows: _Rows, near: Near, work: Path) -> tuple[np.ndarray, np.ndarray
             one, other = np.searchsorted(numbers, documents), np.searchsorted(numbers, candidates)
             wanted, places = np.unique(np.concatenate([one, other]), return_inverse=True)
             values = np.empty((len(wanted), k), np.uint32)
-            view = memoryview(values).cast("B")
+            view = values.data.cast("B")
             for place, row in enumerate(wanted.tolist()):
                 os.preadv(file.fileno(), [view[place * 4 * k : (place + 1) * 4 * k]], row * 4 * k)
             same = pairs.agreement(values, places[: len(one)], places[len(one) :]) >= least
@@ -183,7 +187,7 @@ def _near(tables: list[Table], rows: _Rows, near: Near, work: Path) -> Found:
             offsets = np.zeros(len(wanted) + 1, np.int64)
             np.cumsum(bounds[wanted + 1] - bounds[wanted], out=offsets[1:])
             hashes = np.empty(offsets[-1], np.uint64)
-            view = memoryview(hashes).cast("B")
+            view = hashes.data.cast("B")
             for place, row in enumerate(wanted.tolist()):
                 piece = view[8 * offsets[place] : 8 * offsets[place + 1]]
                 if len(piece):

@@ -15,12 +15,14 @@ HASH_BYTES = 16
 SEED = 1  # of the permutations: signatures of all corpora can be compared
 
 
-def text_hashes(offsets: np.ndarray, data: np.ndarray, texts: pa.Array, *, key: bytes = b"", size: int = HASH_BYTES) -> bytes:
+def text_hashes(
+    offsets: np.ndarray, data: np.ndarray, texts: pa.Array, *, key: bytes = b"", size: int = HASH_BYTES
+) -> bytes:
     """BLAKE2b (RFC 7693) of n normalised texts, `size` bytes each, one after another.
 
     A text that normalises to nothing is hashed as it is, apart from the others: `!!!` and `???` are not equal.
     """
-    view = memoryview(np.ascontiguousarray(data))
+    view = np.ascontiguousarray(data).data
     bounds = offsets.tolist()
     out = []
     for row in range(len(bounds) - 1):

@@ -19,15 +19,104 @@ else:
 NEAR_COPY_URL = "https://mirror.example/docs/near-copy-3"
 DATE = "2026-01-01T00:00:00Z"
 
-MODULES = (
-    "argparse ast asyncio bdb calendar cmd codecs collections configparser contextlib copy csv ctypes datetime decimal difflib "
-    "dis doctest email enum fractions functools gettext glob gzip hashlib heapq html http imaplib inspect ipaddress itertools "
-    "json locale logging lzma mailbox math mimetypes multiprocessing numbers operator optparse os pathlib pdb pickle "
-    "pickletools platform plistlib poplib pprint profile pstats queue random re sched secrets selectors shelve shlex shutil "
-    "smtplib socket socketserver sqlite3 ssl statistics string struct subprocess symtable tarfile tempfile textwrap threading "
-    "timeit tokenize trace traceback tracemalloc types typing unittest urllib.parse urllib.request uuid wave weakref "
-    "webbrowser xml.dom.minidom xml.etree.ElementTree zipfile zipimport"
-).split()
+MODULES = [
+    "argparse",
+    "ast",
+    "asyncio",
+    "bdb",
+    "calendar",
+    "cmd",
+    "codecs",
+    "collections",
+    "configparser",
+    "contextlib",
+    "copy",
+    "csv",
+    "ctypes",
+    "datetime",
+    "decimal",
+    "difflib",
+    "dis",
+    "doctest",
+    "email",
+    "enum",
+    "fractions",
+    "functools",
+    "gettext",
+    "glob",
+    "gzip",
+    "hashlib",
+    "heapq",
+    "html",
+    "http",
+    "imaplib",
+    "inspect",
+    "ipaddress",
+    "itertools",
+    "json",
+    "locale",
+    "logging",
+    "lzma",
+    "mailbox",
+    "math",
+    "mimetypes",
+    "multiprocessing",
+    "numbers",
+    "operator",
+    "optparse",
+    "os",
+    "pathlib",
+    "pdb",
+    "pickle",
+    "pickletools",
+    "platform",
+    "plistlib",
+    "poplib",
+    "pprint",
+    "profile",
+    "pstats",
+    "queue",
+    "random",
+    "re",
+    "sched",
+    "secrets",
+    "selectors",
+    "shelve",
+    "shlex",
+    "shutil",
+    "smtplib",
+    "socket",
+    "socketserver",
+    "sqlite3",
+    "ssl",
+    "statistics",
+    "string",
+    "struct",
+    "subprocess",
+    "symtable",
+    "tarfile",
+    "tempfile",
+    "textwrap",
+    "threading",
+    "timeit",
+    "tokenize",
+    "trace",
+    "traceback",
+    "tracemalloc",
+    "types",
+    "typing",
+    "unittest",
+    "urllib.parse",
+    "urllib.request",
+    "uuid",
+    "wave",
+    "weakref",
+    "webbrowser",
+    "xml.dom.minidom",
+    "xml.etree.ElementTree",
+    "zipfile",
+    "zipimport",
+]
 
 OTHER_LANGUAGES = {
     "de": "Die alte Mühle am Fluss mahlt seit dreihundert Jahren das Korn der umliegenden Dörfer. Jeden Morgen öffnet der Müller das "
@@ -117,9 +206,16 @@ def documents() -> list[tuple[str, bytes]]:
         plant(f"news.example/{number}/consent", COOKIES + f"Article {number}.")
     for number in range(6):
         plant(f"spam.example/{number}", f"buy cheap watches now offer {number} " * 60)
-        plant(f"list.example/{number}", "\n".join(f"- link {number}-{line} to a page of the site" for line in range(30)))
-        plant(f"blog.example/tag/{number}", "\n".join(f"The story of day {line} began early and went …" for line in range(12, 40)))
-        plant(f"art.example/{number}", "# # ## " * 20 + "a drawing made of signs, as forums like to sign their posts " * 2)
+        plant(
+            f"list.example/{number}", "\n".join(f"- link {number}-{line} to a page of the site" for line in range(30))
+        )
+        plant(
+            f"blog.example/tag/{number}",
+            "\n".join(f"The story of day {line} began early and went …" for line in range(12, 40)),
+        )
+        plant(
+            f"art.example/{number}", "# # ## " * 20 + "a drawing made of signs, as forums like to sign their posts " * 2
+        )
     for number, (_, text) in enumerate(long[50:54]):
         # Latin-1 bytes in a page that calls itself UTF-8.
         plant(f"latin.example/{number}", text.encode("utf-8", "replace").replace(b". ", b".\xa0\xe9\xff ", 6))
@@ -134,7 +230,12 @@ def _wet(pages: list[tuple[str, bytes]]) -> bytes:
         lines = f"WARC/1.0\r\n{head}Content-Length: {len(body) if length is None else length}\r\n\r\n"
         return gzip.compress(lines.encode() + body + b"\r\n\r\n", 6, mtime=0)
 
-    out.write(member(f"WARC-Type: warcinfo\r\nWARC-Date: {DATE}\r\nContent-Type: application/warc-fields\r\n", b"software: demo\r\n"))
+    out.write(
+        member(
+            f"WARC-Type: warcinfo\r\nWARC-Date: {DATE}\r\nContent-Type: application/warc-fields\r\n",
+            b"software: demo\r\n",
+        )
+    )
     for number, (url, text) in enumerate(pages):
         head = (
             f"WARC-Type: conversion\r\nWARC-Target-URI: {url}\r\nWARC-Date: {DATE}\r\n"
@@ -149,7 +250,9 @@ def _wet(pages: list[tuple[str, bytes]]) -> bytes:
 
 def _jsonl(pages: list[tuple[str, bytes]]) -> bytes:
     lines = [
-        json.dumps({"url": url, "text": text.decode("utf-8", "replace"), "source": {"page": number}}, ensure_ascii=False).encode()
+        json.dumps(
+            {"url": url, "text": text.decode("utf-8", "replace"), "source": {"page": number}}, ensure_ascii=False
+        ).encode()
         for number, (url, text) in enumerate(pages)
     ]
     lines.insert(7, b'{"url": "https://broken.example/", "text": "this line is no JSON')

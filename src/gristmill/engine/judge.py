@@ -1,6 +1,6 @@
 """The one place that drops documents. Steps say why a row should go; here it goes, and the sum is checked.
 
-    rows in = rows of verdicts = rows kept + rows dropped
+rows in = rows of verdicts = rows kept + rows dropped
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,9 @@ class Judged(NamedTuple):
 
     kept: pa.RecordBatch  # DOCUMENTS
     verdicts: pa.RecordBatch  # VERDICTS, one a row in, in document order
-    measures: pa.RecordBatch  # document, and a column for each `step.measure`; null where the document did not get there
+    measures: (
+        pa.RecordBatch
+    )  # document, and a column for each `step.measure`; null where the document did not get there
     dropped: list[pa.RecordBatch]  # the rows that went, with `reason` (step.reason) and `value`
 
 

@@ -112,7 +112,7 @@ class Pool:
                     working += 1
                 busy = {worker.pipe: worker for worker in self._workers if worker.job is not None}
                 for ready in connection.wait(list(busy)):
-                    event = self._hear(busy[ready])  # type: ignore[index]
+                    event = self._hear(busy[ready])
                     if event.result is not None or event.error is not None:
                         working -= 1
                     yield event

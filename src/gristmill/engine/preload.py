@@ -7,12 +7,12 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import duckdb  # noqa: E402, F401
-import pyarrow  # noqa: E402
-import pyarrow.compute  # noqa: E402
-import pyarrow.parquet  # noqa: E402, F401
+import duckdb  # noqa: F401
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
 
-from gristmill.kernels import compile as kernels  # noqa: E402
+from gristmill.kernels import compile as kernels
 
 kernels.import_all()
 # Arrow's own threads do not survive a fork, and workers are the parallelism.

@@ -1,4 +1,4 @@
-"""Byte-pair encoding (Sennrich 2016, Radford 2019), exact, with GPT-2's way of cutting text into pieces.
+r"""Byte-pair encoding (Sennrich 2016, Radford 2019), exact, with GPT-2's way of cutting text into pieces.
 
     text -> pieces ('s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+) -> merges -> token numbers
 
@@ -464,5 +464,17 @@ class Encoder:
             np.empty(longest, np.int32), np.empty(longest, np.int32),
         )  # fmt: skip
         learned = (self._pieces, self._piece_tokens, self._arena, self._spelling, self._used)
-        _encode(offsets, data, _KINDS, _WIDTHS, CLASS_INDEX, CLASS_PAGES, *self._merges, *learned, *scratch, out, out_offsets)
+        _encode(
+            offsets,
+            data,
+            _KINDS,
+            _WIDTHS,
+            CLASS_INDEX,
+            CLASS_PAGES,
+            *self._merges,
+            *learned,
+            *scratch,
+            out,
+            out_offsets,
+        )
         return out_offsets, out[: out_offsets[-1]]

@@ -86,7 +86,7 @@ class _Code:
             payload = self.path.read_bytes()
         except OSError:
             return None
-        return compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))  # noqa: S301
+        return compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
 
     def save_overload(self, signature: Any, result: Any) -> None:
         if os.environ.get(BUILDING) == self.cache_path:

@@ -49,7 +49,7 @@ def _count_lines(data, word_offsets, starts, stops, line_offsets, line_stops, bu
             at = np.int64(starts[first])
             size = np.int64(stops[first]) - at
             lead = data[at]
-            if lead == HYPHEN or lead == ASTERISK:
+            if lead in (HYPHEN, ASTERISK):
                 bulleted += 1
             elif lead == 0xE2 and size >= 3 and data[at + 1] == 0x80 and data[at + 2] == 0xA2:
                 bulleted += 1

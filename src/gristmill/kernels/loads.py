@@ -14,22 +14,22 @@ _BYTE, _WORD, _INDEX = ir.IntType(8), ir.IntType(64), ir.IntType(32)
 _VECTOR = ir.VectorType(_BYTE, 64)
 
 
-def _place(context, builder, signature, arguments, kind):  # type: ignore[no-untyped-def]
+def _place(context, builder, signature, arguments, kind):
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
     return builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
 
 
-def _splat(builder, value):  # type: ignore[no-untyped-def]
+def _splat(builder, value):
     one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(_INDEX, 0))
     zeros = ir.Constant(ir.VectorType(_INDEX, 64), [0] * 64)
     return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
 
 
 @intrinsic
-def load_u64(typing_context, data, at):  # type: ignore[no-untyped-def]
+def load_u64(typing_context, data, at):
     """The 8 bytes of a uint8 array at an index as one little-endian uint64. The caller sees to `at + 8 <= len(data)`."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         load = builder.load(_place(context, builder, signature, arguments, _WORD))
         load.align = 1
         return load
@@ -38,10 +38,10 @@ def load_u64(typing_context, data, at):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def mask_of_range(typing_context, data, at, low, span):  # type: ignore[no-untyped-def]
+def mask_of_range(typing_context, data, at, low, span):
     """Of the 64 bytes at an index, which lie in low..low + span: bit j is byte j. `at + 64 <= len(data)` is the caller's."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         load = builder.load(_place(context, builder, signature, arguments, _VECTOR))
         load.align = 1
         shifted = builder.sub(load, _splat(builder, arguments[2]))
@@ -51,27 +51,27 @@ def mask_of_range(typing_context, data, at, low, span):  # type: ignore[no-untyp
 
 
 @intrinsic
-def count_ones(typing_context, mask):  # type: ignore[no-untyped-def]
+def count_ones(typing_context, mask):
     """The number of set bits of a uint64."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), generate
 
 
 @intrinsic
-def count_trailing_zeros(typing_context, mask):  # type: ignore[no-untyped-def]
+def count_trailing_zeros(typing_context, mask):
     """The position of the lowest set bit of a uint64; 64 where there is none."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.uint64), generate
 
 
 @helper
-def load_up_to_8(data, at, length):  # type: ignore[no-untyped-def]
+def load_up_to_8(data, at, length):
     """The first 8 bytes of data[at:at + length] as a little-endian uint64; missing ones are 0. length >= 1."""
     if at + 8 <= len(data):
         value = load_u64(data, at)

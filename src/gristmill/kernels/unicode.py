@@ -27,7 +27,7 @@ with np.load(Path(__file__).with_name("unicode.npz")) as _tables:
 
 
 @helper
-def width_of(lead: np.uint8) -> int:
+def width_of(lead):
     """Bytes of the code point that starts with this byte, in well-formed UTF-8."""
     if lead < 0x80:
         return 1
@@ -39,7 +39,7 @@ def width_of(lead: np.uint8) -> int:
 
 
 @helper
-def code_point(data: np.ndarray, at: int, width: int) -> int:
+def code_point(data, at, width):
     """The code point of `width` bytes at `at`, in well-formed UTF-8 (RFC 3629)."""
     lead = np.int64(data[at])
     if width == 1:
@@ -57,6 +57,6 @@ def code_point(data: np.ndarray, at: int, width: int) -> int:
 
 
 @helper
-def class_of(point: int, class_index: np.ndarray, class_pages: np.ndarray) -> int:
+def class_of(point, class_index, class_pages):
     """The class bits of a code point."""
     return np.int64(class_pages[(np.int64(class_index[point >> 8]) << 8) | (point & 0xFF)])

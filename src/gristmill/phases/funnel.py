@@ -33,7 +33,9 @@ class Funnel:
         for step in self.table["steps"]:
             rate = self.rates.get(step["step"])
             shown = f"{rate:>9,.0f} MB/s" if rate else ""
-            lines.append(f"{step['step']:<34}{-step['dropped']:>14,}{_share(step['left'], total):>10}{shown:>14}".rstrip())
+            lines.append(
+                f"{step['step']:<34}{-step['dropped']:>14,}{_share(step['left'], total):>10}{shown:>14}".rstrip()
+            )
             for reason, count in step["reasons"].items():
                 lines.append(f"  {reason.partition('.')[2]:<32}{-count:>14,}".rstrip())
         lines.append(f"{'kept':<34}{self.table['kept']:>14,}{_share(self.table['kept'], total):>10}")
@@ -43,10 +45,18 @@ class Funnel:
             lines.append(f"{'tokens':<34}{self.table['tokens']:>14,}")
             for split in ("train", "validation"):
                 count, shards = self.table[f"{split}_tokens"], self.table[f"{split}_shards"]
-                told = f"  in {shards} shard{'s' if shards != 1 else ''}" if shards else "  no document fell on it: no file"
+                told = (
+                    f"  in {shards} shard{'s' if shards != 1 else ''}"
+                    if shards
+                    else "  no document fell on it: no file"
+                )
                 lines.append(f"  {split:<32}{count:>14,}{told}")
             lines.append(f"{'tokens per byte':<34}{self.table['tokens_per_byte']:>14.4f}")
-        rest = {name: rate for name, rate in self.rates.items() if name not in {step["step"] for step in self.table["steps"]}}
+        rest = {
+            name: rate
+            for name, rate in self.rates.items()
+            if name not in {step["step"] for step in self.table["steps"]}
+        }
         if rest:
             lines.append("MB of text a second: " + ", ".join(f"{name} {rate:,.0f}" for name, rate in rest.items()))
         return lines

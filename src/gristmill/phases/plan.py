@@ -67,12 +67,16 @@ def expand(source: Source, folder: Path, cache: Path, *, ask_list: bool = True) 
     found: list[str] = list(source.urls)
     for url in source.urls:
         if not transfer.is_url(url):
-            raise RecipeError(f"source {source.name!r}: {url!r} is no http, https or file URL; local paths go into `files`")
+            raise RecipeError(
+                f"source {source.name!r}: {url!r} is no http, https or file URL; local paths go into `files`"
+            )
     for pattern in source.files:
         found += _files(source, pattern, folder)
     if source.paths is not None and ask_list:
         listed = _list(source.paths, folder, cache)
-        found += [line if transfer.is_url(line) else source.base_url + line.lstrip("/") for line in listed][: source.shards]
+        found += [line if transfer.is_url(line) else source.base_url + line.lstrip("/") for line in listed][
+            : source.shards
+        ]
     return list(dict.fromkeys(found))
 
 

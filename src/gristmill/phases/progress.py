@@ -1,9 +1,9 @@
 """What a run tells while it works: dictionaries, for whoever shows them.
 
-    {"event": "phase", "phase": "refine", "jobs": 12}
-    {"event": "progress", "phase": "refine", "done": 3, "jobs": 12, "bytes": 81000000, "seconds": 4.1}
-    {"event": "line", "text": "..."}
-    {"event": "done", "phase": "refine", "seconds": 19.0}
+{"event": "phase", "phase": "refine", "jobs": 12}
+{"event": "progress", "phase": "refine", "done": 3, "jobs": 12, "bytes": 81000000, "seconds": 4.1}
+{"event": "line", "text": "..."}
+{"event": "done", "phase": "refine", "seconds": 19.0}
 """
 
 import time

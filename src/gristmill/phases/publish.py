@@ -31,7 +31,9 @@ def read_plan(corpus: Corpus, given: Path | None) -> Plan:
         if path.exists():
             own = _decode(path)
             if given is not None and _names(own) != _names(_decode(given)):
-                raise RecipeError(f"--plan {given}: the corpus has a plan already, and another one. Choose a new folder")
+                raise RecipeError(
+                    f"--plan {given}: the corpus has a plan already, and another one. Choose a new folder"
+                )
             return own
     return _decode(given) if given is not None else Plan()
 
@@ -170,4 +172,3 @@ def publish(
     }
     write_json(corpus.root, RUN, told)
     return Funnel(counted, rates)
-

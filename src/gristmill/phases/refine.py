@@ -1,10 +1,10 @@
 """Refine: a raw shard to documents, measures, signatures and samples, in one streaming pass with flat memory.
 
-    raw shard -> batches -> steps (engine.judge drops) -> documents/<shard>.parquet    what survived, later duplicates included
-                                                       -> measures/<shard>.parquet     every measured value
-                                                       -> signatures/<shard>.parquet   where the recipe deduplicates
-                                                       -> samples/<shard>.parquet      a seeded sample of what was dropped
-                                                       -> work: verdicts, finished once the duplicates are known
+raw shard -> batches -> steps (engine.judge drops) -> documents/<shard>.parquet    what survived, later duplicates included
+                                                   -> measures/<shard>.parquet     every measured value
+                                                   -> signatures/<shard>.parquet   where the recipe deduplicates
+                                                   -> samples/<shard>.parquet      a seeded sample of what was dropped
+                                                   -> work: verdicts, finished once the duplicates are known
 """
 
 import hashlib
@@ -47,7 +47,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         """The content key."""
         recipe = Recipe(source=[self.source], step=self.step)
         inputs = {step.name: step.inputs() for step in recipe.steps(self.source.name)}
-        steps = [{"name": step.name, "version": step.version, **msgspec.to_builtins(step)} for step in recipe.steps(self.source.name)]
+        steps = [
+            {"name": step.name, "version": step.version, **msgspec.to_builtins(step)}
+            for step in recipe.steps(self.source.name)
+        ]
         fields = {name: getattr(self.source, name) for name in ("kind", "text", "url", "max_document_bytes")}
         return content_key(
             "refine", number=self.number, sha256=self.sha256, fields=fields, steps=steps, inputs=inputs,
@@ -69,7 +72,9 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
     timed = [NamedStep(step.name, clock.around(step.name, step)) for step in steps]
     nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
     measured = [
-        pa.field(f"{step.name}.{measure}", column.type) for step in steps for measure, column in step(nothing).measures.items()
+        pa.field(f"{step.name}.{measure}", column.type)
+        for step in steps
+        for measure, column in step(nothing).measures.items()
     ]
     measures = pa.schema([schema.DOCUMENTS.field("document"), *measured])
     fields = Fields(task.source.text, task.source.url, task.source.max_document_bytes)

@@ -1,7 +1,7 @@
 """Relate: what the corpus as a whole says of its documents, and then each shard's verdicts, written once.
 
-    signatures of all shards -> duplicates (dedup.relate) -> duplicates/copies.parquet    for every keeper, how many copies went
-    verdicts of refine + duplicates of the shard          -> verdicts/<shard>.parquet
+signatures of all shards -> duplicates (dedup.relate) -> duplicates/copies.parquet    for every keeper, how many copies went
+verdicts of refine + duplicates of the shard          -> verdicts/<shard>.parquet
 """
 
 import shutil
@@ -49,7 +49,11 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None]) -> Record:
     work = corpus.work / "relate"
     shutil.rmtree(work, ignore_errors=True)
     tables = [
-        Table(corpus.find(f"signatures/{shard_name(number)}.parquet"), corpus.find(f"documents/{shard_name(number)}.parquet"), scope)
+        Table(
+            corpus.find(f"signatures/{shard_name(number)}.parquet"),
+            corpus.find(f"documents/{shard_name(number)}.parquet"),
+            scope,
+        )
         for number, scope in zip(task.numbers, task.scopes, strict=True)
     ]
     drops = relate(tables, task.deduplicate, work, threads=task.threads, memory_mb=task.memory_mb, tell=tell)
@@ -115,7 +119,9 @@ def _drops_of(corpus: Corpus, task: SettleTask) -> pa.Table | None:
         return None
     low, high = schema.first_document(task.number), schema.first_document(task.number + 1)
     return pq.read_table(
-        corpus.work / "relate/drops.parquet", filters=[("document", ">=", low), ("document", "<", high)], use_threads=False
+        corpus.work / "relate/drops.parquet",
+        filters=[("document", ">=", low), ("document", "<", high)],
+        use_threads=False,
     )
 
 
@@ -143,4 +149,6 @@ def _fill(batch: pa.RecordBatch, drops: pa.Table, near_threshold: float | None) 
         "keeper": filled("keeper", drops["keeper"].combine_chunks().take(take)),
         "similarity": filled("similarity", similarity),
     }
-    return pa.RecordBatch.from_arrays([columns.get(name, batch[name]) for name in schema.VERDICTS.names], schema=schema.VERDICTS)
+    return pa.RecordBatch.from_arrays(
+        [columns.get(name, batch[name]) for name in schema.VERDICTS.names], schema=schema.VERDICTS
+    )

@@ -8,7 +8,6 @@ asked for: the same stream as Parquet.
 Which documents are validation is a keyed hash of the normalised text, never of the number: equal texts fall on one side.
 """
 
-import hashlib
 import time
 from collections.abc import Callable
 from functools import lru_cache

@@ -49,11 +49,12 @@ def export(corpus: Path | str, out: Path | str, *, to: str = "jsonl.zst") -> dic
             told["bytes"] += part[0].size
         else:
             with writing(target, name) as file:
-                packed = _packed(cast(BinaryIO, file), to)
+                plain = cast("BinaryIO", file)
+                packed = _packed(plain, to)
                 for batch in stream:
                     packed.write(b"".join(_lines(batch, fields)))
                     told["documents"] += len(batch)
-                if packed is not file:
+                if packed is not plain:
                     packed.close()
             told["bytes"] += file.size
         told["files"] += 1
@@ -71,15 +72,17 @@ def _stream(root: Path, manifest: Manifest, source: str, number: int) -> Iterato
     if text.exists():
         return read_batches(text)
     if not (root / "documents" / name).exists():
-        raise RecipeError(f"{root}: it keeps neither documents/ (keep_documents = false) nor text/: there is nothing to export")
+        raise RecipeError(
+            f"{root}: it keeps neither documents/ (keep_documents = false) nor text/: there is nothing to export"
+        )
     return finish(root / "documents" / name, root / "verdicts" / name)
 
 
 def _packed(file: BinaryIO, to: str) -> BinaryIO:
     if to == "jsonl.gz":
-        return cast(BinaryIO, gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
+        return cast("BinaryIO", gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
     if to == "jsonl.zst":
-        return cast(BinaryIO, zstd.ZstdFile(file, "wb", level=3))
+        return cast("BinaryIO", zstd.ZstdFile(file, "wb", level=3))
     return file
 
 

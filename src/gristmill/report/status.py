@@ -75,7 +75,11 @@ def _held(root: Path) -> bool:
 def lines(told: dict[str, Any]) -> list[str]:
     """For people."""
     state = "running" if told["running"] else "finished" if told["finished"] else "not finished: run the recipe again"
-    out = [state, f"raw shards {told['shards']}, fetched {told['fetched']}" + (f", absent {told['missing']}" if told["missing"] else "")]
+    out = [
+        state,
+        f"raw shards {told['shards']}, fetched {told['fetched']}"
+        + (f", absent {told['missing']}" if told["missing"] else ""),
+    ]
     out += [f"  {phase}: {done} of {told['shards']}" for phase, done in told["phases"].items()]
     out.append(f"documents {told['documents']:,}, dropped so far {told['dropped']:,}")
     return out

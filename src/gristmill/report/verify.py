@@ -51,7 +51,9 @@ def _published(root: Path) -> tuple[Manifest, bytes]:
         raise VerificationError(f"{root}: no such folder")
     published = Corpus(root).published()
     if published is None:
-        raise VerificationError(f"{root}: no {manifests.MANIFEST}: not finished, or no corpus. Run the recipe again to finish it")
+        raise VerificationError(
+            f"{root}: no {manifests.MANIFEST}: not finished, or no corpus. Run the recipe again to finish it"
+        )
     return published
 
 

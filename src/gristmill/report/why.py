@@ -95,13 +95,18 @@ def _one(path: Path, document: int) -> dict[str, Any]:
 def lines(told: dict[str, Any]) -> list[str]:
     """An answer for people."""
     name = schema.document_name(told["document"])
-    out = [f"document {name}   {told['url'] or '(no URL)'}", f"  from {told['raw_shard']}, row {told['row']}, source {told['source']}"]
+    out = [
+        f"document {name}   {told['url'] or '(no URL)'}",
+        f"  from {told['raw_shard']}, row {told['row']}, source {told['source']}",
+    ]
     reason = told["reason"]
     if reason is None:
         out.append("  kept" + (f"; {told['copies']} copies of it were dropped" if told.get("copies") else ""))
     elif told["keeper"] is not None:
         kept = f"{schema.document_name(told['keeper'])} {told.get('keeper_url') or ''}".rstrip()
-        out.append(f"  dropped: {reason}, similarity {told['similarity']:.4f} (threshold {told['threshold']:g}) to {kept}, which is kept")
+        out.append(
+            f"  dropped: {reason}, similarity {told['similarity']:.4f} (threshold {told['threshold']:g}) to {kept}, which is kept"
+        )
     elif reason.startswith("read."):
         out.append(f"  dropped: {reason}, at byte {told['value']:.0f}")
     else:
@@ -109,7 +114,10 @@ def lines(told: dict[str, Any]) -> list[str]:
         value = f", value {told['value']:g}" if told["value"] is not None else ""
         out.append(f"  dropped: {reason}{value}{compared}")
     if told["measures"]:
-        shown = ", ".join(f"{key} {value:g}" if isinstance(value, (int, float)) else f"{key} {value}" for key, value in told["measures"].items())
+        shown = ", ".join(
+            f"{key} {value:g}" if isinstance(value, (int, float)) else f"{key} {value}"
+            for key, value in told["measures"].items()
+        )
         out.append(f"  measured: {shown}")
     if told.get("text"):
         text = " ".join(told["text"].split())

@@ -26,6 +26,9 @@ ZSTD_WINDOW_LOG = 27  # 128 MiB, what zstd --long=27 makes
 BOMB_BYTES = 256 << 20
 BOMB_RATIO = 300
 
+# What a decoder raises over bytes that are not what they should be.
+BROKEN: tuple[type[Exception], ...] = (zlib.error, isal_zlib.error, lzma.LZMAError, zstd.ZstdError, EOFError)
+
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 
 
@@ -134,7 +137,7 @@ class Pieces:
             while not decoder.eof:
                 try:
                     piece = decoder.decompress(fed, BLOCK)
-                except (zlib.error, isal_zlib.error, lzma.LZMAError, zstd.ZstdError, EOFError) as error:
+                except BROKEN as error:
                     large = "memory" in str(error) or "window" in str(error).lower()
                     damage = Damage("window_too_large" if self.codec == "zstd" and large else "corrupt", member)
                     break
@@ -154,7 +157,12 @@ class Pieces:
             if damage is None:
                 data = decoder.unused_data
                 start -= len(data)
-                if data and not data.startswith(magic[: len(data)]) and codec_of(data) != self.codec and data.strip(b"\0"):
+                if (
+                    data
+                    and not data.startswith(magic[: len(data)])
+                    and codec_of(data) != self.codec
+                    and data.strip(b"\0")
+                ):
                     damage = Damage("corrupt", start)
                     member = start
             if damage is not None:
@@ -190,5 +198,5 @@ class Pieces:
         """Whether the first bytes behind a magic decode: chance makes two or four bytes look like one."""
         try:
             return bool(_decoder(self.codec).decompress(data[:BLOCK], 1 << 14))
-        except (zlib.error, isal_zlib.error, lzma.LZMAError, zstd.ZstdError, EOFError):
+        except BROKEN:
             return False

@@ -1,4 +1,4 @@
-"""JSONL: one JSON object a line, lines end at \\n only. And plain text: one file, one document.
+r"""JSONL: one JSON object a line, lines end at \\n only. And plain text: one file, one document.
 
 The text and URL fields are named by the recipe; all other fields rest, as one JSON string, in `extra`. A blank line takes a row
 number and no verdict.

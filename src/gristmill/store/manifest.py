@@ -75,7 +75,9 @@ def decode(data: bytes) -> Manifest:
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise VerificationError(f"{MANIFEST} is no manifest: {error}. Fetch it again, or run the recipe again") from error
+        raise VerificationError(
+            f"{MANIFEST} is no manifest: {error}. Fetch it again, or run the recipe again"
+        ) from error
     if manifest.format != FORMAT:
         raise VerificationError(f"{MANIFEST} has format {manifest.format}; this gristmill reads format {FORMAT}")
     for part in manifest.parts:

@@ -138,11 +138,13 @@ class TableWriter:
     Rows are gathered to row groups of about `group_bytes` in memory, cut at the batches' ends.
     """
 
-    def __init__(self, file: HashingFile, schema: pa.Schema, *, group_bytes: int = 16 << 20, plain: bool = False) -> None:
+    def __init__(
+        self, file: HashingFile, schema: pa.Schema, *, group_bytes: int = 16 << 20, plain: bool = False
+    ) -> None:
         """Compress with zstd, or not at all (`plain`, for what is random)."""
         # pyarrow asks nothing of the file but write, tell and close.
         self._writer = pq.ParquetWriter(
-            file,  # type: ignore[arg-type]
+            file,
             schema,
             compression="none" if plain else "zstd",
             compression_level=None if plain else 1,
@@ -176,7 +178,9 @@ class TableWriter:
 
 
 @contextmanager
-def writing_table(root: Path, path: str, schema: pa.Schema, *, plain: bool = False) -> Iterator[tuple[TableWriter, list[Part]]]:
+def writing_table(
+    root: Path, path: str, schema: pa.Schema, *, plain: bool = False
+) -> Iterator[tuple[TableWriter, list[Part]]]:
     """Write a Parquet part; the list holds the part once the block has ended."""
     part: list[Part] = []
     with writing(root, path) as file:

@@ -125,7 +125,9 @@ def _download(
             if response.status == 304 and known is not None:
                 return Fetched(_object(cache, known.sha256), known.size, known.sha256), known.etag
             if response.status != 200:
-                last = SourceError(f"{shown(url)}: the server answered {response.status} {response.reason or ''}".rstrip())
+                last = SourceError(
+                    f"{shown(url)}: the server answered {response.status} {response.reason or ''}".rstrip()
+                )
                 if response.status < 500 and response.status != 429:
                     break
                 continue

@@ -100,7 +100,9 @@ def in_order(runs: list[Run], dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.
                 start = stop
 
 
-def shuffled(runs: list[Run], dtype: np.dtype, key: int, work: Path) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def shuffled(
+    runs: list[Run], dtype: np.dtype, key: int, work: Path
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Documents in the order of a keyed hash of their numbers; memory for one bucket.
 
     Documents are dealt to buckets by the hash's first bits, each bucket is sorted by the rest: how many buckets there are

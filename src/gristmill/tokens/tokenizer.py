@@ -95,7 +95,9 @@ class Tokenizer:
         ends = [end_of_text] if end_of_text is not None else [end for end in ENDS if end in added]
         if not ends or ends[0] not in numbers:
             raise RecipeError(
-                f"tokenizer {self.name!r} has no token {ends[0]!r}: " if ends else f"tokenizer {self.name!r} names no end of text: "
+                f"tokenizer {self.name!r} has no token {ends[0]!r}: "
+                if ends
+                else f"tokenizer {self.name!r} names no end of text: "
             ) from None
         self.end_of_text = numbers[ends[0]]
         self.vocabulary = max(numbers.values()) + 1
@@ -123,7 +125,7 @@ class _Library:
 
         try:
             self._tokenizer = tokenizers.Tokenizer.from_buffer(data)
-        except Exception as error:  # noqa: BLE001 (the library raises Exception itself)
+        except Exception as error:
             raise RecipeError(f"the tokenizer cannot be loaded: {error}") from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -131,11 +133,12 @@ class _Library:
         self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        view = memoryview(np.ascontiguousarray(data))
+        view = np.ascontiguousarray(data).data
         bounds = offsets.tolist()
         out = [
             np.array(
-                self._tokenizer.encode(str(view[bounds[i] : bounds[i + 1]], "utf-8"), add_special_tokens=False).ids, np.int32
+                self._tokenizer.encode(str(view[bounds[i] : bounds[i + 1]], "utf-8"), add_special_tokens=False).ids,
+                np.int32,
             )
             for i in range(len(bounds) - 1)
         ]
@@ -196,7 +199,7 @@ def _gpt2_merges(data: bytes) -> list[bytes]:
 
 
 def _ranks(name: str, data: bytes) -> list[bytes]:
-    """tiktoken's format: base64 of the token's bytes, a space, its rank."""
+    """Tiktoken's format: base64 of the token's bytes, a space, its rank."""
     tokens: dict[int, bytes] = {}
     try:
         for line in data.splitlines():
@@ -232,7 +235,7 @@ def _gpt2(cache: Path) -> bytes:
     folders.append(str(Path(tempfile.gettempdir()) / "data-gym-cache"))
     for url, sha256 in GPT2_FILES.items():
         for folder in folders:
-            path = Path(folder or "/nonexistent") / hashlib.sha1(url.encode()).hexdigest()  # noqa: S324
+            path = Path(folder or "/nonexistent") / hashlib.sha1(url.encode()).hexdigest()
             if path.is_file() and hashlib.sha256(data := path.read_bytes()).hexdigest() == sha256:
                 return data
     url, sha256 = next(iter(GPT2_FILES.items()))

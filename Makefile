@@ -1,0 +1,43 @@
+# One word a task; CI calls the same words.
+VENV ?= .venv
+PYTHON ?= python3
+BIN = $(VENV)/bin
+
+.PHONY: demo test check soak bench clean
+
+# Install into .venv: uv where there is one, else pip. Done again only when pyproject.toml changes.
+$(VENV)/.installed: pyproject.toml
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv -q --allow-existing --python $(PYTHON) $(VENV) && uv pip install -q --python $(BIN)/python -e .; \
+	else \
+	  $(PYTHON) -m venv $(VENV) && $(BIN)/pip install -q --disable-pip-version-check -e .; \
+	fi
+	@touch $@
+
+$(VENV)/.tests: $(VENV)/.installed
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv pip install -q --python $(BIN)/python -e '.[test]'; \
+	else \
+	  $(BIN)/pip install -q --disable-pip-version-check -e '.[test]'; \
+	fi
+	@touch $@
+
+demo: $(VENV)/.installed  ## a small corpus through all of it, offline, in a minute
+	@$(BIN)/gristmill demo demo
+
+test: check  ## everything but the long soaks, in about ten minutes on two cores
+	@$(BIN)/python -m pytest -q -m "not soak"
+
+check: $(VENV)/.tests  ## style, types, imports
+	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
+	@$(BIN)/mypy -p gristmill
+	@$(BIN)/lint-imports --no-cache
+
+soak: $(VENV)/.tests  ## hundreds of kills, long fuzz, large inputs
+	@GRISTMILL_FUZZ=20 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q
+
+bench: $(VENV)/.tests  ## speed beside peers, into benchmarks/RESULTS.md
+	@$(BIN)/python benchmarks/bench.py
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
