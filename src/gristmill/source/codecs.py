@@ -9,25 +9,25 @@ is taken in bounded steps, and a shard that grows beyond all likelihood is cut o
 
 import lzma
 import sys
-import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
-from isal import isal_zlib
+from isal import igzip_lib
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-BLOCK = 1 << 18  # bytes read, and most bytes given, at a time
+BLOCK = 1 << 18  # bytes read, and about most bytes given, at a time
+FEED = 1 << 14  # bytes given to a decoder at a time
 ZSTD_WINDOW_LOG = 27  # 128 MiB, what zstd --long=27 makes
 # A bomb: beyond this many bytes, more than so many times what was read. Real text reaches 20, gzip's limit is 1032.
 BOMB_BYTES = 256 << 20
 BOMB_RATIO = 300
 
 # What a decoder raises over bytes that are not what they should be.
-BROKEN: tuple[type[Exception], ...] = (zlib.error, isal_zlib.error, lzma.LZMAError, zstd.ZstdError, EOFError)
+BROKEN: tuple[type[Exception], ...] = (igzip_lib.error, lzma.LZMAError, zstd.ZstdError, EOFError)  # type: ignore[assignment]
 
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 
@@ -51,31 +51,9 @@ class _Decoder(Protocol):
     def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
-class _Gzip:
-    """isal's decompressobj with the interface that bz2, lzma and zstd share."""
-
-    def __init__(self) -> None:
-        self._object = isal_zlib.decompressobj(wbits=31)
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._object.eof)
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._object.unconsumed_tail
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._object.unused_data)
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
-        return bytes(self._object.decompress(self._object.unconsumed_tail + data, max_length))
-
-
 def _decoder(codec: str) -> _Decoder:
     if codec == "gzip":
-        return _Gzip()
+        return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
     if codec == "zstd":
         options: dict[Any, int] = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
         return zstd.ZstdDecompressor(options=options)
@@ -120,54 +98,77 @@ class Pieces:
             block = self._more()
 
     def _members(self) -> Iterator[bytes | Damage]:
-        data = self._head
+        """Decode member after member; what small ones give is gathered to larger pieces."""
+        data, at = self._head, 0
         start = 0  # offset of data[0] in the file
         magic = next((magic for magic, name in MAGIC.items() if name == self.codec), b"")
-        while data or (data := self._more()):
-            if self.codec == "gzip" and not data.strip(b"\0"):
-                # Padding of zeros behind the last member (tar, tapes).
-                start += len(data)
-                data = b""
+        gathered: list[bytes] = []
+        size = 0
+
+        def take() -> Iterator[bytes]:
+            nonlocal gathered, size
+            if gathered:
+                yield b"".join(gathered)
+            gathered, size = [], 0
+
+        while True:
+            if at == len(data):
+                start += at
+                data, at = self._more(), 0
+                if not data:
+                    break
+            if self.codec == "gzip" and data[at] == 0 and not data[at:].strip(b"\0"):
+                at = len(data)  # padding of zeros behind the last member (tapes)
                 continue
             decoder = _decoder(self.codec)
-            member = start
-            fed = data
-            start += len(data)
+            member = start + at
             damage: Damage | None = None
+            fed = b""
             while not decoder.eof:
+                if not fed and decoder.needs_input:
+                    if at == len(data):
+                        start += at
+                        data, at = self._more(), 0
+                        if not data:
+                            damage = Damage("truncated", member)
+                            break
+                    # Little at a time: what a decoder has not used it copies back, for every member.
+                    fed = data[at : at + FEED]
+                    at += len(fed)
                 try:
                     piece = decoder.decompress(fed, BLOCK)
                 except BROKEN as error:
-                    large = "memory" in str(error) or "window" in str(error).lower()
-                    damage = Damage("window_too_large" if self.codec == "zstd" and large else "corrupt", member)
+                    window = "window" in str(error).lower() or "memory" in str(error).lower()
+                    damage = Damage("window_too_large" if self.codec == "zstd" and window else "corrupt", member)
                     break
                 fed = b""
                 if piece:
                     self.decoded_bytes += len(piece)
-                    yield piece
+                    gathered.append(piece)
+                    size += len(piece)
+                    if size >= BLOCK:
+                        yield from take()
                     if self.decoded_bytes > BOMB_BYTES and self.decoded_bytes > BOMB_RATIO * self.read_bytes:
+                        yield from take()
                         yield Damage("bomb", member)
                         return
-                elif decoder.needs_input and not decoder.eof:
-                    fed = self._more()
-                    start += len(fed)
-                    if not fed:
-                        yield Damage("truncated", member)
-                        return
             if damage is None:
-                data = decoder.unused_data
-                start -= len(data)
-                if (
-                    data
-                    and not data.startswith(magic[: len(data)])
-                    and codec_of(data) != self.codec
-                    and data.strip(b"\0")
-                ):
-                    damage = Damage("corrupt", start)
-                    member = start
+                at -= len(decoder.unused_data)
+                if at < len(data) and not self._continues(data[at : at + 8]) and data[at:].strip(b"\0"):
+                    member = start + at
+                    damage = Damage("corrupt", member)
             if damage is not None:
+                yield from take()
                 yield damage
+                if damage.reason == "truncated":
+                    return
                 data, start = self._next_member(magic, member, start)
+                at = 0
+        yield from take()
+
+    def _continues(self, head: bytes) -> bool:
+        """Whether another member starts here; a head that the block cuts off is given the benefit."""
+        return codec_of(head) == self.codec or any(magic.startswith(head) for magic in MAGIC)
 
     def _next_member(self, magic: bytes, member: int, start: int) -> tuple[bytes, int]:
         """Search behind a broken member for the next that decodes: (its bytes, its offset), or nothing at the end."""

@@ -26,24 +26,27 @@ _HEADER_STOP = re.compile(rb"\r?\n\r?\n")
 class _Header(NamedTuple):
     type: str
     length: int  # -1: none, or no number
-    fields: dict[str, str]
+    fields: dict[bytes, bytes]
+
+    def get(self, name: bytes) -> str | None:
+        value = self.fields.get(name)
+        return value.decode("utf-8", "replace") if value else None
 
 
 def _parse(block: bytes) -> _Header:
-    fields: dict[str, str] = {}
-    name = ""
-    for line in block.decode("utf-8", "replace").split("\n")[1:]:
-        if line[:1] in (" ", "\t") and name:  # a folded line
-            fields[name] += " " + line.strip()
+    fields: dict[bytes, bytes] = {}
+    name = b""
+    for line in block.split(b"\n")[1:]:
+        if line[:1] in (b" ", b"\t") and name:  # a folded line
+            fields[name] += b" " + line.strip()
             continue
-        name, colon, value = line.partition(":")
-        if colon:
-            name = name.strip().lower()
-            fields.setdefault(name, value.strip())
-    length = fields.get("content-length", "")
-    return _Header(
-        fields.get("warc-type", "").lower(), int(length) if length.isdecimal() and len(length) < 16 else -1, fields
-    )
+        name, _, value = line.partition(b":")
+        name = name.strip().lower()
+        if name not in fields:
+            fields[name] = value.strip()
+    length = fields.get(b"content-length", b"")
+    kind = fields.get(b"warc-type", b"").decode("latin-1").lower()
+    return _Header(kind, int(length) if length.isdigit() and len(length) < 16 else -1, fields)
 
 
 class _Window:
@@ -73,10 +76,10 @@ class _Window:
 
     def have(self, count: int) -> bool:
         """Whether so many bytes follow; reads what it takes."""
-        parts = [self.data[self.at :]]
-        size = len(parts[0])
+        size = len(self.data) - self.at
         if size >= count:
             return True
+        parts = [self.data[self.at :]]
         while size < count and not self.ended:
             piece = next(self._pieces, None)
             if piece is None or isinstance(piece, Damage):
@@ -149,7 +152,7 @@ def _read_record(window: _Window, rows: Rows, fields: Fields) -> bool:
         return True
     header = _parse(window.data[window.at : stop.start()])
     window.at = stop.end()
-    url = header.fields.get("warc-target-uri", "").strip("<>") or None
+    url = (header.get(b"warc-target-uri") or "").strip("<>") or None
     if header.length < 0:
         rows.fail("wrong_length", begin, url)
         window.seek_record()
@@ -171,10 +174,10 @@ def _read_record(window: _Window, rows: Rows, fields: Fields) -> bool:
     body = window.data[window.at : window.at + header.length]
     window.at += header.length
     if header.type == "conversion":
-        get = header.fields.get
+        get = header.get
         rows.add(
-            body, url, get("warc-date"), get("warc-record-id", "").strip("<>") or None,
-            get("warc-identified-content-language"),
+            body, url, get(b"warc-date"), (get(b"warc-record-id") or "").strip("<>") or None,
+            get(b"warc-identified-content-language"),
         )  # fmt: skip
     elif header.type in ("response", "resource", "revisit"):
         rows.fail("not_text", begin, url)
