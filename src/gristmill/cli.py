@@ -71,11 +71,15 @@ def run(
             raise _usage("files alone need --out DIR, the corpus' folder")
         if not as_json:
             print("# recipes/clean-small.toml\n" + for_files(what, tokenizer, settings)[1])
-    with Display(as_json) as display:
-        funnel = run_recipe(
-            recipe, out=out, workers=workers, settings=settings, limit=limit, until=until, plan_file=plan,
-            cache_dir=cache_dir, allow_missing=allow_missing, tokenizer=tokenizer, show=display.show,
-        )  # fmt: skip
+    try:
+        with Display(as_json) as display:
+            funnel = run_recipe(
+                recipe, out=out, workers=workers, settings=settings, limit=limit, until=until, plan_file=plan,
+                cache_dir=cache_dir, allow_missing=allow_missing, tokenizer=tokenizer, show=display.show,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        print("gristmill: interrupted; what is done is kept, run the same command again to go on", file=sys.stderr)
+        raise SystemExit(130) from None
     _print({"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines())
 
 
@@ -231,9 +235,6 @@ def main(entry: Callable[[], Any] = app) -> None:
         entry()
     except GristmillError as error:
         _fail(error)
-    except KeyboardInterrupt:
-        print("gristmill: interrupted; what is done is kept, run the same command again to go on", file=sys.stderr)
-        raise SystemExit(130) from None
     except MemoryError:
         print("gristmill: out of memory; use fewer --workers", file=sys.stderr)
         raise SystemExit(5) from None

@@ -151,6 +151,8 @@ class _Mill:
             if until == "tokenize":
                 return Funnel.empty()
             assembled = self._assemble(written, tokenizer) if tokenizer else {}
+            if until == "assemble":
+                return Funnel.empty()
         return publish.publish(
             corpus, self.recipe, self.plan, self.folder, tokenizer=tokenizer, table=self._recipe_table(),
             refined=refined, related=related, settled=settled, written=written, assembled=assembled, progress=self.progress,

@@ -126,9 +126,9 @@ def _gather(tables: list[Table], gone: np.ndarray, near: Near, work: Path) -> _R
                 scopes = np.full(len(batch), table.scope, np.uint64)
                 banded = minhash.band_keys(values, scopes, bands=near.bands, rows=near.rows)
                 repeated.add(banded.reshape(-1).view(np.uint64))
-                batch["document"].to_numpy().tofile(documents)
-                values.tofile(signatures)
-                banded.tofile(keys)
+                documents.write(np.ascontiguousarray(batch["document"].to_numpy()).data)
+                signatures.write(np.ascontiguousarray(values).data)
+                keys.write(banded.data)
                 count += len(batch)
     schema = pa.schema([pa.field("key", pa.int64()), pa.field("document", pa.int64())])
     numbers = np.memmap(rows.documents, np.int64, "r") if count else np.empty(0, np.int64)
@@ -230,7 +230,7 @@ def _shingle(tables: list[Table], involved: np.ndarray, width: int, target: Path
                             continue
                         texts = batch["text"].filter(pa.array(mask))
                         offsets, hashes = minhash.distinct_shingles(*normalise(*utf8_buffers(texts)), width=width)
-                        hashes.tofile(file)
+                        file.write(hashes.data)
                         sizes.append(np.diff(offsets))
     return np.cumsum(np.concatenate(sizes))
 

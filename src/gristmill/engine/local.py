@@ -15,9 +15,11 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from multiprocessing import connection, process, reduction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gristmill.errors import GristmillError
+from gristmill.store.parts import machine_errors
 
 PRELOAD = ["gristmill.engine.preload"]
 TICK = 0.1  # seconds between two tellings of progress
@@ -88,6 +90,7 @@ class Pool:
         self._context = multiprocessing.get_context(method)
         if method == "forkserver":
             self._context.set_forkserver_preload(PRELOAD)
+            _start_forkserver()
         self._workers: list[_Worker] = []
         self._most = workers
         self._inherited = inherited or []
@@ -149,6 +152,20 @@ class Pool:
         return Event(job, result=value)
 
 
+def _start_forkserver() -> None:
+    """Start the fork server deaf to Ctrl-C, which the terminal sends to it as well; what is ignored stays so across exec."""
+    from multiprocessing import forkserver
+
+    if threading.current_thread() is not threading.main_thread():
+        forkserver.ensure_running()
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _serve(pipe: connection.Connection, kept: list[_Handle]) -> None:
     """A worker's life: one task after another, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
@@ -160,7 +177,8 @@ def _serve(pipe: connection.Connection, kept: list[_Handle]) -> None:
         except EOFError:
             return
         try:
-            answer = ("result", function(task, teller.tell))
+            with machine_errors(Path.cwd()):
+                answer = ("result", function(task, teller.tell))
         except BaseException as error:  # noqa: BLE001 (whatever it is, the parent reports it with the task's name)
             answer = ("error", _portable(error))
         teller.flush()

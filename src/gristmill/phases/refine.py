@@ -51,10 +51,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             {"name": step.name, "version": step.version, **msgspec.to_builtins(step)}
             for step in recipe.steps(self.source.name)
         ]
+        near = self.deduplicate.near if self.deduplicate else None
+        # What duplicates are found by, not what is done about them: a new threshold reads no shard again.
+        signed = None if self.deduplicate is None else [near and near.shingle, near and near.permutations]
         fields = {name: getattr(self.source, name) for name in ("kind", "text", "url", "max_document_bytes")}
         return content_key(
             "refine", number=self.number, sha256=self.sha256, fields=fields, steps=steps, inputs=inputs,
-            deduplicate=self.deduplicate, limit=self.limit, samples=self.samples, seed=self.seed,
+            signatures=signed, limit=self.limit, samples=self.samples, seed=self.seed,
         )  # fmt: skip
 
 

@@ -88,7 +88,9 @@ class Shard:
         if kind is None:
             kind = _tell_kind(replay.peek, self._fields.max_document_bytes)
         stream = replay  # type: ignore[assignment]
-        if kind == "wet":
+        if self._rows.full:
+            pass  # the source's limit was reached before this shard
+        elif kind == "wet":
             yield from wet.read(stream, self._rows, self._fields)
         elif kind == "jsonl":
             yield from lines.read(stream, self._rows, self._fields)

@@ -76,6 +76,7 @@ def machine_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        path = Path(error.filename) if isinstance(error.filename, str) else path
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise MachineError(
                 f"{path}: no space left on the disk. Nothing that was written before is lost: "

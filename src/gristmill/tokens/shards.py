@@ -130,7 +130,7 @@ def shuffled(
             bounds = np.searchsorted(buckets[order], np.arange((1 << bits) + 1))
             for number, file in enumerate(files):
                 members = order[bounds[number] : bounds[number + 1]]
-                shuffle.gather(tokens, stops - lengths, stops, members).tofile(file)
+                file.write(shuffle.gather(tokens, stops - lengths, stops, members).data)
                 dealt[number].append((documents[members], lengths[members]))
     for name, pieces in zip(names, dealt, strict=True):
         tokens = np.fromfile(name, dtype)

@@ -1,0 +1,46 @@
+"""What tests share: real data where it is, a private cache, and the list of what was skipped for want of it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+REQUIRED = set(filter(None, os.environ.get("GRISTMILL_REQUIRE", "").split(",")))
+SOAK = int(os.environ.get("GRISTMILL_SOAK", "1"))
+
+
+def missing(part: str, reason: str) -> None:
+    """Skip for want of a part of the surroundings; fail where GRISTMILL_REQUIRE names it."""
+    if part in REQUIRED:
+        pytest.fail(f"GRISTMILL_REQUIRE names {part!r}, and {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder with real data (GRISTMILL_DATA)."""
+    folder = Path(os.environ.get("GRISTMILL_DATA") or Path.home() / ".cache" / "gristmill-data")
+    if not folder.is_dir():
+        missing("data", f"there is no real data at {folder}; set GRISTMILL_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiktoken_folder() -> Path:
+    """The folder with tiktoken's files (TIKTOKEN_CACHE_DIR)."""
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR")
+    if not folder or not Path(folder).is_dir():
+        missing("tiktoken", "TIKTOKEN_CACHE_DIR names no folder")
+    return Path(str(folder))
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """A cache for fetched shards of one test's own."""
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session")
+def soak() -> int:
+    """How many times its usual size a test takes: 1, or more under `make soak`."""
+    return SOAK

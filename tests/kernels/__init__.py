@@ -1,0 +1,1 @@
+"""Kernels against their slow twins (tests/naive.py)."""
