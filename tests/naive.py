@@ -185,7 +185,9 @@ def jaccard(left: Iterable[int], right: Iterable[int]) -> float:
     return len(one & other) / len(one | other) if one | other else 0.0
 
 
-def decide(count: int, similarities: dict[tuple[int, int], float], *, threshold: float) -> tuple[list[int], list[float]]:
+def decide(
+    count: int, similarities: dict[tuple[int, int], float], *, threshold: float
+) -> tuple[list[int], list[float]]:
     """Each document in turn: of the earlier ones that stay and are like enough, the most like; of equals the earliest."""
     keepers, kept = [-1] * count, [0.0] * count
     for document in range(count):
@@ -218,7 +220,7 @@ class Repeated:
         return [self._seen[key % self._places] > 1 for key in keys]
 
 
-# kernels.bpe
+# kernels.merges and kernels.bpe
 
 
 class Merges(NamedTuple):
@@ -266,7 +268,9 @@ class Encoder:
             return [numbers[piece]]
         parts = [piece[k : k + 1] for k in range(len(piece))]
         while True:
-            ranked = [(pairs[pair][0], at) for at, pair in enumerate(zip(parts, parts[1:], strict=False)) if pair in pairs]
+            ranked = [
+                (pairs[pair][0], at) for at, pair in enumerate(zip(parts, parts[1:], strict=False)) if pair in pairs
+            ]
             if not ranked:
                 return [numbers[part] for part in parts]
             _, at = min(ranked)

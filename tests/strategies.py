@@ -32,8 +32,46 @@ SPACES = (
 )
 # Of the same first bytes as white space, bullets and ellipses, and none of them.
 NEARLY = "\x84\x86\x9f\xa1\u167f\u1681\u180e\u200b\u200c\u2027\u202a\u202e\u2030\u205e\u2060\u2ffb\u3001\u2021\u2023\u2025\u0080"
-SIGNS = ("•", "-", "*", "…", "#", "'", "’", '"', "<|endoftext|>", "!", "...", "--", "¡", "€", "\0", "\ufeff", "\u200d", "_", "+")
-CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'S", "'r", "'v", "'l", "'x", "''s", "don't", "we'll", " 's", "'l1")
+SIGNS = (
+    "•",
+    "-",
+    "*",
+    "…",
+    "#",
+    "'",
+    "’",
+    '"',
+    "<|endoftext|>",
+    "!",
+    "...",
+    "--",
+    "¡",
+    "€",
+    "\0",
+    "\ufeff",
+    "\u200d",
+    "_",
+    "+",
+)
+CONTRACTIONS = (
+    "'s",
+    "'t",
+    "'re",
+    "'ve",
+    "'m",
+    "'ll",
+    "'d",
+    "'S",
+    "'r",
+    "'v",
+    "'l",
+    "'x",
+    "''s",
+    "don't",
+    "we'll",
+    " 's",
+    "'l1",
+)
 LETTERS = (
     "a", "the", "of", "Zoë", "naïve", "ẞ", "İ", "ſ", "K", "Σ", "ς", "Ⱥ", "Ɐ", "ǅ", "ﬁ", "𐐀", "𞤀", "ب", "עברית",
     "中", "文字", "㐀", "𠀀", "々", "〇", "ひ", "カ", "ｶ", "ー", "한국", "ไทย", "ก็", "ខ្មែរ", "ລາວ", "မြန်မာ", "བོད", "हिन्दी", "தமிழ்",
@@ -100,7 +138,19 @@ def nasty_texts(draw: st.DrawFn) -> str:
 def repetitive_texts(draw: st.DrawFn) -> str:
     """Texts of few words and white space, in which n-grams occur often."""
     # Words that differ after 8 bytes, or only between their first and last 8, or by length alone.
-    words = ["a", "aa", "b", "-", "…", "abcdefgh", "abcdefghi", "abcdefgh1abcdefgh", "abcdefgh2abcdefgh", "x" * 63, "x" * 65]
+    words = [
+        "a",
+        "aa",
+        "b",
+        "-",
+        "…",
+        "abcdefgh",
+        "abcdefghi",
+        "abcdefgh1abcdefgh",
+        "abcdefgh2abcdefgh",
+        "x" * 63,
+        "x" * 65,
+    ]
     picked = draw(st.lists(st.sampled_from(words), min_size=1, max_size=4, unique=True))
     gaps = st.sampled_from((" ", "\n", "\u3000", " \r\n"))
     pairs = draw(st.lists(st.tuples(st.sampled_from(picked), gaps), max_size=80))

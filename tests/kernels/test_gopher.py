@@ -19,7 +19,8 @@ def check(batch: list[str], column: pa.Array, most_words: int) -> None:
 
 @strategies.fuzz(250)
 @given(
-    strategies.slices(st.one_of(strategies.texts(), strategies.repetitive_texts())), st.sampled_from((0, 1, 5, 50, 100_000))
+    strategies.slices(st.one_of(strategies.texts(), strategies.repetitive_texts())),
+    st.sampled_from((0, 1, 5, 50, 100_000)),
 )
 @example((["• a\n- b\n\t* c\n…\nd …\n"], pa.array(["• a\n- b\n\t* c\n…\nd …\n"])), 100)
 def test_fuzz_count(drawn: tuple[list[str], pa.Array], most_words: int) -> None:

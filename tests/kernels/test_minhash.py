@@ -82,7 +82,9 @@ def test_shingles_of_a_long_text() -> None:
 def test_short_and_empty_texts() -> None:
     """Fewer words than a shingle: one shingle of all; none: no shingle, and a signature of ones."""
     multipliers, addends = minhash.permutations(16, 1)
-    signatures, counts = minhash.sign(*buffers(["", "one", "one two"]), width=5, multipliers=multipliers, addends=addends)
+    signatures, counts = minhash.sign(
+        *buffers(["", "one", "one two"]), width=5, multipliers=multipliers, addends=addends
+    )
     assert counts.tolist() == [0, 1, 1]
     assert (signatures[0] == naive.MASK_32).all()
     assert (signatures[1] != signatures[2]).any()

@@ -28,6 +28,8 @@ def test_fuzz_normalise(drawn: tuple[list[str], pa.Array]) -> None:
 
 @strategies.fuzz(100)
 @given(st.lists(st.sampled_from((*"ȺȾaé!\n中ก𠀀㐀ẞİ", "\u3000", "𞤀")), min_size=1, max_size=12), st.integers(1, 40))
+@example(["Ⱥ", "中"], 40)
+@example(["a", "中"], 40)
 def test_fuzz_growth(unit: list[str], times: int) -> None:
     """Text that grows by lower case and by gaps at once fits."""
     text = "".join(unit) * times

@@ -42,7 +42,7 @@ UINT32S = types.Array(types.uint32, 1, "C", readonly=True)
 UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
 
 BUILDING = "GRISTMILL_KERNELS_BUILDING"  # set for the one process that fills a folder
-MODULES = ("bpe", "gopher", "minhash", "normalise", "pairs", "shuffle", "words")
+MODULES = ("bpe", "gopher", "merges", "minhash", "normalise", "pairs", "shuffle", "words")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 dispatchers: dict[str, Any] = {}  # every kernel by name, for the tests that read their options
@@ -67,6 +67,14 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[Function], F
 def helper(function: Function) -> Function:
     """A function that kernels call; compiled into each of them."""
     return numba.njit(nogil=True, inline="never")(function)  # type: ignore[no-any-return]
+
+
+def inlined(function: Function) -> Function:
+    """A part of a kernel that stands for itself in the source and is put into it before compiling.
+
+    Called once for every few bytes, a helper with ten arrays costs more than its work: measured, three times on the encoder.
+    """
+    return numba.njit(nogil=True, inline="always")(function)  # type: ignore[no-any-return]
 
 
 class _Code:

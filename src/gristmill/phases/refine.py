@@ -7,8 +7,6 @@ raw shard -> batches -> steps (engine.judge drops) -> documents/<shard>.parquet 
                                                    -> work: verdicts, finished once the duplicates are known
 """
 
-import hashlib
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,15 +16,17 @@ import msgspec
 import pyarrow as pa
 
 from gristmill import schema
+from gristmill.clean.step import Step
 from gristmill.dedup.settings import Deduplicate
+from gristmill.dedup.signatures import permutation_count, sign
 from gristmill.engine.judge import Judged, NamedStep, judge
+from gristmill.phases.clock import Clock
 from gristmill.phases.corpus import Corpus, Record, content_key
+from gristmill.phases.samples import Sampler
 from gristmill.recipe import Recipe, Source
 from gristmill.source.read import Shard
 from gristmill.source.rows import Fields
 from gristmill.store.parts import Part, TableWriter, writing_table
-
-SAMPLE_CHARACTERS = 20_000
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,151 +68,94 @@ def shard_name(number: int) -> str:
 
 def refine(task: Task, tell: Callable[[int], None]) -> Record:
     """Refine one shard; `tell` hears of decoded bytes."""
-    corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
+    corpus = Corpus(Path(task.root))
     steps = Recipe(source=[task.source], step=task.step).steps(task.source.name)
-    clock = _Clock()
+    clock = Clock()
     timed = [NamedStep(step.name, clock.around(step.name, step)) for step in steps]
-    nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
-    measured = [
-        pa.field(f"{step.name}.{measure}", column.type)
-        for step in steps
-        for measure, column in step(nothing).measures.items()
-    ]
-    measures = pa.schema([schema.DOCUMENTS.field("document"), *measured])
-    fields = Fields(task.source.text, task.source.url, task.source.max_document_bytes)
-    shard = Shard(
-        Path(task.path), task.number, kind=task.source.kind, fields=fields, limit=task.limit, sha256=task.sha256
-    )
-    sampler = _Sampler(task.seed, task.samples or 0)
-    kept_bytes = {"documents": 0, "bytes": 0}
-    parts: list[list[Part]] = []
+    measures = _measures(steps)
+    source = task.source
+    fields = Fields(source.text, source.url, source.max_document_bytes)
+    path = Path(task.path)
+    shard = Shard(path, task.number, kind=source.kind, fields=fields, limit=task.limit, sha256=task.sha256)
     with ExitStack() as stack:
+        outputs = _Outputs(stack, corpus, name, task, measures)
+        for batch in clock.through("read", shard):
+            judged = judge(batch, timed, measures)
+            with clock.of("write"):
+                outputs.write(judged)
+            if task.deduplicate is not None and len(judged.kept):
+                with clock.of("sign"):
+                    outputs.sign(judged.kept, task.deduplicate)
+            tell(batch["text"].nbytes)
+        with clock.of("write"):
+            outputs.finish()
+            stack.close()
+    parts = [part[0] for part in outputs.parts]
+    verdicts = next(part for part in parts if part.path.startswith("refine/"))
+    counts = {
+        "raw": shard.counts,
+        "kept": {"documents": outputs.kept, "bytes": outputs.kept_bytes},
+        "verdicts": verdicts.sha256,
+        "seconds": clock.seconds,
+        "text_bytes": clock.bytes,
+    }
+    return corpus.record(
+        "refine", name, Record(key=task.key(), parts=[part for part in parts if part != verdicts], counts=counts)
+    )
 
-        def table(path: str, kind: pa.Schema, *, staged: bool = True, plain: bool = False) -> TableWriter:
-            root = corpus.stage if staged else corpus.work
+
+def _measures(steps: list[Step]) -> pa.Schema:
+    """The schema of all that the steps measure: what they say of an empty batch tells the types."""
+    nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
+    fields = [
+        pa.field(f"{step.name}.{name}", column.type)
+        for step in steps
+        for name, column in step(nothing).measures.items()
+    ]
+    return pa.schema([schema.DOCUMENTS.field("document"), *fields])
+
+
+class _Outputs:
+    """The tables that refining a shard writes."""
+
+    def __init__(self, stack: ExitStack, corpus: Corpus, name: str, task: Task, measures: pa.Schema) -> None:
+        self.parts: list[list[Part]] = []
+        self.kept = 0
+        self.kept_bytes = 0
+
+        def table(path: str, kind: pa.Schema, *, root: Path = corpus.stage, plain: bool = False) -> TableWriter:
             writer, part = stack.enter_context(writing_table(root, path, kind, plain=plain))
-            parts.append(part)
+            self.parts.append(part)
             return writer
 
-        documents = table(f"documents/{name}.parquet", schema.DOCUMENTS)
-        measure_rows = table(f"measures/{name}.parquet", measures)
-        verdicts = table(f"refine/{name}.parquet", schema.VERDICTS, staged=False)
-        samples = table(f"samples/{name}.parquet", schema.SAMPLES)
-        signatures = None
+        self._documents = table(f"documents/{name}.parquet", schema.DOCUMENTS)
+        self._measures = table(f"measures/{name}.parquet", measures)
+        self._verdicts = table(f"refine/{name}.parquet", schema.VERDICTS, root=corpus.work)
+        self._samples = table(f"samples/{name}.parquet", schema.SAMPLES)
+        self._sampler = None if task.samples is None else Sampler(task.seed, task.samples)
         if task.deduplicate is not None:
-            from gristmill.dedup.signatures import permutation_count, sign
-
             kind = schema.signatures(permutation_count(task.deduplicate))
-            signatures = table(f"signatures/{name}.parquet", kind, plain=True)
-        for batch in clock.through("read", shard):
-            judged: Judged = judge(batch, timed, measures)
-            with clock.of("write"):
-                documents.write(judged.kept)
-                measure_rows.write(judged.measures)
-                verdicts.write(judged.verdicts)
-                if task.samples is None:
-                    for dropped in judged.dropped:
-                        samples.write(dropped)
-                else:
-                    for dropped in judged.dropped:
-                        sampler.add(dropped)
-            kept_bytes["documents"] += len(judged.kept)
-            kept_bytes["bytes"] += judged.kept["text"].nbytes
-            if signatures is not None and len(judged.kept):
-                with clock.of("sign"):
-                    signed = sign(judged.kept, task.deduplicate)  # type: ignore[arg-type]
-                signatures.write(signed)
-            tell(batch["text"].nbytes)
-        for batch in sampler.batches():
-            samples.write(batch)
-        with clock.of("write"):
-            stack.close()
-    written = [part[0] for part in parts]
-    return corpus.record(
-        "refine",
-        name,
-        Record(
-            key=task.key(),
-            parts=[part for part in written if not part.path.startswith("refine/")],
-            counts={
-                "raw": shard.counts,
-                "kept": kept_bytes,
-                "verdicts": next(part.sha256 for part in written if part.path.startswith("refine/")),
-                "seconds": clock.seconds,
-                "text_bytes": clock.bytes,
-            },
-        ),
-    )
+            self._signatures = table(f"signatures/{name}.parquet", kind, plain=True)
 
+    def write(self, judged: Judged) -> None:
+        """Write what became of a batch."""
+        self._documents.write(judged.kept)
+        self._measures.write(judged.measures)
+        self._verdicts.write(judged.verdicts)
+        for dropped in judged.dropped:
+            if self._sampler is None:
+                self._samples.write(dropped)
+            else:
+                self._sampler.add(dropped)
+        self.kept += len(judged.kept)
+        self.kept_bytes += judged.kept["text"].nbytes
 
-class _Clock:
-    """Seconds and text bytes of each step, for the rates that `run` prints; they go to run.json and nowhere else."""
+    def sign(self, kept: pa.RecordBatch, settings: Deduplicate) -> None:
+        """Write the signatures of what was kept."""
+        self._signatures.write(sign(kept, settings))
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.bytes: dict[str, int] = {}
-
-    def of(self, name: str) -> "_Span":
-        return _Span(self, name)
-
-    def around(self, name: str, call: Callable[[pa.RecordBatch], Any]) -> Callable[[pa.RecordBatch], Any]:
-        def timed(batch: pa.RecordBatch) -> Any:
-            self.bytes[name] = self.bytes.get(name, 0) + batch["text"].nbytes
-            with self.of(name):
-                return call(batch)
-
-        return timed
-
-    def through(self, name: str, batches: Any) -> Any:
-        iterator = iter(batches)
-        while True:
-            with self.of(name):
-                batch = next(iterator, None)
-            if batch is None:
-                return
-            self.bytes[name] = self.bytes.get(name, 0) + batch["text"].nbytes
-            yield batch
-
-
-class _Span:
-    def __init__(self, clock: _Clock, name: str) -> None:
-        self._clock, self._name = clock, name
-
-    def __enter__(self) -> None:
-        self._start = time.perf_counter()
-
-    def __exit__(self, *error: object) -> None:
-        took = time.perf_counter() - self._start
-        self._clock.seconds[self._name] = self._clock.seconds.get(self._name, 0.0) + took
-
-
-class _Sampler:
-    """Of each reason the documents with the least keyed hash: a sample that no order of work changes.
-
-    A text is cut at SAMPLE_CHARACTERS.
-    """
-
-    def __init__(self, seed: int, most: int) -> None:
-        self._key = f"sample {seed}".encode()
-        self._most = most
-        self._rows: dict[str, list[tuple[bytes, dict[str, Any]]]] = {}
-
-    def add(self, dropped: pa.RecordBatch) -> None:
-        documents = dropped["document"].to_pylist()
-        reasons = dropped["reason"].to_pylist()
-        for row, (document, reason) in enumerate(zip(documents, reasons, strict=True)):
-            held = self._rows.setdefault(reason, [])
-            rank = hashlib.blake2b(document.to_bytes(8, "big"), digest_size=8, key=self._key).digest()
-            if len(held) >= self._most and (not held or rank >= held[-1][0]):
-                continue
-            values = {name: dropped[name][row].as_py() for name in schema.SAMPLES.names}
-            values["text"] = values["text"][:SAMPLE_CHARACTERS]
-            held.append((rank, values))
-            held.sort(key=lambda entry: entry[0])
-            del held[self._most :]
-
-    def batches(self) -> list[pa.RecordBatch]:
-        rows = [values for held in self._rows.values() for _, values in held]
-        rows.sort(key=lambda values: values["document"])
-        return [pa.RecordBatch.from_pylist(rows, schema.SAMPLES)] if rows else []
+    def finish(self) -> None:
+        """Write what waited for the end."""
+        for batch in self._sampler.batches() if self._sampler else []:
+            self._samples.write(batch)

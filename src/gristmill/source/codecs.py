@@ -77,9 +77,11 @@ class Pieces:
     def __init__(self, file: BinaryIO) -> None:
         """Look at the first bytes of a file; nothing more is read until the iteration."""
         self._file = file
-        self._head = file.read(BLOCK)
-        self.codec = codec_of(self._head)
-        self.read_bytes = len(self._head)  # as stored
+        self._data = file.read(BLOCK)
+        self._at = 0  # of the next byte in _data
+        self._start = 0  # of _data in the file
+        self.codec = codec_of(self._data)
+        self.read_bytes = len(self._data)  # as stored
         self.decoded_bytes = 0
 
     def _more(self) -> bytes:
@@ -87,96 +89,86 @@ class Pieces:
         self.read_bytes += len(block)
         return block
 
-    def __iter__(self) -> Iterator[bytes | Damage]:
-        if self.codec != "none":
-            yield from self._members()
-            return
-        block = self._head
-        while block:
-            self.decoded_bytes += len(block)
-            yield block
-            block = self._more()
+    def _fill(self) -> bool:
+        """Have bytes to go on with; False at the end of the file."""
+        if self._at == len(self._data):
+            self._start += self._at
+            self._data, self._at = self._more(), 0
+        return bool(self._data)
 
-    def _members(self) -> Iterator[bytes | Damage]:
-        """Decode member after member; what small ones give is gathered to larger pieces."""
-        data, at = self._head, 0
-        start = 0  # offset of data[0] in the file
-        magic = next((magic for magic, name in MAGIC.items() if name == self.codec), b"")
+    def __iter__(self) -> Iterator[bytes | Damage]:
+        if self.codec == "none":
+            while self._fill():
+                block, self._at = self._data, len(self._data)
+                self.decoded_bytes += len(block)
+                yield block
+            return
+        # What small members give is gathered to larger pieces.
         gathered: list[bytes] = []
         size = 0
-
-        def take() -> Iterator[bytes]:
-            nonlocal gathered, size
-            if gathered:
-                yield b"".join(gathered)
-            gathered, size = [], 0
-
-        while True:
-            if at == len(data):
-                start += at
-                data, at = self._more(), 0
-                if not data:
-                    break
-            if self.codec == "gzip" and data[at] == 0 and not data[at:].strip(b"\0"):
-                at = len(data)  # padding of zeros behind the last member (tapes)
+        while self._fill():
+            if self.codec == "gzip" and self._data[self._at] == 0 and not self._data[self._at :].strip(b"\0"):
+                self._at = len(self._data)  # padding of zeros behind the last member (tapes)
                 continue
-            decoder = _decoder(self.codec)
-            member = start + at
-            damage: Damage | None = None
-            fed = b""
-            while not decoder.eof:
-                if not fed and decoder.needs_input:
-                    if at == len(data):
-                        start += at
-                        data, at = self._more(), 0
-                        if not data:
-                            damage = Damage("truncated", member)
-                            break
-                    # Little at a time: what a decoder has not used it copies back, for every member.
-                    fed = data[at : at + FEED]
-                    at += len(fed)
-                try:
-                    piece = decoder.decompress(fed, BLOCK)
-                except BROKEN as error:
-                    window = "window" in str(error).lower() or "memory" in str(error).lower()
-                    damage = Damage("window_too_large" if self.codec == "zstd" and window else "corrupt", member)
-                    break
-                fed = b""
-                if piece:
-                    self.decoded_bytes += len(piece)
-                    gathered.append(piece)
-                    size += len(piece)
-                    if size >= BLOCK:
-                        yield from take()
-                    if self.decoded_bytes > BOMB_BYTES and self.decoded_bytes > BOMB_RATIO * self.read_bytes:
-                        yield from take()
-                        yield Damage("bomb", member)
+            for piece in self._member():
+                if isinstance(piece, Damage):
+                    yield b"".join(gathered)
+                    gathered, size = [], 0
+                    yield piece
+                    if piece.reason in ("truncated", "bomb"):
                         return
-            if damage is None:
-                at -= len(decoder.unused_data)
-                if at < len(data) and not self._continues(data[at : at + 8]) and data[at:].strip(b"\0"):
-                    member = start + at
-                    damage = Damage("corrupt", member)
-            if damage is not None:
-                yield from take()
-                yield damage
-                if damage.reason == "truncated":
+                    self._seek_member(piece.offset)
+                    continue
+                gathered.append(piece)
+                size += len(piece)
+                if size >= BLOCK:
+                    yield b"".join(gathered)
+                    gathered, size = [], 0
+        if gathered:
+            yield b"".join(gathered)
+
+    def _member(self) -> Iterator[bytes | Damage]:
+        """Decode one member; what is wrong with it, or right behind it, comes last."""
+        decoder = _decoder(self.codec)
+        member = self._start + self._at
+        fed = b""
+        while not decoder.eof:
+            if not fed and decoder.needs_input:
+                if not self._fill():
+                    yield Damage("truncated", member)
                     return
-                data, start = self._next_member(magic, member, start)
-                at = 0
-        yield from take()
+                # Little at a time: what a decoder has not used it copies back, for every member.
+                fed = self._data[self._at : self._at + FEED]
+                self._at += len(fed)
+            try:
+                piece = decoder.decompress(fed, BLOCK)
+            except BROKEN as error:
+                window = "window" in str(error).lower() or "memory" in str(error).lower()
+                yield Damage("window_too_large" if self.codec == "zstd" and window else "corrupt", member)
+                return
+            fed = b""
+            self.decoded_bytes += len(piece)
+            if piece:
+                yield piece
+            if self.decoded_bytes > BOMB_BYTES and self.decoded_bytes > BOMB_RATIO * self.read_bytes:
+                yield Damage("bomb", member)
+                return
+        self._at -= len(decoder.unused_data)
+        behind = self._data[self._at :]
+        if behind and not self._continues(behind[:8]) and behind.strip(b"\0"):
+            yield Damage("corrupt", self._start + self._at)
 
     def _continues(self, head: bytes) -> bool:
         """Whether another member starts here; a head that the block cuts off is given the benefit."""
         return codec_of(head) == self.codec or any(magic.startswith(head) for magic in MAGIC)
 
-    def _next_member(self, magic: bytes, member: int, start: int) -> tuple[bytes, int]:
-        """Search behind a broken member for the next that decodes: (its bytes, its offset), or nothing at the end."""
-        if not self._file.seekable():
-            return b"", start
-        self._file.seek(member + 1)
-        data = self._more()
-        start = member + 1
+    def _seek_member(self, broken: int) -> None:
+        """Go on behind a broken member, at the next that decodes, or at the end."""
+        magic = next(magic for magic, name in MAGIC.items() if name == self.codec)
+        data, start = b"", broken + 1
+        if self._file.seekable():
+            self._file.seek(start)
+            data = self._more()
         while data:
             at = data.find(magic)
             while at >= 0:
@@ -185,15 +177,15 @@ class Pieces:
                     start += at
                     at = 0
                 if self._decodes(data[at:]):
-                    return data[at:], start + at
+                    self._data, self._start, self._at = data[at:], start + at, 0
+                    return
                 at = data.find(magic, at + 1)
             # The magic may lie across two blocks.
-            keep = len(magic) - 1
-            tail = data[-keep:]
+            tail = data[1 - len(magic) :]
             block = self._more()
             start += len(data) - len(tail)
             data = tail + block if block else b""
-        return b"", start
+        self._data, self._start, self._at = b"", start, 0
 
     def _decodes(self, data: bytes) -> bool:
         """Whether the first bytes behind a magic decode: chance makes two or four bytes look like one."""

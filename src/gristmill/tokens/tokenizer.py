@@ -68,7 +68,7 @@ class Tokenizer:
         return b"".join(self._bytes_of[int(token)] for token in tokens).decode("utf-8", "replace")
 
     def _read_ranks(self, end_of_text: str | None) -> None:
-        from gristmill.kernels import bpe
+        from gristmill.kernels import bpe, merges
 
         tokens = _gpt2_merges(self.data) if self.data.startswith(b"#version") else _ranks(self.name, self.data)
         if tokens[:1] != [b"!"] or len(tokens) != 50256:
@@ -82,7 +82,7 @@ class Tokenizer:
         self.end_of_text = len(tokens)
         self.vocabulary = len(tokens) + 1
         self.kernel = True
-        self._encoder = bpe.Encoder(bpe.merges_of_ranks(tokens))
+        self._encoder = bpe.Encoder(merges.merges_of_ranks(tokens))
 
     def _read_json(self, end_of_text: str | None) -> None:
         try:
@@ -111,10 +111,11 @@ class Tokenizer:
             self.vocabulary = max(self.vocabulary, self._encoder.vocabulary)
         else:
             from gristmill.kernels import bpe
+            from gristmill.kernels.merges import merges_of_list
 
             plain = [b"" if token in added.values() else spelled for token, spelled in enumerate(self._bytes_of)]
             whole = bool(table["model"].get("ignore_merges"))
-            self._encoder = bpe.Encoder(bpe.merges_of_list(plain, merges, whole=whole))
+            self._encoder = bpe.Encoder(merges_of_list(plain, merges, whole=whole))
 
 
 class _Library:

@@ -1,0 +1,129 @@
+"""The house's own rules: what is public, how large a file may be, what the README says of the tree, what the format says of itself."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gristmill
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src/gristmill"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def test_the_public_names_are_sorted_few_and_there() -> None:
+    assert gristmill.__all__ == sorted(gristmill.__all__)
+    assert len(gristmill.__all__) <= 15
+    for name in gristmill.__all__:
+        assert getattr(gristmill, name).__doc__, name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_files_and_functions_stay_small(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= 400
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = node.end_lineno - node.body[0].lineno + 1  # type: ignore[operator]
+            if isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
+                lines -= node.body[0].end_lineno - node.body[0].lineno + 1  # type: ignore[operator]
+            # Kernels are loops that numba compiles whole; what splits them costs calls.
+            limit = 130 if path.parent.name == "kernels" else 60
+            assert lines <= limit, f"{path.name}: {node.name} has {lines} lines"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_module_says_what_it_is(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree), path
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{path}: {node.name}"
+
+
+def test_the_readme_names_every_file() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for path in FILES:
+        name = path.relative_to(SOURCE).as_posix()
+        if path.name not in ("__init__.py", "__main__.py"):
+            assert f"`{name}`" in readme, f"README.md does not name {name}"
+    for name in re.findall(r"^\| `([a-z_/]+\.(?:py|sql|npz))`", readme, re.M):
+        assert (SOURCE / name).exists(), f"README.md names {name}"
+
+
+def test_only_one_file_reads_toml() -> None:
+    assert [path.name for path in FILES if re.search(r"^import tomllib|^from tomllib", path.read_text(), re.M)] == ["recipe.py"]
+
+
+def test_the_manifest_module_opens_nothing() -> None:
+    imported = re.findall(r"^(?:import|from) ([a-z0-9_.]+)", (SOURCE / "store/manifest.py").read_text(), re.M)
+    assert not {"os", "pathlib", "io", "urllib3", "shutil"} & {name.partition(".")[0] for name in imported}
+
+
+def test_no_class_inherits_for_reuse() -> None:
+    allowed = {"Protocol", "NamedTuple", "Exception", "Enum"}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                for base in node.bases:
+                    name = ast.unparse(base)
+                    assert name in allowed or name.endswith(("Error", "Struct", "RequestHandler")), f"{path}: {node.name}({name})"
+
+
+OPTIONS = {
+    "run": "--allow-missing --cache-dir --help --json --limit --out --plan --set --tokenizer --until --workers",
+    "init": "--help",
+    "verify": "--help --json --quick",
+    "why": "--help --json",
+    "status": "--help --json",
+    "export": "--help --json --out --to",
+    "demo": "--help --workers",
+    "version": "--help",
+    "tokenizer train": "--help --json --limit --out --text --vocabulary",
+    "tokenizer show": "--help --json",
+}
+
+
+@pytest.mark.parametrize("verb", OPTIONS)
+def test_the_command_lines_options_are_frozen(verb: str) -> None:
+    shown = subprocess.run([sys.executable, "-m", "gristmill", *verb.split(), "--help"], capture_output=True, text=True, check=True).stdout
+    found = sorted(set(re.findall(r"^ +(--[a-z-]+)", shown, re.M)) - {f"--no-{name}" for name in ("allow-missing", "quick")})
+    assert found == OPTIONS[verb].split()
+
+
+def test_help_comes_at_once_and_loads_nothing_heavy() -> None:
+    start = time.monotonic()
+    code = "import sys; from gristmill.cli import main; sys.argv = ['gristmill', '--help']\ntry: main()\nexcept SystemExit: pass\n"
+    code += "print([name for name in ('numpy', 'pyarrow', 'numba', 'duckdb') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "Exit codes" in done.stdout
+    assert time.monotonic() - start < 2.0  # 0.1 s alone; this machine may be busy
+
+
+def test_every_kernel_has_a_slow_twin() -> None:
+    naive = (ROOT / "tests/naive.py").read_text()
+    for path in sorted((SOURCE / "kernels").glob("*.py")):
+        if path.stem in ("__init__", "compile", "loads", "unicode"):
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not any(
+                "helper" in ast.unparse(decorator) for decorator in node.decorator_list
+            ):
+                assert node.name in naive, f"no twin of {path.stem}.{node.name}"
+
+
+def test_the_format_page_shows_a_real_manifest() -> None:
+    from gristmill.store import manifest as manifests
+
+    page = (ROOT / "docs/format.md").read_text()
+    shown = re.search(r"```json\n(\{.*?\n\})\n```", page, re.S)
+    assert shown
+    manifest = manifests.decode(json.dumps(json.loads(shown[1])).encode())
+    assert manifests.content_of(manifest.parts) == manifest.content

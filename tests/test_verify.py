@@ -1,0 +1,170 @@
+"""Verify finds a changed byte anywhere, a missing or an extra part, an edited count, a swapped file; and it agrees with sha256sum."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import gristmill
+from gristmill.errors import VerificationError
+from gristmill.pipeline import run
+from gristmill.store import manifest as manifests
+from tests.corpora import lay_out
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verify")
+    run(lay_out(folder, count=60), out=folder / "corpus", cache_dir=folder / "cache")
+    return folder / "corpus"
+
+
+@pytest.fixture
+def copy(corpus: Path, tmp_path: Path) -> Path:
+    shutil.copytree(corpus, tmp_path / "corpus")
+    return tmp_path / "corpus"
+
+
+def parts(corpus: Path) -> list[str]:
+    return [part["path"] for part in json.loads((corpus / "manifest.json").read_text())["parts"]]
+
+
+def forge(corpus: Path, change) -> None:  # type: ignore[no-untyped-def]
+    """Edit the manifest, and make lock, sums and content agree with it: only the counts can tell."""
+    table = json.loads((corpus / "manifest.json").read_text())
+    change(table)
+    manifest = manifests.decode(json.dumps(table).encode())
+    manifest = manifests.Manifest(**{**{f: getattr(manifest, f) for f in manifest.__struct_fields__}, "content": manifests.content_of(manifest.parts)})
+    data = manifests.encode(manifest)
+    (corpus / "manifest.json").write_bytes(data)
+    (corpus / "manifest.lock").write_bytes(manifests.lock_of(data))
+    (corpus / "SHA256SUMS").write_bytes(manifests.sums(manifest.parts))
+
+
+def test_a_sound_corpus_verifies_here_and_by_sha256sum(corpus: Path) -> None:
+    told = gristmill.verify(corpus)
+    assert told["parts"] == len(parts(corpus))
+    for sums in ("manifest.lock", "SHA256SUMS"):
+        done = subprocess.run(["sha256sum", "--strict", "-c", sums], cwd=corpus, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+
+
+def test_a_changed_byte_in_any_part_is_found(copy: Path) -> None:
+    for name in parts(copy):
+        data = (copy / name).read_bytes()
+        for place in {0, len(data) // 2, len(data) - 1} if data else set():
+            (copy / name).write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+            with pytest.raises(VerificationError, match=name):
+                gristmill.verify(copy)
+        (copy / name).write_bytes(data)
+    gristmill.verify(copy)
+
+
+def test_a_missing_a_short_and_an_extra_part_are_found_even_by_sizes(copy: Path) -> None:
+    name = "tokens/web/train_00000.bin"
+    data = (copy / name).read_bytes()
+    (copy / name).unlink()
+    with pytest.raises(VerificationError, match=f"{name}: missing"):
+        gristmill.verify(copy, quick=True)
+    (copy / name).write_bytes(data[:-1])
+    with pytest.raises(VerificationError, match=f"{name}: .* bytes, expected"):
+        gristmill.verify(copy, quick=True)
+    (copy / name).write_bytes(data)
+    (copy / "tokens/web/train_00099.bin").write_bytes(b"more")
+    with pytest.raises(VerificationError, match="train_00099.bin: not in the manifest"):
+        gristmill.verify(copy, quick=True)
+
+
+def test_swapped_files_are_found(copy: Path) -> None:
+    one, other = copy / "verdicts/00000.parquet", copy / "verdicts/00001.parquet"
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+    with pytest.raises(VerificationError, match=r"verdicts/00000[\s\S]*verdicts/00001"):
+        gristmill.verify(copy)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "manifest.lock"])
+def test_a_manifest_and_a_lock_that_disagree_fail_closed(copy: Path, name: str) -> None:
+    data = (copy / name).read_bytes()
+    (copy / name).write_bytes(data.replace(b"0", b"1", 1))
+    with pytest.raises(VerificationError, match="disagree"):
+        gristmill.verify(copy)
+    with pytest.raises(VerificationError, match="disagree"):
+        run(copy.parent / "any.toml" if (copy.parent / "any.toml").exists() else [str(copy / "recipe.toml")], out=copy)
+    (copy / name).unlink()
+    with pytest.raises(VerificationError):
+        gristmill.verify(copy)
+
+
+def test_a_manifest_that_is_none_is_a_failed_verification(copy: Path) -> None:
+    for data in (b"{}", b"not json", b"\xff\xfe", b'{"format": 99}'):
+        (copy / "manifest.json").write_bytes(data)
+        (copy / "manifest.lock").write_bytes(manifests.lock_of(data))
+        with pytest.raises(VerificationError):
+            gristmill.verify(copy)
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "tokens/../../x", "a//b", "", "a\\b", "./a"])
+def test_a_part_that_leaves_the_corpus_is_refused(copy: Path, path: str) -> None:
+    with pytest.raises(VerificationError, match="leaves the corpus"):
+        forge(copy, lambda table: table["parts"][0].update(path=path))
+
+
+def test_edited_counts_are_found_although_all_digests_agree(copy: Path) -> None:
+    edits = {
+        "raw shard 0 has": lambda table: table["raw_shards"][0].update(documents=table["raw_shards"][0]["documents"] + 1),
+        "kept, but the manifest says": lambda table: table["raw_shards"][0].update(unique_documents=1),
+        "funnel: its counts": lambda table: table["funnel"].update(kept=1),
+        "do not hold": lambda table: next(p for p in table["parts"] if p["path"].endswith("train_00000.bin"))["counts"].update(tokens=7),
+        "tokens: the shards hold": lambda table: table["funnel"].update(tokens=5),
+    }
+    whole = (copy / "manifest.json").read_bytes()
+    for message, edit in edits.items():
+        (copy / "manifest.json").write_bytes(whole)
+        forge(copy, edit)
+        with pytest.raises(VerificationError, match=message):
+            gristmill.verify(copy)
+
+
+def test_a_removed_shard_is_found_although_all_digests_agree(copy: Path) -> None:
+    name = "tokens/web/train_00001"
+    forge(copy, lambda table: table.update(parts=[part for part in table["parts"] if not part["path"].startswith(name)]))
+    for suffix in (".bin", ".docs"):
+        (copy / f"{name}{suffix}").unlink()
+    with pytest.raises(VerificationError, match="tokens: the shards hold"):
+        gristmill.verify(copy)
+
+
+def test_why_tells_the_fate_of_every_kind_of_document(corpus: Path) -> None:
+    import pyarrow.parquet as pq
+
+    seen = set()
+    for path in sorted((corpus / "verdicts").iterdir()):
+        for row in pq.read_table(path).to_pylist():
+            kind = row["reason"]
+            if kind in seen:
+                continue
+            seen.add(kind)
+            (told,) = gristmill.why(corpus, str(row["document"]))
+            assert told["reason"] == kind
+            assert told["value"] == row["value"]
+            if kind and kind.startswith("deduplicate."):
+                keeper = gristmill.why(corpus, str(row["keeper"]))[0]
+                assert keeper["reason"] is None
+                assert keeper["document"] < told["document"]
+                assert keeper["copies"] >= 1
+                assert told["similarity"] >= 0.8
+            if kind is None or kind.startswith(("gopher.", "deduplicate.")):
+                assert told["measures"]["gopher.words"] > 0
+                if row["url"]:
+                    assert any(answer["document"] == row["document"] for answer in gristmill.why(corpus, row["url"]))
+    assert {None, "deduplicate.exact_duplicate", "deduplicate.near_duplicate", "gopher.length"} <= seen
+
+
+def test_why_refuses_what_is_not_there(corpus: Path) -> None:
+    for name in ("99:0", "0:99999", "https://nowhere.example/"):
+        with pytest.raises(gristmill.RecipeError, match="no document"):
+            gristmill.why(corpus, name)
