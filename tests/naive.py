@@ -1,4 +1,4 @@
-"""Slow twins: what every kernel does, said again on Python's own strings, integers and sets. No code is shared with the kernels.
+"""Slow twins: what every kernel does, said again on Python's own strings, integers and sets, sharing no code with them.
 
 A twin has the name of its kernel's wrapper and takes texts where that takes buffers.
 """
@@ -188,7 +188,7 @@ def jaccard(left: Iterable[int], right: Iterable[int]) -> float:
 def decide(
     count: int, similarities: dict[tuple[int, int], float], *, threshold: float
 ) -> tuple[list[int], list[float]]:
-    """Each document in turn: of the earlier ones that stay and are like enough, the most like; of equals the earliest."""
+    """Each document in turn: of earlier ones that stay and are like enough, the most like; of equals the earliest."""
     keepers, kept = [-1] * count, [0.0] * count
     for document in range(count):
         near = [

