@@ -1,6 +1,6 @@
 """Hypothesis strategies for texts, and how many examples each test draws (GRISTMILL_FUZZ multiplies it; 0: eight).
 
-Code points that the running Python's unicodedata does not know are left out: the kernels' tables may be of a newer Unicode.
+Code points that the running Python's unicodedata does not know are left out: the kernels' tables may be newer.
 """
 
 import os
@@ -31,7 +31,8 @@ SPACES = (
     "\u2028 ",
 )
 # Of the same first bytes as white space, bullets and ellipses, and none of them.
-NEARLY = "\x84\x86\x9f\xa1\u167f\u1681\u180e\u200b\u200c\u2027\u202a\u202e\u2030\u205e\u2060\u2ffb\u3001\u2021\u2023\u2025\u0080"
+NEARLY = "\x84\x86\x9f\xa1\u167f\u1681\u180e\u200b\u200c\u2027\u202a\u202e\u2030\u205e\u2060\u2ffb\u3001"
+NEARLY += "\u2021\u2023\u2025\u0080"
 SIGNS = (
     "•",
     "-",
@@ -74,7 +75,8 @@ CONTRACTIONS = (
 )
 LETTERS = (
     "a", "the", "of", "Zoë", "naïve", "ẞ", "İ", "ſ", "K", "Σ", "ς", "Ⱥ", "Ɐ", "ǅ", "ﬁ", "𐐀", "𞤀", "ب", "עברית",
-    "中", "文字", "㐀", "𠀀", "々", "〇", "ひ", "カ", "ｶ", "ー", "한국", "ไทย", "ก็", "ខ្មែរ", "ລາວ", "မြန်မာ", "བོད", "हिन्दी", "தமிழ்",
+    "中", "文字", "㐀", "𠀀", "々", "〇", "ひ", "カ", "ｶ", "ー", "한국",
+    "ไทย", "ก็", "ខ្មែរ", "ລາວ", "မြန်မာ", "བོད", "हिन्दी", "தமிழ்",
     "e\u0301", "\u0301", "\u0e31", "\u20dd", "\ufe0f", "\U000e0100",
 )  # fmt: skip
 NUMBERS = ("0", "42", "3.14", "²", "½", "Ⅷ", "٣", "१२", "㊀", "𝟙", "𐄇", "1st")

@@ -32,7 +32,7 @@ from gristmill.phases import assemble, plan, publish, refine, relate, tokenize
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.funnel import Funnel
 from gristmill.phases.progress import Progress
-from gristmill.recipe import Loaded, Recipe, Source, for_files, load, stored, with_limit
+from gristmill.recipe import Loaded, Recipe, Source, for_files, from_folder, load, stored, with_limit
 from gristmill.store import transfer
 from gristmill.store.parts import Part, machine_errors, write_bytes
 from gristmill.tokens.tokenizer import Tokenizer
@@ -88,15 +88,11 @@ def _load(recipe: Path | str | Loaded | list[str], tokenizer: str | None, settin
     if isinstance(recipe, Loaded):
         return recipe
     if isinstance(recipe, list):
-        return for_files(recipe, tokenizer and _absolute(tokenizer), settings)[0]
+        return for_files(recipe, tokenizer, settings)[0]
     if tokenizer is not None:
-        settings = {**(settings or {}), "tokens.tokenizer": _absolute(tokenizer)}
+        name = from_folder(tokenizer, Path(recipe).parent)
+        settings = {**(settings or {}), "tokens.tokenizer": msgspec.json.encode(name).decode()}
     return load(Path(recipe), settings)
-
-
-def _absolute(tokenizer: str) -> str:
-    """A tokenizer's file, named on the command line, is meant from where one stands."""
-    return os.path.abspath(tokenizer) if os.path.isfile(tokenizer) else tokenizer
 
 
 class _Mill:

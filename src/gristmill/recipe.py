@@ -247,6 +247,11 @@ def packaged(name: str) -> Path:
     raise RecipeError(f"no recipe {name!r} comes with gristmill")
 
 
+def from_folder(tokenizer: str, folder: Path) -> str:
+    """A tokenizer's file, named from where one stands, as the recipe names it: from its folder."""
+    return Path(os.path.relpath(tokenizer, folder)).as_posix() if os.path.isfile(tokenizer) else tokenizer
+
+
 def for_files(files: list[str], tokenizer: str | None, settings: dict[str, str] | None) -> tuple[Loaded, str]:
     """`recipes/clean-small.toml` over files: (the recipe, its text). Paths are relative to the files' common folder."""
     full = [os.path.abspath(file) for file in files]
@@ -260,5 +265,5 @@ def for_files(files: list[str], tokenizer: str | None, settings: dict[str, str] 
         "files = []", "files = [" + ", ".join(msgspec.json.encode(name).decode() for name in names) + "]"
     )
     if tokenizer is not None:
-        text += f"\n[tokens]\ntokenizer = {msgspec.json.encode(tokenizer).decode()}\n"
+        text += f"\n[tokens]\ntokenizer = {msgspec.json.encode(from_folder(tokenizer, Path(folder))).decode()}\n"
     return Loaded(parse(text, "recipes/clean-small.toml", settings), Path(folder)), text

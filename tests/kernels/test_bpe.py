@@ -24,9 +24,9 @@ from tests import naive, strategies
 
 TRAINING = [
     "The quick brown fox doesn't jump over the lazy dog, and they'll say we've seen it 1234 times in 2024.",
-    "  def main():\n        return 'nothing'\n\n\n    # the end of the thing ...\n\t\tand then some more; the theme of the thesis",
+    "  def main():\n        return 'nothing'\n\n\n    # the end of the thing ...\n\t\tand the theme of it",
     "naïve café Zoë über Straße, ab ab abab aaaa aaaa aaaaaaaa bbbb, 文字 文字 中文 ひらがな カタカナ, ไทย ไทย, हिन्दी, 😀😀 👍🏽",
-    "international internationalisation nation national rationalise rational; internationalisation internationalisation",
+    "international internationalisation nation national rationalise rational; internationalisation",
 ] * 3
 LONG = {
     "one letter": "a" * 200_000,

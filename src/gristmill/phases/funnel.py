@@ -29,7 +29,7 @@ class Funnel:
         if not self.table:
             return []
         total = self.table["documents"]
-        lines = [f"{'documents in':<34}{total:>14,}{'':>10}{'':>12}"]
+        lines = [f"{'documents in':<34}{total:>14,}"]
         for step in self.table["steps"]:
             rate = self.rates.get(step["step"])
             shown = f"{rate:>9,.0f} MB/s" if rate else ""
