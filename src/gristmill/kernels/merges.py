@@ -19,6 +19,7 @@ FEW = 48  # parts up to which looking at all pairs beats the heap
 
 @helper
 def hash_bytes(data, start, length):
+    """64 bits of a run of bytes and its length."""
     value = np.uint64(length) * MIX
     for j in range(0, length, 8):
         value = (value ^ load_up_to_8(data, start + j, length - j)) * MIX
@@ -28,6 +29,7 @@ def hash_bytes(data, start, length):
 
 @helper
 def equal_bytes(one, start, other, begin, length):
+    """Whether two runs of one length are equal."""
     for j in range(0, length, 8):
         if load_up_to_8(one, start + j, length - j) != load_up_to_8(other, begin + j, length - j):
             return False
