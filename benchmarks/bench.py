@@ -60,9 +60,9 @@ REMARKS = {
         "design, and it stops at the first rule that fails. Ours counts all."
     ),
     "minhash": (
-        f"Equal: each side's estimates of {documents.PAIRS} planted pairs lie within a mean of {LARGEST_ERROR} of their "
-        "true Jaccard similarity. Each has its own words and normalisation: ours lower-cases and takes out punctuation, "
-        "datatrove's more (numbers, accents), datasketch, rensa and Daft none."
+        f"Equal: each side's estimates of {documents.PAIRS} planted pairs lie within a mean of {LARGEST_ERROR} of "
+        "their true Jaccard similarity. Each has its own words and normalisation: ours lower-cases and takes out "
+        "punctuation, datatrove's more (numbers, accents), datasketch, rensa and Daft none."
     ),
     "whole": (
         "MB are of text, uncompressed. Ours is timed from outside, start and imports included; datatrove's "

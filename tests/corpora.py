@@ -45,14 +45,24 @@ def pages(count: int, seed: str = "pages") -> list[dict[str, object]]:
                 words[pick.randrange(len(words))] = pick.choice(WORDS)
             text = " ".join(words)
         elif kind == 9:
-            text = pick.choice(["Page not found.", "buy cheap watches now " * 40, "- a link\n" * 60, "The story went on …\n" * 30])
+            text = pick.choice(
+                ["Page not found.", "buy cheap watches now " * 40, "- a link\n" * 60, "The story went on …\n" * 30]
+            )
         else:
             text = article(f"{seed} {number}", pick.randint(12, 50))
         out.append({"url": f"https://pages.example/{seed}/{number}", "text": text, "meta": {"number": number}})
     return out
 
 
-def record(text: bytes, url: str | None, number: int = 0, *, length: int | None = None, end: bytes = b"\r\n", kind: str = "conversion") -> bytes:
+def record(
+    text: bytes,
+    url: str | None,
+    number: int = 0,
+    *,
+    length: int | None = None,
+    end: bytes = b"\r\n",
+    kind: str = "conversion",
+) -> bytes:
     """A WARC record as bytes."""
     lines = [b"WARC/1.0", b"WARC-Type: " + kind.encode(), b"WARC-Date: 2026-01-01T00:00:00Z"]
     lines.append(f"WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-{number:012d}>".encode())

@@ -203,11 +203,11 @@ def decide(
 
 
 class Repeated:
-    """Which keys share their low bits with another: 16 places a key, at least 2^16."""
+    """Which keys share their low bits with another: 8 places a key, at least 2^16."""
 
     def __init__(self, keys: int) -> None:
         self._places = 1 << 16
-        while self._places < 16 * keys:
+        while self._places < 8 * keys:
             self._places *= 2
         self._seen: Counter[int] = Counter()
 

@@ -22,7 +22,17 @@ COMMAND = [sys.executable, "-m", "gristmill", "run"]
 
 def start(recipe: Path, corpus: Path, *more: str) -> "subprocess.Popen[str]":
     """A run in a process of its own."""
-    command = [*COMMAND, str(recipe), "--out", str(corpus), "--cache-dir", str(corpus.parent / "cache"), "--workers", "2", *more]
+    command = [
+        *COMMAND,
+        str(recipe),
+        "--out",
+        str(corpus),
+        "--cache-dir",
+        str(corpus.parent / "cache"),
+        "--workers",
+        "2",
+        *more,
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -38,7 +48,9 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
     return recipe, digests(folder / "whole"), time.monotonic() - begin
 
 
-def test_sigkill_at_random_moments_of_fresh_runs(laid: tuple[Path, dict[str, str], float], tmp_path: Path, soak: int) -> None:
+def test_sigkill_at_random_moments_of_fresh_runs(
+    laid: tuple[Path, dict[str, str], float], tmp_path: Path, soak: int
+) -> None:
     """20 kills at 20 random moments, each finished to the same sha256s (soak: 400)."""
     recipe, whole, seconds = laid
     pick = random.Random(20)
@@ -61,7 +73,9 @@ def test_sigkill_at_random_moments_of_fresh_runs(laid: tuple[Path, dict[str, str
     assert unfinished > 5  # the moments were inside the runs
 
 
-def test_sigkill_while_a_changed_recipe_replaces_a_corpus(laid: tuple[Path, dict[str, str], float], tmp_path: Path, soak: int) -> None:
+def test_sigkill_while_a_changed_recipe_replaces_a_corpus(
+    laid: tuple[Path, dict[str, str], float], tmp_path: Path, soak: int
+) -> None:
     recipe, _, seconds = laid
     settings = {"tokens.tokens_per_shard": "3000", "step.0.min_words": "120"}
     run(recipe, out=tmp_path / "fresh", settings=settings, cache_dir=tmp_path / "cache")
@@ -82,7 +96,9 @@ def test_sigkill_while_a_changed_recipe_replaces_a_corpus(laid: tuple[Path, dict
         gristmill.verify(corpus)
 
 
-def test_every_step_of_publishing_can_be_the_last(laid: tuple[Path, dict[str, str], float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_step_of_publishing_can_be_the_last(
+    laid: tuple[Path, dict[str, str], float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A kill between any two system calls of the publication: the next run completes it."""
     recipe, whole, _ = laid
 
@@ -172,7 +188,9 @@ def test_ctrl_c_keeps_what_is_done(laid: tuple[Path, dict[str, str], float], tmp
     assert digests(tmp_path / "corpus") == whole
 
 
-def test_a_workers_death_is_told_with_its_shard_and_the_others_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workers_death_is_told_with_its_shard_and_the_others_are_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recipe = lay_out(tmp_path)
     deadly = tmp_path / "raw/e.jsonl"
     deadly.write_bytes(jsonl(pages(5, "deadly")))
@@ -188,8 +206,21 @@ def test_a_workers_death_is_told_with_its_shard_and_the_others_are_finished(tmp_
         "    return real(file, *given, **named)\n"
         "builtins.open = deadly\n"
     )
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}", "DEADLY": "1"}
-    command = [*COMMAND, str(recipe), "--out", str(tmp_path / "corpus"), "--cache-dir", str(tmp_path / "cache"), "--workers", "2"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "DEADLY": "1",
+    }
+    command = [
+        *COMMAND,
+        str(recipe),
+        "--out",
+        str(tmp_path / "corpus"),
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        "--workers",
+        "2",
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr
     assert "shard 00004" in done.stderr
@@ -207,7 +238,10 @@ def test_a_full_disk_stops_cleanly_and_the_run_goes_on_when_there_is_space(tmp_p
     recipe = lay_out(tmp_path)
     small = tmp_path / "small"
     small.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(small)], check=False).returncode:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(small)], check=False).returncode
+    ):
         missing("mount", "a small file system cannot be mounted here")
     try:
         process = start(recipe, small / "corpus", "--set", "samples=0")

@@ -59,5 +59,3 @@ def write() -> None:
             "logical": logical(folder / "corpus"),
         }
     GOLDEN.write_text(json.dumps(table, indent=1) + "\n")
-
-

@@ -58,7 +58,9 @@ def test_the_readme_names_every_file() -> None:
 
 
 def test_only_one_file_reads_toml() -> None:
-    assert [path.name for path in FILES if re.search(r"^import tomllib|^from tomllib", path.read_text(), re.M)] == ["recipe.py"]
+    assert [path.name for path in FILES if re.search(r"^import tomllib|^from tomllib", path.read_text(), re.M)] == [
+        "recipe.py"
+    ]
 
 
 def test_the_manifest_module_opens_nothing() -> None:
@@ -73,7 +75,9 @@ def test_no_class_inherits_for_reuse() -> None:
             if isinstance(node, ast.ClassDef):
                 for base in node.bases:
                     name = ast.unparse(base)
-                    assert name in allowed or name.endswith(("Error", "Struct", "RequestHandler")), f"{path}: {node.name}({name})"
+                    assert name in allowed or name.endswith(("Error", "Struct", "RequestHandler")), (
+                        f"{path}: {node.name}({name})"
+                    )
 
 
 OPTIONS = {
@@ -92,8 +96,12 @@ OPTIONS = {
 
 @pytest.mark.parametrize("verb", OPTIONS)
 def test_the_command_lines_options_are_frozen(verb: str) -> None:
-    shown = subprocess.run([sys.executable, "-m", "gristmill", *verb.split(), "--help"], capture_output=True, text=True, check=True).stdout
-    found = sorted(set(re.findall(r"^ +(--[a-z-]+)", shown, re.M)) - {f"--no-{name}" for name in ("allow-missing", "quick")})
+    shown = subprocess.run(
+        [sys.executable, "-m", "gristmill", *verb.split(), "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    found = sorted(
+        set(re.findall(r"^ +(--[a-z-]+)", shown, re.M)) - {f"--no-{name}" for name in ("allow-missing", "quick")}
+    )
     assert found == OPTIONS[verb].split()
 
 
@@ -113,8 +121,10 @@ def test_every_kernel_has_a_slow_twin() -> None:
         if path.stem in ("__init__", "compile", "loads", "unicode"):
             continue
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not any(
-                "helper" in ast.unparse(decorator) for decorator in node.decorator_list
+            if (
+                isinstance(node, ast.FunctionDef)
+                and not node.name.startswith("_")
+                and not any("helper" in ast.unparse(decorator) for decorator in node.decorator_list)
             ):
                 assert node.name in naive, f"no twin of {path.stem}.{node.name}"
 

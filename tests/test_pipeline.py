@@ -28,7 +28,11 @@ def test_one_worker_and_four_give_the_same_bytes(made: Path) -> None:
 
 def test_running_again_does_nothing_and_says_so(made: Path) -> None:
     told: list[dict[str, object]] = []
-    before = {path: path.stat().st_mtime_ns for path in (made / "one").rglob("*") if path.is_file() and "work" not in path.parts}
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in (made / "one").rglob("*")
+        if path.is_file() and "work" not in path.parts
+    }
     funnel = run(made / "recipe.toml", out=made / "one", cache_dir=made / "cache", show=told.append)
     assert not funnel.fresh
     assert ["nothing to do" in str(event.get("text")) for event in told] == [True]
@@ -55,9 +59,15 @@ def kept_texts(corpus: Path) -> dict[int, str]:
     out = {}
     for path in sorted((corpus / "documents").iterdir()):
         verdicts = pq.read_table(corpus / "verdicts" / path.name)
-        gone = {d for d, r in zip(verdicts["document"].to_pylist(), verdicts["reason"].to_pylist(), strict=True) if r is not None}
+        gone = {
+            d
+            for d, r in zip(verdicts["document"].to_pylist(), verdicts["reason"].to_pylist(), strict=True)
+            if r is not None
+        }
         table = pq.read_table(path)
-        out |= {d: t for d, t in zip(table["document"].to_pylist(), table["text"].to_pylist(), strict=True) if d not in gone}
+        out |= {
+            d: t for d, t in zip(table["document"].to_pylist(), table["text"].to_pylist(), strict=True) if d not in gone
+        }
     return out
 
 
@@ -138,18 +148,38 @@ def test_without_tokens_the_corpus_ends_with_text_and_export_gives_all_fields_ba
     first = gristmill.export(corpus, tmp_path / "again", to="jsonl.zst")
     second = gristmill.export(corpus, tmp_path / "twice", to="jsonl.zst")
     assert first == second
-    assert (tmp_path / "again/web/00000.jsonl.zst").read_bytes() == (tmp_path / "twice/web/00000.jsonl.zst").read_bytes()
+    assert (tmp_path / "again/web/00000.jsonl.zst").read_bytes() == (
+        tmp_path / "twice/web/00000.jsonl.zst"
+    ).read_bytes()
 
 
 def test_a_changed_parameter_runs_its_phase_and_what_follows_and_nothing_before_it(made: Path) -> None:
     corpus = made / "changed"
     run(made / "recipe.toml", out=corpus, cache_dir=made / "cache")
     told: list[dict[str, object]] = []
-    run(made / "recipe.toml", out=corpus, settings={"tokens.tokens_per_shard": "7000"}, cache_dir=made / "cache", show=told.append)
+    run(
+        made / "recipe.toml",
+        out=corpus,
+        settings={"tokens.tokens_per_shard": "7000"},
+        cache_dir=made / "cache",
+        show=told.append,
+    )
     assert [event["phase"] for event in told if event["event"] == "phase"] == ["fetch", "assemble"]
     told.clear()
-    run(made / "recipe.toml", out=corpus, settings={"deduplicate.near.threshold": "0.9"}, cache_dir=made / "cache", show=told.append)
-    assert [event["phase"] for event in told if event["event"] == "phase"] == ["fetch", "relate", "settle", "tokenize", "assemble"]
+    run(
+        made / "recipe.toml",
+        out=corpus,
+        settings={"deduplicate.near.threshold": "0.9"},
+        cache_dir=made / "cache",
+        show=told.append,
+    )
+    assert [event["phase"] for event in told if event["event"] == "phase"] == [
+        "fetch",
+        "relate",
+        "settle",
+        "tokenize",
+        "assemble",
+    ]
     fresh = made / "fresh"
     run(made / "recipe.toml", out=fresh, settings={"deduplicate.near.threshold": "0.9"}, cache_dir=made / "cache")
     assert digests(fresh) == digests(corpus)
@@ -165,7 +195,13 @@ def test_a_grown_source_gets_later_numbers_and_changes_no_earlier_verdict(tmp_pa
     funnel = run(recipe, out=corpus, cache_dir=tmp_path / "cache")
     assert funnel.fresh
     plan = json.loads((corpus / "plan.json").read_text())
-    assert [shard["url"] for shard in plan["shards"]] == ["raw/a.wet.gz", "raw/b.jsonl", "raw/c.jsonl.gz", "raw/d.txt", "raw/0.jsonl"]
+    assert [shard["url"] for shard in plan["shards"]] == [
+        "raw/a.wet.gz",
+        "raw/b.jsonl",
+        "raw/c.jsonl.gz",
+        "raw/d.txt",
+        "raw/0.jsonl",
+    ]
     assert {name: (corpus / "verdicts" / name).read_bytes() for name in before} == before
     reasons = pq.read_table(corpus / "verdicts/00004.parquet")["reason"].to_pylist()
     assert None not in reasons  # all of it stood in the corpus
@@ -194,7 +230,9 @@ def test_keep_documents_false_removes_them_in_the_end(tmp_path: Path) -> None:
     run(recipe, out=tmp_path / "corpus", settings={"keep_documents": "false"}, cache_dir=tmp_path / "cache")
     assert not (tmp_path / "corpus/documents").exists()
     gristmill.verify(tmp_path / "corpus")
-    assert not run(recipe, out=tmp_path / "corpus", settings={"keep_documents": "false"}, cache_dir=tmp_path / "cache").fresh
+    assert not run(
+        recipe, out=tmp_path / "corpus", settings={"keep_documents": "false"}, cache_dir=tmp_path / "cache"
+    ).fresh
 
 
 def test_scope_source_compares_within_a_source_only(tmp_path: Path) -> None:
@@ -205,5 +243,7 @@ def test_scope_source_compares_within_a_source_only(tmp_path: Path) -> None:
     text = '[[source]]\nname = "one"\nfiles = ["one.jsonl"]\n[[source]]\nname = "two"\nfiles = ["two.jsonl"]\n[deduplicate]\nnear = {}\n'
     recipe.write_text(text)
     whole = run(recipe, out=tmp_path / "corpus", cache_dir=tmp_path / "cache")
-    apart = run(recipe, out=tmp_path / "apart", settings={"deduplicate.scope": '"source"'}, cache_dir=tmp_path / "cache")
+    apart = run(
+        recipe, out=tmp_path / "apart", settings={"deduplicate.scope": '"source"'}, cache_dir=tmp_path / "cache"
+    )
     assert apart.table["kept"] == 2 * whole.table["kept"]

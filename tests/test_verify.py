@@ -36,7 +36,12 @@ def forge(corpus: Path, change) -> None:  # type: ignore[no-untyped-def]
     table = json.loads((corpus / "manifest.json").read_text())
     change(table)
     manifest = manifests.decode(json.dumps(table).encode())
-    manifest = manifests.Manifest(**{**{f: getattr(manifest, f) for f in manifest.__struct_fields__}, "content": manifests.content_of(manifest.parts)})
+    manifest = manifests.Manifest(
+        **{
+            **{f: getattr(manifest, f) for f in manifest.__struct_fields__},
+            "content": manifests.content_of(manifest.parts),
+        }
+    )
     data = manifests.encode(manifest)
     (corpus / "manifest.json").write_bytes(data)
     (corpus / "manifest.lock").write_bytes(manifests.lock_of(data))
@@ -47,7 +52,9 @@ def test_a_sound_corpus_verifies_here_and_by_sha256sum(corpus: Path) -> None:
     told = gristmill.verify(corpus)
     assert told["parts"] == len(parts(corpus))
     for sums in ("manifest.lock", "SHA256SUMS"):
-        done = subprocess.run(["sha256sum", "--strict", "-c", sums], cwd=corpus, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["sha256sum", "--strict", "-c", sums], cwd=corpus, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stdout
 
 
@@ -115,10 +122,14 @@ def test_a_part_that_leaves_the_corpus_is_refused(copy: Path, path: str) -> None
 
 def test_edited_counts_are_found_although_all_digests_agree(copy: Path) -> None:
     edits = {
-        "raw shard 0 has": lambda table: table["raw_shards"][0].update(documents=table["raw_shards"][0]["documents"] + 1),
+        "raw shard 0 has": lambda table: table["raw_shards"][0].update(
+            documents=table["raw_shards"][0]["documents"] + 1
+        ),
         "kept, but the manifest says": lambda table: table["raw_shards"][0].update(unique_documents=1),
         "funnel: its counts": lambda table: table["funnel"].update(kept=1),
-        "do not hold": lambda table: next(p for p in table["parts"] if p["path"].endswith("train_00000.bin"))["counts"].update(tokens=7),
+        "do not hold": lambda table: next(p for p in table["parts"] if p["path"].endswith("train_00000.bin"))[
+            "counts"
+        ].update(tokens=7),
         "tokens: the shards hold": lambda table: table["funnel"].update(tokens=5),
     }
     whole = (copy / "manifest.json").read_bytes()
@@ -131,7 +142,9 @@ def test_edited_counts_are_found_although_all_digests_agree(copy: Path) -> None:
 
 def test_a_removed_shard_is_found_although_all_digests_agree(copy: Path) -> None:
     name = "tokens/web/train_00001"
-    forge(copy, lambda table: table.update(parts=[part for part in table["parts"] if not part["path"].startswith(name)]))
+    forge(
+        copy, lambda table: table.update(parts=[part for part in table["parts"] if not part["path"].startswith(name)])
+    )
     for suffix in (".bin", ".docs"):
         (copy / f"{name}{suffix}").unlink()
     with pytest.raises(VerificationError, match="tokens: the shards hold"):

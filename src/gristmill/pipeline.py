@@ -40,7 +40,7 @@ from gristmill.tokens.tokenizer import load as load_tokenizer
 
 PHASES = ("plan", "fetch", "refine", "relate", "tokenize", "assemble")
 FREE_SHARE = 1.0  # bytes of free disk asked for before a run, for each byte of raw shards that still has to be refined
-RELATE_MEMORY_MB = 2000
+RELATE_MEMORY_MB = 400  # of the relational engine, in a worker that stays under 1 GB; more is spilled to disk
 
 
 class ShardsFailed(SourceError):

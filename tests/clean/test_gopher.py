@@ -51,7 +51,9 @@ def lab(text: str) -> tuple[str | None, float | None]:
 
 
 def batch_of(texts: list[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"document": row, "text": text} for row, text in enumerate(texts)], schema.DOCUMENTS)
+    return pa.RecordBatch.from_pylist(
+        [{"document": row, "text": text} for row, text in enumerate(texts)], schema.DOCUMENTS
+    )
 
 
 def check(texts: list[str]) -> Counter:

@@ -12,11 +12,16 @@ from gristmill.demonstration.texts import OTHER_LANGUAGES
 from gristmill.errors import RecipeError
 from tests.corpora import article
 
-ENGLISH = "The old mill by the river has ground the grain of the villages around it for three hundred years.\nEvery morning " * 5
+ENGLISH = (
+    "The old mill by the river has ground the grain of the villages around it for three hundred years.\nEvery morning "
+    * 5
+)
 
 
 def batch_of(texts: list[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"document": row, "text": text} for row, text in enumerate(texts)], schema.DOCUMENTS)
+    return pa.RecordBatch.from_pylist(
+        [{"document": row, "text": text} for row, text in enumerate(texts)], schema.DOCUMENTS
+    )
 
 
 def test_labels_and_scores_are_the_librarys_own() -> None:
@@ -30,7 +35,9 @@ def test_labels_and_scores_are_the_librarys_own() -> None:
 
 
 def test_reasons() -> None:
-    said = Language(keep=["en", "de"], min_score=0.65)(batch_of([ENGLISH, *OTHER_LANGUAGES.values(), "", "zzz qqq 17 the"]))
+    said = Language(keep=["en", "de"], min_score=0.65)(
+        batch_of([ENGLISH, *OTHER_LANGUAGES.values(), "", "zzz qqq 17 the"])
+    )
     assert said.reason.to_pylist()[:2] == [None, None]
     assert said.reason.to_pylist()[2:6] == ["other"] * 4
     assert said.reason.to_pylist()[6] in ("other", "low_score")  # of nothing the model says something, at a low score

@@ -9,9 +9,19 @@ bytes. The others are merged (kernels/merges.py).
 import numpy as np
 from numba import types
 
-from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, UINT64S, helper, inlined, kernel
-from gristmill.kernels.loads import load_u64, load_up_to_8
-from gristmill.kernels.merges import FEW, MIX, Merges, equal_bytes, find_token, hash_bytes, merge_few, merge_many
+from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, UINT32S, UINT64S, helper, inlined, kernel
+from gristmill.kernels.loads import count_trailing_zeros, load_u64, load_up_to_8, mask_of_range
+from gristmill.kernels.merges import (
+    FEW,
+    LOW_20,
+    MIX,
+    Merges,
+    equal_bytes,
+    find_token,
+    hash_bytes,
+    merge_few,
+    merge_many,
+)
 from gristmill.kernels.unicode import (
     CLASS_INDEX,
     CLASS_PAGES,
@@ -30,7 +40,7 @@ KINDS = np.uint8(LETTER | NUMBER | SPACE)
 WIDE, NOTHING = np.uint8(64), np.uint8(128)  # the kind takes more than one byte to tell; no kind
 APOSTROPHE, BLANK = 0x27, 0x20
 PIECES = 1 << 18  # places of the table of pieces
-ARENA = 1 << 20  # tokens of pieces that have more than one
+ARENA = 1 << 20  # tokens of pieces that have more than three
 SPELLING = 1 << 22  # bytes of long pieces
 
 # Of each first byte: the kind of its code point, and how many bytes that has.
@@ -46,7 +56,7 @@ def _wide_kind(data, at, class_index, class_pages):
 
 
 @inlined
-def _remember(data, start, length, head, tail, mixed, place, parts, count, pieces, piece_tokens, arena, spelling, used):
+def _remember(data, start, length, head, tail, mixed, place, parts, count, pieces, arena, spelling, used):
     """Write a piece and its tokens into the table; `place` is the free one that the search ended at."""
     if used[0] >= len(pieces) // 2 or used[1] + LONG > len(arena) or used[2] + LONG > len(spelling):
         # Full, perhaps of a language that the crawl has left behind: forget it all.
@@ -61,31 +71,37 @@ def _remember(data, start, length, head, tail, mixed, place, parts, count, piece
         used[2] += length
     pieces[place, 0] = head
     pieces[place, 1] = tail
-    piece_tokens[place, 1] = count
     used[0] += 1
-    if count == 1:
-        piece_tokens[place, 0] = parts[0]
+    if count <= 3:
+        packed = np.uint64(count) << np.uint64(60)
+        for j in range(count):
+            packed |= np.uint64(parts[j]) << np.uint64(20 * j)
+        pieces[place, 2] = packed
     else:
-        piece_tokens[place, 0] = used[1]
+        pieces[place, 2] = (np.uint64(4) << np.uint64(60)) | np.uint64(count)
+        pieces[place, 3] = np.uint64(used[1])
         for j in range(count):
             arena[used[1] + j] = parts[j]
         used[1] += count
 
 
 @kernel(
-    OFFSETS, BYTES, BYTES, BYTES, BYTES, BYTES, INT32S, types.boolean, BYTES, INT64S, INT32S, UINT64S, UINT64S,
-    types.uint64[:, ::1], types.int32[:, ::1], types.int32[::1], types.uint8[::1], types.int64[::1],
-    types.int32[::1], types.uint64[::1], types.uint64[::1], types.int32[::1], types.int32[::1],
+    OFFSETS, BYTES, BYTES, BYTES, BYTES, BYTES, INT32S, types.boolean, BYTES, INT64S, INT32S,
+    UINT32S, UINT64S, BYTES, INT32S,
+    types.uint64[:, ::1], types.int32[::1], types.uint8[::1], types.int64[::1],
+    types.int32[::1], types.uint32[::1], types.uint64[::1], types.int32[::1], types.int32[::1],
     types.int32[::1], types.int64[::1],
 )  # fmt: skip
 def _encode(
-    offsets, data, kinds, widths, class_index, class_pages, byte_tokens, whole, blob, token_offsets, token_table, pair_keys, pair_values,
-    pieces, piece_tokens, arena, spelling, used,
-    parts, merges, heap, following, preceding,
+    offsets, data, kinds, widths, class_index, class_pages, byte_tokens, whole, blob, token_offsets, token_table,
+    byte_pairs, pair_table, pair_filter, merged,
+    pieces, arena, spelling, used,
+    parts, ranks, heap, following, preceding,
     out, out_offsets,
 ):  # fmt: skip
     mask = np.int64(len(pieces) - 1)
     safe = len(data) - 16
+    wide_safe = len(data) - 64
     end = np.int64(0)
     for i in range(len(offsets) - 1):
         out_offsets[i] = end
@@ -122,6 +138,10 @@ def _encode(
                             at += 2  # re ve ll
                             kind = NOTHING
             last = at
+            if kind == LETTER and at <= wide_safe:
+                # ASCII letters, most of all text: as many as follow, without a branch for each.
+                letters = mask_of_range(data, at, 0x61, 25) | mask_of_range(data, at, 0x41, 25)
+                at = min(at + count_trailing_zeros(~letters), stop)
             while at < stop and kind != NOTHING:
                 lead = data[at]
                 other = kinds[lead]
@@ -166,12 +186,17 @@ def _encode(
                             break
                     place = (place + 1) & mask
             if place >= 0 and pieces[place, 1] != 0:
-                many = piece_tokens[place, 1]
-                if many == 1:
-                    out[end] = piece_tokens[place, 0]
-                    end += 1
+                packed = pieces[place, 2]
+                many = np.int64(packed >> np.uint64(60))
+                if many <= 3:
+                    # Three are written whatever there are; what follows writes over those that mean nothing.
+                    out[end] = np.int32(packed & LOW_20)
+                    out[end + 1] = np.int32((packed >> np.uint64(20)) & LOW_20)
+                    out[end + 2] = np.int32((packed >> np.uint64(40)) & LOW_20)
+                    end += many
                 else:
-                    begin = np.int64(piece_tokens[place, 0])
+                    begin = np.int64(pieces[place, 3])
+                    many = np.int64(packed & LOW_20)
                     for j in range(many):
                         out[end + j] = arena[begin + j]
                     end += many
@@ -183,12 +208,16 @@ def _encode(
                     parts[0] = token
                     count = np.int64(1)
             if count == 0:
-                for j in range(length):
+                parts[0] = byte_tokens[data[start]]
+                for j in range(1, length):
                     parts[j] = byte_tokens[data[start + j]]
+                    ranks[j - 1] = byte_pairs[(np.int64(data[start + j - 1]) << 8) | np.int64(data[start + j])]
                 if length <= FEW:
-                    count = merge_few(length, parts, merges, pair_keys, pair_values)
+                    count = merge_few(length, parts, ranks, pair_table, pair_filter, merged)
                 else:
-                    count = merge_many(length, parts, merges, heap, following, preceding, pair_keys, pair_values)
+                    count = merge_many(
+                        length, parts, ranks, heap, following, preceding, pair_table, pair_filter, merged
+                    )
             for j in range(count):
                 out[end + j] = parts[j]
             end += count
@@ -204,7 +233,6 @@ def _encode(
                     parts,
                     count,
                     pieces,
-                    piece_tokens,
                     arena,
                     spelling,
                     used,
@@ -216,10 +244,10 @@ class Encoder:
     """Encodes batches of texts; remembers the pieces it has met. Not for two threads at once."""
 
     def __init__(self, merges: Merges) -> None:
-        """Start with an empty table of pieces (14 MB at the most)."""
+        """Start with an empty table of pieces (16 MB at the most)."""
         self._merges = merges
-        self._pieces = np.zeros((PIECES, 2), np.uint64)
-        self._piece_tokens = np.empty((PIECES, 2), np.int32)
+        # Of each piece: its key, two words; up to three tokens and their number, else where its tokens lie in the arena.
+        self._pieces = np.zeros((PIECES, 4), np.uint64)
         self._arena = np.empty(ARENA, np.int32)
         self._spelling = np.zeros(SPELLING, np.uint8)
         self._used = np.zeros(3, np.int64)  # places of pieces, of the arena, of the spelling
@@ -230,14 +258,14 @@ class Encoder:
         Returns (token offsets (n + 1,) int64, tokens (m,) int32).
         """
         longest = int(np.diff(offsets).max(initial=0)) + 1
-        out = np.empty(int(offsets[-1]) - int(offsets[0]) + 1, np.int32)
+        out = np.empty(int(offsets[-1]) - int(offsets[0]) + 3, np.int32)
         out_offsets = np.empty(len(offsets), np.int64)
         # A pair is pushed at first, and twice for each merge.
         scratch = (
-            np.empty(longest, np.int32), np.empty(longest, np.uint64), np.empty(3 * longest, np.uint64),
+            np.empty(longest, np.int32), np.empty(longest, np.uint32), np.empty(3 * longest, np.uint64),
             np.empty(longest, np.int32), np.empty(longest, np.int32),
         )  # fmt: skip
-        learned = (self._pieces, self._piece_tokens, self._arena, self._spelling, self._used)
+        learned = (self._pieces, self._arena, self._spelling, self._used)
         _encode(
             offsets,
             data,

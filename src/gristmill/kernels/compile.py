@@ -94,7 +94,10 @@ class _Code:
             payload = self.path.read_bytes()
         except OSError:
             return None
-        return compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
+        try:
+            return compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
+        except Exception:
+            return None  # a damaged file costs the compilation, not the start
 
     def save_overload(self, signature: Any, result: Any) -> None:
         if os.environ.get(BUILDING) == self.cache_path:

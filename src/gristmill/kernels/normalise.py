@@ -93,9 +93,9 @@ def normalise(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.nda
 
     Returns (offsets (n + 1,) int64, data (bytes,) uint8) of the normalised texts.
     """
-    # Two bytes can become three (U+023A), three can become three and a space.
+    # Two bytes can become three (U+023A) and a space each, three can become three and a space: never more than twice.
     size = int(offsets[-1]) - int(offsets[0])
-    out = np.empty(size + size // 2 + 8, np.uint8)
+    out = np.empty(2 * size + 8, np.uint8)
     out_offsets = np.empty(len(offsets), np.int64)
     tables = (_ASCII, CLASS_INDEX, CLASS_PAGES, LOWER_INDEX, LOWER_PAGES)
     _normalise(offsets, data, *tables, out, out_offsets)

@@ -130,9 +130,9 @@ class Repeated:
     """
 
     def __init__(self, keys: int) -> None:
-        """Make bitmaps for about so many keys: 16 bits a key, at least 2^16."""
+        """Make bitmaps for about so many keys: 8 bits a key, at least 2^16."""
         bits = 16
-        while (1 << bits) < 16 * keys:
+        while (1 << bits) < 8 * keys:
             bits += 1
         self._once = np.zeros((1 << bits) // 64, np.uint64)
         self._twice = np.zeros((1 << bits) // 64, np.uint64)

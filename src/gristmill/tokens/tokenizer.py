@@ -107,7 +107,7 @@ class Tokenizer:
         merges = kernel_merges(table, added)
         self.kernel = merges is not None
         if merges is None:
-            self._encoder = _Library(self.data)
+            self._encoder = _Library(self.data, self.end_of_text, ends[0])
             self.vocabulary = max(self.vocabulary, self._encoder.vocabulary)
         else:
             from gristmill.kernels import bpe
@@ -121,7 +121,7 @@ class Tokenizer:
 class _Library:
     """HF tokenizers, for what the kernel does not know."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, end: int, literal: str) -> None:
         import tokenizers
 
         try:
@@ -132,13 +132,25 @@ class _Library:
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True
         self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        # Some models find the literal in their vocabulary: it is then spelled a character at a time.
+        self._end = end
+        self._spelled = [token for character in literal for token in self._ids(character) if token != end]
+
+    def _ids(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _plain(self, text: str) -> list[int]:
+        ids = self._ids(text)
+        if self._end not in ids:
+            return ids
+        return [part for token in ids for part in (self._spelled if token == self._end else (token,))]
 
     def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         view = np.ascontiguousarray(data).data
         bounds = offsets.tolist()
         out = [
             np.array(
-                self._tokenizer.encode(str(view[bounds[i] : bounds[i + 1]], "utf-8"), add_special_tokens=False).ids,
+                self._plain(str(view[bounds[i] : bounds[i + 1]], "utf-8")),
                 np.int32,
             )
             for i in range(len(bounds) - 1)
@@ -162,12 +174,18 @@ def kernel_merges(table: dict[str, Any], added: dict[str, int]) -> list[tuple[in
     vocabulary = model["vocab"]
     if any(character not in vocabulary for character in BYTE_LEVEL):
         return None
+    # A token that spells no bytes in the byte-level alphabet is never produced.
+    if any(token not in added and not _BYTE_OF.keys() >= set(token) for token in vocabulary):
+        return None
     merges = []
     for merge in model["merges"]:
         left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
         if any(part in added for part in (left, right)) or left + right not in vocabulary:
             return None
         merges.append((vocabulary[left], vocabulary[right], vocabulary[left + right]))
+    # Of a pair listed twice the library takes the later rank; and the kernel's tables hold so many.
+    if len({merge[:2] for merge in merges}) < len(merges) or max(*vocabulary.values(), len(merges)) >= MOST_TOKENS:
+        return None
     return merges
 
 
@@ -178,6 +196,7 @@ def _byte_level() -> list[str]:
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
 
 
+MOST_TOKENS = (1 << 20) - 1  # kernels.merges'
 BYTE_LEVEL = _byte_level()
 _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_LEVEL)}
 

@@ -1,0 +1,165 @@
+"""Parquet: every column comes through, and a file that is none is told as such."""
+
+import datetime
+import gzip
+import io
+import json
+import random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gristmill.errors import SourceError
+from gristmill.source.rows import Fields
+from tests.source import read
+
+
+def packed(table: pa.Table, **options: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(table, file, **options)
+    return file.getvalue()
+
+
+def ill_formed(*values: bytes) -> pa.Array:
+    """A column of strings that are not UTF-8: nothing stops a writer."""
+    data = pa.array(values, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(data), data.buffers())
+
+
+def test_rows_are_documents() -> None:
+    count = 3000  # more than one batch
+    table = pa.table(
+        {
+            "url": [f"http://pages.example/{n}" for n in range(count)],
+            "text": [f"text {n}" for n in range(count)],
+            "n": range(count),
+        }
+    )
+    for data in (packed(table), packed(table, row_group_size=100, compression="zstd"), gzip.compress(packed(table), 1)):
+        told = read(data)
+        assert told.counts["kind"] == "parquet"
+        assert told.counts["compressed_bytes"] == len(data)
+        assert told.texts == table["text"].to_pylist()
+        assert [row["document"] for row in told.rows] == list(range(count))
+        assert [row["url"] for row in told.rows] == table["url"].to_pylist()
+        assert [json.loads(row["extra"]) for row in told.rows] == [{"n": n} for n in range(count)]
+
+
+def test_columns_of_every_kind_rest_in_extra() -> None:
+    table = pa.table(
+        {
+            "text": ["a"], "nested": [{"a": [1, None], "b": {"c": "ü"}, "d": None}], "list": [["x", "y"]], "yes": [True], "score": [0.25],
+            "day": [datetime.date(2024, 2, 29)], "moment": [datetime.datetime(2024, 2, 29, 12, 30)],
+            "zoned": pa.array([datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC)]), "raw": [b"\xff\x00"], "nothing": pa.array([None], pa.string()),
+            "large": pa.array([2**64 - 1], pa.uint64()), "word": pa.array(["w"]).dictionary_encode(), "price": pa.array([1], pa.decimal128(9, 2)),
+            "map": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())), "nan": [float("nan")],
+        }
+    )  # fmt: skip
+    (row,) = read(packed(table)).rows
+    extra = json.loads(row["extra"])
+    assert extra == {
+        "nested": {"a": [1, None], "b": {"c": "ü"}, "d": None}, "list": ["x", "y"], "yes": True, "score": 0.25, "day": "2024-02-29",
+        "moment": "2024-02-29T12:30:00", "zoned": "2024-02-29T00:00:00Z", "raw": "/wA=", "large": 2**64 - 1, "word": "w",
+        "price": "1.00", "map": [["k", 1]], "nan": None,
+    }  # fmt: skip
+    assert "nothing" not in extra
+
+
+def test_a_null_text_and_a_text_over_the_limit_are_told_with_their_row() -> None:
+    table = pa.table({"text": ["a", None, "x" * 2000, "b"], "url": ["u0", "u1", "u2", None]})
+    told = read(packed(table), fields=Fields(max_document_bytes=1000))
+    assert told.texts == ["a", "b"]
+    assert told.failed == [(1, "read.no_text", 1), (2, "read.too_large", 2)]
+    assert [row["url"] for row in told.rows] == ["u0", "u1", "u2", None]
+
+
+def test_a_text_that_is_no_string_is_told() -> None:
+    assert [reason for _, reason, _ in read(packed(pa.table({"text": [1, 2]}))).failed] == ["read.no_text"] * 2
+
+
+def test_a_missing_column_names_those_that_are_there() -> None:
+    with pytest.raises(SourceError, match="no column 'text'; there are content, n") as error:
+        read(packed(pa.table({"content": ["a"], "n": [1]})))
+    assert "text = ..." in str(error.value)
+    assert read(packed(pa.table({"content": ["a"]})), fields=Fields(text="content")).texts == ["a"]
+
+
+def test_bytes_as_text_are_read_as_utf8() -> None:
+    values = [b"clean", b"a\xff\xfeb", b"\xe2\x82", "€".encode()]
+    for kind in (pa.binary(), pa.large_binary()):
+        assert read(packed(pa.table({"text": pa.array(values, kind)}))).texts == [
+            value.decode("utf-8", "replace") for value in values
+        ]
+
+
+@pytest.mark.xfail(
+    strict=True, raises=UnicodeDecodeError, reason="to_pylist decodes strictly: the run ends with a traceback"
+)
+@pytest.mark.parametrize("column", ["text", "url", "other"])
+def test_strings_that_are_not_utf8_become_replacements(column: str) -> None:
+    columns = {"text": pa.array(["a", "b"]), "url": pa.array(["c", "d"]), "other": pa.array(["e", "f"])}
+    columns[column] = ill_formed(b"clean", b"\xff\xe2\x82")
+    rows = read(packed(pa.table(columns))).rows
+    given = [rows[1]["text"], rows[1]["url"], json.loads(rows[1]["extra"])["other"]]
+    assert "\ufffd\ufffd" in given
+
+
+@pytest.mark.xfail(strict=True, reason="to_pylist has no Python value for these: the run ends with a traceback")
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1_700_000_000_123_456_789], pa.timestamp("ns")),
+        pa.array([10**16], pa.timestamp("s")),
+        pa.array([10**7], pa.date32()),
+        pa.array([5], pa.duration("ns")),
+    ],
+    ids=["nanoseconds", "a far year", "a far day", "a duration in nanoseconds"],
+)
+def test_times_that_python_has_no_value_for_do_not_stop_a_file(column: pa.Array) -> None:
+    (row,) = read(packed(pa.table({"text": ["a"], "when": column}))).rows
+    assert (row["text"], "when" in json.loads(row["extra"])) == ("a", True)
+
+
+def test_a_url_that_is_no_string_rests_in_extra() -> None:
+    (row,) = read(packed(pa.table({"text": ["a"], "url": [7]}))).rows
+    assert (row["url"], json.loads(row["extra"])) == (None, {"url": 7})
+
+
+def test_a_file_without_rows() -> None:
+    told = read(packed(pa.table({"text": pa.array([], pa.string())})))
+    assert (told.rows, told.counts["kind"]) == ([], "parquet")
+
+
+def test_a_limit_counts_rows() -> None:
+    assert read(packed(pa.table({"text": list("abcdef")})), limit=4).texts == list("abcd")
+
+
+WHOLE = packed(pa.table({"text": [f"text {n} " * 50 for n in range(500)], "n": list(range(500))}))
+
+
+def test_a_file_that_is_cut_is_told() -> None:
+    for cut in (4, 5, 100, len(WHOLE) // 2, len(WHOLE) - 1):
+        with pytest.raises(SourceError, match="no readable Parquet file"):
+            read(WHOLE[:cut])
+    with pytest.raises(SourceError, match="truncated gzip at byte 0"):
+        read(gzip.compress(WHOLE)[:-300])
+    with pytest.raises(SourceError, match="no readable Parquet file"):
+        read(b"PAR1" + b"nothing of the kind " * 100 + b"PAR1")
+
+
+def test_damage_anywhere_is_told_or_harmless_and_never_a_crash() -> None:
+    told = 0
+    for seed in range(150):
+        pick = random.Random(seed)
+        data = bytearray(WHOLE)
+        for _ in range(3):
+            data[pick.randrange(4, len(data) - 4)] ^= 1 << pick.randrange(8)
+        try:
+            read(bytes(data))
+        except SourceError:
+            told += 1
+        except UnicodeDecodeError:
+            pass  # strings that are not UTF-8; a test above is about them
+    assert told
