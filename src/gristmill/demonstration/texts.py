@@ -205,17 +205,18 @@ def documents() -> list[tuple[str, bytes]]:
         plant(f"shop.example/item/{number}", f"Item {number} not found. Back to the shop.")
         plant(f"news.example/{number}/consent", COOKIES + f"Article {number}.")
     for number in range(6):
-        plant(f"spam.example/{number}", f"buy cheap watches now offer {number} " * 60)
+        offers = " ".join(f"and the watch of the year number {line} is here" for line in range(6))
         plant(
-            f"list.example/{number}", "\n".join(f"- link {number}-{line} to a page of the site" for line in range(30))
+            f"spam.example/{number}",
+            "you can buy now " + "buy now " * 30 + f"{offers} at our shop {number}, and only today",
         )
-        plant(
-            f"blog.example/tag/{number}",
-            "\n".join(f"The story of day {line} began early and went …" for line in range(12, 40)),
-        )
-        plant(
-            f"art.example/{number}", "# # ## " * 20 + "a drawing made of signs, as forums like to sign their posts " * 2
-        )
+        links = ("about the town", "of the old mill", "with the news of the week", "that people like to read")
+        items = [f"- page {line} {links[line % 4]} and what was said of it" for line in range(30)]
+        plant(f"list.example/{number}", "\n".join(items))
+        days = (f"The tale of the day number {line} began early and went further …" for line in range(12, 40))
+        plant(f"blog.example/tag/{number}", "\n".join(days))
+        drawing = "a drawing made of signs, as people in forums like to sign what they have said\n#### ### #### ####\n"
+        plant(f"art.example/{number}", drawing * 8)
     for number, (_, text) in enumerate(long[50:54]):
         # Latin-1 bytes in a page that calls itself UTF-8.
         plant(f"latin.example/{number}", text.encode("utf-8", "replace").replace(b". ", b".\xa0\xe9\xff ", 6))
