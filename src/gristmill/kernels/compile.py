@@ -42,7 +42,7 @@ UINT32S = types.Array(types.uint32, 1, "C", readonly=True)
 UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
 
 BUILDING = "GRISTMILL_KERNELS_BUILDING"  # set for the one process that fills a folder
-MODULES = ("bpe", "gopher", "merges", "minhash", "normalise", "pairs", "shuffle", "words")
+MODULES = ("bpe", "fasttext", "gopher", "merges", "minhash", "normalise", "pairs", "shuffle", "words")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 dispatchers: dict[str, Any] = {}  # every kernel by name, for the tests that read their options
