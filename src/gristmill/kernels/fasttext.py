@@ -19,7 +19,6 @@ from gristmill.kernels.loads import count_ones
 FLOAT_ROWS = types.Array(types.float32, 2, "C", readonly=True)
 BASIS, PRIME = np.uint32(2166136261), np.uint32(16777619)
 OPEN, CLOSE = np.uint8(0x3C), np.uint8(0x3E)  # < and >, around each word
-MOST_CHARACTERS = 1 << 16  # of a word with its brackets; the step shows far fewer
 
 
 class Model(NamedTuple):
