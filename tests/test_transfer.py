@@ -1,5 +1,6 @@
 """Transfer: whatever a server does, a file that has its name is whole, and an error names the URL and no secret."""
 
+import gc
 import gzip
 import hashlib
 import http.server
@@ -17,6 +18,9 @@ from gristmill.store.transfer import fetch, is_url, shown
 
 BODY = bytes(range(256)) * 5_000
 SHA256 = hashlib.sha256(BODY).hexdigest()
+
+# Of a server that hangs up, the client's side of the socket is left to the collector.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 
@@ -70,6 +74,7 @@ def no_connection_outlives_a_test() -> Iterator[None]:
     yield
     for pool in transfer._pools:
         pool.clear()
+    gc.collect()
 
 
 @pytest.fixture

@@ -256,7 +256,12 @@ def _index(tokens: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _of_pairs(
-    tokens: list[bytes], indexed: tuple[np.ndarray, ...], entries: np.ndarray, merged: np.ndarray, *, whole: bool
+    tokens: list[bytes],
+    indexed: tuple[np.ndarray, np.ndarray, np.ndarray],
+    entries: np.ndarray,
+    merged: np.ndarray,
+    *,
+    whole: bool,
 ) -> Merges:
     numbers = {token: number for number, token in enumerate(tokens) if len(token) == 1}
     byte_tokens = np.array([numbers[bytes([byte])] for byte in range(256)], np.int32)
