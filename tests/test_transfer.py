@@ -196,11 +196,6 @@ def test_a_fault_that_stays_is_an_error_that_names_the_url_and_nothing_is_kept(
     assert 4 <= len(faulty.asked) <= 25
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=ValueError,
-    reason="the length is read as a number whatever it is: the run ends with a traceback",
-)
 def test_a_length_that_is_no_number_does_no_harm(cache: Path, faulty: Faulty) -> None:
     try:
         assert fetch(faulty.play("/a", answer(length="many")), cache).sha256 == SHA256
@@ -223,10 +218,6 @@ def test_a_refusal_is_told_with_its_number(cache: Path, faulty: Faulty, status: 
     assert fetch(faulty.play("/b", answer()), cache).sha256 == SHA256
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a connection with an unread page on it goes back to the pool, and costs every try another request",
-)
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_server_that_cannot_is_asked_four_times(cache: Path, faulty: Faulty, status: int) -> None:
     url = faulty.play("/a", answer(status, b"a page about it"))
@@ -320,7 +311,6 @@ def test_credentials_and_query_are_in_no_message(cache: Path, faulty: Faulty, al
     no_secret_in(cache, str(error.value))
 
 
-@pytest.mark.xfail(strict=True, reason="urllib3's own message quotes the path with its query")
 @pytest.mark.parametrize(
     "always",
     [hang_up, answer(302, b"", Location="/a?token=secret&again"), None],
@@ -335,7 +325,6 @@ def test_credentials_and_query_are_in_no_message_of_a_connection_that_failed(
     no_secret_in(cache, str(error.value))
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="what is no URL at all ends the run with a traceback")
 @pytest.mark.parametrize("url", ["http://[::1/a", "http://[nonsense]/a"])
 def test_what_is_no_url_is_told(cache: Path, url: str) -> None:
     with pytest.raises(SourceError):

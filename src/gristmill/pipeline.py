@@ -123,6 +123,7 @@ class _Mill:
         self.plan = plan.extend(
             self.plan, self.recipe, self.folder, self.cache,
             ask_lists=lambda source: published is None or source.name not in asked,
+            absent_again=not self.allow_missing,
         )  # fmt: skip
         publish.write_plan(corpus, self.plan)
         tokenizer = self._tokenizer()
@@ -176,6 +177,13 @@ class _Mill:
                     self.paths[shard.number] = path
                     pinned.append(pin)
                 progress.done(transfer.shown(shard.url) if transfer.is_url(shard.url) else shard.url)
+        if failed and not self.allow_missing:
+            # What was absent before and is so still keeps its old number only.
+            absent = {(shard.source, shard.url) for shard in pinned if shard.missing is not None}
+            while pinned and pinned[-1].sha256 is None and (pinned[-1].source, pinned[-1].url) in absent:
+                if pinned[-1].missing is not None:
+                    break
+                pinned.pop()
         self.plan = plan.Plan(shards=pinned)
         publish.write_plan(self.corpus, self.plan)
         self._report(failed)

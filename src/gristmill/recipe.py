@@ -10,9 +10,10 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from gristmill.clean.step import Step
 from gristmill.dedup.settings import Deduplicate
@@ -31,28 +32,28 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     files: list[str] = []  # paths and globs, from the recipe's folder
     paths: str | None = None  # a file or URL that lists one path a line (wet.paths.gz) ...
     base_url: str = COMMON_CRAWL  # ... and what stands before each
-    shards: int | None = None  # no more than so many of the list, from its start
+    shards: Annotated[int, Meta(ge=1)] | None = None  # no more than so many of the list, from its start
     kind: Literal["wet", "jsonl", "parquet", "text"] | None = None  # null: told by the bytes
     text: str = "text"  # the field that holds the text
     url: str = "url"
     priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate stays
     licence: str | None = None
-    limit: int | None = None  # no more documents than so many
-    max_document_bytes: int = 16 << 20
+    limit: Annotated[int, Meta(ge=1)] | None = None  # no more documents than so many
+    max_document_bytes: Annotated[int, Meta(ge=1, le=1 << 30)] = 16 << 20
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a corpus is made of and by."""
 
     output: str | None = None
-    seed: int = 1
+    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 1
     source: list[Source]
     step: list[dict[str, Any]] = []
     deduplicate: Deduplicate | None = None
     tokens: Tokens | None = None
     keep_documents: bool = True  # false: documents/ is removed in the end
     keep_dropped: bool = False  # true: samples/ holds every text that a step dropped
-    samples: int = 4  # dropped texts kept in samples/, for each shard and reason
+    samples: Annotated[int, Meta(ge=0)] = 4  # dropped texts kept in samples/, for each shard and reason
 
     def steps(self, source: str) -> list[Step]:
         """The steps that apply to a source, in order."""
@@ -105,8 +106,10 @@ def _set(tables: dict[str, Any], key: str, value: str) -> None:
             if not folder.isdecimal() or int(folder) >= len(place):
                 raise RecipeError(f"--set {key}: there are {len(place)} tables at {folder!r}, numbered from 0")
             place = place[int(folder)]
-        else:
+        elif isinstance(place, dict):
             place = place.setdefault(folder, {})
+        if not isinstance(place, dict | list):
+            raise RecipeError(f"--set {key}: no table there")
     if not isinstance(place, dict):
         raise RecipeError(f"--set {key}: no table there")
     place[last] = parsed

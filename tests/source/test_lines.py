@@ -51,9 +51,6 @@ def test_a_line_that_is_no_document_is_told_with_its_offset(line: bytes, reason:
     assert (row["reason"], row["value"], row["document"]) == (f"read.{reason}", len(A), 1)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=RecursionError, reason="msgspec's RecursionError is not caught: the run ends with a traceback"
-)
 @pytest.mark.parametrize("line", [b'{"text": "a", "deep": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", b'{"a":' * 50_000])
 def test_a_line_that_is_nested_too_deep_is_told(line: bytes) -> None:
     assert between(line)["reason"] in ("read.not_json", None)
@@ -95,7 +92,6 @@ def test_numbers_that_json_does_not_have_and_numbers_that_are_too_large() -> Non
     assert json.loads(row["extra"]) == {"score": None, "other": [None, None], "id": 123456789012345678901234567890}
 
 
-@pytest.mark.xfail(strict=True, reason="the fallback encoder writes NaN, which is no JSON")
 def test_extra_is_json_even_with_nan_and_a_lone_surrogate_in_one_line() -> None:
     extra = between(rb'{"text": "a", "score": NaN, "name": "\ud800"}')["extra"]
 
@@ -264,4 +260,5 @@ def test_any_lines_are_a_row_each(lines: list[bytes]) -> None:
     assert len(told.rows) + sum(told.counts["records_skipped"].values()) == data.count(b"\n") + (
         not data.endswith(b"\n")
     )
-    read(b"\n".join(lines))
+    if not data[len(A) :].startswith(b"PAR1"):
+        read(b"\n".join(lines))

@@ -56,7 +56,6 @@ def test_records_that_hold_no_text_get_a_verdict_with_their_offset(kind: str) ->
     assert told.failed == [(1, "read.not_text", STARTS[1])]
 
 
-@pytest.mark.xfail(strict=True, reason="a response over the limit is counted as skipped, one under it gets a verdict")
 def test_a_response_over_the_limit_gets_a_verdict_as_one_under_it_does() -> None:
     told = read(
         whole(RECORDS[0], record(b"<p>" * 1000, URLS[1], kind="response"), RECORDS[2]),
@@ -157,20 +156,12 @@ def test_a_length_that_is_missing_costs_its_record_alone() -> None:
     assert told.failed == [(1, "read.wrong_length", STARTS[1])]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the search for the next record starts behind its first line, and that record is lost without a verdict",
-)
 def test_a_header_without_length_and_body_does_not_swallow_the_next_record() -> None:
     told = read(whole(RECORDS[0], b"WARC/1.0\r\nWARC-Type: conversion\r\n\r\n", RECORDS[1], RECORDS[2]))
     assert told.failed == [(1, "read.wrong_length", STARTS[1])]
     assert told.texts == TEXTS[:3]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a header that does not end runs on into the next, and one record's URL goes with the other's text",
-)
 def test_a_header_block_without_end_does_not_lend_its_url_to_the_next_record() -> None:
     told = read(
         whole(
@@ -231,10 +222,10 @@ def test_a_record_over_the_limit_is_not_read_and_the_next_one_is() -> None:
 
 def test_a_record_of_hundreds_of_megabytes_costs_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "large.wet"
-    head, _, _ = record(b"", URLS[1], length=200 << 20).rpartition(b"\r\n\r\n")
+    head, _, _ = record(b"", URLS[1], length=100 << 20).rpartition(b"\r\n\r\n")
     with open(path, "wb") as file:
         file.write(RECORDS[0] + head)
-        file.seek(200 << 20, 1)  # a hole
+        file.seek(100 << 20, 1)  # a hole
         file.write(b"\r\n\r\n" + RECORDS[2])
     told, peak = peak_memory(path)
     assert told == [str(len(TEXTS[0])), "read.too_large", str(len(TEXTS[2]))]
@@ -283,7 +274,6 @@ def test_a_limit_counts_documents_and_no_more_is_read() -> None:
     assert told.texts == TEXTS[:2]
 
 
-@pytest.mark.xfail(strict=True, reason="damage behind the last document that the limit allows is one row more")
 def test_damage_behind_the_limit_is_no_row() -> None:
     packed = list(map(gzip.compress, RECORDS))
     packed[1] = packed[1][:60] + bytes([packed[1][60] ^ 1]) + packed[1][61:]
@@ -312,9 +302,6 @@ def test_no_damage_crashes_and_records_far_from_it_are_read(harms: list[tuple[in
     read(damaged(data, harms), limit=1)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="as above: the record behind one whose header does not end is lost without a verdict"
-)
 @pytest.mark.parametrize("put", [b"\0", b"\xff" * 30])
 def test_bytes_put_anywhere_cost_the_record_there_and_at_most_the_one_before(put: bytes) -> None:
     data = whole(*RECORDS)

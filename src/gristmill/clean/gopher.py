@@ -13,6 +13,7 @@
 Every value is measured, whatever the verdict; n-grams of documents over max_words are not (null).
 """
 
+import math
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -40,6 +41,12 @@ class Gopher(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_ellipsis_lines: float = 0.30
     max_top_2gram: float = 0.20
     max_top_3gram: float = 0.18
+
+    def __post_init__(self) -> None:
+        if not (self.min_words <= self.max_words and self.min_word_length <= self.max_word_length):
+            raise ValueError("a least that is over its most would drop every document")
+        if any(isinstance(value, float) and math.isnan(value) for value in msgspec.structs.astuple(self)):
+            raise ValueError("a threshold that is no number decides nothing")
 
     def inputs(self) -> dict[str, Any]:
         return {}

@@ -13,12 +13,13 @@ import hashlib
 import importlib.util
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Meta
 
 from gristmill.clean.fasttext import Known, read
 from gristmill.clean.step import Judgement
@@ -36,9 +37,9 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     version: ClassVar[int] = 1
 
     sources: list[str] | None = None
-    keep: list[str]
-    min_score: float = 0.65
-    characters: int = 1000
+    keep: Annotated[list[str], Meta(min_length=1)]
+    min_score: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.65
+    characters: Annotated[int, Meta(ge=1)] = 1000
     model: str | None = None
 
     def path(self) -> Path:

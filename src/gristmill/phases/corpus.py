@@ -121,6 +121,10 @@ class Corpus:
     def publish(self, manifest: manifests.Manifest) -> bytes:
         """Make a state the published one; a kill at any point is completed by the next `recover`."""
         data = manifests.encode(manifest)
+        before = self.published()
+        named = {part.path for part in manifest.parts}
+        obsolete = [part.path for part in before[0].parts if part.path not in named] if before else []
+        write_json(self.work, OBSOLETE, obsolete)
         write_bytes(self.root, manifests.MANIFEST + manifests.NEXT, data)
         write_bytes(self.root, manifests.LOCK + manifests.NEXT, manifests.lock_of(data))
         self.recover()
@@ -156,26 +160,36 @@ class Corpus:
         manifests.check_lock((self.root / manifests.MANIFEST).read_bytes(), lock)
         coming_lock.rename(self.root / manifests.LOCK)
         sync_folder(self.root)
-        self.sweep()
         shutil.rmtree(self.stage, ignore_errors=True)
+        self.sweep()
 
     def sweep(self) -> None:
-        """Remove the parts of an earlier state. What a run has under way lies in the stage, and stays."""
-        published = self.published()
-        if published is None:
+        """Remove the parts that the state before the published one had, and no other file: it may be somebody's."""
+        if (self.root / (manifests.LOCK + manifests.NEXT)).exists():
             return
-        named = {part.path for part in published[0].parts}
-        for folder in part_folders(self.root):
-            for path in folder.rglob("*"):
-                if path.is_file() and path.relative_to(self.root).as_posix() not in named:
-                    path.unlink()
-            remove_empty(folder)
+        try:
+            obsolete = msgspec.json.decode((self.work / OBSOLETE).read_bytes(), type=list[str])
+        except (OSError, msgspec.DecodeError):
+            return
+        published = self.published()
+        named = {part.path for part in published[0].parts} if published else set()
+        for path in obsolete:
+            manifests.check_path(path)
+            if path not in named:
+                (self.root / path).unlink(missing_ok=True)
+                remove_if_empty((self.root / path).parent, self.root)
+        (self.work / OBSOLETE).unlink()
 
     # -- one run at a time
 
     def hold(self) -> int:
         """Take the corpus for this run; returns the lock's descriptor, which workers inherit. Raises MachineError."""
         with machine_errors(self.root):
+            if not self.work.exists() and not (self.root / manifests.MANIFEST).exists() and part_folders(self.root):
+                found = ", ".join(folder.name for folder in part_folders(self.root))
+                raise MachineError(
+                    f"{self.root}: holds {found}, and no corpus of ours. Choose an empty folder, so that nothing of yours is mixed in"
+                )
             self.work.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.work / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         until = time.monotonic() + LOCK_PATIENCE
@@ -196,6 +210,7 @@ class Corpus:
         return handle
 
 
+OBSOLETE = "obsolete.json"  # under work/: parts to remove when the state that is being published is there
 FOLDERS = ("documents", "measures", "signatures", "verdicts", "samples", "duplicates", "text", "tokens", "tokenizer")
 
 
@@ -204,10 +219,8 @@ def part_folders(root: Path) -> list[Path]:
     return [root / name for name in FOLDERS if (root / name).is_dir()]
 
 
-def remove_empty(folder: Path) -> None:
-    """Remove the folders below, and this one, that hold nothing."""
-    for path in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
-        if not any(path.iterdir()):
-            path.rmdir()
-    if not any(folder.iterdir()):
+def remove_if_empty(folder: Path, root: Path) -> None:
+    """Remove a folder below the root that holds nothing any more, and those above it."""
+    while folder != root and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
+        folder = folder.parent

@@ -36,8 +36,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     shards: list[Planned] = []
 
 
-def extend(plan: Plan, recipe: Recipe, folder: Path, cache: Path, *, ask_lists: Callable[[Source], bool]) -> Plan:
-    """Add the shards that the recipe names and the plan does not have; `ask_lists` says whether to read a source's list."""
+def extend(
+    plan: Plan,
+    recipe: Recipe,
+    folder: Path,
+    cache: Path,
+    *,
+    ask_lists: Callable[[Source], bool],
+    absent_again: bool = True,
+) -> Plan:
+    """Add the shards that the recipe names and the plan does not have.
+
+    `ask_lists` says whether to read a source's list; `absent_again` plans shards that are absent once more, under new numbers.
+    """
     names = [source.name for source in recipe.source]
     for shard in plan.shards:
         if shard.source not in names:
@@ -45,7 +56,7 @@ def extend(plan: Plan, recipe: Recipe, folder: Path, cache: Path, *, ask_lists: 
                 f"the corpus holds shards of source {shard.source!r}, which the recipe no longer names. A plan only grows: "
                 "put the source back, or start a new corpus"
             )
-    known = {(shard.source, shard.url) for shard in plan.shards if shard.missing is None}
+    known = {(shard.source, shard.url) for shard in plan.shards if shard.missing is None or not absent_again}
     shards = list(plan.shards)
     order = sorted(range(len(names)), key=lambda place: -recipe.source[place].priority)
     for place in order:
@@ -93,7 +104,14 @@ def _files(source: Source, pattern: str, folder: Path) -> list[str]:
 
 
 def _relative(path: Path, folder: Path) -> str:
-    return Path(os.path.relpath(path, folder)).as_posix()
+    name = Path(os.path.relpath(path, folder)).as_posix()
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise RecipeError(
+            f"{os.fsencode(path)!r}: a file name that is not UTF-8 cannot stand in a plan: rename it"
+        ) from None
+    return name
 
 
 def _list(name: str, folder: Path, cache: Path) -> list[str]:

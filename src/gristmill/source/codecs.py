@@ -80,6 +80,7 @@ class Pieces:
         self._data = file.read(BLOCK)
         self._at = 0  # of the next byte in _data
         self._start = 0  # of _data in the file
+        self._member_at = 0  # of the member under way in the file
         self.codec = codec_of(self._data)
         self.read_bytes = len(self._data)  # as stored
         self.decoded_bytes = 0
@@ -107,11 +108,13 @@ class Pieces:
         gathered: list[bytes] = []
         size = 0
         while self._fill():
-            if self.codec == "gzip" and self._data[self._at] == 0 and not self._data[self._at :].strip(b"\0"):
-                self._at = len(self._data)  # padding of zeros behind the last member (tapes)
+            if self._skip_padding():
                 continue
+            own = len(gathered)  # of this member's pieces, the first that is still held
             for piece in self._member():
                 if isinstance(piece, Damage):
+                    if piece.reason == "corrupt" and own >= 0 and piece.offset == self._member_at:
+                        del gathered[own:]  # of a member that is broken nothing comes out, as long as all of it is held
                     yield b"".join(gathered)
                     gathered, size = [], 0
                     yield piece
@@ -123,14 +126,14 @@ class Pieces:
                 size += len(piece)
                 if size >= BLOCK:
                     yield b"".join(gathered)
-                    gathered, size = [], 0
+                    gathered, size, own = [], 0, -1
         if gathered:
             yield b"".join(gathered)
 
     def _member(self) -> Iterator[bytes | Damage]:
         """Decode one member; what is wrong with it, or right behind it, comes last."""
         decoder = _decoder(self.codec)
-        member = self._start + self._at
+        member = self._member_at = self._start + self._at
         fed = b""
         while not decoder.eof:
             if not fed and decoder.needs_input:
@@ -154,9 +157,19 @@ class Pieces:
                 yield Damage("bomb", member)
                 return
         self._at -= len(decoder.unused_data)
+        self._skip_padding()
         behind = self._data[self._at :]
         if behind and not self._continues(behind[:8]) and behind.strip(b"\0"):
             yield Damage("corrupt", self._start + self._at)
+
+    def _skip_padding(self) -> bool:
+        """Step over zeros behind a member: tapes leave them behind the last, and xz allows them between streams."""
+        behind = self._data[self._at :]
+        rest = behind.lstrip(b"\0")
+        if self.codec == "zstd" or len(rest) == len(behind) or (rest and self.codec == "gzip"):
+            return False
+        self._at = len(self._data) - len(rest)
+        return True
 
     def _continues(self, head: bytes) -> bool:
         """Whether another member starts here; a head that the block cuts off is given the benefit."""

@@ -85,14 +85,19 @@ def _read_line(line: bytes, size: int, offset: int, rows: Rows, fields: Fields, 
     if len(encoded) > fields.max_document_bytes:
         rows.fail("too_large", offset, url)
         return
-    rows.add(encoded, url, extra=to_extra(record))
+    try:
+        extra = to_extra(record)
+    except RecursionError:
+        rows.fail("not_json", offset, url)
+        return
+    rows.add(encoded, url, extra=extra)
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
     """A line as a JSON object; None where it is none."""
     try:
         return _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     # Ill-formed UTF-8, lone surrogates, NaN: what Python's own reader takes.
     try:
@@ -108,8 +113,21 @@ def to_extra(record: dict[str, Any]) -> str | None:
         return None
     try:
         return _encode(record).decode()
-    except (UnicodeEncodeError, RecursionError, TypeError, ValueError):
-        return well_formed(json.dumps(record, ensure_ascii=False, default=str))
+    except (UnicodeEncodeError, TypeError, ValueError):
+        return _encode(_plain(record)).decode()
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can say it: surrogates replaced, what is no JSON as a string."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, dict):
+        return {well_formed(str(key)): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return well_formed(str(value))
 
 
 def read_text(pieces: Pieces, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:

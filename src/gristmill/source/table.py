@@ -23,7 +23,11 @@ def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
                     "Name the one with the text in the recipe: text = ..."
                 )
             for batch in file.iter_batches(READ_ROWS):
-                for record in batch.to_pylist():
+                texts = {field.name for field in batch.schema if _is_text(field.type)}
+                for record in _plain(batch).to_pylist():
+                    for name in texts:
+                        if name != fields.text and record[name] is not None:
+                            record[name] = record[name].decode("utf-8", "replace")
                     _read_row(record, rows, fields)
                     if rows.full:
                         break
@@ -35,6 +39,34 @@ def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
         raise SourceError(f"no readable Parquet file: {error}") from error
     if (last := rows.take()) is not None:
         yield last
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(kind) or pa.types.is_string(kind))
+
+
+def _has_values(column: pa.Array) -> bool:
+    """Whether Python has a value for each: it has none for nanoseconds and for far years."""
+    try:
+        column.to_pylist()
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch that Python has values for: strings as bytes, which may be ill-formed; times as strings or numbers."""
+    columns = []
+    for column in batch.columns:
+        kind = column.type
+        if _is_text(kind):
+            column = column.cast(pa.large_binary())
+        elif pa.types.is_duration(kind):
+            column = column.cast(pa.int64())
+        elif pa.types.is_temporal(kind) and not _has_values(column):
+            column = column.cast(pa.string())
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _read_row(record: dict[str, Any], rows: Rows, fields: Fields) -> None:

@@ -18,6 +18,7 @@ from gristmill.source.codecs import Damage, Pieces
 from gristmill.source.rows import Fields, Rows, well_formed
 
 MAX_HEADER_BYTES = 1 << 20
+NO_TEXT = ("response", "resource", "revisit")  # types of records that hold pages, but not as text
 _START = re.compile(rb"\r?\nWARC/[01]\.[0-9]+\r?\n")
 _VERSION = re.compile(rb"WARC/[01]\.[0-9]+\r?\n")
 _HEADER_STOP = re.compile(rb"\r?\n\r?\n")
@@ -103,8 +104,10 @@ class _Window:
             if not self.more():
                 return False
 
-    def seek_record(self) -> None:
-        """Step to the next record's first line, or to the end of the stretch."""
+    def seek_record(self, *, here: bool = False) -> None:
+        """Step to the next record's first line, or to the end of the stretch; it may start right `here`."""
+        if here and _VERSION.match(self.data, self.at):
+            return
         while True:
             found = _START.search(self.data, self.at)
             if found:
@@ -126,12 +129,14 @@ def read(pieces: Pieces, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]
             complete = _read_record(window, rows, fields)
             if rows.ready and (batch := rows.take()) is not None:
                 yield batch
+        if rows.full:
+            break
         # A record cut by damage and the damage itself are one loss: one row.
         if window.damage is not None:
             rows.fail(window.damage.reason, window.damage.offset)
         elif not complete:
             rows.fail("truncated", window.offset + len(window.data))
-        if rows.full or window.damage is None:
+        if window.damage is None:
             break
     if (batch := rows.take()) is not None:
         yield batch
@@ -150,26 +155,33 @@ def _read_record(window: _Window, rows: Rows, fields: Fields) -> bool:
         rows.fail("no_record", begin)
         window.seek_record()
         return True
+    inner = _START.search(window.data, window.at, stop.end())
+    if inner:
+        # A head without its end has run into the next record's.
+        rows.fail("no_record", begin)
+        window.at = inner.start()
+        return True
     header = _parse(window.data[window.at : stop.start()])
     window.at = stop.end()
     url = (header.get(b"warc-target-uri") or "").strip("<>") or None
     if header.length < 0:
         rows.fail("wrong_length", begin, url)
-        window.seek_record()
+        window.have(16)
+        window.seek_record(here=True)
         return True
     if header.length > fields.max_document_bytes:
         return _skip_large(window, rows, header, begin, url)
     if not window.have(header.length):
         # Too few bytes: the file is cut, or the length lies and swallows what follows.
-        if _START.search(window.data, window.at):
+        if _VERSION.match(window.data, window.at) or _START.search(window.data, window.at):
             rows.fail("wrong_length", begin, url)
-            window.seek_record()
+            window.seek_record(here=True)
             return True
         window.at = len(window.data)
         return False
     if not _ends_well(window, header.length):
         rows.fail("wrong_length", begin, url)
-        window.seek_record()
+        window.seek_record(here=True)
         return True
     body = window.data[window.at : window.at + header.length]
     window.at += header.length
@@ -179,7 +191,7 @@ def _read_record(window: _Window, rows: Rows, fields: Fields) -> bool:
             body, url, get(b"warc-date"), (get(b"warc-record-id") or "").strip("<>") or None,
             get(b"warc-identified-content-language"),
         )  # fmt: skip
-    elif header.type in ("response", "resource", "revisit"):
+    elif header.type in NO_TEXT:
         rows.fail("not_text", begin, url)
     else:
         rows.skip(well_formed(header.type)[:40] or "no type")
@@ -217,6 +229,8 @@ def _skip_large(window: _Window, rows: Rows, header: _Header, begin: int, url: s
             return False
     if header.type == "conversion":
         rows.fail("too_large", begin, url)
+    elif header.type in NO_TEXT:
+        rows.fail("not_text", begin, url)
     else:
         rows.skip(well_formed(header.type)[:40] or "no type")
     return True

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -84,6 +84,10 @@ def machine_errors(path: Path) -> Iterator[None]:
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise MachineError(f"{path}: cannot be written ({error.strerror}). Choose another output folder") from error
+        if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+            raise MachineError(
+                f"{path}: a file stands where a folder should be ({error.strerror}). Choose another"
+            ) from error
         raise
 
 
@@ -172,6 +176,11 @@ class TableWriter:
         self._waiting = []
         self._bytes = 0
 
+    def abandon(self) -> None:
+        """Let the writer go while its file is open; what it still says goes into a file that is removed."""
+        with suppress(Exception):
+            self._writer.close()
+
     def close(self) -> None:
         if self._waiting or self.rows == 0:
             self._flush()
@@ -186,8 +195,12 @@ def writing_table(
     part: list[Part] = []
     with writing(root, path) as file:
         table = TableWriter(file, schema, plain=plain)
-        yield table, part
-        table.close()
+        try:
+            yield table, part
+            table.close()
+        except BaseException:
+            table.abandon()
+            raise
     part.append(Part(path, file.size, file.hexdigest(), {"rows": table.rows}))
 
 

@@ -52,7 +52,10 @@ def is_url(name: str) -> bool:
 
 def shown(url: str) -> str:
     """A URL without user, password and query: what may be printed and stored."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise SourceError(f"{url!r} is no URL: {error}") from error
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
@@ -75,6 +78,7 @@ def fetch(
         except OSError as error:
             raise SourceError(f"{url}: cannot be read: {error.strerror}") from error
         return _checked(url, Fetched(path, size, found), sha256)
+    shown(url)  # refuses what is no URL
     if sha256 is not None and (here := _object(cache, sha256)).exists():
         return Fetched(here, here.stat().st_size, sha256)
     note = f"urls/{hashlib.sha256(url.encode()).hexdigest()}.json"
@@ -125,6 +129,7 @@ def _download(
             if response.status == 304 and known is not None:
                 return Fetched(_object(cache, known.sha256), known.size, known.sha256), known.etag
             if response.status != 200:
+                response.drain_conn()  # an unread page would stand before the next answer
                 last = SourceError(
                     f"{shown(url)}: the server answered {response.status} {response.reason or ''}".rstrip()
                 )
@@ -140,8 +145,13 @@ def _download(
             response.release_conn()
     if isinstance(last, SourceError):
         raise last
-    reason = str(last).replace(url, shown(url))
-    raise SourceError(f"{shown(url)}: could not be fetched in {RETRIES} tries: {reason}") from last
+    raise SourceError(f"{shown(url)}: could not be fetched in {RETRIES} tries: {_cause(last)}") from last
+
+
+def _cause(error: Exception | None) -> str:
+    """What went wrong, without the library's words: they may quote a URL with its secrets."""
+    error = getattr(error, "reason", None) or error
+    return str(error) if isinstance(error, _Short) else type(error).__name__
 
 
 class _Short(Exception):
@@ -165,7 +175,7 @@ def _store(url: str, response: Any, cache: Path, progress: Callable[[int], None]
                     if progress is not None:
                         progress(len(block))
                 promised = response.headers.get("Content-Length")
-                if promised is not None and int(promised) != size:
+                if promised is not None and promised.isdecimal() and int(promised) != size:
                     raise _Short(f"{size} bytes came of {promised}")
                 os.fsync(file.fileno())
             place = _object(cache, digest.hexdigest())
