@@ -211,7 +211,6 @@ def test_a_local_file_that_changed_after_it_was_pinned(raw: Path) -> None:
     assert (told.code, "b.jsonl: cannot be read: No such file" in told.error) == (3, True)
 
 
-@pytest.mark.xfail(strict=True, reason="pyarrow's writer is left open, and prints a traceback when it is collected")
 def test_a_shard_that_cannot_be_read_stops_no_other(raw: Path) -> None:
     (raw / "raw/b.jsonl").write_bytes(b"PAR1 and nothing more PAR1")
     write(raw, 'files = ["raw/*"]')

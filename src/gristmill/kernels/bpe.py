@@ -223,20 +223,8 @@ def _encode(
             end += count
             if place >= 0:
                 _remember(
-                    data,
-                    start,
-                    length,
-                    head,
-                    tail,
-                    mixed,
-                    place,
-                    parts,
-                    count,
-                    pieces,
-                    arena,
-                    spelling,
-                    used,
-                )
+                    data, start, length, head, tail, mixed, place, parts, count, pieces, arena, spelling, used
+                )  # fmt: skip
     out_offsets[len(offsets) - 1] = end
 
 
