@@ -4,7 +4,9 @@ It makes several hundred documents, packs them as WET, JSONL.zst and JSONL.gz, s
 runs a recipe, verifies the corpus and asks why one planted copy is gone.
 """
 
+import os
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -73,13 +75,15 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
     for answer in window.why(corpus, NEAR_COPY_URL):
         print("\n".join(window.lines(answer)))
     print(f"\nDone in {time.monotonic() - start:.0f} s. The corpus is {corpus}. Try next:")
+    # As it can be typed here: a program that is not on the path is named by its place.
+    name = "gristmill" if shutil.which("gristmill") else os.path.relpath(sys.argv[0])
     for command in (
-        f"gristmill status {corpus}",
-        f"gristmill why {corpus} 0:5",
-        f"gristmill verify {corpus}",
-        f"gristmill export {corpus} --to jsonl.zst --out {root / 'export'}",
-        f"gristmill tokenizer show {root / 'tokenizer.json'} 'Raw web in, verified training tokens out.'",
+        f"{name} status {corpus}",
+        f"{name} why {corpus} 0:5",
+        f"{name} verify {corpus}",
+        f"{name} export {corpus} --to jsonl.zst --out {root / 'export'}",
+        f"{name} tokenizer show {root / 'tokenizer.json'} 'Raw web in, verified training tokens out.'",
         f"(cd {corpus} && sha256sum -c manifest.lock && sha256sum --quiet -c SHA256SUMS)",
-        "gristmill init && $EDITOR recipe.toml && gristmill run recipe.toml",
+        f"{name} init && $EDITOR recipe.toml && {name} run recipe.toml",
     ):
         print(f"  {command}")
