@@ -170,13 +170,13 @@ class _Mill:
                 try:
                     path, pin = publish.bring(self.corpus, shard, self.folder, self.cache, progress.bytes)
                 except SourceError as error:
-                    failed[shard.url] = str(error)
+                    failed[_shown(shard.url)] = str(error)
                     reason = str(error) if self.allow_missing else None
                     pinned.append(publish.absent(shard, reason) if reason else shard)
                 else:
                     self.paths[shard.number] = path
                     pinned.append(pin)
-                progress.done(transfer.shown(shard.url) if transfer.is_url(shard.url) else shard.url)
+                progress.done(_shown(shard.url))
         if failed and not self.allow_missing:
             # What was absent before and is so still keeps its old number only.
             absent = {(shard.source, shard.url) for shard in pinned if shard.missing is not None}
@@ -348,7 +348,7 @@ class _Mill:
     def _label(self, phase: str, number: int, name: str) -> str:
         if phase in ("relate", "assemble"):
             return f"{phase} {name}"
-        return f"shard {name} ({transfer.shown(self.plan.shards[number].url)})"
+        return f"shard {name} ({_shown(self.plan.shards[number].url)})"
 
     def _report_failed(self, phase: str, failed: dict[str, str]) -> None:
         for name, reason in failed.items():
@@ -360,6 +360,11 @@ class _Mill:
 
     def _recipe_table(self) -> dict[str, Any]:
         return stored(self.recipe)
+
+
+def _shown(url: str) -> str:
+    """A raw shard's name as it may be printed."""
+    return transfer.shown(url) if transfer.is_url(url) else url
 
 
 def _part(record: Record, folder: str) -> Part:

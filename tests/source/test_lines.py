@@ -191,7 +191,6 @@ def test_a_file_of_text_is_one_document() -> None:
         "{",
         "WARC",
         "PAR",
-        "\ufeff{}",
         "é" * 100_000,
     ):
         told = read(text.encode())
@@ -262,3 +261,9 @@ def test_any_lines_are_a_row_each(lines: list[bytes]) -> None:
     )
     if not data[len(A) :].startswith(b"PAR1"):
         read(b"\n".join(lines))
+
+
+def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it() -> None:
+    told = read(b"\xef\xbb\xbf" + A + B)
+    assert told.counts["kind"] == "jsonl"
+    assert (told.texts, told.failed) == (["first", "last"], [])

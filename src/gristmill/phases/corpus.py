@@ -185,8 +185,8 @@ class Corpus:
     def hold(self) -> int:
         """Take the corpus for this run; returns the lock's descriptor, which workers inherit. Raises MachineError."""
         with machine_errors(self.root):
-            if not self.work.exists() and not (self.root / manifests.MANIFEST).exists() and part_folders(self.root):
-                found = ", ".join(folder.name for folder in part_folders(self.root))
+            found = ", ".join(name for name in (*FOLDERS, *FILES) if (self.root / name).exists())
+            if found and not self.work.exists() and not (self.root / manifests.MANIFEST).exists():
                 raise MachineError(
                     f"{self.root}: holds {found}, and no corpus of ours. Choose an empty folder, so that nothing of yours is mixed in"
                 )
@@ -212,6 +212,9 @@ class Corpus:
 
 OBSOLETE = "obsolete.json"  # under work/: parts to remove when the state that is being published is there
 FOLDERS = ("documents", "measures", "signatures", "verdicts", "samples", "duplicates", "text", "tokens", "tokenizer")
+
+
+FILES = ("plan.json", "recipe.toml", "funnel.json", "run.json", manifests.SUMS)
 
 
 def part_folders(root: Path) -> list[Path]:

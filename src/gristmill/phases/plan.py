@@ -81,6 +81,10 @@ def expand(source: Source, folder: Path, cache: Path, *, ask_list: bool = True) 
             raise RecipeError(
                 f"source {source.name!r}: {url!r} is no http, https or file URL; local paths go into `files`"
             )
+        if transfer.has_credentials(url):
+            raise RecipeError(
+                f"source {source.name!r}: {transfer.shown(url)} comes with a user or password, which the corpus would store"
+            )
     for pattern in source.files:
         found += _files(source, pattern, folder)
     if source.paths is not None and ask_list:

@@ -118,8 +118,9 @@ class Pieces:
                     yield b"".join(gathered)
                     gathered, size = [], 0
                     yield piece
-                    if piece.reason in ("truncated", "bomb"):
+                    if piece.reason == "bomb":
                         return
+                    # Also behind a truncated one: a changed byte can make a member seem to run on to the end of the file.
                     self._seek_member(piece.offset)
                     continue
                 gathered.append(piece)

@@ -14,6 +14,8 @@ import pyarrow as pa
 from gristmill.source.codecs import Damage, Pieces
 from gristmill.source.rows import Fields, Rows, well_formed
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some tools set before a file's first line
+
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -23,7 +25,7 @@ def read(pieces: Pieces, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]
     offset = 0  # of the line's first byte in the decoded shard
     waiting: list[bytes] = []  # the start of a line that has not ended
     size = 0
-    most = 2 * fields.max_document_bytes  # JSON's escapes can double a text; the text itself is measured again
+    most = 6 * fields.max_document_bytes  # as \\u0001 a byte takes six; the text itself is measured again
     for piece in pieces:
         if isinstance(piece, Damage):
             # The line that was cut and the damage are one loss: one row.
@@ -62,6 +64,8 @@ def _read_line(line: bytes, size: int, offset: int, rows: Rows, fields: Fields, 
     if size > most:
         rows.fail("too_large", offset)
         return
+    if offset == 0:
+        line = line.removeprefix(BYTE_ORDER_MARK)
     if not line.strip():
         rows.skip("blank line")
         return

@@ -154,7 +154,7 @@ def _tell_kind(peek: Any, most: int) -> str:
     if head.startswith(b"PAR1"):
         return "parquet"
     while len(head) < 2 * most:
-        stripped = head.lstrip()
+        stripped = head.removeprefix(lines.BYTE_ORDER_MARK).lstrip()
         if stripped and not stripped.startswith(b"{"):
             return "text"
         if stripped and b"\n" in stripped:
@@ -163,5 +163,5 @@ def _tell_kind(peek: Any, most: int) -> str:
         if piece is None:
             break
         head += piece
-    line = head.lstrip().partition(b"\n")[0]
+    line = head.removeprefix(lines.BYTE_ORDER_MARK).lstrip().partition(b"\n")[0]
     return "jsonl" if line and lines.parse(line) is not None else "text"

@@ -54,6 +54,13 @@ def _has_values(column: pa.Array) -> bool:
     return True
 
 
+def _as_text(column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:  # a year that has no name either
+        return column.cast(pa.int64())
+
+
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch that Python has values for: strings as bytes, which may be ill-formed; times as strings or numbers."""
     columns = []
@@ -64,7 +71,7 @@ def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
         elif pa.types.is_duration(kind):
             column = column.cast(pa.int64())
         elif pa.types.is_temporal(kind) and not _has_values(column):
-            column = column.cast(pa.string())
+            column = _as_text(column)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 

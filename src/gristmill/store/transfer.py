@@ -60,6 +60,14 @@ def shown(url: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
+def has_credentials(url: str) -> bool:
+    """Whether a URL names a user or password."""
+    try:
+        return "@" in urlsplit(url).netloc
+    except ValueError:
+        return False
+
+
 def fetch(
     url: str,
     cache: Path,
