@@ -58,6 +58,9 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run a recipe: raw shards in, a verified corpus out. Running it again does only what is not done."""
+    from gristmill.engine.server import start
+
+    start()
     from gristmill.pipeline import run as run_recipe
     from gristmill.recipe import for_files
     from gristmill.terminal import Display

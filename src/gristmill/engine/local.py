@@ -6,11 +6,9 @@ name, and a new worker takes its place. Workers end with their parent, however i
 holds open, and all hold the corpus' lock until they are gone.
 """
 
-import multiprocessing
 import os
 import pickle
 import signal
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -18,10 +16,10 @@ from multiprocessing import connection, process, reduction
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gristmill.engine import server
 from gristmill.errors import GristmillError
 from gristmill.store.parts import machine_errors
 
-PRELOAD = ["gristmill.engine.preload"]
 TICK = 0.1  # seconds between two tellings of progress
 
 
@@ -86,11 +84,7 @@ class Pool:
 
     def __init__(self, workers: int, *, inherited: list[int] | None = None) -> None:
         """Keep up to `workers` processes; they hold the descriptors `inherited` as long as they live."""
-        method = "spawn" if sys.platform == "darwin" else "forkserver"
-        self._context = multiprocessing.get_context(method)
-        if method == "forkserver":
-            self._context.set_forkserver_preload(PRELOAD)
-            _start_forkserver()
+        self._context = server.start()
         self._workers: list[_Worker] = []
         self._most = workers
         self._inherited = inherited or []
@@ -150,20 +144,6 @@ class Pool:
         if kind == "error":
             return Event(job, error=value)
         return Event(job, result=value)
-
-
-def _start_forkserver() -> None:
-    """Start the fork server deaf to Ctrl-C, which the terminal sends to it as well; what is ignored stays so across exec."""
-    from multiprocessing import forkserver
-
-    if threading.current_thread() is not threading.main_thread():
-        forkserver.ensure_running()
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        forkserver.ensure_running()
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _serve(pipe: connection.Connection, kept: list[_Handle]) -> None:
