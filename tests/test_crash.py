@@ -176,9 +176,10 @@ def test_a_held_corpus_is_refused(laid: tuple[Path, dict[str, str], float], tmp_
 
 
 def test_ctrl_c_keeps_what_is_done(laid: tuple[Path, dict[str, str], float], tmp_path: Path) -> None:
-    recipe, whole, seconds = laid
+    recipe, whole, _ = laid
     process = start(recipe, tmp_path / "corpus")
-    time.sleep(seconds * 0.6)
+    while not (tmp_path / "corpus/work/plan.json").exists() and process.poll() is None:
+        time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130
