@@ -100,7 +100,7 @@ def test_a_manifest_and_a_lock_that_disagree_fail_closed(copy: Path, name: str) 
     with pytest.raises(VerificationError, match="disagree"):
         gristmill.verify(copy)
     with pytest.raises(VerificationError, match="disagree"):
-        run(copy.parent / "any.toml" if (copy.parent / "any.toml").exists() else [str(copy / "recipe.toml")], out=copy)
+        run([str(copy / "recipe.toml")], out=copy)
     (copy / name).unlink()
     with pytest.raises(VerificationError):
         gristmill.verify(copy)

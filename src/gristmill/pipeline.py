@@ -168,7 +168,7 @@ class _Mill:
                     pinned.append(shard)
                     continue
                 try:
-                    path, pin = publish.bring(self.corpus, shard, self.folder, self.cache, progress.bytes)
+                    path, pin = publish.bring(shard, self.folder, self.cache, progress.bytes)
                 except SourceError as error:
                     failed[_shown(shard.url)] = str(error)
                     reason = str(error) if self.allow_missing else None
@@ -180,9 +180,7 @@ class _Mill:
         if failed and not self.allow_missing:
             # What was absent before and is so still keeps its old number only.
             absent = {(shard.source, shard.url) for shard in pinned if shard.missing is not None}
-            while pinned and pinned[-1].sha256 is None and (pinned[-1].source, pinned[-1].url) in absent:
-                if pinned[-1].missing is not None:
-                    break
+            while (last := pinned[-1]).sha256 is None and last.missing is None and (last.source, last.url) in absent:
                 pinned.pop()
         self.plan = plan.Plan(shards=pinned)
         publish.write_plan(self.corpus, self.plan)

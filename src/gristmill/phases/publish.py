@@ -60,9 +60,7 @@ def write_plan(corpus: Corpus, plan: Plan) -> None:
         write_bytes(corpus.work, PLAN, data)
 
 
-def bring(
-    corpus: Corpus, shard: Planned, folder: Path, cache: Path, progress: Callable[[int], None]
-) -> tuple[Path, Planned]:
+def bring(shard: Planned, folder: Path, cache: Path, progress: Callable[[int], None]) -> tuple[Path, Planned]:
     """Have a raw shard here: (where, the shard pinned). A local file that this run has pinned before is not hashed again."""
     from gristmill.store import transfer
 

@@ -25,7 +25,7 @@ def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
         raise VerificationError(f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it")
     manifest = published[0]
     number = parse_document(document)
-    rows = _by_number(root, manifest, number) if number is not None else _by_url(root, manifest, document)
+    rows = _by_number(root, number) if number is not None else _by_url(root, manifest, document)
     if not rows:
         raise RecipeError(f"{root}: no document {document!r}. Name it as shard:row, by its number, or by its exact URL")
     return [_tell(root, manifest, row) for row in rows]
@@ -50,7 +50,7 @@ def _part(root: Path, folder: str, document: int) -> Path:
     return root / folder / f"{schema.shard_of(document):05d}.parquet"
 
 
-def _by_number(root: Path, manifest: Manifest, number: int) -> list[dict[str, Any]]:
+def _by_number(root: Path, number: int) -> list[dict[str, Any]]:
     path = _part(root, "verdicts", number)
     return _rows(path, "document", number) if path.exists() else []
 
@@ -71,7 +71,7 @@ def _tell(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str, 
     measures = _one(_part(root, "measures", document), document)
     told["measures"] = {name: value for name, value in measures.items() if name != "document" and value is not None}
     if verdict["keeper"] is not None:
-        keeper = _by_number(root, manifest, verdict["keeper"])
+        keeper = _by_number(root, verdict["keeper"])
         told["keeper_url"] = keeper[0]["url"] if keeper else None
     copies = root / "duplicates/copies.parquet"
     if copies.exists():
