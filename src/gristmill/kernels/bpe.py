@@ -9,7 +9,7 @@ bytes. The others are merged (kernels/merges.py).
 import numpy as np
 from numba import types
 
-from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, UINT32S, UINT64S, helper, inlined, kernel
+from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, UINT32S, UINT64S, helper, kernel
 from gristmill.kernels.loads import count_trailing_zeros, load_u64, load_up_to_8, mask_of_range
 from gristmill.kernels.merges import (
     FEW,
@@ -55,7 +55,7 @@ def _wide_kind(data, at, class_index, class_pages):
     return np.uint8(class_of(code_point(data, at, width_of(data[at])), class_index, class_pages)) & KINDS
 
 
-@inlined
+@helper
 def _remember(data, start, length, head, tail, mixed, place, parts, count, pieces, arena, spelling, used):
     """Write a piece and its tokens into the table; `place` is the free one that the search ended at."""
     if used[0] >= len(pieces) // 2 or used[1] + LONG > len(arena) or used[2] + LONG > len(spelling):

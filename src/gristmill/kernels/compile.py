@@ -69,14 +69,6 @@ def helper(function: Function) -> Function:
     return numba.njit(nogil=True, inline="never")(function)  # type: ignore[no-any-return]
 
 
-def inlined(function: Function) -> Function:
-    """A part of a kernel that stands for itself in the source and is put into it before compiling.
-
-    Called once for every few bytes, a helper with ten arrays costs more than its work: measured, three times on the encoder.
-    """
-    return numba.njit(nogil=True, inline="always")(function)  # type: ignore[no-any-return]
-
-
 class _Code:
     """One kernel's machine code in one file of a keyed folder: what numba's dispatcher expects of a cache.
 
