@@ -244,12 +244,12 @@ class Bench:
     def _tokenizer_files(self) -> dict[str, str]:
         """GPT-2's ranks and its tokenizer.json as files, for peers that need them; made from the ranks, offline."""
         sys.path.insert(0, str(SOURCE))
-        from gristmill.store import transfer
+        from gristmill.store.cache import default_cache
         from gristmill.tokens.tokenizer import load
 
         ranks, table = self.data / "gpt2.tiktoken", self.data / "gpt2-tokenizer.json"
         if not table.exists():
-            data = load("gpt2", Path(), transfer.default_cache()).data
+            data = load("gpt2", Path(), default_cache()).data
             if data.startswith(b"#version"):
                 raise SystemExit(
                     "only GPT-2's vocab.bpe is here, and the peers need r50k_base.tiktoken: have tiktoken fetch it"

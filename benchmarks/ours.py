@@ -40,7 +40,7 @@ def _works() -> dict[str, Any]:
     from gristmill.dedup.signatures import SEED
     from gristmill.kernels import minhash
     from gristmill.kernels.normalise import normalise
-    from gristmill.store import transfer
+    from gristmill.store.cache import default_cache
     from gristmill.tokens.tokenizer import Tokenizer, load
 
     packages = ("numpy", "numba", "llvmlite", "pyarrow")
@@ -51,7 +51,7 @@ def _works() -> dict[str, Any]:
         def __init__(self, documents: Any) -> None:
             super().__init__(documents)
             self.packages = packages
-            self.data = load("gpt2", Path(), transfer.default_cache()).data
+            self.data = load("gpt2", Path(), default_cache()).data
             self.warm, self.batches = _batches(documents.warm), _batches(documents.texts)
 
         def prepare(self) -> None:

@@ -178,18 +178,32 @@ def test_a_shard_that_the_server_does_not_have(raw: Path) -> None:
     assert [(shard["missing"], shard["documents"]) for shard in shards] == [(None, 6)] * 3
 
 
-def test_a_url_with_a_user_is_refused_and_no_query_is_printed(raw: Path) -> None:
+def test_a_url_with_a_user_and_a_signature_leaves_neither_behind(raw: Path) -> None:
     with serving(raw / "raw") as address:
         host = address.removeprefix("http://")
-        write(raw, f'urls = ["http://user:pw@{host}/a.jsonl"]')
+        write(raw, f'urls = ["http://user:pw@{host}/a.jsonl?X-Amz-Signature=s3cret"]')
         told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
-        assert told.code == 2
-        assert "comes with a user or password" in told.error
-        assert "user:pw" not in told.error
-        write(raw, f'urls = ["http://{host}/none.jsonl?token=secret"]')
-        told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
+        assert told.code == 0
+        for path in [
+            *(raw / "corpus").rglob("*.json"),
+            raw / "corpus/recipe.toml",
+            *(raw / "corpus").rglob("manifest*"),
+        ]:
+            assert not [
+                word for word in ("user:", "pw@", "s3cret") if word in path.read_text() and path.name != "funnel.json"
+            ]
+        write(raw, f'urls = ["http://user:pw@{host}/none.jsonl?token=s3cret"]')
+        told = gristmill("run", "recipe.toml", "--out", "other", cwd=raw)
     assert told.code == 3
-    assert "secret" not in told.error + told.out
+    assert not [word for word in ("pw@", "s3cret") if word in told.error + told.out]
+
+
+def test_warc_is_fetched_and_said_not_to_be_read_yet(raw: Path) -> None:
+    write(raw, 'kind = "warc"\nfiles = ["raw/a.jsonl"]')
+    told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
+    assert told.code == 2
+    assert 'kind = "warc": there is no step yet that takes text out of pages' in told.error
+    assert gristmill("run", "recipe.toml", "--out", "corpus", "--until", "fetch", cwd=raw).code == 0
 
 
 def test_a_local_file_that_changed_after_it_was_pinned(raw: Path) -> None:

@@ -81,9 +81,11 @@ def test_no_class_inherits_for_reuse() -> None:
 
 
 OPTIONS = {
-    "run": "--allow-missing --cache-dir --help --json --limit --out --plan --set --tokenizer --until --workers",
+    "run": "--allow-missing --cache-bytes --cache-dir --check-inputs --checkpoint-bytes --connections --dry-run --help "
+    "--json --limit --out --plan --resume-only --set --tokenizer --until --workers",
     "init": "--help",
-    "verify": "--help --json --quick",
+    "verify": "--help --json --pin --quick",
+    "diff": "--help --json",
     "why": "--help --json",
     "status": "--help --json",
     "export": "--help --json --out --to",

@@ -10,12 +10,28 @@ import pytest
 from gristmill.demonstration.server import serving
 from gristmill.errors import RecipeError, SourceError
 from gristmill.phases import plan
-from gristmill.phases.plan import Plan, Planned, expand
-from gristmill.recipe import Recipe, Source
+from gristmill.phases.fetch import Asked, Fetch, Result
+from gristmill.phases.plan import Lists, Plan, Planned
+from gristmill.phases.progress import Progress
+from gristmill.recipe import Recipe, Source, stored
+from gristmill.store.cache import Cache
+from gristmill.store.client import Settings
+from gristmill.store.transfer import Transfer
 
 
-def extend(recipe: Recipe, folder: Path, before: Plan | None = None, *, ask: bool = True) -> Plan:
-    return plan.extend(before or Plan(), recipe, folder, folder / "cache", ask_lists=lambda _: ask)
+def transfer_of(folder: Path) -> Transfer:
+    return Transfer(Cache(folder / "cache"), Settings(backoff=0.0))
+
+
+def extend(recipe: Recipe, folder: Path, before: Plan | None = None, lists: Lists | None = None) -> Plan:
+    return plan.extend(before or Plan(), recipe, folder, transfer_of(folder), lists=lists)[0]
+
+
+def bring(planned: Plan, recipe: Recipe, folder: Path) -> Result:
+    """Fetch all shards of a plan."""
+    transfer = transfer_of(folder)
+    sources = plan.extend(planned, recipe, folder, transfer)[1]
+    return Fetch(planned, sources, folder, transfer, Asked()).all(folder, Progress(None), lambda _: None)
 
 
 def made(**source: Any) -> Recipe:
@@ -109,12 +125,12 @@ def test_a_file_whose_name_is_not_utf8_is_refused_or_read(raw: Path) -> None:
     except RecipeError:
         return
     to_json(planned)
-    plan.bring(planned.shards[0], raw, raw / "cache")
+    assert not bring(planned, made(files=["raw/*.txt"]), raw).failed
 
 
-@pytest.mark.parametrize("url", ["raw/a.gz", "/raw/a.gz", "s3://bucket/a.gz", "ftp://host/a.gz", "host.example/a", ""])
+@pytest.mark.parametrize("url", ["raw/a.gz", "/raw/a.gz", "ftp://host/a.gz", "host.example/a", ""])
 def test_what_is_no_url_is_refused_among_urls(raw: Path, url: str) -> None:
-    with pytest.raises(RecipeError, match="is no http, https or file URL; local paths go into `files`"):
+    with pytest.raises(RecipeError, match="is no URL of ours .*; local paths go into `files`"):
         extend(made(urls=[url]), raw)
 
 
@@ -125,27 +141,39 @@ LISTED = [
 ]  # fmt: skip
 
 
-def test_a_list_file_with_a_base_url_and_no_more_than_so_many(raw: Path) -> None:
+def test_a_list_file_with_a_base_url(raw: Path) -> None:
     (raw / "wet.paths").write_text(LIST)
     (raw / "wet.paths.gz").write_bytes(gzip.compress(LIST.encode()))
     for name in ("wet.paths", "wet.paths.gz"):
-        recipe = made(paths=name, base_url="https://data.example/")
-        assert urls(extend(recipe, raw)) == LISTED
-        assert urls(extend(made(paths=name, base_url="https://data.example/", shards=2), raw)) == LISTED[:2]
-    assert expand(made(paths="wet.paths", shards=1).source[0], raw, raw) == [
-        "https://data.commoncrawl.org/crawl-data/a.wet.gz"
-    ]
+        assert urls(extend(made(paths=name, base_url="https://data.example/"), raw)) == LISTED
+    assert urls(extend(made(paths="wet.paths"), raw))[0] == "https://data.commoncrawl.org/crawl-data/a.wet.gz"
 
 
-def test_more_of_a_list_later_gives_later_numbers(raw: Path) -> None:
+def test_a_sample_is_a_prefix_of_one_seeded_order(raw: Path) -> None:
+    lines = [f"crawl-data/{number}.wet.gz" for number in range(200)]
+    (raw / "wet.paths").write_text("\n".join(lines))
+    (raw / "other.paths").write_text("\n".join(reversed(lines)))
+    eight, sixteen = (urls(extend(made(paths="wet.paths", sample=many), raw)) for many in (8, 16))
+    assert sixteen[:8] == eight
+    assert len(set(sixteen)) == 16
+    assert sorted(eight) != eight  # an order of its own
+    assert urls(extend(made(paths="other.paths", sample=8), raw)) == eight  # whatever the order of the list
+    assert urls(extend(Recipe(source=made(paths="wet.paths", sample=8).source, seed=2), raw)) != eight
+    assert len(urls(extend(made(paths="wet.paths", sample=1000), raw))) == 200
+
+
+def test_a_published_corpus_asks_a_list_again_only_where_the_recipe_names_another_or_more(raw: Path) -> None:
     (raw / "wet.paths").write_text(LIST)
-    two = extend(made(paths="wet.paths", base_url="https://data.example/", shards=2), raw)
-    four = extend(made(paths="wet.paths", base_url="https://data.example/", shards=4), raw, two)
-    assert urls(four) == LISTED
-    assert urls(extend(made(paths="wet.paths", base_url="https://data.example/", shards=2), raw, four)) == LISTED
-    # A finished corpus asks no list again.
+    small, large = (made(paths="wet.paths", base_url="https://data.example/", sample=many) for many in (2, 4))
+    two = extend(small, raw)
+    four = extend(large, raw, two, Lists(stored(small)["source"], stored(large)["source"]))
+    assert urls(four)[:2] == urls(two)
+    assert sorted(urls(four)) == sorted(LISTED)
     (raw / "wet.paths").unlink()
-    assert urls(extend(made(paths="wet.paths"), raw, four, ask=False)) == LISTED
+    same = stored(large)["source"]
+    assert extend(large, raw, four, Lists(same, same)) == four
+    with pytest.raises(RecipeError, match="the list cannot be read"):
+        extend(small, raw, four, Lists(same, stored(small)["source"]))
 
 
 def test_a_list_over_http(raw: Path) -> None:
@@ -153,16 +181,18 @@ def test_a_list_over_http(raw: Path) -> None:
     with serving(raw) as address:
         planned = extend(made(paths=f"{address}/wet.paths.gz", base_url=f"{address}/"), raw)
         assert urls(planned) == [f"{address}/raw/a.gz", f"{address}/raw/b.gz"]
-        assert plan.bring(planned.shards[0], raw, raw / "cache").path.read_text() == "x"
+        got = bring(planned, made(paths=f"{address}/wet.paths.gz", base_url=f"{address}/"), raw)
+        assert not got.failed
+        assert [got.paths[number].read_text() for number in range(2)] == ["x", "x"]
         with pytest.raises(SourceError, match="none.gz: the server answered 404"):
             extend(made(paths=f"{address}/none.gz"), raw)
 
 
 def test_a_list_that_cannot_be_read_is_told(raw: Path) -> None:
-    with pytest.raises(RecipeError, match="none.paths: the list of paths cannot be read"):
+    with pytest.raises(RecipeError, match="none.paths: the list cannot be read"):
         extend(made(paths="none.paths"), raw)
     (raw / "cut.paths.gz").write_bytes(gzip.compress(LIST.encode())[:-20])
-    with pytest.raises(SourceError, match=r"cut.paths.gz: the list of paths is truncated at byte 0"):
+    with pytest.raises(SourceError, match=r"cut.paths.gz: the list is truncated at byte 0"):
         extend(made(paths="cut.paths.gz"), raw)
     (raw / "empty.paths").write_text("\n\n")
     with pytest.raises(RecipeError, match="source 'web' has no shards"):
@@ -211,14 +241,15 @@ def test_an_absent_shard_comes_back_under_a_new_number(raw: Path) -> None:
     assert [(shard.number, shard.missing) for shard in planned.shards] == [(0, "gone"), (1, None)]
 
 
-def test_bringing_a_file_that_vanished_or_changed_is_told(raw: Path) -> None:
-    planned = extend(made(files=["raw/*.gz"]), raw)
-    got = plan.bring(planned.shards[0], raw, raw / "cache")
-    assert got.path.read_text() == "x"
-    shard = Planned(number=0, source="web", url=planned.shards[0].url, sha256=got.sha256, size=got.size)
-    got.path.write_text("y")
-    with pytest.raises(SourceError, match=f"{got.path.name}: changed since it was pinned"):
-        plan.bring(shard, raw, raw / "cache")
-    got.path.unlink()
-    with pytest.raises(SourceError, match=f"{got.path.name}: cannot be read: No such file"):
-        plan.bring(shard, raw, raw / "cache")
+def test_a_file_that_changed_or_vanished_is_told(raw: Path) -> None:
+    recipe = made(files=["raw/*.gz"])
+    got = bring(extend(recipe, raw), recipe, raw)
+    assert not got.failed
+    assert all(shard.sha256 and shard.size == 1 for shard in got.plan.shards)
+    path = got.paths[0]
+    path.write_text("yy")
+    (reason,) = bring(got.plan, recipe, raw).failed.values()
+    assert f"{path.name}: the plan promises sha256 {got.plan.shards[0].sha256}, but the file has" in reason
+    path.unlink()
+    (reason,) = bring(got.plan, recipe, raw).failed.values()
+    assert f"{path.name}: cannot be read: No such file" in reason

@@ -213,7 +213,7 @@ def test_a_source_without_shards_is_told_with_its_line() -> None:
     text = GOOD.replace('files = ["raw/*.wet.gz"]\n', "")
     assert (
         refused(text)
-        == f"recipe.toml:{line_of(text, 'name')}: source[0] (web) has no shards: give it urls, files or paths"
+        == f"recipe.toml:{line_of(text, 'name')}: source[0] (web) has no shards: give it urls, files, paths or commoncrawl"
     )
     assert "source[0].name" in refused(GOOD.replace('name = "web"\n', "")) or "name" in refused(
         GOOD.replace('name = "web"\n', "")
@@ -281,7 +281,7 @@ def test_the_stored_recipe_has_every_default_and_no_output() -> None:
     recipe = parse(GOOD, "recipe.toml")
     table = stored(recipe)
     assert "output" not in table
-    assert set(table) == set(Recipe.__struct_fields__) - {"output"}
+    assert set(table) == set(Recipe.__struct_fields__) - {"output", "contact"}
     assert table["source"][0]["max_document_bytes"] == 16 << 20
     assert table["step"][1] == {
         "use": "gopher",

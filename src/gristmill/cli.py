@@ -1,6 +1,7 @@
 """The command line: a verb is a library function of the same name. Thin; nothing heavy is imported before a verb runs."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,24 @@ def run(
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="Run a stored plan (a corpus' plan.json).")] = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Where fetched shards rest, shared by runs.")] = None,
+    cache_bytes: Annotated[
+        str | None, typer.Option(help="No more of it than so much (200GB): what was used longest ago goes.")
+    ] = None,
+    connections: Annotated[
+        int | None, typer.Option(min=1, help="Downloads at once (default: 8, 4 from one host).")
+    ] = None,
+    checkpoint_bytes: Annotated[
+        str | None, typer.Option(help="Bytes between two checkpoints of a download (default: 64MiB).")
+    ] = None,
+    resume_only: Annotated[
+        bool, typer.Option("--resume-only", help="Fetch nothing that is neither in the cache nor begun.")
+    ] = False,
+    check_inputs: Annotated[
+        bool, typer.Option("--check-inputs", help="Ask whether pinned raw shards are still what they were.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be fetched, and how much; do nothing.")
+    ] = False,
     allow_missing: Annotated[bool, typer.Option(help="Record shards that fail as absent, and go on.")] = False,
     tokenizer: Annotated[str | None, typer.Option(help="gpt2, or a tokenizer's path or URL.")] = None,
     as_json: Json = False,
@@ -74,11 +93,22 @@ def run(
             raise _usage("files alone need --out DIR, the corpus' folder")
         if not as_json:
             print("# recipes/clean-small.toml\n" + for_files(what, tokenizer, settings)[1])
+    fetching: Any = {"cache_dir": cache_dir, "connections": connections, "tokenizer": tokenizer, "plan_file": plan}
+    if dry_run:
+        from gristmill.phases.fetch import preview_lines
+        from gristmill.pipeline import dry_run as preview
+
+        rows = preview(recipe, out=out, settings=settings, limit=limit, **fetching)
+        for told, line in preview_lines(rows):
+            _print(told, as_json, [line])
+        return
     try:
         with Display(as_json) as display:
             funnel = run_recipe(
-                recipe, out=out, workers=workers, settings=settings, limit=limit, until=until, plan_file=plan,
-                cache_dir=cache_dir, allow_missing=allow_missing, tokenizer=tokenizer, show=display.show,
+                recipe, out=out, workers=workers, settings=settings, limit=limit, until=until,
+                allow_missing=allow_missing, resume_only=resume_only, check_inputs=check_inputs,
+                checkpoint_bytes=_bytes("--checkpoint-bytes", checkpoint_bytes),
+                cache_bytes=_bytes("--cache-bytes", cache_bytes), show=display.show, **fetching,
             )  # fmt: skip
     except KeyboardInterrupt:
         print("gristmill: interrupted; what is done is kept, run the same command again to go on", file=sys.stderr)
@@ -96,6 +126,17 @@ def _settings(given: list[str] | None) -> dict[str, str]:
     return settings
 
 
+def _bytes(option: str, given: str | None) -> int | None:
+    """A size such as 64MiB, 200GB or 5000."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d+)\s*([kKMGT]?)(i?)B?", given.strip())
+    size = int(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ") if found else 0
+    if size < 1:
+        raise _usage(f"{option} {given}: write a size, such as 64MiB, 200GB or 5000000")
+    return size
+
+
 def _usage(message: str) -> GristmillError:
     from gristmill.errors import RecipeError
 
@@ -105,7 +146,7 @@ def _usage(message: str) -> GristmillError:
 @app.command()
 def init(path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("recipe.toml")) -> None:
     """Write a recipe to start from."""
-    from gristmill.pipeline import init as write
+    from gristmill.recipe import init as write
 
     print(f"{write(path)} is written. Edit it, then: gristmill run {path}")
 
@@ -114,15 +155,33 @@ def init(path: Annotated[Path, typer.Argument(help="The file to write.")] = Path
 def verify(
     corpus: Corpus,
     quick: Annotated[bool, typer.Option(help="Look at sizes only.")] = False,
+    pin: Annotated[
+        str | None,
+        typer.Option(help="Succeed only for this corpus: the sha256 of its manifest, or its content digest."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check every byte and every count of a corpus against its manifest and lock."""
     from gristmill.report.verify import verify as check
 
-    told = check(corpus, quick=quick)
+    told = check(corpus, quick=quick, pin=pin)
     what = "sizes" if quick else "sha256 and counts"
     line = f"{corpus}: {told['parts']} parts, {told['bytes'] / 1e6:,.1f} MB: {what} as the manifest says"
     _print(told, as_json, [line, f"manifest {told['manifest']}", f"content  {told['content']}"])
+
+
+@app.command()
+def diff(
+    a: Annotated[Path, typer.Argument(help="A corpus' folder.")],
+    b: Annotated[Path, typer.Argument(help="Another's.")],
+    as_json: Json = False,
+) -> None:
+    """Tell two corpora apart by their manifests: recipe, inputs, raw shards, counts, parts."""
+    from gristmill.report.diff import diff as compare
+    from gristmill.report.diff import lines
+
+    told = compare(a, b)
+    _print(told, as_json, lines(told))
 
 
 @app.command()
@@ -203,7 +262,7 @@ def tokenizer_show(
     as_json: Json = False,
 ) -> None:
     """Show a tokenizer, and how it cuts a text."""
-    from gristmill.store.transfer import default_cache
+    from gristmill.store.cache import default_cache
     from gristmill.tokens.tokenizer import load
 
     loaded = load(tokenizer, Path.cwd(), default_cache())

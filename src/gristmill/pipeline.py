@@ -3,7 +3,7 @@
     recipe.toml
        |  plan        which raw shards, numbered; the list only grows                                   phases/plan.py
        v
-     fetch            remote shards into the cache, local ones in place; each pinned by sha256          store/transfer.py
+     fetch            remote shards into the cache, local ones in place; each pinned by sha256          phases/fetch.py
        v
      refine           raw -> documents, measures, signatures, samples; one streaming pass a shard       phases/refine.py
        v
@@ -26,15 +26,19 @@ from typing import Any
 
 import msgspec
 
-from gristmill.engine.local import Job, Pool
-from gristmill.errors import GristmillError, MachineError, RecipeError, SourceError
-from gristmill.phases import assemble, plan, publish, refine, relate, tokenize
+from gristmill.engine.local import Pool
+from gristmill.errors import MachineError, RecipeError, SourceError
+from gristmill.phases import assemble, fetch, plan, publish, refine, relate, tokenize
 from gristmill.phases.corpus import Corpus, Record
+from gristmill.phases.crew import Crew
 from gristmill.phases.funnel import Funnel
 from gristmill.phases.progress import Progress
 from gristmill.recipe import Loaded, Recipe, Source, for_files, from_folder, load, stored, with_limit
-from gristmill.store import transfer
+from gristmill.store.cache import Cache, default_cache
+from gristmill.store.client import Settings, asked_of
+from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, machine_errors, write_bytes
+from gristmill.store.transfer import Transfer
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.tokens.tokenizer import load as load_tokenizer
 
@@ -59,6 +63,11 @@ def run(
     cache_dir: Path | str | None = None,
     allow_missing: bool = False,
     tokenizer: str | None = None,
+    resume_only: bool = False,
+    check_inputs: bool = False,
+    connections: int | None = None,
+    checkpoint_bytes: int | None = None,
+    cache_bytes: int | None = None,
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> Funnel:
     """Run a recipe (a path, or a list of files for recipes/clean-small.toml) and return the funnel.
@@ -67,6 +76,44 @@ def run(
     """
     if until is not None and until not in PHASES:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(PHASES)}")
+    asked = fetch.Asked(allow_missing, resume_only, check_inputs)
+    mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, asked_of(connections, checkpoint_bytes), show)
+    mill.workers = workers or os.cpu_count() or 1
+    mill.asked = asked
+    mill.cache_bytes = cache_bytes
+    handle = mill.corpus.hold()
+    try:
+        return mill.turn(handle, until, Path(plan_file) if plan_file else None)
+    finally:
+        mill.transfer.close()
+        os.close(handle)
+
+
+def dry_run(
+    recipe: Path | str | Loaded | list[str],
+    *,
+    out: Path | str | None = None,
+    settings: dict[str, str] | None = None,
+    limit: int | None = None,
+    plan_file: Path | str | None = None,
+    cache_dir: Path | str | None = None,
+    tokenizer: str | None = None,
+    connections: int | None = None,
+) -> list[fetch.Row]:
+    """What `run` would fetch, and how much; of a corpus and a recipe nothing is changed. Lists are fetched into the cache."""
+    mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, asked_of(connections, None), None)
+    mill.asked = fetch.Asked()
+    try:
+        mill.make_plan(mill.corpus.published(), Path(plan_file) if plan_file else None)
+        return mill.fetching().preview()
+    finally:
+        mill.transfer.close()
+
+
+def _mill(
+    recipe: Path | str | Loaded | list[str], out: Path | str | None, settings: dict[str, str] | None, limit: int | None,
+    cache_dir: Path | str | None, tokenizer: str | None, fetching: Settings, show: Callable[[dict[str, Any]], None] | None,
+) -> "_Mill":  # fmt: skip
     loaded = _load(recipe, tokenizer, settings)
     target = out or loaded.recipe.output
     if target is None:
@@ -74,14 +121,9 @@ def run(
     root = Path(target) if out or Path(target).is_absolute() else loaded.folder / target
     if limit is not None:
         loaded = loaded._replace(recipe=with_limit(loaded.recipe, limit))
-    mill = _Mill(loaded, Corpus(root.absolute()), Path(cache_dir or transfer.default_cache()).absolute(), show)
-    mill.workers = workers or os.cpu_count() or 1
-    mill.allow_missing = allow_missing
-    handle = mill.corpus.hold()
-    try:
-        return mill.turn(handle, until, Path(plan_file) if plan_file else None)
-    finally:
-        os.close(handle)
+    cache = Cache(Path(cache_dir or default_cache()).absolute())
+    transfer = Transfer(cache, fetching._replace(contact=loaded.recipe.contact))
+    return _Mill(loaded, Corpus(root.absolute()), transfer, show)
 
 
 def _load(recipe: Path | str | Loaded | list[str], tokenizer: str | None, settings: dict[str, str] | None) -> Loaded:
@@ -99,41 +141,43 @@ class _Mill:
     """One run: what the phases share."""
 
     workers: int
-    allow_missing: bool
+    asked: fetch.Asked
+    cache_bytes: int | None
 
     def __init__(
-        self, loaded: Loaded, corpus: Corpus, cache: Path, show: Callable[[dict[str, Any]], None] | None
+        self, loaded: Loaded, corpus: Corpus, transfer: Transfer, show: Callable[[dict[str, Any]], None] | None
     ) -> None:
         self.recipe: Recipe = loaded.recipe
         self.folder = loaded.folder
         self.corpus = corpus
-        self.cache = cache
+        self.transfer = transfer
         self.progress = Progress(show)
         self.paths: dict[int, Path] = {}
 
     def turn(self, handle: int, until: str | None, plan_file: Path | None) -> Funnel:
         """Run the phases that are not done, and publish."""
         corpus = self.corpus
+        if until not in ("plan", "fetch") and any(source.kind == "warc" for source in self.recipe.source):
+            raise RecipeError(
+                'kind = "warc": there is no step yet that takes text out of pages; --until fetch fetches them'
+            )
         with machine_errors(corpus.root):
             corpus.recover()
             published = corpus.published()
             corpus.sweep()
-        self.plan = publish.read_plan(corpus, plan_file)
-        asked = {shard.source for shard in self.plan.shards}
-        self.plan = plan.extend(
-            self.plan, self.recipe, self.folder, self.cache,
-            ask_lists=lambda source: published is None or source.name not in asked,
-            absent_again=not self.allow_missing,
-        )  # fmt: skip
+        self.make_plan(published, plan_file)
         publish.write_plan(corpus, self.plan)
         tokenizer = self._tokenizer()
         if published is not None and publish.is_current(corpus, published, self.plan, self._recipe_table(), tokenizer):
+            if self.asked.check_inputs:
+                self._fetch()
+            self.transfer.cache.release(corpus.root)
             self.progress.line(f"{corpus.root}: nothing to do, everything in it is up to date")
             return Funnel.stored(published[0].funnel, fresh=False)
         if until == "plan":
             return Funnel.empty()
         with Pool(self.workers, inherited=[handle]) as pool:
-            self.pool = pool
+            self.crew = Crew(corpus, pool, self.progress)
             self._fetch()
             if until == "fetch":
                 return Funnel.empty()
@@ -150,47 +194,46 @@ class _Mill:
             assembled = self._assemble(written, tokenizer) if tokenizer else {}
             if until == "assemble":
                 return Funnel.empty()
-        return publish.publish(
+        funnel = publish.publish(
             corpus, self.recipe, self.plan, self.folder, tokenizer=tokenizer, table=self._recipe_table(),
             refined=refined, related=related, settled=settled, written=written, assembled=assembled, progress=self.progress,
         )  # fmt: skip
+        self.transfer.cache.release(corpus.root)
+        self._evict()
+        return funnel
 
     # -- the phases
 
+    def make_plan(self, published: tuple[Manifest, bytes] | None, plan_file: Path | None) -> None:
+        """The corpus' plan, and the shards that the recipe names besides."""
+        before = published[0].recipe["source"] if published else []
+        self.plan, self.sources = plan.extend(
+            publish.read_plan(self.corpus, plan_file), self.recipe, self.folder, self.transfer,
+            lists=plan.Lists(before, self._recipe_table()["source"]), absent_again=not self.asked.allow_missing,
+        )  # fmt: skip
+
+    def fetching(self) -> fetch.Fetch:
+        """The fetch of what is planned."""
+        return fetch.Fetch(self.plan, self.sources, self.folder, self.transfer, self.asked)
+
     def _fetch(self) -> None:
         """Have every raw shard here, and pin it."""
-        pinned = []
-        failed: dict[str, str] = {}
-        missing = [shard for shard in self.plan.shards if shard.missing is None]
-        with self.progress.phase("fetch", len(missing)) as progress:
-            for shard in self.plan.shards:
-                if shard.missing is not None:
-                    pinned.append(shard)
-                    continue
-                try:
-                    path, pin = publish.bring(shard, self.folder, self.cache, progress.bytes)
-                except SourceError as error:
-                    failed[_shown(shard.url)] = str(error)
-                    reason = str(error) if self.allow_missing else None
-                    pinned.append(publish.absent(shard, reason) if reason else shard)
-                else:
-                    self.paths[shard.number] = path
-                    pinned.append(pin)
-                progress.done(_shown(shard.url))
-        if failed and not self.allow_missing:
-            # What was absent before and is so still keeps its old number only.
-            absent = {(shard.source, shard.url) for shard in pinned if shard.missing is not None}
-            while (last := pinned[-1]).sha256 is None and last.missing is None and (last.source, last.url) in absent:
-                pinned.pop()
-        self.plan = plan.Plan(shards=pinned)
+        got = self.fetching().all(self.corpus.root, self.progress, lambda plan: publish.write_plan(self.corpus, plan))
+        self.plan, self.paths = got.plan, got.paths
         publish.write_plan(self.corpus, self.plan)
-        self._report(failed)
+        self._evict()
+        self._report(got.failed)
+
+    def _evict(self) -> None:
+        """Keep the cache within its limit, as far as unfinished runs allow."""
+        for line in self.transfer.cache.keep_within(self.cache_bytes):
+            self.progress.line(line)
 
     def _report(self, failed: dict[str, str]) -> None:
         """Say which shards failed; stop, unless --allow-missing has recorded them as absent."""
         for name, reason in failed.items():
             self.progress.line(f"failed: {name}: {reason}")
-        if failed and not self.allow_missing:
+        if failed and not self.asked.allow_missing:
             raise ShardsFailed(
                 f"{len(failed)} of {len(self.plan.shards)} raw shards failed; the others are done and kept. Run again to try "
                 "them again, or with --allow-missing to go on without them"
@@ -258,7 +301,11 @@ class _Mill:
 
     def _tokenizer(self) -> Tokenizer | None:
         tokens = self.recipe.tokens
-        return load_tokenizer(tokens.tokenizer, self.folder, self.cache, tokens.end_of_text) if tokens else None
+        return (
+            load_tokenizer(tokens.tokenizer, self.folder, self.transfer.cache.root, tokens.end_of_text)
+            if tokens
+            else None
+        )
 
     def _tokenize(
         self, refined: dict[int, Record], settled: dict[int, Record], tokenizer: Tokenizer | None
@@ -299,83 +346,46 @@ class _Mill:
         self, phase: str, function: Callable[[Any, Callable[[int], None]], Record], tasks: dict[int, Any],
         name: Callable[[int], str] = refine.shard_name,
     ) -> dict[int, Record]:  # fmt: skip
-        """Run a phase over its tasks, those that are not done; raise ShardsFailed when the others are finished."""
-        records: dict[int, Record] = {}
-        jobs = []
-        for number, task in tasks.items():
-            record = self.corpus.done(phase, name(number), task.key())
-            if record is not None:
-                records[number] = record
-            else:
-                jobs.append(Job(name(number), function, task))
-        numbers = {name(number): number for number in tasks}
-        failed: dict[str, str] = {}
-        with self.progress.phase(phase, len(jobs)) as progress:
-            for event in self.pool.run(jobs):
-                if event.error is not None:
-                    if isinstance(event.error, MachineError) or not isinstance(event.error, GristmillError):
-                        raise event.error
-                    label = self._label(phase, numbers[event.job.name], event.job.name)
-                    failed[label] = str(event.error)
-                    progress.done(label)
-                elif event.result is not None:
-                    records[numbers[event.job.name]] = event.result
-                    progress.done(event.job.name)
-                else:
-                    progress.bytes(event.progress)
-        if failed and phase == "refine" and self.allow_missing:
-            self._record_absent(failed, {number for number in tasks if number not in records})
+        """Run a phase over its tasks; raise ShardsFailed when the others are finished."""
+
+        def label(number: int) -> str:
+            if phase in ("relate", "assemble"):
+                return f"{phase} {name(number)}"
+            return f"shard {name(number)} ({fetch.name_of(self.plan.shards[number])})"
+
+        records, failed = self.crew.each(phase, function, tasks, name, label)
+        told = {number: f"{label(number)}: {reason}{self._mend(phase, number)}" for number, reason in failed.items()}
+        if failed and phase == "refine" and self.asked.allow_missing:
+            self._record_absent(told)
         elif failed:
-            self._report_failed(phase, failed)
-        return dict(sorted(records.items()))
+            for reason in told.values():
+                self.progress.line(f"failed: {phase}: {reason}")
+            raise ShardsFailed(
+                f"{phase} failed for {len(failed)}: {'; '.join(list(told.values())[:3])}. "
+                "The others are done and kept; run again to try these again"
+            )
+        return records
 
-    def _record_absent(self, failed: dict[str, str], numbers: set[int]) -> None:
+    def _mend(self, phase: str, number: int) -> str:
+        """Take a damaged copy out of the cache, so that the next run fetches it again."""
+        sha256 = self.plan.shards[number].sha256
+        if phase == "refine" and sha256 is not None and self.transfer.cache.drop_damaged(sha256):
+            return " (the copy in the cache was damaged and is removed: run again to fetch it)"
+        return ""
+
+    def _record_absent(self, failed: dict[int, str]) -> None:
         """Go on without shards that could not be read, as --allow-missing asks."""
-        for name, reason in failed.items():
-            self.progress.line(f"absent: {name}: {reason}")
-        self.plan = plan.Plan(
-            shards=[
-                publish.absent(shard, failed[self._label("refine", shard.number, refine.shard_name(shard.number))])
-                if shard.number in numbers
-                else shard
-                for shard in self.plan.shards
-            ]
-        )
+        for reason in failed.values():
+            self.progress.line(f"absent: {reason}")
+        shards = [
+            plan.absent(shard, failed[shard.number]) if shard.number in failed else shard for shard in self.plan.shards
+        ]
+        self.plan = plan.Plan(shards=shards)
         publish.write_plan(self.corpus, self.plan)
-
-    def _label(self, phase: str, number: int, name: str) -> str:
-        if phase in ("relate", "assemble"):
-            return f"{phase} {name}"
-        return f"shard {name} ({_shown(self.plan.shards[number].url)})"
-
-    def _report_failed(self, phase: str, failed: dict[str, str]) -> None:
-        for name, reason in failed.items():
-            self.progress.line(f"failed: {phase}: {name}: {reason}")
-        raise ShardsFailed(
-            f"{phase} failed for {len(failed)}: {'; '.join(f'{name}: {reason}' for name, reason in list(failed.items())[:3])}. "
-            "The others are done and kept; run again to try these again"
-        )
 
     def _recipe_table(self) -> dict[str, Any]:
         return stored(self.recipe)
 
 
-def _shown(url: str) -> str:
-    """A raw shard's name as it may be printed."""
-    return transfer.shown(url) if transfer.is_url(url) else url
-
-
 def _part(record: Record, folder: str) -> Part:
     return next(part for part in record.parts if part.path.startswith(folder))
-
-
-def init(path: Path | str = "recipe.toml") -> Path:
-    """Write a recipe to start from; refuses to overwrite."""
-    from gristmill.recipe import packaged
-
-    target = Path(path)
-    if target.exists():
-        raise RecipeError(f"{target} is there already; choose another name")
-    with machine_errors(target):
-        write_bytes(target.parent, target.name, packaged("start").read_bytes())
-    return target

@@ -18,6 +18,8 @@ from msgspec import Meta
 from gristmill.clean.step import Step
 from gristmill.dedup.settings import Deduplicate
 from gristmill.errors import RecipeError
+from gristmill.store import urls
+from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.tokens.settings import Tokens
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
@@ -28,12 +30,15 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A named origin of raw shards."""
 
     name: str
-    urls: list[str] = []  # http, https or file URLs
+    urls: list[str] = []  # https, http, file, s3 and its kin, hf
     files: list[str] = []  # paths and globs, from the recipe's folder
+    commoncrawl: str | None = None  # a crawl, such as CC-MAIN-2024-22, of which `kind` says wet or warc
     paths: str | None = None  # a file or URL that lists one path a line (wet.paths.gz) ...
     base_url: str = COMMON_CRAWL  # ... and what stands before each
-    shards: Annotated[int, Meta(ge=1)] | None = None  # no more than so many of the list, from its start
-    kind: Literal["wet", "jsonl", "parquet", "text"] | None = None  # null: told by the bytes
+    sample: Annotated[int, Meta(ge=1)] | None = None  # of a list or crawl so many shards: a prefix of one seeded order
+    sha256sums: str | None = None  # a file or URL that says what each shard must be
+    authorization: str | None = None  # the environment variable that holds the header for this source's hosts
+    kind: Literal["wet", "warc", "jsonl", "parquet", "text"] | None = None  # null: told by the bytes
     text: str = "text"  # the field that holds the text
     url: str = "url"
     priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate stays
@@ -47,6 +52,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     output: str | None = None
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 1
+    contact: str | None = None  # an address or URL that servers are told, to reach whoever runs this
     source: list[Source]
     step: list[dict[str, Any]] = []
     deduplicate: Deduplicate | None = None
@@ -140,8 +146,14 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
             )
         if names.count(source.name) > 1:
             raise RecipeError(f"{where}.name = {source.name!r} stands twice")
-        if not (source.urls or source.files or source.paths):
-            raise RecipeError(f"{where} ({source.name}) has no shards: give it urls, files or paths")
+        if not (source.urls or source.files or source.paths or source.commoncrawl):
+            raise RecipeError(f"{where} ({source.name}) has no shards: give it urls, files, paths or commoncrawl")
+        if source.commoncrawl and source.kind not in ("wet", "warc"):
+            raise RecipeError(
+                f'{where} ({source.name}) names a crawl: say which of its files with kind = "wet" or "warc"'
+            )
+        if source.sample and not (source.paths or source.commoncrawl):
+            raise RecipeError(f"{where} ({source.name}): sample is for paths and commoncrawl; it has neither")
     for place, table in enumerate(recipe.step):
         try:
             step = make_step(place, table)
@@ -225,14 +237,29 @@ def _line_of(text: str, steps: list[str | int]) -> str:
 
 
 def stored(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as a corpus stores it: every default filled in, steps too; without `output`, which changes no byte."""
+    """The recipe as a corpus stores it: every default filled in, steps too, secrets taken out of URLs.
+
+    `output`, `contact` and `authorization` change no byte and are left out.
+    """
     table = msgspec.to_builtins(recipe)
-    del table["output"]
+    del table["output"], table["contact"]
+    for source in table["source"]:
+        del source["authorization"]
+        source["urls"] = [stored_url(url) for url in source["urls"]]
+        for key in ("paths", "base_url", "sha256sums"):
+            source[key] = stored_url(source[key]) if source[key] is not None else None
+    if table["tokens"] is not None:
+        table["tokens"]["tokenizer"] = stored_url(table["tokens"]["tokenizer"])
     filled = []
     for place, step in enumerate(recipe.step):
         filled.append({"use": step["use"], **msgspec.to_builtins(make_step(place, step))})
     table["step"] = filled
     return dict(table)
+
+
+def stored_url(name: str) -> str:
+    """A URL without secrets; anything else is itself."""
+    return urls.stored(name) if urls.is_url(name) else name
 
 
 def with_limit(recipe: Recipe, limit: int) -> Recipe:
@@ -270,3 +297,13 @@ def for_files(files: list[str], tokenizer: str | None, settings: dict[str, str] 
     if tokenizer is not None:
         text += f"\n[tokens]\ntokenizer = {msgspec.json.encode(from_folder(tokenizer, Path(folder))).decode()}\n"
     return Loaded(parse(text, "recipes/clean-small.toml", settings), Path(folder)), text
+
+
+def init(path: Path | str = "recipe.toml") -> Path:
+    """Write a recipe to start from; refuses to overwrite."""
+    target = Path(path)
+    if target.exists():
+        raise RecipeError(f"{target} is there already; choose another name")
+    with machine_errors(target):
+        write_bytes(target.parent, target.name, packaged("start").read_bytes())
+    return target

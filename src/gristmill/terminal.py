@@ -15,6 +15,7 @@ class Display:
         self._json = as_json
         self._bar: Any = None
         self._task: Any = None
+        self._transfers: dict[str, Any] = {}  # a bar for each download under way
         self._last = 0.0
 
     def __enter__(self) -> "Display":
@@ -22,7 +23,6 @@ class Display:
             from rich.console import Console
             from rich.progress import (
                 BarColumn,
-                MofNCompleteColumn,
                 Progress,
                 TextColumn,
                 TimeElapsedColumn,
@@ -30,7 +30,7 @@ class Display:
             )
 
             columns = (
-                TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+                TextColumn("{task.description:<9}"), BarColumn(), TextColumn("{task.fields[rate]}"),
                 TimeElapsedColumn(), TimeRemainingColumn(),
             )  # fmt: skip
             self._bar = Progress(*columns, console=Console(stderr=True))
@@ -43,8 +43,9 @@ class Display:
 
     def show(self, told: dict[str, Any]) -> None:
         """Show one telling."""
+        often = told["event"] in ("progress", "transfers")
         if self._json:
-            if told["event"] != "progress" or self._due() or "job" in told:
+            if not often or "job" in told or self._due():
                 print(json.dumps(told, ensure_ascii=False), flush=True)
         elif self._bar is not None:
             self._show_bar(told)
@@ -52,8 +53,10 @@ class Display:
             print(told["text"], file=sys.stderr, flush=True)
         elif told["event"] == "done":
             print(f"{told['phase']}: done in {told['seconds']:.1f} s", file=sys.stderr, flush=True)
-        elif told["event"] == "progress" and self._due():
+        elif often and self._due():
             print(f"{told['phase']}: {told['done']} of {told['jobs']}, {_rate(told)}", file=sys.stderr, flush=True)
+            for shard in told.get("shards", []):
+                print(f"  {shard['shard']}: {_transfer(shard)}", file=sys.stderr, flush=True)
 
     def _due(self) -> bool:
         if time.monotonic() - self._last < EVERY:
@@ -64,12 +67,40 @@ class Display:
     def _show_bar(self, told: dict[str, Any]) -> None:
         if told["event"] == "phase":
             self._task = self._bar.add_task(told["phase"], total=told["jobs"], rate="")
-        elif told["event"] == "progress":
-            self._bar.update(self._task, completed=told["done"], rate=_rate(told))
+        elif told["event"] in ("progress", "transfers"):
+            counted = f"{told['done']:,}/{told['jobs']:,}  {_rate(told)}"
+            self._bar.update(self._task, completed=told["done"], rate=counted)
+            if "shards" in told:
+                self._show_transfers(told["shards"])
+        elif told["event"] == "done":
+            self._show_transfers([])
         elif told["event"] == "line":
             self._bar.console.print(told["text"], markup=False, highlight=False)
+
+    def _show_transfers(self, shards: list[dict[str, Any]]) -> None:
+        for name in self._transfers.keys() - {shard["shard"] for shard in shards}:
+            self._bar.remove_task(self._transfers.pop(name))
+        for shard in shards:
+            name = shard["shard"]
+            if name not in self._transfers:
+                label = "  " + name.rpartition("/")[2][-32:].replace("[", "(")
+                self._transfers[name] = self._bar.add_task(label, total=shard["size"], rate="")
+            self._bar.update(
+                self._transfers[name], completed=shard["bytes"], total=shard["size"], rate=_transfer(shard)
+            )
 
 
 def _rate(told: dict[str, Any]) -> str:
     seconds = max(told.get("seconds", 0.0), 1e-3)
-    return f"{told['bytes'] / 1e6:,.0f} MB, {told['bytes'] / 1e6 / seconds:,.1f} MB/s"
+    left = told.get("left_seconds")
+    return f"{told['bytes'] / 1e6:,.0f} MB, {told['bytes'] / 1e6 / seconds:,.1f} MB/s" + (
+        f", {left:,.0f} s left" if left is not None else ""
+    )
+
+
+def _transfer(shard: dict[str, Any]) -> str:
+    """How far a download is: bytes, rate, and where it was taken up."""
+    of = f" of {shard['size'] / 1e6:,.1f}" if shard["size"] else ""
+    rate = (shard["bytes"] - shard["resumed"]) / 1e6 / max(shard["seconds"], 1e-3)
+    resumed = f", resumed at {shard['resumed'] / 1e6:,.1f} MB" if shard["resumed"] else ""
+    return f"{shard['bytes'] / 1e6:,.1f}{of} MB, {rate:,.1f} MB/s{resumed}"

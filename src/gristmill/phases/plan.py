@@ -4,22 +4,25 @@ Within one generation shards are numbered by source priority, then by the order 
 own order (the list's, or the bytes of the path). Shards that come later get later numbers.
 """
 
-import glob
-import os
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
-from gristmill.errors import RecipeError, SourceError
-from gristmill.recipe import Recipe, Source
+from gristmill.errors import RecipeError
+from gristmill.phases.sources import Listed, expand
+from gristmill.recipe import Recipe
 from gristmill.schema import MOST_SHARDS
-from gristmill.source.codecs import Damage, Pieces
-from gristmill.store import transfer
+from gristmill.store.remotes import Remote, from_environment
+from gristmill.store.transfer import Transfer
+from gristmill.store.urls import is_url
+
+# A source's keys that say which shards it names.
+NAMING = ("urls", "commoncrawl", "paths", "base_url", "sample", "kind", "sha256sums")
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One raw shard. `url` is a URL, or a path from the recipe's folder."""
+    """One raw shard. `url` is a URL without secrets, or a path from the recipe's folder."""
 
     number: int
     source: str
@@ -36,18 +39,50 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     shards: list[Planned] = []
 
 
+class Lists(NamedTuple):
+    """Whose lists are asked for: a published corpus asks again only where the recipe names another list, or more of it."""
+
+    before: list[dict[str, Any]]  # the sources of the published recipe
+    now: list[dict[str, Any]]
+
+    def are_asked(self, source: str, planned: bool) -> bool:
+        """Whether to ask for the lists of a source, of which something is `planned` already."""
+        before = next((table for table in self.before if table["name"] == source), None)
+        now = next((table for table in self.now if table["name"] == source), None)
+        return not planned or before is None or now is None or any(before.get(key) != now[key] for key in NAMING)
+
+
+class Sources(NamedTuple):
+    """What the recipe's sources name now: shards by (source, URL as stored), and credentials by source."""
+
+    listed: dict[tuple[str, str], Listed]
+    authorization: dict[str, str]
+
+    def remote(self, shard: Planned) -> Remote | None:
+        """How to ask for a shard; None for a local path."""
+        listed = self.listed.get((shard.source, shard.url))
+        if listed is not None:
+            return listed.remote
+        return Remote(shard.url, self.authorization.get(shard.source)) if is_url(shard.url) else None
+
+    def sha256(self, shard: Planned) -> str | None:
+        """What the source says that a shard must be."""
+        listed = self.listed.get((shard.source, shard.url))
+        return listed.sha256 if listed is not None else None
+
+
 def extend(
     plan: Plan,
     recipe: Recipe,
     folder: Path,
-    cache: Path,
+    transfer: Transfer,
     *,
-    ask_lists: Callable[[Source], bool],
+    lists: Lists | None = None,
     absent_again: bool = True,
-) -> Plan:
+) -> tuple[Plan, Sources]:
     """Add the shards that the recipe names and the plan does not have.
 
-    `ask_lists` says whether to read a source's list; `absent_again` plans shards that are absent once more, under new numbers.
+    `lists` says whose lists are asked for (without it, all are); `absent_again` plans shards that are absent once more, under new numbers.
     """
     names = [source.name for source in recipe.source]
     for shard in plan.shards:
@@ -58,83 +93,25 @@ def extend(
             )
     known = {(shard.source, shard.url) for shard in plan.shards if shard.missing is None or not absent_again}
     shards = list(plan.shards)
-    order = sorted(range(len(names)), key=lambda place: -recipe.source[place].priority)
-    for place in order:
-        source = recipe.source[place]
-        for url in expand(source, folder, cache, ask_list=ask_lists(source)):
-            if (source.name, url) not in known:
-                known.add((source.name, url))
-                shards.append(Planned(number=len(shards), source=source.name, url=url))
+    sources = Sources({}, {})
+    for source in sorted(recipe.source, key=lambda source: -source.priority):
+        if source.authorization is not None:
+            sources.authorization[source.name] = from_environment(source.authorization)
+        ask = lists is None or lists.are_asked(source.name, any(shard.source == source.name for shard in plan.shards))
+        for listed in expand(source, folder, transfer, recipe.seed, ask=ask):
+            key = (source.name, listed.url)
+            sources.listed[key] = listed
+            if key not in known:
+                known.add(key)
+                shards.append(Planned(number=len(shards), source=source.name, url=listed.url))
     if len(shards) > MOST_SHARDS:
         raise RecipeError(f"{len(shards):,} raw shards; a corpus numbers at most {MOST_SHARDS:,}")
     for name in names:
         if not any(shard.source == name for shard in shards):
             raise RecipeError(f"source {name!r} has no shards: its files and lists name nothing that is there")
-    return Plan(shards=shards)
+    return Plan(shards=shards), sources
 
 
-def expand(source: Source, folder: Path, cache: Path, *, ask_list: bool = True) -> list[str]:
-    """The URLs and paths of a source, in its own order, each once."""
-    found: list[str] = list(source.urls)
-    for url in source.urls:
-        if not transfer.is_url(url):
-            raise RecipeError(
-                f"source {source.name!r}: {url!r} is no http, https or file URL; local paths go into `files`"
-            )
-        if transfer.has_credentials(url):
-            raise RecipeError(
-                f"source {source.name!r}: {transfer.shown(url)} comes with a user or password, which the corpus would store"
-            )
-    for pattern in source.files:
-        found += _files(source, pattern, folder)
-    if source.paths is not None and ask_list:
-        listed = _list(source.paths, folder, cache)
-        found += [line if transfer.is_url(line) else source.base_url + line.lstrip("/") for line in listed][
-            : source.shards
-        ]
-    return list(dict.fromkeys(found))
-
-
-def _files(source: Source, pattern: str, folder: Path) -> list[str]:
-    if pattern.startswith("~"):
-        pattern = os.path.expanduser(pattern)
-    if not glob.has_magic(pattern) or (folder / pattern).is_file():
-        if not (folder / pattern).is_file():
-            raise RecipeError(f"source {source.name!r}: {folder / pattern}: no such file")
-        return [_relative(folder / pattern, folder)]
-    paths = glob.glob(str(folder / pattern) if not os.path.isabs(pattern) else pattern, recursive=True)
-    files = [_relative(Path(path), folder) for path in paths if os.path.isfile(path)]
-    return sorted(files, key=os.fsencode)
-
-
-def _relative(path: Path, folder: Path) -> str:
-    name = Path(os.path.relpath(path, folder)).as_posix()
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise RecipeError(
-            f"{os.fsencode(path)!r}: a file name that is not UTF-8 cannot stand in a plan: rename it"
-        ) from None
-    return name
-
-
-def _list(name: str, folder: Path, cache: Path) -> list[str]:
-    """The lines of a list such as Common Crawl's wet.paths.gz."""
-    path = transfer.fetch(name, cache).path if transfer.is_url(name) else folder / name
-    data = []
-    try:
-        with open(path, "rb") as file:
-            for piece in Pieces(file):
-                if isinstance(piece, Damage):
-                    raise SourceError(f"{name}: the list of paths is {piece.reason} at byte {piece.offset}")
-                data.append(piece)
-    except OSError as error:
-        raise RecipeError(f"{name}: the list of paths cannot be read: {error.strerror}") from error
-    return [line.strip() for line in b"".join(data).decode("utf-8", "replace").splitlines() if line.strip()]
-
-
-def bring(shard: Planned, folder: Path, cache: Path, progress: Callable[[int], None] | None = None) -> transfer.Fetched:
-    """Have a raw shard here, and know its digest: fetch a URL, hash a local file in place."""
-    if transfer.is_url(shard.url):
-        return transfer.fetch(shard.url, cache, sha256=shard.sha256, progress=progress)
-    return transfer.fetch((folder / shard.url).resolve().as_uri(), cache, sha256=shard.sha256)
+def absent(shard: Planned, reason: str) -> Planned:
+    """A shard recorded as missing: its number is never filled."""
+    return msgspec.structs.replace(shard, missing=reason, sha256=None, size=None)

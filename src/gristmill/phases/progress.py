@@ -2,6 +2,8 @@
 
 {"event": "phase", "phase": "refine", "jobs": 12}
 {"event": "progress", "phase": "refine", "done": 3, "jobs": 12, "bytes": 81000000, "seconds": 4.1}
+{"event": "transfers", "phase": "fetch", "bytes": 81000000, "seconds": 4.1, "left_seconds": 60.2, "shards": [
+    {"shard": "https://host/a.gz", "bytes": 512, "size": 1024, "resumed": 256, "seconds": 1.0}]}
 {"event": "line", "text": "..."}
 {"event": "done", "phase": "refine", "seconds": 19.0}
 """
@@ -53,6 +55,23 @@ class PhaseProgress:
         """One job more."""
         self._done += 1
         self._tell(job)
+
+    def transfers(self, shards: list[dict[str, Any]], came: int, left: int | None) -> None:
+        """How far downloads are: each that is under way, the bytes that came in all, about how many are still to come."""
+        self._bytes = came
+        seconds = time.monotonic() - self._start
+        self._show(
+            {
+                "event": "transfers",
+                "phase": self._name,
+                "done": self._done,
+                "jobs": self._jobs,
+                "bytes": came,
+                "seconds": seconds,
+                "left_seconds": None if left is None or not came else left * seconds / came,
+                "shards": shards,
+            }
+        )
 
     def _tell(self, job: str | None = None) -> None:
         self._show(

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import platform
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,14 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from gristmill.errors import RecipeError
-from gristmill.phases import plan as plans
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus, Record, versions
 from gristmill.phases.funnel import Funnel, rates_of, table_of
 from gristmill.phases.plan import Plan, Planned
 from gristmill.phases.progress import Progress
 from gristmill.recipe import Recipe
 from gristmill.store.manifest import Manifest, RawShard, content_of
+from gristmill.store.manifest import decode as decode_manifest
 from gristmill.store.parts import Part, to_json, write_bytes, write_json
 from gristmill.tokens.tokenizer import Tokenizer
 
@@ -39,13 +38,25 @@ def read_plan(corpus: Corpus, given: Path | None) -> Plan:
 
 
 def _decode(path: Path) -> Plan:
+    """Read a plan, or the plan that a manifest tells."""
     try:
-        plan = msgspec.json.decode(path.read_bytes(), type=Plan)
-    except (OSError, msgspec.DecodeError) as error:
+        data = path.read_bytes()
+        if b'"raw_shards"' in data:
+            plan = Plan(shards=[_planned(shard) for shard in decode_manifest(data).raw_shards])
+        else:
+            plan = msgspec.json.decode(data, type=Plan)
+    except (OSError, msgspec.DecodeError, VerificationError) as error:
         raise RecipeError(f"{path} is no plan: {error}") from error
     if [shard.number for shard in plan.shards] != list(range(len(plan.shards))):
         raise RecipeError(f"{path} is no plan: its shards are not numbered 0, 1, 2 ...")
     return plan
+
+
+def _planned(shard: RawShard) -> Planned:
+    size = None if shard.missing else shard.compressed_bytes
+    return Planned(
+        number=shard.number, source=shard.source, url=shard.url, sha256=shard.sha256, size=size, missing=shard.missing
+    )
 
 
 def _names(plan: Plan) -> list[tuple[str, str]]:
@@ -58,23 +69,6 @@ def write_plan(corpus: Corpus, plan: Plan) -> None:
     path = corpus.work / PLAN
     if not path.exists() or path.read_bytes() != data:
         write_bytes(corpus.work, PLAN, data)
-
-
-def bring(shard: Planned, folder: Path, cache: Path, progress: Callable[[int], None]) -> tuple[Path, Planned]:
-    """Have a raw shard here: (where, the shard pinned). A local file that this run has pinned before is not hashed again."""
-    from gristmill.store import transfer
-
-    if shard.sha256 is not None and not transfer.is_url(shard.url):
-        path = folder / shard.url
-        if path.is_file() and path.stat().st_size == shard.size:
-            return path, shard  # refine hashes what it reads, and compares
-    got = plans.bring(shard, folder, cache, progress)
-    return got.path, msgspec.structs.replace(shard, sha256=got.sha256, size=got.size)
-
-
-def absent(shard: Planned, reason: str) -> Planned:
-    """A shard recorded as missing: its number is never filled."""
-    return msgspec.structs.replace(shard, missing=reason, sha256=None, size=None)
 
 
 def recipe_digest(table: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Verify: lock, manifest, every part, every count. Says exactly what is wrong; fails closed."""
 
 import os
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from gristmill.errors import VerificationError
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus, part_folders
 from gristmill.store import manifest as manifests
 from gristmill.store.manifest import Manifest
@@ -17,16 +18,23 @@ from gristmill.store.parts import Part, read_batches, sha256_of
 
 
 def verify(
-    corpus: Path | str, *, quick: bool = False, show: Callable[[dict[str, Any]], None] | None = None
+    corpus: Path | str,
+    *,
+    quick: bool = False,
+    pin: str | None = None,
+    show: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Check a corpus against its manifest and lock; `quick` looks at sizes only.
 
-    Returns what was checked. Raises VerificationError that lists all that is wrong.
+    `pin` is what it must be: the sha256 of its manifest, or the `content` digest of its parts. Returns what was checked. Raises
+    VerificationError that lists all that is wrong.
     """
     root = Path(corpus)
-    manifest, data = _published(root)
+    manifest, data = published(root)
     wrong: list[str] = []
     lock = manifests.lock_of(data).decode().split()[0]
+    if pin is not None:
+        _check_pin(root, pin, lock, manifest.content)
     if manifests.content_of(manifest.parts) != manifest.content:
         wrong.append(f"{manifests.MANIFEST}: `content` is not the digest of its parts")
     try:
@@ -46,7 +54,20 @@ def verify(
     return {"manifest": lock, "content": manifest.content, "parts": len(manifest.parts), "bytes": size, "quick": quick}
 
 
-def _published(root: Path) -> tuple[Manifest, bytes]:
+def _check_pin(root: Path, pin: str, lock: str, content: str) -> None:
+    if not re.fullmatch("[0-9a-fA-F]{64}", pin):
+        raise RecipeError(
+            f"--pin {pin}: write a sha256 whole, 64 hexadecimal digits; a shorter one would pin several corpora"
+        )
+    if pin.lower() not in (lock, content):
+        raise VerificationError(
+            f"{root} is not the corpus that is pinned: expected {pin.lower()}, got manifest {lock}, content {content}. "
+            "Fetch the pinned corpus, or pin this one after looking at `gristmill diff`"
+        )
+
+
+def published(root: Path) -> tuple[Manifest, bytes]:
+    """A corpus' manifest, and its bytes, its lock checked. Raises VerificationError."""
     if not root.is_dir():
         raise VerificationError(f"{root}: no such folder")
     published = Corpus(root).published()

@@ -1,28 +1,23 @@
-"""Bringing files in: `http://`, `https://` and `file://` URLs into a cache that runs share.
+"""Bringing files in, several at once: from the cache where it has them, else by a download that never starts over.
 
-    CACHE/urls/<sha256 of the URL>.json     what the URL gave: sha256, size, ETag
-    CACHE/objects/<sha256>                  the bytes
-
-A download is streamed to a temporary name, hashed on the way, checked against the length that the server promised, fsynced,
-renamed. Local files are read in place and never copied. (Resuming a download that was cut is not there yet.)
+What is pinned by a sha256 and in the cache is asked of nobody. What is not pinned is asked for with its validator, so that a server
+sends it again only when it changed. Local files are read in place and never copied.
 """
 
-import hashlib
 import os
-import tempfile
-from collections.abc import Callable
+import threading
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit, urlunsplit
-
-import msgspec
+from typing import NamedTuple
 
 from gristmill.errors import SourceError
-from gristmill.store.parts import machine_errors, sha256_of, sync_folder, write_json
-
-BLOCK = 1 << 20
-RETRIES = 4
-TIMEOUT = 60.0  # seconds without a byte
+from gristmill.store.cache import Cache, Known, key_of
+from gristmill.store.client import Again, Client, Settings
+from gristmill.store.disk import Disk
+from gristmill.store.download import Download, Promise, Stopped, Tell, Whole, digest_of, validators_of
+from gristmill.store.partial import Partial
+from gristmill.store.parts import machine_errors, sha256_of
+from gristmill.store.remotes import Remote
+from gristmill.store.urls import local_path
 
 
 class Fetched(NamedTuple):
@@ -33,175 +28,158 @@ class Fetched(NamedTuple):
     sha256: str
 
 
-class _Known(msgspec.Struct, frozen=True):
-    url: str
-    sha256: str
-    size: int
-    etag: str | None = None
+class Found(NamedTuple):
+    """What is known of a file before it is fetched."""
+
+    here: int  # bytes: all of it, or up to the last checkpoint
+    size: int | None  # bytes in all, where it is known
+    whole: bool
 
 
-def default_cache() -> Path:
-    """The cache that runs share where none is named."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gristmill" / "shards"
+def _silent(here: int, size: int | None, resumed: int) -> None:
+    pass
 
 
-def is_url(name: str) -> bool:
-    """Whether a name is a URL that can be fetched."""
-    return name.startswith(("http://", "https://", "file://"))
+class Transfer:
+    """One run's way to remote files. Safe for threads."""
 
+    def __init__(self, cache: Cache, settings: Settings | None = None, disk: Disk | None = None) -> None:
+        """Nothing is opened before something is fetched."""
+        self.cache = cache
+        self.client = Client(settings or Settings())
+        self.stop = threading.Event()
+        self._disk = disk or Disk()
 
-def shown(url: str) -> str:
-    """A URL without user, password and query: what may be printed and stored."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise SourceError(f"{url!r} is no URL: {error}") from error
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    def fetch(self, remote: Remote, promise: Promise | None = None, tell: Tell = _silent) -> Fetched:
+        """Have a file here. Raises SourceError, which names it, where it cannot be had or is not what it must be."""
+        promise = promise or Promise()
+        if remote.url.startswith("file://"):
+            return _in_place(remote, promise)
+        if promise.sha256 is not None and (path := self.cache.find(promise.sha256)):
+            return Fetched(path, path.stat().st_size, promise.sha256)
+        with machine_errors(self.cache.root), self.cache.claim(remote.url, self._wait):
+            self._adopt(remote)
+            if promise.sha256 is not None and (path := self.cache.find(promise.sha256)):
+                return Fetched(path, path.stat().st_size, promise.sha256)  # somebody else was faster
+            known = self.cache.known(remote.url)
+            if known is not None and promise.sha256 is None and self.is_unchanged(remote, known):
+                path = self.cache.find(known.sha256) or self.cache.object(known.sha256)
+                return Fetched(path, known.size, known.sha256)
+            return self._download(remote, promise, tell)
 
+    def _wait(self, seconds: float) -> None:
+        if self.stop.wait(seconds):
+            raise Stopped
 
-def has_credentials(url: str) -> bool:
-    """Whether a URL names a user or password."""
-    try:
-        return "@" in urlsplit(url).netloc
-    except ValueError:
+    def _partial(self, remote: Remote) -> Partial:
+        every = self.client.settings.checkpoint_bytes
+        return Partial(self.cache.partials, key_of(remote.url), remote.stored, every, self._disk)
+
+    def _download(self, remote: Remote, promise: Promise, tell: Tell) -> Fetched:
+        with self._partial(remote) as partial:
+            whole = Download(remote, partial, self.client, promise, tell, self.stop).run()
+            return self._name(remote, partial, whole)
+
+    def _adopt(self, remote: Remote) -> None:
+        """Finish what a crash left between a download's last checkpoint and the note of it; asks nobody."""
+        with self._partial(remote) as partial:
+            note = partial.noted()
+            if note is None or note.verified_bytes != note.expected_size:
+                return
+            moved = not partial.path.exists() and self.cache.object(note.sha256_prefix).exists()
+            if moved or partial.resume():
+                whole = Whole(note.verified_bytes, note.sha256_prefix, note.etag, note.last_modified)
+                self._name(remote, partial, whole)
+
+    def _name(self, remote: Remote, partial: Partial, whole: Whole) -> Fetched:
+        """Give a whole download its name: the bytes, then the note of them, then the checkpoint goes."""
+        path = self.cache.object(whole.sha256)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.move(path)
+        self.cache.remember(
+            Known(
+                url=remote.stored,
+                sha256=whole.sha256,
+                size=whole.size,
+                etag=whole.etag,
+                last_modified=whole.last_modified,
+            )
+        )
+        partial.forget()
+        return Fetched(path, whole.size, whole.sha256)
+
+    def is_unchanged(self, remote: Remote, known: Known) -> bool:
+        """Ask the server whether a file is still what it was; without a validator nobody can tell."""
+        if known.etag is None and known.last_modified is None:
+            return False
+        headers = {"If-None-Match": known.etag} if known.etag else {"If-Modified-Since": known.last_modified or ""}
+        tries = self.client.settings.retries
+        for left in range(tries, -1, -1):
+            try:
+                with self.client.open(remote.request("HEAD" if remote.in_store else "GET", headers)) as answer:
+                    etag, last_modified = validators_of(answer.headers)
+                    same = etag == known.etag if known.etag else last_modified == known.last_modified
+                    return answer.status == 304 or (answer.status == 200 and same)
+            except Again as error:
+                if not left:
+                    raise SourceError(
+                        f"{remote.shown}: could not be asked for in {tries + 1} tries: {error}"
+                    ) from error
+                self._wait(max(error.after or 0.0, self.client.settings.backoff * 2 ** (tries - left)))
         return False
 
+    # -- before anything is fetched
 
-def fetch(
-    url: str,
-    cache: Path,
-    *,
-    sha256: str | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Fetched:
-    """Bring one file in; `sha256` is what it must be; `progress` is told of bytes.
+    def look(self, remote: Remote, sha256: str | None = None) -> Found:
+        """What of a file is here already; asks nobody."""
+        if remote.url.startswith("file://"):
+            path = Path(os.fsdecode(local_path(remote.url)))
+            size = path.stat().st_size if path.is_file() else None
+            return Found(size or 0, size, size is not None)
+        if sha256 is not None and (whole := self.cache.object(sha256)).exists():
+            size = whole.stat().st_size
+            return Found(size, size, True)
+        known = self.cache.known(remote.url)
+        if known is not None and sha256 in (None, known.sha256):
+            return Found(known.size, known.size, True)
+        begun = self._partial(remote)
+        note = begun.noted()
+        if note is None or (note.validator is None and note.verified_bytes != note.expected_size):
+            return Found(0, None, False)
+        if not begun.path.exists():
+            moved = note.verified_bytes == note.expected_size and self.cache.object(note.sha256_prefix).exists()
+            return Found(note.verified_bytes if moved else 0, note.expected_size, moved)
+        return Found(note.verified_bytes, note.expected_size, False)
 
-    Raises SourceError, which names the URL, where it cannot be had or is not what it must be.
-    """
-    if url.startswith("file://"):
-        path = Path(unquote(urlsplit(url).path))
-        try:
-            size, found = sha256_of(path)
-        except OSError as error:
-            raise SourceError(f"{url}: cannot be read: {error.strerror}") from error
-        return _checked(url, Fetched(path, size, found), sha256)
-    shown(url)  # refuses what is no URL
-    if sha256 is not None and (here := _object(cache, sha256)).exists():
-        return Fetched(here, here.stat().st_size, sha256)
-    note = f"urls/{hashlib.sha256(url.encode()).hexdigest()}.json"
-    known = _known(cache, note)
-    got, etag = _download(url, cache, known, progress)
-    write_json(cache, note, _Known(shown(url), got.sha256, got.size, etag))
-    return _checked(url, got, sha256)
+    def ask(self, remote: Remote) -> tuple[int | None, str | None]:
+        """(bytes, sha256) of a file as the server tells them now, each where it does. Raises SourceError, Again."""
+        with self.client.open(remote.request("HEAD")) as answer:
+            told = answer.headers.get("Content-Length", answer.linked.get("x-linked-size", ""))
+            return (int(told) if told.isdecimal() else None), digest_of(answer)
 
-
-def _checked(url: str, got: Fetched, sha256: str | None) -> Fetched:
-    if sha256 is not None and got.sha256 != sha256:
-        raise SourceError(
-            f"{shown(url)}: changed since it was pinned: expected sha256 {sha256}, got {got.sha256}. "
-            "Start a new corpus for the new bytes, or bring the old ones back"
-        )
-    return got
+    def close(self) -> None:
+        """Close all connections."""
+        self.client.close()
 
 
-def _object(cache: Path, sha256: str) -> Path:
-    return cache / "objects" / sha256
-
-
-def _known(cache: Path, note: str) -> _Known | None:
+def _in_place(remote: Remote, promise: Promise) -> Fetched:
+    path = Path(os.fsdecode(local_path(remote.url)))
     try:
-        known = msgspec.json.decode((cache / note).read_bytes(), type=_Known)
-        whole = _object(cache, known.sha256).stat().st_size == known.size
-    except (OSError, msgspec.DecodeError):
-        return None
-    return known if whole else None
+        size, found = sha256_of(path)
+    except OSError as error:
+        raise SourceError(f"{remote.url}: cannot be read: {error.strerror}") from error
+    if promise.sha256 not in (None, found):
+        raise SourceError(
+            f"{remote.shown}: {promise.by} promises sha256 {promise.sha256}, but the file has {found}. Bring the old file back, or "
+            "start a new corpus for the new one"
+        )
+    return Fetched(path, size, found)
 
 
-def _download(
-    url: str, cache: Path, known: _Known | None, progress: Callable[[int], None] | None
-) -> tuple[Fetched, str | None]:
-    import urllib3
-
-    headers = {"User-Agent": "gristmill/0.1", "Accept-Encoding": "identity"}
-    if known is not None and known.etag:
-        headers["If-None-Match"] = known.etag
-    last: Exception | None = None
-    for _ in range(RETRIES):
-        try:
-            response = _pool().request("GET", url, headers=headers, preload_content=False, timeout=TIMEOUT)
-        except urllib3.exceptions.HTTPError as error:
-            last = error
-            continue
-        try:
-            if response.status == 304 and known is not None:
-                return Fetched(_object(cache, known.sha256), known.size, known.sha256), known.etag
-            if response.status != 200:
-                response.drain_conn()  # an unread page would stand before the next answer
-                last = SourceError(
-                    f"{shown(url)}: the server answered {response.status} {response.reason or ''}".rstrip()
-                )
-                if response.status < 500 and response.status != 429:
-                    break
-                continue
-            if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise SourceError(f"{shown(url)}: sent with a Content-Encoding that was not asked for")
-            return _store(url, response, cache, progress), response.headers.get("ETag")
-        except (urllib3.exceptions.HTTPError, _Short) as error:
-            last = error
-        finally:
-            response.release_conn()
-    if isinstance(last, SourceError):
-        raise last
-    raise SourceError(f"{shown(url)}: could not be fetched in {RETRIES} tries: {_cause(last)}") from last
-
-
-def _cause(error: Exception | None) -> str:
-    """What went wrong, without the library's words: they may quote a URL with its secrets."""
-    error = getattr(error, "reason", None) or error
-    return str(error) if isinstance(error, _Short) else type(error).__name__
-
-
-class _Short(Exception):
-    """The connection ended before the promised length."""
-
-
-def _store(url: str, response: Any, cache: Path, progress: Callable[[int], None] | None) -> Fetched:
-    digest = hashlib.sha256()
-    size = 0
-    objects = cache / "objects"
-    with machine_errors(objects):
-        objects.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix="fetching-", dir=objects)
-        temporary = Path(name)
-        try:
-            with open(handle, "wb", buffering=0) as file:
-                for block in response.stream(BLOCK, decode_content=False):
-                    file.write(block)
-                    digest.update(block)
-                    size += len(block)
-                    if progress is not None:
-                        progress(len(block))
-                promised = response.headers.get("Content-Length")
-                if promised is not None and promised.isdecimal() and int(promised) != size:
-                    raise _Short(f"{size} bytes came of {promised}")
-                os.fsync(file.fileno())
-            place = _object(cache, digest.hexdigest())
-            temporary.rename(place)
-            sync_folder(objects)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    return Fetched(place, size, digest.hexdigest())
-
-
-_pools: list[Any] = []
-
-
-def _pool() -> Any:
-    """One pool a process: connections are reused."""
-    if not _pools:
-        import urllib3
-
-        _pools.append(urllib3.PoolManager(maxsize=8, retries=urllib3.Retry(total=RETRIES, redirect=10, status=0)))
-    return _pools[0]
+def fetch(url: str, cache: Path, sha256: str | None = None) -> Fetched:
+    """Bring one file in: a model, a list, a tokenizer."""
+    transfer = Transfer(Cache(cache))
+    try:
+        return transfer.fetch(Remote(url), Promise(sha256, by="its pin"))
+    finally:
+        transfer.close()

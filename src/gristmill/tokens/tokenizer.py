@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
-from gristmill.store import transfer
+from gristmill.store import transfer, urls
 
 END_OF_TEXT = "<|endoftext|>"
 ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>")
@@ -237,8 +237,8 @@ def load(name: str, folder: Path, cache: Path, end_of_text: str | None = None) -
     """Find a tokenizer by name ("gpt2"), URL, or path from `folder`."""
     if name == "gpt2":
         return Tokenizer(name, _gpt2(cache), end_of_text)
-    if transfer.is_url(name):
-        return Tokenizer(transfer.shown(name), transfer.fetch(name, cache).path.read_bytes(), end_of_text)
+    if urls.is_url(name):
+        return Tokenizer(urls.shown(name), transfer.fetch(name, cache).path.read_bytes(), end_of_text)
     path = folder / name
     try:
         return Tokenizer(name, path.read_bytes(), end_of_text)

@@ -1,0 +1,58 @@
+"""How a phase runs over its shards: what is done is not done again, the rest goes to the workers, the others finish when one fails."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gristmill.engine.local import Job, Pool
+from gristmill.errors import GristmillError, MachineError
+from gristmill.phases.corpus import Corpus, Record
+from gristmill.phases.progress import Progress
+
+
+class Ran(NamedTuple):
+    """A phase's records by number, and why some tasks have none."""
+
+    records: dict[int, Record]
+    failed: dict[int, str]
+
+
+class Crew:
+    """The workers of one run, and what they are told."""
+
+    def __init__(self, corpus: Corpus, pool: Pool, progress: Progress) -> None:
+        """`pool` is open for as long as the crew works."""
+        self._corpus, self._pool, self._progress = corpus, pool, progress
+
+    def each(
+        self,
+        phase: str,
+        function: Callable[[Any, Callable[[int], None]], Record],
+        tasks: dict[int, Any],
+        name: Callable[[int], str],
+        label: Callable[[int], str],
+    ) -> Ran:
+        """Run a phase over its tasks, those that are not done. Raises MachineError, and what is no error of ours, at once."""
+        records: dict[int, Record] = {}
+        jobs = []
+        for number, task in tasks.items():
+            record = self._corpus.done(phase, name(number), task.key())
+            if record is not None:
+                records[number] = record
+            else:
+                jobs.append(Job(name(number), function, task))
+        numbers = {name(number): number for number in tasks}
+        failed: dict[int, str] = {}
+        with self._progress.phase(phase, len(jobs)) as progress:
+            for event in self._pool.run(jobs):
+                number = numbers[event.job.name]
+                if event.error is not None:
+                    if isinstance(event.error, MachineError) or not isinstance(event.error, GristmillError):
+                        raise event.error
+                    failed[number] = str(event.error)
+                    progress.done(label(number))
+                elif event.result is not None:
+                    records[number] = event.result
+                    progress.done(event.job.name)
+                else:
+                    progress.bytes(event.progress)
+        return Ran(dict(sorted(records.items())), failed)

@@ -1,0 +1,128 @@
+"""Diff: tell two corpora's manifests apart: recipe, versions, inputs, raw shards, counts, parts. Reads manifests only."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gristmill.report.verify import published
+from gristmill.store.manifest import Manifest, RawShard
+
+SHOWN = 20  # lines of one kind that people are shown
+
+
+def diff(a: Path | str, b: Path | str) -> dict[str, Any]:
+    """Compare two corpora. `equal` says whether their parts are; each other key holds what differs, as [in A, in B].
+
+    Raises VerificationError where one is no finished corpus, or its lock and manifest disagree.
+    """
+    one, other = published(Path(a))[0], published(Path(b))[0]
+    shards, renamed = _shards(one, other)
+    return {
+        "a": {"folder": str(a), "content": one.content},
+        "b": {"folder": str(b), "content": other.content},
+        "equal": one.content == other.content,
+        "recipe": _tree(one.recipe, other.recipe),
+        "versions": _tree(one.versions, other.versions),
+        "inputs": _tree(one.inputs, other.inputs),
+        "raw_shards": shards,
+        "moved": renamed,
+        "counts": _tree(_counts(one), _counts(other)),
+        "parts": _parts(one, other),
+    }
+
+
+def _tree(a: Any, b: Any, path: str = "") -> dict[str, list[Any]]:
+    """What differs between two values of JSON, by path; a list's entries by name where they have one."""
+    if a == b:
+        return {}
+    if isinstance(a, list) and isinstance(b, list):
+        a, b = _named(a), _named(b)
+    if not (isinstance(a, dict) and isinstance(b, dict)):
+        return {path: [a, b]}
+    found: dict[str, list[Any]] = {}
+    for key in [*a, *(key for key in b if key not in a)]:
+        found |= _tree(a.get(key), b.get(key), f"{path}.{key}" if path else str(key))
+    return found
+
+
+def _named(entries: list[Any]) -> dict[str, Any]:
+    return {
+        str(entry.get("name") or entry.get("use") or place) if isinstance(entry, dict) else str(place): entry
+        for place, entry in enumerate(entries)
+    }
+
+
+def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
+    """(raw shards that only one has, or that are not the same in both; how many are the same under another number)."""
+
+    def by_name(manifest: Manifest) -> dict[str, RawShard]:
+        return {f"{shard.source}: {shard.url}": shard for shard in manifest.raw_shards if shard.missing is None}
+
+    one, other = by_name(a), by_name(b)
+    found: dict[str, list[Any]] = {}
+    moved = 0
+    for name in [*one, *(name for name in other if name not in one)]:
+        mine, theirs = one.get(name), other.get(name)
+        if mine is None or theirs is None:
+            found[name] = [mine and mine.sha256, theirs and theirs.sha256]
+            continue
+        moved += mine.number != theirs.number
+        changed = _tree(msgspec.to_builtins(mine), msgspec.to_builtins(theirs))
+        changed.pop("number", None)
+        if changed:
+            found[name] = [
+                {key: pair[0] for key, pair in changed.items()},
+                {key: pair[1] for key, pair in changed.items()},
+            ]
+    return found, moved
+
+
+def _counts(manifest: Manifest) -> dict[str, Any]:
+    """The funnel, its steps by name."""
+    table = dict(manifest.funnel)
+    table["steps"] = {step["step"]: step["reasons"] for step in manifest.funnel["steps"]}
+    return table
+
+
+def _parts(a: Manifest, b: Manifest) -> dict[str, Any]:
+    """How many parts are the same, and which are not, by folder."""
+    one = {part.path: part.sha256 for part in a.parts}
+    other = {part.path: part.sha256 for part in b.parts}
+    return {
+        "same": sum(other.get(path) == digest for path, digest in one.items()),
+        "changed": sorted(path for path in one if path in other and one[path] != other[path]),
+        "only_a": sorted(one.keys() - other.keys()),
+        "only_b": sorted(other.keys() - one.keys()),
+    }
+
+
+def lines(told: dict[str, Any]) -> list[str]:
+    """What `diff` tells, for people."""
+    out = [
+        f"A  {told['a']['folder']}  content {told['a']['content']}",
+        f"B  {told['b']['folder']}  content {told['b']['content']}",
+    ]
+    if told["equal"]:
+        out.append("the same parts, byte for byte")
+    for title in ("recipe", "versions", "inputs", "raw_shards", "counts"):
+        changed = told[title]
+        if changed:
+            out.append(f"{title.replace('_', ' ')}: {len(changed):,} differ")
+            out += [f"  {path}: {_value(pair[0])} -> {_value(pair[1])}" for path, pair in list(changed.items())[:SHOWN]]
+            out += [f"  ... and {len(changed) - SHOWN:,} more"] if len(changed) > SHOWN else []
+    if told["moved"]:
+        out.append(f"raw shards: {told['moved']:,} are the same under another number")
+    parts = told["parts"]
+    out.append(
+        f"parts: {parts['same']:,} the same, {len(parts['changed']):,} changed, {len(parts['only_a']):,} only in A, "
+        f"{len(parts['only_b']):,} only in B"
+    )
+    for title, sign in (("changed", "~"), ("only_a", "-"), ("only_b", "+")):
+        out += [f"  {sign} {path}" for path in parts[title][:SHOWN]]
+        out += [f"  {sign} ... and {len(parts[title]) - SHOWN:,} more"] if len(parts[title]) > SHOWN else []
+    return out
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else msgspec.json.encode(value).decode()

@@ -1,0 +1,239 @@
+"""The cache of raw shards, shared by runs: a URL and its validator lead to a sha256, the sha256 to the bytes.
+
+CACHE/urls/<key>.json           what the URL gave: sha256, size, ETag or Last-Modified; key: sha256 of the URL as stored
+CACHE/objects/<sha256>          the bytes; the time in the file system is that of the last use
+CACHE/partial/<key>.partial     a download in progress, and its checkpoint beside it
+CACHE/partial/<key>.lock        held (flock) by who downloads it
+CACHE/runs/<key>.json           what an unfinished run needs, which no eviction takes; key: sha256 of the corpus' folder
+CACHE/lock                      held while runs are registered and while something is evicted
+"""
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from gristmill.store.parts import machine_errors, sha256_of, sync_folder, write_json
+from gristmill.store.urls import stored
+
+POLL = 0.05  # seconds between two looks at a lock that somebody else holds
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a URL gave when it was last fetched."""
+
+    url: str
+    sha256: str
+    size: int
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+class _Needed(msgspec.Struct, frozen=True):
+    """What an unfinished run needs."""
+
+    corpus: str
+    urls: list[str]  # keys
+    objects: list[str]  # sha256
+
+
+class Evicted(NamedTuple):
+    """What an eviction did: files and bytes that went, bytes that stayed, bytes that unfinished runs hold."""
+
+    files: int
+    freed: int
+    left: int
+    held: int
+
+
+def default_cache() -> Path:
+    """The cache that runs share where none is named."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gristmill" / "shards"
+
+
+def key_of(url: str) -> str:
+    """The key of a URL: of the form that may be stored, so that a new signature finds the old bytes."""
+    return hashlib.sha256(stored(url).encode()).hexdigest()
+
+
+class Cache:
+    """A cache's folder. Safe with several threads and several runs at once."""
+
+    def __init__(self, root: Path) -> None:
+        """Nothing is made before something is written."""
+        self.root = root
+        self.partials = root / "partial"
+
+    def object(self, sha256: str) -> Path:
+        """Where bytes of this digest rest, or would."""
+        return self.root / "objects" / sha256
+
+    def find(self, sha256: str) -> Path | None:
+        """The bytes of a digest, if they are here; that counts as a use."""
+        path = self.object(sha256)
+        try:
+            os.utime(path)
+        except OSError:
+            return path if path.exists() else None
+        return path
+
+    def known(self, url: str) -> Known | None:
+        """What a URL gave, if its bytes are still here in their size."""
+        known = self._note(key_of(url))
+        return known if known is not None and self._is_here(known) else None
+
+    def _note(self, key: str) -> Known | None:
+        try:
+            return msgspec.json.decode((self.root / "urls" / f"{key}.json").read_bytes(), type=Known)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def _is_here(self, known: Known) -> bool:
+        try:
+            return self.object(known.sha256).stat().st_size == known.size
+        except OSError:
+            return False
+
+    def remember(self, known: Known) -> None:
+        """Note what a URL gave."""
+        write_json(self.root, f"urls/{key_of(known.url)}.json", known)
+
+    def drop_damaged(self, sha256: str) -> bool:
+        """Remove an object whose bytes are not those of its name; tells whether it was so."""
+        path = self.object(sha256)
+        if not path.exists() or sha256_of(path)[1] == sha256:
+            return False
+        path.unlink(missing_ok=True)
+        return True
+
+    # -- several at once
+
+    @contextmanager
+    def claim(self, url: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+        """Be the one who downloads a URL; waits for another who does."""
+        with self._held(self.partials / f"{key_of(url)}.lock", wait):
+            yield
+
+    @contextmanager
+    def _held(self, path: Path, wait: Callable[[float], None], remove: bool = True) -> Iterator[None]:
+        with machine_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            while True:
+                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    # Whoever held it before may have removed the name: then this is a lock that nobody else sees.
+                    if os.fstat(handle).st_ino == path.stat().st_ino:
+                        break
+                except (BlockingIOError, FileNotFoundError):
+                    pass
+                os.close(handle)
+                wait(POLL)
+        try:
+            yield
+        finally:
+            if remove:
+                path.unlink(missing_ok=True)
+            os.close(handle)
+
+    # -- what must stay, and what may go
+
+    def register(self, corpus: Path, urls: list[str], objects: list[str]) -> None:
+        """Say what an unfinished run needs; before it fetches anything."""
+        with self._held(self.root / "lock", time.sleep, remove=False):
+            keys = sorted({key_of(url) for url in urls})
+            write_json(self.root, self._run(corpus), _Needed(str(corpus), keys, sorted(set(objects))))
+
+    def release(self, corpus: Path) -> None:
+        """Say that a run is finished."""
+        (self.root / self._run(corpus)).unlink(missing_ok=True)
+
+    def _run(self, corpus: Path) -> str:
+        return f"runs/{hashlib.sha256(os.fsencode(corpus)).hexdigest()}.json"
+
+    def _needed(self) -> tuple[set[str], set[str]]:
+        """(keys of URLs, digests) that unfinished runs need; runs whose folder is gone need nothing."""
+        keys: set[str] = set()
+        objects: set[str] = set()
+        for path in _entries(self.root / "runs"):
+            try:
+                needed = msgspec.json.decode(path.read_bytes(), type=_Needed)
+            except (OSError, msgspec.DecodeError):
+                continue
+            if not (Path(needed.corpus) / "work").is_dir():
+                path.unlink(missing_ok=True)
+                continue
+            keys |= set(needed.urls)
+            objects |= set(needed.objects)
+        return keys, objects
+
+    def evict(self, limit: int) -> Evicted:
+        """Remove what was used longest ago until `limit` bytes are left; never what an unfinished run needs."""
+        with self._held(self.root / "lock", time.sleep, remove=False):
+            keys, objects = self._needed()
+            for key in keys:
+                if (known := self._note(key)) is not None:
+                    objects.add(known.sha256)
+            found: list[tuple[float, int, Path, bool]] = []
+            for path in _entries(self.root / "objects"):
+                found.append((*_used(path), path, path.name in objects))
+            for path in _entries(self.partials):
+                if path.suffix == ".partial":
+                    busy = path.with_suffix(".lock").exists()  # also one that a kill left: it goes when it is taken up
+                    found.append((*_used(path), path, path.stem in keys or busy))
+            left = sum(size for _, size, _, _ in found)
+            held = sum(size for _, size, _, needed in found if needed)
+            files = freed = 0
+            for _, size, path, needed in sorted(found):
+                if left <= limit:
+                    break
+                if not needed:
+                    path.with_name(path.name + ".json").unlink(missing_ok=True)  # a partial's checkpoint
+                    path.unlink(missing_ok=True)
+                    files, freed, left = files + 1, freed + size, left - size
+            if files:
+                self._forget_missing()
+            return Evicted(files, freed, left, held)
+
+    def keep_within(self, limit: int | None) -> list[str]:
+        """Evict where there is a limit; what people should be told of it."""
+        if limit is None:
+            return []
+        done = self.evict(limit)
+        told = []
+        if done.files:
+            told.append(f"cache: {done.files:,} files, {done.freed / 1e6:,.1f} MB, went: used longest ago")
+        if done.left > limit:
+            told.append(
+                f"cache: {done.left / 1e6:,.1f} MB, more than the limit: unfinished runs need {done.held / 1e6:,.1f} MB of it"
+            )
+        return told
+
+    def _forget_missing(self) -> None:
+        for path in _entries(self.root / "urls"):
+            note = self._note(path.stem)
+            if note is not None and not self.object(note.sha256).exists():
+                path.unlink(missing_ok=True)
+        sync_folder(self.root / "objects")
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return [Path(entry.path) for entry in os.scandir(folder)]
+    except FileNotFoundError:
+        return []
+
+
+def _used(path: Path) -> tuple[float, int]:
+    """(when it was last used, its bytes)."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return 0.0, 0
+    return status.st_mtime, status.st_size

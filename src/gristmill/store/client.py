@@ -1,0 +1,248 @@
+"""The HTTP client: polite, patient, and careful with credentials. What it is for is told in docs/adr/0007.
+
+    Client.open(request) -> Answer      follows redirects by itself, so that it sees every hop
+    Again                               what another try may mend: a cut, a stall, 408, 425, 429, 5xx
+    SourceError                         what another try would not mend
+
+Credentials go to the origin (scheme, host, port) that they were given for, and to no other: RFC 9110, 15.4.
+"""
+
+import email.utils
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
+from urllib.request import getproxies, proxy_bypass
+
+from gristmill import __version__
+from gristmill.errors import SourceError
+from gristmill.store.urls import WEB, origin, shown
+
+# Its own messages quote whole URLs, and with them signatures and tokens.
+for _name in ("urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+BLOCK = 1 << 18  # bytes, the most that is taken from the network at a time
+REDIRECTS = 10
+TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+NOT_ALLOWED = {
+    401: "credentials are asked for; name the environment variable that holds them in the source's `authorization`",
+    403: "it is forbidden, or a signed URL has expired",
+}
+
+
+class Settings(NamedTuple):
+    """How a run fetches; nothing of it changes a byte of what is made."""
+
+    connections: int = 8  # downloads at once
+    per_host: int = 4  # of them from one host
+    contact: str | None = None  # an address or URL, told to the servers
+    timeout: float = 60.0  # seconds without a byte until a connection counts as stalled
+    slowest: float = 1024.0  # bytes a second, over `timeout` seconds; slower is stalled too
+    retries: int = 5  # tries one after another that bring nothing
+    backoff: float = 1.0  # seconds before the second try; doubled with every further one, with jitter
+    patience: float = 600.0  # seconds, the longest that a Retry-After is obeyed
+    checkpoint_bytes: int = 64 << 20  # between two checkpoints of a download
+
+
+def asked_of(connections: int | None, checkpoint_bytes: int | None) -> Settings:
+    """The settings, with what the command line asks for."""
+    settings = Settings()
+    if connections is not None:
+        settings = settings._replace(connections=connections, per_host=min(connections, settings.per_host))
+    return settings._replace(checkpoint_bytes=checkpoint_bytes or settings.checkpoint_bytes)
+
+
+class Request(NamedTuple):
+    """What is asked of a server, with the credentials that go to its origin only."""
+
+    url: str
+    headers: dict[str, str]
+    authorization: str | None = None
+    method: str = "GET"
+
+
+class Again(Exception):
+    """Another try may mend this. `after`: seconds that the server asked for."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+
+
+class Answer(NamedTuple):
+    """A server's answer; the body has not been read."""
+
+    status: int
+    headers: Any  # case-insensitive mapping
+    linked: dict[str, str]  # X-Linked-* of the first origin's own answers, in lower case
+    response: Any
+    settings: Settings
+
+    def blocks(self) -> Iterator[bytes]:
+        """The body as it is on the wire. Raises Again where it ends early, stalls, or is chunked wrongly."""
+        import urllib3
+
+        waited, came = 0.0, 0  # for the network only: a slow disk is not the server's
+        try:
+            while True:
+                begun = time.monotonic()
+                block = self.response.read1(BLOCK, decode_content=False)
+                waited += time.monotonic() - begun
+                if not block:
+                    return
+                came += len(block)
+                if waited > self.settings.timeout:
+                    if came < self.settings.slowest * waited:
+                        raise Again(f"stalled: {came:,} bytes in {waited:.0f} s")
+                    waited, came = 0.0, 0
+                yield block
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise Again(_cause(error)) from error
+
+
+class Client:
+    """One run's connections, reused and limited; safe for threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Nothing is opened before the first request."""
+        self.settings = settings
+        contact = f" (+{settings.contact})" if settings.contact else ""
+        self._agent = f"gristmill/{__version__}{contact}"
+        self._lock = threading.Lock()
+        self._pools: dict[str, Any] = {}
+        self._hosts: dict[str, threading.BoundedSemaphore] = {}
+
+    @contextmanager
+    def open(self, request: Request) -> Iterator[Answer]:
+        """Ask, and follow redirects; the connection is given back when the body was read, and closed otherwise."""
+        first = origin(request.url)
+        with self._host(first[1]):
+            answer = self._ask(request, first)
+            try:
+                yield answer
+                if answer.response.length_remaining == 0 or request.method == "HEAD":
+                    answer.response.release_conn()
+            finally:
+                # What was not read to its end would stand before the next answer.
+                answer.response.close()
+
+    def _host(self, host: str) -> threading.BoundedSemaphore:
+        with self._lock:
+            return self._hosts.setdefault(host, threading.BoundedSemaphore(self.settings.per_host))
+
+    def _ask(self, request: Request, first: tuple[str, str]) -> Answer:
+        import urllib3
+
+        url = request.url
+        linked: dict[str, str] = {}
+        for _ in range(REDIRECTS + 1):
+            headers = {"User-Agent": self._agent, "Accept-Encoding": "identity", **request.headers}
+            if request.authorization and origin(url) == first:
+                headers["Authorization"] = request.authorization
+            try:
+                response = self._pool(url).request(
+                    request.method, url, headers=headers, preload_content=False, decode_content=False,
+                    redirect=False, retries=False, timeout=urllib3.Timeout(min(30, self.settings.timeout), self.settings.timeout),
+                )  # fmt: skip
+            except urllib3.exceptions.LocationValueError as error:
+                raise SourceError(f"{shown(url)}: no URL that can be asked for") from error
+            except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+                if _certificate(error):
+                    raise SourceError(f"{shown(url)}: its certificate is not trusted: {_certificate(error)}") from error
+                raise Again(_cause(error)) from error
+            if origin(url) == first:
+                linked |= {
+                    name.lower(): value
+                    for name, value in response.headers.items()
+                    if name.lower().startswith("x-linked-")
+                }
+            if response.status not in (301, 302, 303, 307, 308) or "Location" not in response.headers:
+                return self._checked(url, Answer(response.status, response.headers, linked, response, self.settings))
+            target = urljoin(url, response.headers["Location"])
+            response.close()
+            if not target.startswith(WEB):
+                raise SourceError(f"{shown(request.url)}: redirected to {shown(target)}, which is not on the web")
+            if url.startswith("https://") and not target.startswith("https://"):
+                raise SourceError(f"{shown(request.url)}: redirected from https to plain http ({shown(target)})")
+            url = target
+        raise SourceError(f"{shown(request.url)}: more than {REDIRECTS} redirects")
+
+    def _checked(self, url: str, answer: Answer) -> Answer:
+        """The answer, if its status means that there is something to read, or that nothing changed."""
+        status = answer.status
+        if status in (200, 206, 304, 416):
+            return answer
+        answer.response.close()
+        said = f"{shown(url)}: the server answered {status} {answer.response.reason or ''}".rstrip()
+        if status in TRY_AGAIN:
+            after = _retry_after(answer.headers)
+            if after is not None and after > self.settings.patience:
+                raise SourceError(f"{said}, and asks to come back in {after:,.0f} seconds")
+            raise Again(said, after)
+        raise SourceError(f"{said}: {NOT_ALLOWED[status]}" if status in NOT_ALLOWED else said)
+
+    def _pool(self, url: str) -> Any:
+        """A pool of connections: direct, or through the proxy that the environment names."""
+        import urllib3
+
+        scheme, host = origin(url)
+        proxy = "" if proxy_bypass(host) else getproxies().get(scheme, "")
+        with self._lock:
+            if proxy not in self._pools:
+                size: dict[str, Any] = {"maxsize": self.settings.connections, "num_pools": 64}
+                self._pools[proxy] = urllib3.ProxyManager(proxy, **size) if proxy else urllib3.PoolManager(**size)
+            return self._pools[proxy]
+
+    def close(self) -> None:
+        """Close all connections."""
+        for pool in self._pools.values():
+            pool.clear()
+
+
+def _retry_after(headers: Any) -> float | None:
+    """Seconds of a Retry-After header, which is a number or a date: RFC 9110, 10.2.3."""
+    told = headers.get("Retry-After")
+    if told is None:
+        return None
+    if told.strip().isdecimal():
+        return float(told)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(told).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _certificate(error: BaseException) -> str:
+    """Why a certificate was refused; empty where that is not what went wrong."""
+    seen: Any = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return seen.verify_message
+        seen = (
+            getattr(seen, "reason", None)
+            if isinstance(getattr(seen, "reason", None), BaseException)
+            else seen.__cause__
+        )
+    return ""
+
+
+def _cause(error: BaseException) -> str:
+    """What went wrong, without the library's words: they may quote a URL with its secrets."""
+    reason = getattr(error, "reason", None)
+    error = reason if isinstance(reason, BaseException) else error
+    said = {
+        "IncompleteRead": "the connection was cut before the promised end",
+        "ProtocolError": "the connection was cut",
+        "ReadTimeoutError": "stalled: the server sends nothing",
+        "ConnectTimeoutError": "no connection in time",
+        "NewConnectionError": "no connection",
+        "NameResolutionError": "the host's name is not known",
+        "InvalidChunkLength": "the body is chunked wrongly",
+        "SSLError": "TLS failed",
+    }
+    return said.get(type(error).__name__, type(error).__name__)

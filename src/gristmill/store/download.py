@@ -1,0 +1,311 @@
+"""One download: attempts over HTTP until the bytes are here, whole and what they must be.
+
+    206 that fits       goes on where the file ends
+    206 that does not   another start, length or ETag than asked for: starts at byte zero
+    200                 starts at byte zero, also where a range was asked for
+    416                 starts at byte zero
+    cut, stall, 5xx     waits, with backoff and jitter or as Retry-After says, and goes on
+
+What is appended is what the server promised (Content-Length, Content-Range) or it is an error: a file gets its name only when its
+length and every digest that is known of it agree. RFC 9110: ranges 14, validators 8.8, If-Range 13.1.5.
+"""
+
+import base64
+import binascii
+import email.utils
+import random
+import re
+import threading
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, NoReturn
+
+from gristmill.errors import SourceError
+from gristmill.store.client import Again, Answer, Client
+from gristmill.store.partial import BLOCK, Partial
+from gristmill.store.remotes import Remote
+
+# Where the name says that the file itself is packed, servers give its packing as a Content-Encoding: no layer on top.
+OWN_CODING = {"gzip": (".gz", ".tgz"), "x-gzip": (".gz", ".tgz"), "zstd": (".zst",)}
+OLD_ENOUGH = 60  # seconds between Last-Modified and Date from which a date is a strong validator: RFC 9110, 8.8.2.2
+
+
+class Stopped(Exception):
+    """The run is ending; what is here was checkpointed."""
+
+
+class Whole(NamedTuple):
+    """A download that is whole, in its partial file."""
+
+    size: int
+    sha256: str
+    etag: str | None
+    last_modified: str | None
+
+
+class Promise(NamedTuple):
+    """What the bytes must be, as far as it is known before they come."""
+
+    sha256: str | None = None
+    size: int | None = None
+    by: str = "the plan"  # who says so
+
+
+Tell = Callable[[int, int | None, int], None]  # bytes here, bytes in all, of them resumed
+
+
+class Download:
+    """One download under way."""
+
+    def __init__(
+        self, remote: Remote, partial: Partial, client: Client, promise: Promise, tell: Tell, stop: threading.Event
+    ) -> None:
+        """`partial` is where the bytes go; `tell` hears of every block."""
+        self._remote, self._partial, self._client = remote, partial, client
+        self._promise, self._tell, self._stop = promise, tell, stop
+        self._promised: str | None = None  # a digest that the server tells
+        self._joined = False  # whether the bytes came in more than one piece
+        self._misfits = 0  # answers in a row that do not fit
+
+    def run(self) -> Whole:
+        """Have the bytes. Raises SourceError, which names the shard; Stopped when the run ends."""
+        self._joined = self._partial.resume()
+        if self._joined and self._partial.validator is None:
+            self._partial.discard()
+            self._joined = False
+        while True:
+            whole = self._bring()
+            wrong = self._wrong(whole)
+            if wrong is None:
+                return whole
+            self._partial.discard()
+            # A validator that lied looks like this: once more, from the start, before the server is blamed.
+            if not self._joined:
+                raise SourceError(wrong)
+            self._joined = False
+
+    def _bring(self) -> Whole:
+        """Make attempts until the bytes are whole."""
+        failures, best = 0, self._partial.written
+        while not self._is_whole():
+            try:
+                self._attempt()
+            except Again as error:
+                failures = 1 if self._partial.written > best else failures + 1
+                if failures > self._client.settings.retries:
+                    self._keep()
+                    raise SourceError(f"{self._name}: could not be fetched in {failures} tries: {error}") from error
+                self._wait(failures, error.after)
+            best = max(best, self._partial.written)
+        partial = self._partial
+        return Whole(partial.written, partial.checkpoint(), partial.etag, partial.last_modified)
+
+    @property
+    def _name(self) -> str:
+        return self._remote.shown
+
+    @property
+    def _path(self) -> str:
+        return self._remote.shown.lower()
+
+    def _is_whole(self) -> bool:
+        return self._partial.expected_size is not None and self._partial.written == self._partial.expected_size
+
+    def _keep(self) -> None:
+        """Checkpoint what is here, where it can be taken up again."""
+        if self._partial.written > self._partial.verified and self._partial.validator is not None:
+            self._partial.checkpoint()
+
+    def _wait(self, failures: int, after: float | None) -> None:
+        settings = self._client.settings
+        seconds = min(settings.backoff * 2 ** (failures - 1), 60.0) * random.uniform(0.5, 1.0)  # noqa: S311
+        if self._stop.wait(max(seconds, after or 0.0)):
+            self._keep()
+            raise Stopped
+
+    def _wrong(self, whole: Whole) -> str | None:
+        """What is wrong with the bytes, by every digest that is known of them."""
+        if self._joined and self._promised is None and self._remote.in_store:
+            self._ask_digest()
+        for digest, by in ((self._promise.sha256, self._promise.by), (self._promised, "the server")):
+            if digest is not None and digest != whole.sha256:
+                return (
+                    f"{self._name}: {by} promises sha256 {digest}, but the {whole.size:,} bytes that came have {whole.sha256}. "
+                    "They are refused: bring the promised bytes back, or start a new corpus for the new ones"
+                )
+        return None
+
+    def _ask_digest(self) -> None:
+        """A range's answer holds no digest of the whole object: ask for it."""
+        with suppress(Again, SourceError), self._client.open(self._remote.request("HEAD")) as answer:
+            if answer.status == 200 and answer.headers.get("ETag") == self._partial.etag:
+                self._misfits = 0
+            self._promised = digest_of(answer)
+
+    # -- one attempt
+
+    def _attempt(self) -> None:
+        partial = self._partial
+        headers = {}
+        if partial.written:
+            if partial.validator is None:
+                partial.begin(None, None, None)
+            else:
+                headers = {"Range": f"bytes={partial.written}-", "If-Range": partial.validator}
+        with self._client.open(self._remote.request(headers=headers)) as answer:
+            self._check_coding(answer)
+            if answer.status == 206 and headers:
+                end: int | None = self._go_on(answer)
+            elif answer.status == 200:
+                end = self._start(answer)
+            else:
+                self._misfit(f"the server answered {answer.status} to {'a range' if headers else 'a plain request'}")
+            self._misfits = 0
+            self._promised = digest_of(answer) or (self._promised if answer.status == 206 else None)
+            self._take(answer, end)
+
+    def _check_coding(self, answer: Answer) -> None:
+        coding = answer.headers.get("Content-Encoding", "").strip().lower()
+        if coding not in ("", "identity") and not self._path.endswith(OWN_CODING.get(coding, ())):
+            raise SourceError(
+                f"{self._name}: sent with Content-Encoding {coding}, which was not asked for: whoever laid it on makes other bytes "
+                "another time. Ask the server's keeper for the plain file"
+            )
+
+    def _go_on(self, answer: Answer) -> int:
+        """Check that a 206 goes on where the file ends; returns where it will end."""
+        partial = self._partial
+        found = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", answer.headers.get("Content-Range", ""))
+        if found is None:
+            self._misfit("the server answered 206 without a Content-Range")
+        first, last = int(found[1]), int(found[2])
+        total = None if found[3] == "*" else int(found[3])
+        length = _length(answer)
+        if first != partial.written or last < first or (length is not None and length != last - first + 1):
+            self._misfit(f"asked for bytes from {partial.written:,}, the server gave {found[0]!r}")
+        if total is not None and (last >= total or partial.expected_size not in (None, total)):
+            self._misfit(f"its length changed between two attempts, to {total:,} bytes")
+        if partial.etag is not None and answer.headers.get("ETag") != partial.etag:
+            self._misfit("its ETag changed between two attempts")
+        if partial.etag is None and answer.headers.get("Last-Modified", partial.last_modified) != partial.last_modified:
+            self._misfit("its date changed between two attempts")
+        partial.expected_size = total if total is not None else partial.expected_size
+        self._joined = True
+        return last + 1
+
+    def _misfit(self, reason: str) -> NoReturn:
+        """An answer that does not fit what is here: the second in a row starts over. The first may be a head that was cut."""
+        self._misfits += 1
+        if self._misfits > 1:
+            self._partial.discard()
+        raise Again(reason)
+
+    def _start(self, answer: Answer) -> int | None:
+        """Begin at byte zero with a 200; returns where it will end, None where only the coding of the transfer tells."""
+        length = _length(answer)
+        if length is None and not answer.response.chunked and self._promise.sha256 is None:
+            raise Again(
+                "the server tells no length, so that a cut could not be told from the end (give its sha256: `sha256sums`)"
+            )
+        if self._promise.size is not None and length not in (None, self._promise.size):
+            raise SourceError(
+                f"{self._name}: changed since {self._promise.by} pinned it: {self._promise.size:,} bytes then, {length:,} now. "
+                "Bring the old bytes back, or start a new corpus for the new ones"
+            )
+        self._partial.begin(length, *validators_of(answer.headers))
+        return length
+
+    def _take(self, answer: Answer, end: int | None) -> None:
+        """Append the body, up to where it was promised to end."""
+        partial = self._partial
+        begun = partial.written == 0
+        gathered: list[bytes] = []
+
+        def put() -> None:
+            whole = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+            gathered.clear()
+            self._append(whole, end)
+
+        size = 0
+        try:
+            for block in answer.blocks():
+                if begun:
+                    self._check_double(answer, block)
+                    begun = False
+                gathered.append(block)
+                size += len(block)
+                if size >= BLOCK:
+                    size = 0
+                    put()
+        finally:
+            if gathered:
+                put()
+        if end is None:
+            partial.expected_size = partial.written
+        elif partial.written < end:
+            raise Again(f"the body ended after {partial.written:,} of {end:,} bytes")
+
+    def _append(self, block: bytes, end: int | None) -> None:
+        partial = self._partial
+        if end is not None and partial.written + len(block) > end:
+            self._partial.discard()
+            raise Again(f"more came than the {end:,} bytes that were promised")
+        partial.append(block)
+        self._tell(partial.written, partial.expected_size, partial.resumed)
+        if self._stop.is_set():
+            self._keep()
+            raise Stopped
+
+    def _check_double(self, answer: Answer, head: bytes) -> None:
+        """A .gz with gzip laid on top decodes to another gzip."""
+        if answer.headers.get("Content-Encoding") and self._path.endswith(OWN_CODING["gzip"]):
+            with suppress(zlib.error):
+                if zlib.decompressobj(31).decompress(head, 16).startswith(b"\x1f\x8b\x08"):
+                    raise SourceError(f"{self._name}: sent with a second gzip laid on top of its own")
+
+
+def _length(answer: Answer) -> int | None:
+    told = answer.headers.get("Content-Length", "")
+    return int(told) if re.fullmatch(r"\d{1,18}", told) and not answer.response.chunked else None
+
+
+def validators_of(headers: Any) -> tuple[str | None, str | None]:
+    """(ETag, Last-Modified), each only where it is strong, so that it may stand in If-Range."""
+    etag = headers.get("ETag", "").strip()
+    if not re.fullmatch(r'"[^"]*"', etag):
+        etag = None  # weak (W/"..."), or no entity tag at all
+    modified = headers.get("Last-Modified")
+    try:
+        age = _seconds(headers["Date"]) - _seconds(modified)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return etag, None
+    return etag, modified if age >= OLD_ENOUGH else None
+
+
+def _seconds(date: str) -> float:
+    return email.utils.parsedate_to_datetime(date).timestamp()
+
+
+def digest_of(answer: Answer) -> str | None:
+    """The sha256 of the whole file that an answer's headers tell, in hex.
+
+    X-Linked-ETag of the Hugging Face hub (for files in its large-file store), x-amz-checksum-sha256 of S3, Repr-Digest (RFC 9530).
+    Checksums of parts (composite, `-N` at the end) and other hashes are no digest of the file.
+    """
+    linked = answer.linked.get("x-linked-etag", "").removeprefix("W/").strip('"')
+    if re.fullmatch(r"[0-9a-f]{64}", linked):
+        return linked
+    checksum = answer.headers.get("x-amz-checksum-sha256", "")
+    if answer.status == 200 and checksum and answer.headers.get("x-amz-checksum-type", "FULL_OBJECT") == "FULL_OBJECT":
+        return _hex(checksum)
+    found = re.search(r"(?:^|[,\s])sha-256=:([A-Za-z0-9+/=]+):", answer.headers.get("Repr-Digest", ""))
+    return _hex(found[1]) if found else None
+
+
+def _hex(text: str) -> str | None:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data.hex() if len(data) == 32 else None

@@ -1,0 +1,184 @@
+"""Where remote files are: how each kind of URL becomes a request over HTTP.
+
+https://, http://                       as it stands
+s3://, gs://, az:// and their kin       signed by obstore for an hour, with the credentials that the environment names
+hf://datasets/OWNER/NAME[@REVISION]/F   the hub's resolve URL; HF_TOKEN, HF_ENDPOINT as the hub's own client reads them
+"""
+
+import base64
+import fnmatch
+import os
+import re
+import threading
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from gristmill.errors import RecipeError, SourceError
+from gristmill.store.client import Client, Request
+from gristmill.store.urls import HUB, STORES, shown, split, stored, user_of, without_user
+
+SIGNED_FOR = timedelta(hours=1)
+HUB_ENDPOINT = "https://huggingface.co"
+MAGIC = re.compile(r"[*?\[]")
+
+
+class Remote(NamedTuple):
+    """A remote file: `url` as it was given, secrets and all; `authorization` is a header for its origin."""
+
+    url: str
+    authorization: str | None = None
+
+    @property
+    def stored(self) -> str:
+        """Its name in plan, manifest, checkpoint and cache."""
+        return stored(self.url)
+
+    @property
+    def shown(self) -> str:
+        """Its name in messages."""
+        return shown(self.url)
+
+    @property
+    def in_store(self) -> bool:
+        """Whether it lies in an object store."""
+        return self.url.startswith(STORES)
+
+    def request(self, method: Literal["GET", "HEAD"] = "GET", headers: dict[str, str] | None = None) -> Request:
+        """What to ask of which server; signed anew each time. Raises SourceError."""
+        url, authorization = self.url, self.authorization
+        if self.in_store:
+            url = _sign(self.url, method)
+        elif url.startswith(HUB):
+            url, token = _hub(self.url), os.environ.get("HF_TOKEN")
+            authorization = authorization or (f"Bearer {token}" if token else None)
+        elif user := user_of(url):
+            authorization = "Basic " + base64.b64encode(user.encode()).decode()
+        return Request(without_user(url), headers or {}, authorization, method)
+
+
+def from_environment(name: str) -> str:
+    """An Authorization header out of the environment: as it stands where it names a scheme, else a bearer token."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise RecipeError(f"authorization = {name!r}: the environment holds no such variable")
+    return value if " " in value else f"Bearer {value}"
+
+
+# -- object stores
+
+_stores: dict[str, Any] = {}
+_stores_lock = threading.Lock()
+
+
+def _store(url: str) -> tuple[Any, str]:
+    """(obstore's store of the bucket, the key)."""
+    scheme, bucket, path, _ = split(url)
+    try:
+        import obstore.store
+    except ImportError:
+        raise SourceError(f"{shown(url)}: object stores need an extra: pip install 'gristmill[stores]'") from None
+    if not bucket:
+        raise SourceError(f"{url}: names no bucket")
+    with _stores_lock:
+        name = f"{scheme}://{bucket}"
+        if name not in _stores:
+            plain = os.environ.get("AWS_ALLOW_HTTP", os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"))
+            options: Any = {"allow_http": True} if plain in (True, "true", "1") else {}
+            _stores[name] = obstore.store.from_url(name, client_options=options)
+        return _stores[name], path.lstrip("/")
+
+
+def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
+    store, key = _store(url)
+    import obstore
+
+    try:
+        return str(obstore.sign(store, method, key, SIGNED_FOR))
+    except Exception as error:
+        # obstore's own words may quote keys and headers.
+        raise SourceError(
+            f"{shown(url)}: cannot be signed ({type(error).__name__}): are there credentials for it in the environment?"
+        ) from error
+
+
+def _list_store(url: str) -> list[str]:
+    store, pattern = _store(url)
+    base = url[: len(url) - len(pattern)]
+    prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]
+    found = []
+    try:
+        for page in store.list(prefix or None):
+            found += [base + entry["path"] for entry in page if _matches(entry["path"], pattern)]
+    except Exception as error:
+        raise SourceError(f"{shown(url)}: cannot be listed ({type(error).__name__})") from error
+    return found
+
+
+# -- the Hugging Face hub
+
+_HUB = re.compile(r"hf://(datasets|models|spaces)/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)")
+
+
+def _hub_parts(url: str) -> tuple[str, str, str, str]:
+    found = _HUB.fullmatch(url)
+    if found is None:
+        raise SourceError(f"{url}: write hf://datasets/OWNER/NAME/FILE, or hf://datasets/OWNER/NAME@REVISION/FILE")
+    return found[1], found[2], found[3] or "main", found[4]
+
+
+def _endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", HUB_ENDPOINT).rstrip("/")
+
+
+def _hub(url: str) -> str:
+    kind, name, revision, path = _hub_parts(url)
+    folder = "" if kind == "models" else f"{kind}/"
+    return f"{_endpoint()}/{folder}{name}/resolve/{quote(revision, safe='')}/{quote(path)}"
+
+
+def _list_hub(url: str, client: Client) -> list[str]:
+    """The files of a dataset that match, from the hub's tree API, a page after another."""
+    kind, name, revision, pattern = _hub_parts(url)
+    prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]
+    page: str | None = (
+        f"{_endpoint()}/api/{kind}/{name}/tree/{quote(revision, safe='')}/{quote(prefix)}?recursive=true&expand=false"
+    )
+    base = url[: len(url) - len(pattern)]
+    found = []
+    while page is not None:
+        request = Remote(url).request()._replace(url=page)
+        with client.open(request) as answer:
+            try:
+                entries = msgspec.json.decode(b"".join(answer.blocks()))
+                files = [entry["path"] for entry in entries if entry["type"] == "file"]
+            except (msgspec.DecodeError, KeyError, TypeError) as error:
+                raise SourceError(f"{shown(page)}: the hub's answer is no list of files") from error
+            found += [base + path for path in files if _matches(path, pattern)]
+            following = re.search(r'<([^>]+)>\s*;\s*rel="next"', answer.headers.get("Link", ""))
+            page = following[1] if following else None
+            if page is not None and not page.startswith(_endpoint() + "/"):
+                raise SourceError(f"{shown(page)}: the hub's next page lies elsewhere")
+    return found
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """A glob as a shell reads it: `*` stays within a folder, `**` does not."""
+    if "**" not in pattern and path.count("/") != pattern.count("/"):
+        return False
+    return fnmatch.fnmatchcase(path, pattern.replace("**/", "*"))
+
+
+def is_pattern(url: str) -> bool:
+    """Whether a URL is a glob over an object store or the hub."""
+    return url.startswith((*STORES, HUB)) and bool(MAGIC.search(split(url)[2]))
+
+
+def expand(url: str, client: Client) -> list[str]:
+    """The URLs that a pattern in an object store or on the hub names, sorted by their bytes; any other URL is itself."""
+    if not is_pattern(url):
+        return [url]
+    found = _list_store(url) if url.startswith(STORES) else _list_hub(url, client)
+    return sorted(found, key=str.encode)

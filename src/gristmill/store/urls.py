@@ -1,0 +1,84 @@
+"""What a remote file is called: the URL that is asked for, and the name that may be stored and printed.
+
+    https://key:secret@host/a.gz?X-Amz-Signature=...     asked for
+    https://host/a.gz                                    stored (plan, manifest, checkpoint, cache)
+    https://host/a.gz                                    printed; never with a query
+
+A query that carries a signature names nothing: tomorrow's is another. It goes whole, as do user and password. Any other query
+names the file (`?part=3`) and is stored, but for the parameters that are secrets by their name.
+"""
+
+import re
+from urllib.parse import unquote, unquote_to_bytes, urlsplit, urlunsplit
+
+from gristmill.errors import SourceError
+
+WEB = ("http://", "https://")
+STORES = ("s3://", "s3a://", "gs://", "az://", "azure://", "abfs://", "abfss://")  # through obstore
+HUB = "hf://"
+SCHEMES = (*WEB, *STORES, HUB, "file://")
+
+# One of these makes a query a signature: S3 (v4 and v2), Google, CloudFront, Azure's SAS.
+SIGNED = re.compile(
+    r"(?:^|&)(?:x-amz-[^=&]*|x-goog-[^=&]*|awsaccesskeyid|googleaccessid|signature|policy|key-pair-id|sig)=",
+    re.IGNORECASE,
+)
+SECRET = re.compile(r"token|secret|passw|credential|api_?key|access_?key|signature|^auth|^key$", re.IGNORECASE)
+
+
+def is_url(name: str) -> bool:
+    """Whether a name is a URL that can be fetched."""
+    return name.startswith(SCHEMES)
+
+
+def split(url: str) -> tuple[str, str, str, str]:
+    """(scheme, host with user and port, path, query). Raises SourceError over what is no URL."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises where it is no number
+    except ValueError as error:
+        raise SourceError(f"{url.partition('?')[0].rpartition('@')[2]!r} is no URL: {error}") from error
+    return parts.scheme, parts.netloc, parts.path, parts.query
+
+
+def stored(url: str) -> str:
+    """A URL as plan, manifest and checkpoint hold it: without user, password, signature, secrets and fragment."""
+    scheme, host, path, query = split(url)
+    if SIGNED.search(query):
+        query = ""
+    kept = [pair for pair in query.split("&") if pair and not SECRET.search(unquote(pair.partition("=")[0]))]
+    return urlunsplit((scheme, host.rpartition("@")[2], path, "&".join(kept), ""))
+
+
+def shown(url: str) -> str:
+    """A URL as messages show it: without query altogether."""
+    scheme, host, path, _ = split(url)
+    return urlunsplit((scheme, host.rpartition("@")[2], path, "", ""))
+
+
+def user_of(url: str) -> str | None:
+    """`user:password` of a URL, percent-decoded; None where it names no user."""
+    user, at, _ = split(url)[1].rpartition("@")
+    return unquote(user) if at else None
+
+
+def without_user(url: str) -> str:
+    """A URL as it stands in a request, where user and password go into a header."""
+    scheme, host, path, query = split(url)
+    return urlunsplit((scheme, host.rpartition("@")[2], path, query, ""))
+
+
+def origin(url: str) -> tuple[str, str]:
+    """(scheme, host and port): what credentials belong to."""
+    scheme, host, _, _ = split(url)
+    host = host.rpartition("@")[2].lower()
+    default = {"http": ":80", "https": ":443"}.get(scheme, "")
+    return scheme, host.removesuffix(default) if default else host
+
+
+def local_path(url: str) -> bytes:
+    """The path that a `file://` URL names. Raises SourceError where it names another host."""
+    _, host, path, _ = split(url)
+    if host not in ("", "localhost"):
+        raise SourceError(f"{url}: a file URL of another host cannot be read here")
+    return unquote_to_bytes(path)

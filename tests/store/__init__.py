@@ -1,0 +1,1 @@
+"""Tests of the store: the manifest, parts, and how bytes come in."""
