@@ -59,6 +59,7 @@ class Site:
         self.faults: deque[Fault] = deque()
         self.asked: list[tuple[str, str, dict[str, str]]] = []
         self.connections = 0
+        self.swapped: list[bytes] = []  # what was put in place of a file by `swapped`
 
     def put(self, path: str, body: bytes, **more: Any) -> str:
         """Have a path give bytes; returns its URL."""
@@ -304,6 +305,7 @@ def swapped(body: bytes, at: float, **more: Any) -> Fault:
 
     def fault(site: Site, path: str, reply: Reply) -> Reply:
         site.files[path] = replace(site.files[path], body=body, **more)
+        site.swapped.append(body)
         return replace(reply, cut=200 + int(at * len(reply.body)))
 
     return fault

@@ -60,6 +60,7 @@ def asked_of(connections: int | None, checkpoint_bytes: int | None) -> Settings:
 class Request(NamedTuple):
     """What is asked of a server, with the credentials that go to its origin only."""
 
+    name: str  # what messages call it
     url: str
     headers: dict[str, str]
     authorization: str | None = None
@@ -150,10 +151,12 @@ class Client:
                     redirect=False, retries=False, timeout=urllib3.Timeout(min(30, self.settings.timeout), self.settings.timeout),
                 )  # fmt: skip
             except urllib3.exceptions.LocationValueError as error:
-                raise SourceError(f"{shown(url)}: no URL that can be asked for") from error
+                raise SourceError(f"{request.name}: no URL that can be asked for") from error
             except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
                 if _certificate(error):
-                    raise SourceError(f"{shown(url)}: its certificate is not trusted: {_certificate(error)}") from error
+                    raise SourceError(
+                        f"{request.name}: its certificate is not trusted: {_certificate(error)}"
+                    ) from error
                 raise Again(_cause(error)) from error
             if origin(url) == first:
                 linked |= {
@@ -162,23 +165,25 @@ class Client:
                     if name.lower().startswith("x-linked-")
                 }
             if response.status not in (301, 302, 303, 307, 308) or "Location" not in response.headers:
-                return self._checked(url, Answer(response.status, response.headers, linked, response, self.settings))
+                return self._checked(
+                    request.name, Answer(response.status, response.headers, linked, response, self.settings)
+                )
             target = urljoin(url, response.headers["Location"])
             response.close()
             if not target.startswith(WEB):
-                raise SourceError(f"{shown(request.url)}: redirected to {shown(target)}, which is not on the web")
+                raise SourceError(f"{request.name}: redirected to {shown(target)}, which is not on the web")
             if url.startswith("https://") and not target.startswith("https://"):
-                raise SourceError(f"{shown(request.url)}: redirected from https to plain http ({shown(target)})")
+                raise SourceError(f"{request.name}: redirected from https to plain http ({shown(target)})")
             url = target
-        raise SourceError(f"{shown(request.url)}: more than {REDIRECTS} redirects")
+        raise SourceError(f"{request.name}: more than {REDIRECTS} redirects")
 
-    def _checked(self, url: str, answer: Answer) -> Answer:
+    def _checked(self, name: str, answer: Answer) -> Answer:
         """The answer, if its status means that there is something to read, or that nothing changed."""
         status = answer.status
         if status in (200, 206, 304, 416):
             return answer
         answer.response.close()
-        said = f"{shown(url)}: the server answered {status} {answer.response.reason or ''}".rstrip()
+        said = f"{name}: the server answered {status} {answer.response.reason or ''}".rstrip()
         if status in TRY_AGAIN:
             after = _retry_after(answer.headers)
             if after is not None and after > self.settings.patience:

@@ -29,6 +29,9 @@ from gristmill.store.remotes import Remote
 # Where the name says that the file itself is packed, servers give its packing as a Content-Encoding: no layer on top.
 OWN_CODING = {"gzip": (".gz", ".tgz"), "x-gzip": (".gz", ".tgz"), "zstd": (".zst",)}
 OLD_ENOUGH = 60  # seconds between Last-Modified and Date from which a date is a strong validator: RFC 9110, 8.8.2.2
+# An ETag made of time in seconds and size (nginx, Apache) is the same for two versions of one second and one length: that of a
+# file which changed so few seconds ago is not believed.
+SETTLED = 2
 
 
 class Stopped(Exception):
@@ -280,7 +283,7 @@ def validators_of(headers: Any) -> tuple[str | None, str | None]:
         age = _seconds(headers["Date"]) - _seconds(modified)
     except (KeyError, TypeError, ValueError, OverflowError):
         return etag, None
-    return etag, modified if age >= OLD_ENOUGH else None
+    return etag if age >= SETTLED else None, modified if age >= OLD_ENOUGH else None
 
 
 def _seconds(date: str) -> float:

@@ -88,6 +88,7 @@ class Partial:
         self.expected_size: int | None = None
         self.etag: str | None = None
         self.last_modified: str | None = None
+        self._last: Checkpoint | None = None  # as it lies on disk
 
     def __enter__(self) -> "Partial":
         return self
@@ -127,6 +128,7 @@ class Partial:
         self._hash = _Hash(digest)
         self.written = self.verified = self.resumed = note.verified_bytes
         self.expected_size, self.etag, self.last_modified = note.expected_size, note.etag, note.last_modified
+        self._last = note
         return True
 
     def _digest_file(self, digest: Any) -> None:
@@ -139,6 +141,7 @@ class Partial:
     def begin(self, expected_size: int | None, etag: str | None, last_modified: str | None) -> None:
         """Start at byte zero; what was there goes, its checkpoint first."""
         self._close()
+        self._last = None
         self._disk.unlink(self._note)
         self._handle = self._disk.open(self.path)
         self._disk.truncate(self._handle, 0)
@@ -158,12 +161,13 @@ class Partial:
     def checkpoint(self) -> str:
         """Make what is written last, and say so; returns its digest."""
         assert self._handle is not None and self._hash is not None
-        self._disk.sync(self._handle)
-        digest = self._hash.hexdigest()
         note = Checkpoint(
-            url=self._url, verified_bytes=self.written, expected_size=self.expected_size, sha256_prefix=digest,
-            etag=self.etag, last_modified=self.last_modified,
+            url=self._url, verified_bytes=self.written, expected_size=self.expected_size,
+            sha256_prefix=self._hash.hexdigest(), etag=self.etag, last_modified=self.last_modified,
         )  # fmt: skip
+        if note == self._last:
+            return note.sha256_prefix
+        self._disk.sync(self._handle)
         coming = self._note.with_suffix(".json.next")
         handle = self._disk.open(coming)
         try:
@@ -175,7 +179,8 @@ class Partial:
         self._disk.replace(coming, self._note)
         self._disk.sync_folder(self._note.parent)
         self.verified = self.written
-        return digest
+        self._last = note
+        return note.sha256_prefix
 
     def move(self, target: Path) -> None:
         """Give the whole file, checkpointed, the name under which it is found; the checkpoint stays until `forget`."""
@@ -193,6 +198,7 @@ class Partial:
     def discard(self) -> None:
         """Remove what is there, the checkpoint first."""
         self._close()
+        self._last = None
         self._disk.unlink(self._note)
         self._disk.unlink(self.path)
         self.written = self.verified = self.resumed = 0

@@ -56,7 +56,7 @@ class Remote(NamedTuple):
             authorization = authorization or (f"Bearer {token}" if token else None)
         elif user := user_of(url):
             authorization = "Basic " + base64.b64encode(user.encode()).decode()
-        return Request(without_user(url), headers or {}, authorization, method)
+        return Request(self.shown, without_user(url), headers or {}, authorization, method)
 
 
 def from_environment(name: str) -> str:

@@ -63,6 +63,7 @@ class Transfer:
                 return Fetched(path, path.stat().st_size, promise.sha256)  # somebody else was faster
             known = self.cache.known(remote.url)
             if known is not None and promise.sha256 is None and self.is_unchanged(remote, known):
+                self._partial(remote).discard()  # of a newer version that is there no more
                 path = self.cache.find(known.sha256) or self.cache.object(known.sha256)
                 return Fetched(path, known.size, known.sha256)
             return self._download(remote, promise, tell)
