@@ -1,8 +1,11 @@
 """The command line: a verb is a library function of the same name. Thin; nothing heavy is imported before a verb runs."""
 
 import json
+import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -29,6 +32,40 @@ app.add_typer(tokenizer_app, name="tokenizer")
 
 Json = Annotated[bool, typer.Option("--json", help="For machines: one JSON object a line.")]
 Corpus = Annotated[Path, typer.Argument(help="The corpus' folder.")]
+
+
+class _CtrlC:
+    """Ctrl-C, heard surely: Python drops a KeyboardInterrupt that comes inside a callback of its own (a weak reference's, an import's)."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        self._asked = True
+        raise KeyboardInterrupt
+
+    def within(self, show: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+        """Raise again what was dropped, at the next telling."""
+
+        def tell(told: dict[str, Any]) -> None:
+            if self._asked:
+                raise KeyboardInterrupt
+            show(told)
+
+        return tell
+
+
+def _leave(number: int, frame: Any) -> None:
+    """Ctrl-C before anything was begun, or in a verb that only reads."""
+    os.write(2, b"gristmill: interrupted\n")
+    os._exit(130)
+
+
+def _hear_ctrl_c() -> _CtrlC:
+    """From here on something is written: Ctrl-C is answered by leaving it in order."""
+    heard = _CtrlC()
+    signal.signal(signal.SIGINT, heard)
+    return heard
 
 
 def _print(told: Any, as_json: bool, lines: list[str]) -> None:
@@ -102,17 +139,19 @@ def run(
         for told, line in preview_lines(rows):
             _print(told, as_json, [line])
         return
+    ctrl_c = _hear_ctrl_c()
     try:
         with Display(as_json) as display:
             funnel = run_recipe(
                 recipe, out=out, workers=workers, settings=settings, limit=limit, until=until,
                 allow_missing=allow_missing, resume_only=resume_only, check_inputs=check_inputs,
                 checkpoint_bytes=_bytes("--checkpoint-bytes", checkpoint_bytes),
-                cache_bytes=_bytes("--cache-bytes", cache_bytes), show=display.show, **fetching,
+                cache_bytes=_bytes("--cache-bytes", cache_bytes), show=ctrl_c.within(display.show), **fetching,
             )  # fmt: skip
     except KeyboardInterrupt:
         print("gristmill: interrupted; what is done is kept, run the same command again to go on", file=sys.stderr)
         raise SystemExit(130) from None
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: the interpreter's end is nothing to interrupt
     _print({"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines())
 
 
@@ -220,6 +259,7 @@ def export(
     """Write the kept documents as text, with all the fields they came with."""
     from gristmill.report.export import export as write
 
+    _hear_ctrl_c()
     told = write(corpus, out, to=to)
     _print(
         told,
@@ -236,6 +276,7 @@ def demo(
     """Run a small corpus through all of it, offline, in a minute."""
     from gristmill.demonstration import demo as show
 
+    _hear_ctrl_c()
     show(folder, workers=workers)
 
 
@@ -251,6 +292,7 @@ def tokenizer_train(
     """Train a byte-level BPE tokenizer on the texts of files."""
     from gristmill.phases.train import train_tokenizer
 
+    _hear_ctrl_c()
     told = train_tokenizer(list(files), out, vocabulary=vocabulary, text=text, limit=limit)
     _print(told, as_json, [f"{out}: {told['vocabulary']:,} tokens, learned from {told['documents']:,} documents"])
 
@@ -293,6 +335,8 @@ def _fail(error: GristmillError) -> NoReturn:
 
 def main(entry: Callable[[], Any] = app) -> None:
     """Run the command line."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _leave)
     try:
         entry()
     except GristmillError as error:

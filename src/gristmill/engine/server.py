@@ -13,17 +13,19 @@ def start() -> BaseContext:
     """Start the fork server where fork is safe, and return the context that workers come from (macOS: spawn)."""
     if sys.platform == "darwin":
         return multiprocessing.get_context("spawn")
-    from multiprocessing import forkserver
+    from multiprocessing import forkserver, resource_tracker
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
     if threading.current_thread() is not threading.main_thread():
         forkserver.ensure_running()
         return context
-    # Deaf to Ctrl-C, which the terminal sends to it as well: what is ignored stays so across exec.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Deaf to Ctrl-C, which the terminal sends to it as well: what is blocked stays so across exec, and for us it only waits.
+    # The tracker comes first: starting, it lifts the block.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
