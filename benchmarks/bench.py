@@ -26,13 +26,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import documents
+import download
 import make_corpus
 import rounds
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
 DEFAULT_PEERS = HERE / ".peers" / "bin" / "python"
-SECTIONS = ("encode", "gopher", "minhash", "startup", "whole", "scale")
+SECTIONS = ("encode", "gopher", "minhash", "startup", "download", "whole", "scale")
 WHOLE_BYTES, SLICE_BYTES, SCALE_BYTES = 300_000_000, 4_000_000, (1_000_000_000, 10_000_000_000)
 SHARDS = 8
 LARGEST_ERROR = (
@@ -44,6 +45,7 @@ TITLES = {
     "gopher": "Gopher, the lab's rules",
     "minhash": "MinHash signatures, 128 numbers, shingles of 5 words, from raw text",
     "startup": "Starting",
+    "download": "Downloading 1 GB from nginx on loopback, one connection",
     "whole": "Whole run: WET.gz to GPT-2 token shards, language on, one worker on one core",
     "scale": "Ten times the input",
 }
@@ -72,6 +74,10 @@ REMARKS = {
         "reads 1,000 characters, and it drops candidates without verifying them."
     ),
     "scale": "One run each.",
+    "download": (
+        "Each way takes its turn in every round. Ours is timed in a process that has its modules loaded, to the file "
+        "under its name; curl from outside. The server shares the cores."
+    ),
     "startup": "Wall time, medians.",
 }
 
@@ -292,6 +298,11 @@ class Bench:
                 else:
                     rows.append({"what": name, "target": target, "seconds": statistics.median(seconds), "all": seconds})
         return rows
+
+    def download(self) -> list[dict[str, Any]]:
+        """A download beside curl."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        return download.measure(self.data, self.asked.rounds, self.say)
 
     def _plain(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": self.environment["PYTHONPATH"]}
@@ -550,7 +561,9 @@ def render(results: dict[str, Any]) -> str:
             continue
         told = results["sections"][section]
         lines += ["", f"## {TITLES[section]}", "", REMARKS[section], ""]
-        lines += {"startup": _startup, "whole": _whole, "scale": _scale}.get(section, _kernels)(told["rows"])
+        lines += {"startup": _startup, "download": download.render, "whole": _whole, "scale": _scale}.get(
+            section, _kernels
+        )(told["rows"])
         on = told["machine"]
         versions = ", ".join(f"{name} {version}" for name, version in sorted(told["versions"].items()))
         lines += [
@@ -564,8 +577,7 @@ def render(results: dict[str, Any]) -> str:
         "",
         "## Not measured by this harness",
         "",
-        "C4 and FineWeb rules, language identification alone, near deduplication alone, decontamination, "
-        "download, verify, loader.",
+        "C4 and FineWeb rules, language identification alone, near deduplication alone, decontamination, loader.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -702,7 +714,9 @@ def main() -> None:
         bench.versions = own_versions()
         bench.say(f"-- {name}")
         before = os.getloadavg()[0]
-        measure = {"startup": bench.startup, "whole": bench.whole, "scale": bench.scale}.get(name)
+        measure = {
+            "startup": bench.startup, "download": bench.download, "whole": bench.whole, "scale": bench.scale,
+        }.get(name)  # fmt: skip
         rows = measure() if measure else bench.kernels(name)
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
         results["sections"][name] = {

@@ -59,6 +59,7 @@ class Site:
         self.faults: deque[Fault] = deque()
         self.asked: list[tuple[str, str, dict[str, str]]] = []
         self.connections = 0
+        self.pace = 0.0  # seconds for each 64 KiB, as of a slow line
         self.swapped: list[bytes] = []  # what was put in place of a file by `swapped`
 
     def put(self, path: str, body: bytes, **more: Any) -> str:
@@ -112,7 +113,7 @@ REASONS = {
 }
 
 
-def _send(connection: socket.socket, method: str, reply: Reply) -> bool:
+def _send(connection: socket.socket, method: str, reply: Reply, pace: float) -> bool:
     """Send a reply; False where the connection is to end."""
     body = reply.body
     head = dict(reply.headers)
@@ -131,7 +132,10 @@ def _send(connection: socket.socket, method: str, reply: Reply) -> bool:
     for start in range(0, len(wire), 100) if reply.trickle else ():
         connection.sendall(wire[start : start + 100])
         time.sleep(reply.trickle)
-    connection.sendall(b"" if reply.trickle else wire)
+    for start in range(0, len(wire), 1 << 16) if pace and not reply.trickle else ():
+        connection.sendall(wire[start : start + (1 << 16)])
+        time.sleep(pace)
+    connection.sendall(b"" if reply.trickle or pace else wire)
     if reply.stall:
         time.sleep(reply.stall)
     if reply.reset:
@@ -156,7 +160,7 @@ def _talk(site: Site, connection: socket.socket) -> None:
             reply = site.answer(method, path, headers)
             if site.faults:
                 reply = site.faults.popleft()(site, path, reply)
-            if not _send(connection, method, reply):
+            if not _send(connection, method, reply, site.pace):
                 file.close()
                 return
 

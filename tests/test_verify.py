@@ -4,13 +4,19 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import gristmill
-from gristmill.errors import VerificationError
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
+from gristmill.report.diff import lines
 from gristmill.store import manifest as manifests
+from gristmill.store.parts import sha256_of
 from tests.corpora import lay_out
 
 
@@ -181,3 +187,76 @@ def test_why_refuses_what_is_not_there(corpus: Path) -> None:
     for name in ("99:0", "0:99999", "https://nowhere.example/"):
         with pytest.raises(gristmill.RecipeError, match="no document"):
             gristmill.why(corpus, name)
+
+
+def rewrite(corpus: Path, path: str, change) -> None:  # type: ignore[no-untyped-def]
+    """Change a table of a corpus, and make every digest agree."""
+    table = change(pq.read_table(corpus / path))
+    pq.write_table(table, corpus / path)
+    size, sha256 = sha256_of(corpus / path)
+
+    def agree(manifest: dict[str, Any]) -> None:
+        for part in manifest["parts"]:
+            if part["path"] == path:
+                part.update(size=size, sha256=sha256)
+
+    forge(corpus, agree)
+
+
+def test_a_keeper_that_was_dropped_is_found_although_all_digests_agree(copy: Path) -> None:
+    path = "verdicts/00000.parquet"
+
+    def point_at_a_dropped_one(table: pa.Table) -> pa.Table:
+        dropped = table.filter(pc.is_valid(table["reason"]))["document"][0].as_py()
+        keepers = [dropped if keeper is not None else None for keeper in table["keeper"].to_pylist()]
+        assert any(keeper is not None for keeper in keepers)
+        return table.set_column(table.schema.get_field_index("keeper"), "keeper", pa.array(keepers, pa.int64()))
+
+    rewrite(copy, path, point_at_a_dropped_one)
+    with pytest.raises(VerificationError, match="duplicates whose keeper is no earlier document that was kept"):
+        gristmill.verify(copy)
+
+
+def test_rows_and_copies_that_do_not_add_up_are_found_although_all_digests_agree(copy: Path, corpus: Path) -> None:
+    rewrite(copy, "duplicates/copies.parquet", lambda table: table.slice(1))
+    with pytest.raises(VerificationError, match=r"duplicates/copies.parquet: \d+ rows, expected \d+") as error:
+        gristmill.verify(copy)
+    assert "copies, the verdicts name keepers for" in str(error.value)
+
+
+def test_a_pin_holds_for_one_corpus_only(corpus: Path, tmp_path: Path) -> None:
+    told = gristmill.verify(corpus)
+    for pin in (told["manifest"], told["content"], told["content"].upper()):
+        assert gristmill.verify(corpus, pin=pin, quick=True)["content"] == told["content"]
+    with pytest.raises(VerificationError, match="is not the corpus that is pinned: expected 0000"):
+        gristmill.verify(corpus, pin="0" * 64)
+    with pytest.raises(RecipeError, match="write a sha256 whole"):
+        gristmill.verify(corpus, pin=told["content"][:12])
+
+
+def test_two_corpora_are_told_apart(corpus: Path, tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path, count=60)
+    run(recipe, out=tmp_path / "same", cache_dir=tmp_path / "cache")
+    told = gristmill.diff(corpus, tmp_path / "same")
+    assert told["equal"]
+    assert not any(told[key] for key in ("recipe", "versions", "inputs", "raw_shards", "counts"))
+    assert told["parts"]["same"] == len(parts(corpus))
+    assert "the same parts, byte for byte" in lines(told)
+
+    shard = next(path for path in sorted((tmp_path / "raw").iterdir()) if path.suffix == ".jsonl")
+    with shard.open("a") as file:
+        file.write('{"text": "too short"}\n')
+    run(recipe, out=tmp_path / "other", cache_dir=tmp_path / "cache", settings={"step.0.min_words": "49"})
+    told = gristmill.diff(corpus, tmp_path / "other")
+    assert not told["equal"]
+    assert list(told["recipe"].values()) == [[50, 49]]
+    (changed,) = told["raw_shards"].values()
+    assert changed[1]["documents"] == changed[0]["documents"] + 1
+    assert told["counts"]["documents"][1] == told["counts"]["documents"][0] + 1
+    assert told["parts"]["changed"]
+    shown = "\n".join(lines(told))
+    assert "recipe: 1 differ" in shown
+    assert "50 -> 49" in shown
+    assert "raw shards: 1 differ" in shown
+    with pytest.raises(VerificationError, match="not finished, or no corpus"):
+        gristmill.diff(corpus, tmp_path)

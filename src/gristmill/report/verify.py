@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus, part_folders
 from gristmill.store import manifest as manifests
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, read_batches, sha256_of
+
+ROWS = (1 << 32) - 1  # of a document's number: its row in the shard
 
 
 def verify(
@@ -44,7 +47,7 @@ def verify(
     if listed != manifests.sums(manifest.parts):
         wrong.append(f"{manifests.SUMS}: not what the manifest yields")
     wrong += _strangers(root, manifest)
-    sound = _check_parts(root, manifest.parts, wrong, quick, show or (lambda _: None))
+    sound = check_parts(root, manifest.parts, wrong, quick, show or (lambda _: None))
     if not quick:
         wrong += _check_counts(root, manifest, sound)
     if wrong:
@@ -90,7 +93,7 @@ def _strangers(root: Path, manifest: Manifest) -> list[str]:
     return found
 
 
-def _check_parts(
+def check_parts(
     root: Path, parts: list[Part], wrong: list[str], quick: bool, show: Callable[[dict[str, Any]], None]
 ) -> set[str]:
     """Check every part's size and digest; return the paths of those that are right."""
@@ -150,7 +153,54 @@ def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     told = {reason: count for step in manifest.funnel["steps"] for reason, count in step["reasons"].items()}
     if (documents_in_all, kept_in_all, reasons) != (manifest.funnel["documents"], manifest.funnel["kept"], told):
         wrong.append("funnel: its counts are not those of the verdicts")
+    wrong += _check_tables(root, manifest, sound)
+    wrong += _check_keepers(root, manifest, sound)
     wrong += _check_tokens(root, manifest, sound)
+    return wrong
+
+
+def _check_tables(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
+    """Rows of every table as the manifest counts them."""
+    wrong = []
+    for part in manifest.parts:
+        if part.path in sound and part.path.endswith(".parquet") and "rows" in part.counts:
+            rows = pq.read_metadata(root / part.path).num_rows
+            if rows != part.counts["rows"]:
+                wrong.append(f"{part.path}: {rows:,} rows, expected {part.counts['rows']:,}")
+    return wrong
+
+
+def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
+    """Each duplicate's keeper is an earlier document that was kept; duplicates/copies.parquet counts them all."""
+    tables = [name for shard in manifest.raw_shards if (name := f"verdicts/{shard.number:05d}.parquet") in sound]
+    kept: dict[int, Any] = {}  # a bit a row, by shard
+    for name in tables:
+        rows = [
+            batch["document"].to_numpy()[batch["reason"].is_null().to_numpy(zero_copy_only=False)]
+            for batch in read_batches(root / name, ["document", "reason"])
+        ]
+        documents = np.concatenate(rows) if rows else np.empty(0, np.int64)
+        bits = np.zeros(int((documents & ROWS).max(initial=-1)) + 1, bool)
+        bits[documents & ROWS] = True
+        kept[int(name[9:14])] = np.packbits(bits)
+    lost = copies = 0
+    for name in tables:
+        for batch in read_batches(root / name, ["document", "keeper"]):
+            named = batch["keeper"].is_valid().to_numpy(zero_copy_only=False)
+            keepers = batch["keeper"].fill_null(0).to_numpy()[named]
+            copies += len(keepers)
+            lost += int((keepers >= batch["document"].to_numpy()[named]).sum())
+            for shard in np.unique(keepers >> 32).tolist():
+                rows = (keepers[keepers >> 32 == shard]) & ROWS
+                bits = np.unpackbits(kept.get(shard, np.empty(0, np.uint8))).astype(bool)
+                lost += int((~bits[rows[rows < len(bits)]]).sum() + (rows >= len(bits)).sum())
+    wrong = [f"verdicts: {lost:,} duplicates whose keeper is no earlier document that was kept"] if lost else []
+    if "duplicates/copies.parquet" in sound:
+        counted = sum(pc.sum(batch["copies"]).as_py() for batch in read_batches(root / "duplicates/copies.parquet"))
+        if counted != copies and len(tables) == sum(shard.missing is None for shard in manifest.raw_shards):
+            wrong.append(
+                f"duplicates/copies.parquet: counts {counted:,} copies, the verdicts name keepers for {copies:,}"
+            )
     return wrong
 
 

@@ -230,7 +230,7 @@ class Download:
             gathered.clear()
             self._append(whole, end)
 
-        size = 0
+        size, enough = 0, min(BLOCK, partial.every)
         try:
             for block in answer.blocks():
                 if begun:
@@ -238,7 +238,7 @@ class Download:
                     begun = False
                 gathered.append(block)
                 size += len(block)
-                if size >= BLOCK:
+                if size >= enough:
                     size = 0
                     put()
         finally:

@@ -78,7 +78,7 @@ class Partial:
         self.path = folder / f"{name}.partial"
         self._note = folder / f"{name}.partial.json"
         self._url = url
-        self._every = checkpoint_bytes
+        self.every = checkpoint_bytes
         self._disk = disk or Disk()
         self._handle: int | None = None
         self._hash: _Hash | None = None
@@ -155,7 +155,7 @@ class Partial:
         self._disk.write(self._handle, block)
         self._hash.update(block)
         self.written += len(block)
-        if self.written - self.verified >= self._every:
+        if self.written - self.verified >= self.every:
             self.checkpoint()
 
     def checkpoint(self) -> str:
