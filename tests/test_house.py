@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import gristmill
@@ -131,11 +132,13 @@ def test_every_kernel_has_a_slow_twin() -> None:
                 assert node.name in naive, f"no twin of {path.stem}.{node.name}"
 
 
-def test_the_format_page_shows_a_real_manifest() -> None:
+def test_the_format_page_shows_a_real_checkpoint_and_a_real_manifest() -> None:
     from gristmill.store import manifest as manifests
+    from gristmill.store.partial import Checkpoint
 
     page = (ROOT / "docs/format.md").read_text()
-    shown = re.search(r"```json\n(\{.*?\n\})\n```", page, re.S)
-    assert shown
-    manifest = manifests.decode(json.dumps(json.loads(shown[1])).encode())
+    checkpoint, table = re.findall(r"```json\n(\{.*?\n\})\n```", page, re.S)
+    assert set(json.loads(checkpoint)) == set(Checkpoint.__struct_fields__)
+    assert msgspec.json.decode(checkpoint, type=Checkpoint).validator
+    manifest = manifests.decode(json.dumps(json.loads(table)).encode())
     assert manifests.content_of(manifest.parts) == manifest.content

@@ -45,6 +45,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     licence: str | None = None
     limit: Annotated[int, Meta(ge=1)] | None = None  # no more documents than so many
     max_document_bytes: Annotated[int, Meta(ge=1, le=1 << 30)] = 16 << 20
+    max_shard_bytes: Annotated[int, Meta(ge=1)] = (
+        1 << 40
+    )  # decoded; a packed shard that grows beyond is cut off as a bomb
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

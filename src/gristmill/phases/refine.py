@@ -54,7 +54,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         near = self.deduplicate.near if self.deduplicate else None
         # What duplicates are found by, not what is done about them: a new threshold reads no shard again.
         signed = None if self.deduplicate is None else [near and near.shingle, near and near.permutations]
-        fields = {name: getattr(self.source, name) for name in ("kind", "text", "url", "max_document_bytes")}
+        fields = {
+            name: getattr(self.source, name)
+            for name in ("kind", "text", "url", "max_document_bytes", "max_shard_bytes")
+        }
         return content_key(
             "refine", number=self.number, sha256=self.sha256, fields=fields, steps=steps, inputs=inputs,
             signatures=signed, limit=self.limit, samples=self.samples, seed=self.seed,
@@ -75,7 +78,7 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
     timed = [NamedStep(step.name, clock.around(step.name, step)) for step in steps]
     measures = _measures(steps)
     source = task.source
-    fields = Fields(source.text, source.url, source.max_document_bytes)
+    fields = Fields(source.text, source.url, source.max_document_bytes, source.max_shard_bytes)
     path = Path(task.path)
     shard = Shard(path, task.number, kind=source.kind, fields=fields, limit=task.limit, sha256=task.sha256)
     with ExitStack() as stack:

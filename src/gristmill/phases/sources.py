@@ -25,6 +25,8 @@ from gristmill.store import remotes, urls
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
 
+LONGEST_LIST = 1 << 30  # bytes, decoded
+
 
 class Listed(NamedTuple):
     """One raw shard that a source names."""
@@ -126,7 +128,7 @@ def _read(name: str, folder: Path, transfer: Transfer) -> bytes:
     data = []
     try:
         with open(path, "rb") as file:
-            for piece in Pieces(file):
+            for piece in Pieces(file, LONGEST_LIST):
                 if isinstance(piece, Damage):
                     raise SourceError(f"{shown}: the list is {piece.reason} at byte {piece.offset}")
                 data.append(piece)

@@ -4,7 +4,7 @@
 
 Each gzip member, zstd frame and xz stream is decoded on its own. A member that does not decode ends with a Damage that holds its
 offset; the search for the next one goes on behind it. Memory is one block, whatever the file and whatever it claims: output
-is taken in bounded steps, and a shard that grows beyond all likelihood is cut off as a bomb.
+is taken in bounded steps, and a shard that grows beyond all likelihood, or beyond its limit, is cut off as a bomb.
 """
 
 import lzma
@@ -74,8 +74,9 @@ def codec_of(head: bytes) -> str:
 class Pieces:
     """The decoded pieces of a file, and how much went in and came out."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        """Look at the first bytes of a file; nothing more is read until the iteration."""
+    def __init__(self, file: BinaryIO, most: int = 1 << 40) -> None:
+        """Look at the first bytes of a file; nothing more is read until the iteration. `most`: decoded bytes of a packed file."""
+        self._most = most
         self._file = file
         self._data = file.read(BLOCK)
         self._at = 0  # of the next byte in _data
@@ -154,7 +155,8 @@ class Pieces:
             self.decoded_bytes += len(piece)
             if piece:
                 yield piece
-            if self.decoded_bytes > BOMB_BYTES and self.decoded_bytes > BOMB_RATIO * self.read_bytes:
+            ratio = self.decoded_bytes > BOMB_BYTES and self.decoded_bytes > BOMB_RATIO * self.read_bytes
+            if ratio or self.decoded_bytes > self._most:
                 yield Damage("bomb", member)
                 return
         self._at -= len(decoder.unused_data)

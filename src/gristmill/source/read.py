@@ -82,7 +82,7 @@ class Shard:
 
     def _read(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         hashed = _Hashed(file)
-        pieces = Pieces(hashed)  # type: ignore[arg-type]
+        pieces = Pieces(hashed, self._fields.max_shard_bytes)  # type: ignore[arg-type]
         kind, stream = self._kind, pieces
         replay = _Replay(pieces)
         if kind is None:

@@ -16,11 +16,12 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Fields(NamedTuple):
-    """Which fields of a record hold the text and the URL; how long a text may be, in bytes."""
+    """Which fields of a record hold the text and the URL; how long a text and a decoded shard may be, in bytes."""
 
     text: str = "text"
     url: str = "url"
     max_document_bytes: int = MAX_DOCUMENT_BYTES
+    max_shard_bytes: int = 1 << 40
 
 
 class Rows:
