@@ -202,7 +202,9 @@ def test_a_workers_death_is_told_with_its_shard_and_the_others_are_finished(
         "real = builtins.open\n"
         "def deadly(file, *given, **named):\n"
         "    import threading\n"
-        f"    if str(file) == {str(deadly)!r} and threading.active_count() > 1 and os.environ.get('DEADLY'):\n"
+        # A worker, told by its watch over the parent: the parent's own threads only hash the file.
+        "    watched = any(thread.name.startswith('Thread-') for thread in threading.enumerate())\n"
+        f"    if str(file) == {str(deadly)!r} and watched and os.environ.get('DEADLY'):\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return real(file, *given, **named)\n"
         "builtins.open = deadly\n"

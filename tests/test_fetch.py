@@ -108,7 +108,7 @@ def test_a_cache_whose_disk_fills_stops_cleanly_and_goes_on(tmp_path: Path, serv
     if os.geteuid() != 0 or subprocess.run(mounted, check=False).returncode:
         missing("mount", "a small file system cannot be mounted here")
     try:
-        told = call(*command(recipe, tmp_path / "corpus", small / "cache", "--checkpoint-bytes", "40kB"), code=5)
+        told = call(*command(recipe, tmp_path / "corpus", small / "cache", "--connections", "1"), code=5)
         assert "no space left on the disk" in told
         assert "free some space and run the same command again" in told
         here = sum(path.stat().st_size for path in (small / "cache/objects").iterdir())

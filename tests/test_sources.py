@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gristmill.errors import RecipeError, SourceError
@@ -34,7 +35,8 @@ def made(**source: Any) -> Recipe:
 
 
 def fetched(recipe: Recipe, folder: Path, before: Plan | None = None, **asked: bool) -> Result:
-    transfer = Transfer(Cache(folder / "cache"), Settings(backoff=0.0, contact=recipe.contact))
+    settings = Settings(backoff=0.0, contact=recipe.contact)
+    transfer = Transfer(Cache(folder / "cache"), settings, resume_only=asked.get("resume_only", False))
     planned, sources = plan.extend(before or Plan(), recipe, folder, transfer)
     return Fetch(planned, sources, folder, transfer, Asked(**asked)).all(folder, Progress(None), lambda _: None)
 
@@ -311,3 +313,50 @@ def test_a_remote_that_changed_since_the_plan_pinned_it_is_an_error(tmp_path: Pa
         "changed since the plan pinned it: 3 bytes then, 6 now"
         in fetched(made(urls=[url]), tmp_path, got.plan).failed[url]
     )
+
+
+def test_credentials_go_where_the_recipe_says_and_nowhere_that_a_list_says(
+    tmp_path: Path, server: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "t0ken")
+    with site() as other:
+        server.put("/own.gz", b"own")
+        other.put("/foreign.gz", b"foreign")
+        listed = server.put("/list", f"own.gz\n{other.address}/foreign.gz\n".encode())
+        recipe = made(paths=listed, base_url=server.address + "/", authorization="MY_TOKEN")
+        got = fetched(recipe, tmp_path)
+        assert texts(got) == ["own", "foreign"]
+        assert {headers.get("authorization") for _, _, headers in server.asked} == {"Bearer t0ken"}  # the list too
+        assert [headers.get("authorization") for _, _, headers in other.asked] == [None]
+        # Nor where a plan says.
+        (tmp_path / "new").mkdir()
+        plain = made(urls=[server.address + "/own.gz"], authorization="MY_TOKEN")
+        fetched(
+            plain,
+            tmp_path / "new",
+            Plan(shards=[msgspec.structs.replace(shard, sha256=None) for shard in got.plan.shards]),
+        )
+        assert [headers.get("authorization") for _, _, headers in other.asked] == [None, None]
+
+
+def test_resume_only_asks_no_list_and_no_digests(tmp_path: Path, server: Site) -> None:
+    server.put("/a.gz", b"one")
+    listed = server.put("/list", b"a.gz\n")
+    digests = server.put("/SHA256SUMS", sums((b"one", "a.gz")).encode())
+    recipe = made(paths=listed, base_url=server.address + "/", sha256sums=digests)
+    with pytest.raises(SourceError, match="/list: --resume-only: it is neither in the cache"):
+        fetched(recipe, tmp_path, resume_only=True)
+    assert not server.asked
+    assert texts(fetched(recipe, tmp_path)) == ["one"]
+    count = len(server.asked)
+    assert texts(fetched(recipe, tmp_path, resume_only=True)) == ["one"]
+    assert len(server.asked) == count
+
+
+def test_the_hub_is_asked_again_where_it_asks_to_wait(
+    tmp_path: Path, server: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with site() as cdn:
+        hub(server, monkeypatch, FILES, cdn)
+        server.faults.append(faults.status(429, Retry_After="0"))
+        assert texts(fetched(made(urls=["hf://datasets/owner/name/data/*.jsonl"]), tmp_path)) == ["ay", "bee"]

@@ -80,6 +80,7 @@ def run(
     mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, asked_of(connections, checkpoint_bytes), show)
     mill.workers = workers or os.cpu_count() or 1
     mill.asked = asked
+    mill.transfer.resume_only = resume_only
     mill.cache_bytes = cache_bytes
     handle = mill.corpus.hold()
     try:
@@ -166,11 +167,13 @@ class _Mill:
             published = corpus.published()
             corpus.sweep()
         self.make_plan(published, plan_file)
+        if self.asked.resume_only:
+            self.fetching().refuse_new()
         publish.write_plan(corpus, self.plan)
         tokenizer = self._tokenizer()
         if published is not None and publish.is_current(corpus, published, self.plan, self._recipe_table(), tokenizer):
             if self.asked.check_inputs:
-                self._fetch()
+                self._report(self.fetching().check(self.progress))
             self.transfer.cache.release(corpus.root)
             self.progress.line(f"{corpus.root}: nothing to do, everything in it is up to date")
             return Funnel.stored(published[0].funnel, fresh=False)
@@ -209,7 +212,7 @@ class _Mill:
         before = published[0].recipe["source"] if published else []
         self.plan, self.sources = plan.extend(
             publish.read_plan(self.corpus, plan_file), self.recipe, self.folder, self.transfer,
-            lists=plan.Lists(before, self._recipe_table()["source"]), absent_again=not self.asked.allow_missing,
+            lists=plan.Lists(before, self._recipe_table()["source"], self.transfer.resume_only), absent_again=not self.asked.allow_missing,
         )  # fmt: skip
 
     def fetching(self) -> fetch.Fetch:
@@ -231,8 +234,8 @@ class _Mill:
 
     def _report(self, failed: dict[str, str]) -> None:
         """Say which shards failed; stop, unless --allow-missing has recorded them as absent."""
-        for name, reason in failed.items():
-            self.progress.line(f"failed: {name}: {reason}")
+        for reason in failed.values():
+            self.progress.line(f"failed: {reason}")
         if failed and not self.asked.allow_missing:
             raise ShardsFailed(
                 f"{len(failed)} of {len(self.plan.shards)} raw shards failed; the others are done and kept. Run again to try "
@@ -302,7 +305,9 @@ class _Mill:
     def _tokenizer(self) -> Tokenizer | None:
         tokens = self.recipe.tokens
         return (
-            load_tokenizer(tokens.tokenizer, self.folder, self.transfer.cache.root, tokens.end_of_text)
+            load_tokenizer(
+                tokens.tokenizer, self.folder, self.transfer.cache.root, tokens.end_of_text, self.transfer.resume_only
+            )
             if tokens
             else None
         )

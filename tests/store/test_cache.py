@@ -77,15 +77,16 @@ def test_a_run_whose_corpus_is_gone_holds_nothing(tmp_path: Path) -> None:
 def test_abandoned_beginnings_go_but_not_those_under_way(tmp_path: Path) -> None:
     cache = filled(tmp_path / "cache")
     cache.partials.mkdir()
-    for name in ("old", "busy", key_of(URLS[0])):
+    for name in ("old", key_of(URLS[1]), key_of(URLS[0])):
         (cache.partials / f"{name}.partial").write_bytes(b"y" * 50)
         (cache.partials / f"{name}.partial.json").write_text("{}")
         os.utime(cache.partials / f"{name}.partial", (1, 1))
-    (cache.partials / "busy.lock").touch()
+    (cache.partials / "old.lock").touch()  # that a kill left: nobody holds it
     cache.register(corpus(tmp_path), URLS[:1], [])
-    cache.evict(250)
+    with cache.claim(URLS[1]):
+        cache.evict(250)
     assert sorted(path.name for path in cache.partials.glob("*.partial*")) == sorted(
-        f"{name}.partial{end}" for name in ("busy", key_of(URLS[0])) for end in ("", ".json")
+        f"{name}.partial{end}" for name in (key_of(URLS[1]), key_of(URLS[0])) for end in ("", ".json")
     )
     assert 0 in names(cache)
 
@@ -198,3 +199,12 @@ def test_the_lock_is_the_systems(tmp_path: Path) -> None:
         with pytest.raises(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(handle)
+
+
+def test_an_object_that_has_its_name_but_no_note_yet_stays(tmp_path: Path) -> None:
+    """Another process is between the two: the checkpoint still tells what it is."""
+    cache = filled(tmp_path / "cache")
+    cache.partials.mkdir()
+    (cache.partials / "x.partial.json").write_text(f'{{"sha256_prefix": "{2:064x}"}}')
+    cache.evict(0)
+    assert names(cache) == [2]

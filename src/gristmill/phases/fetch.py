@@ -17,7 +17,6 @@ import msgspec
 from gristmill.errors import SourceError
 from gristmill.phases.plan import Plan, Planned, Sources, absent
 from gristmill.phases.progress import PhaseProgress, Progress
-from gristmill.store.client import Again
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Fetched, Transfer
@@ -89,11 +88,11 @@ class Fetch:
         if size is None:
             try:
                 size = self._transfer.ask(remote)[0]
-            except (SourceError, Again):
+            except SourceError:
                 size = None
         return Row(shard, "begun" if found.here else "to fetch", found.here, size)
 
-    def _refuse_new(self) -> None:
+    def refuse_new(self) -> None:
         """With --resume-only: nothing is fetched where a shard is neither here nor begun."""
         new = []
         for shard in self._plan.shards:
@@ -116,15 +115,52 @@ class Fetch:
         """The phase: registered in the cache, so that no other run's eviction takes what this one needs; then `run`."""
         present = [shard for shard in self._plan.shards if shard.missing is None]
         remote = [shard.url for shard in present if is_url(shard.url) and not shard.url.startswith("file://")]
-        if remote:
-            self._transfer.cache.register(corpus, remote, [shard.sha256 for shard in present if shard.sha256])
+
+        def hold(plan: Plan) -> None:
+            """Take what is needed out of every eviction's reach: by URL, and as soon as it is known by digest."""
+            if remote:
+                known = [shard.sha256 or self._sources.sha256(shard) for shard in plan.shards]
+                self._transfer.cache.register(corpus, remote, [sha256 for sha256 in known if sha256])
+
+        def keep_both(plan: Plan) -> None:
+            hold(plan)
+            keep(plan)
+
+        hold(self._plan)
         with progress.phase("fetch", len(present)) as phase:
-            return self.run(phase, keep)
+            got = self.run(phase, keep_both)
+        hold(got.plan)
+        return got
+
+    def check(self, progress: Progress) -> dict[str, str]:
+        """Ask of all pinned shards whether they are still what they were; fetches nothing. Returns why some are not."""
+        present = [shard for shard in self._plan.shards if shard.missing is None and shard.sha256 is not None]
+        failed = {}
+        with (
+            progress.phase("check inputs", len(present)) as phase,
+            ThreadPoolExecutor(self._transfer.client.settings.connections) as threads,
+        ):
+            for shard, wrong in zip(present, threads.map(self._check, present), strict=True):
+                if wrong is not None:
+                    failed[shard.url] = wrong
+                phase.done(name_of(shard))
+        return failed
+
+    def _check(self, shard: Planned) -> str | None:
+        remote = self._sources.remote(shard)
+        try:
+            if remote is None:
+                self._transfer.fetch(self._local(shard), Promise(shard.sha256, shard.size))
+            else:
+                self._check_remote(remote, shard)
+        except SourceError as error:
+            return str(error)
+        return None
 
     def run(self, progress: PhaseProgress, keep: Callable[[Plan], None]) -> Result:
         """Have all shards here. `keep` writes a plan down. Raises MachineError; what a shard fails of is in the result."""
         if self._asked.resume_only:
-            self._refuse_new()
+            self.refuse_new()
         pinned = list(self._plan.shards)
         paths: dict[int, Path] = {}
         failed: dict[str, str] = {}
@@ -140,7 +176,7 @@ class Fetch:
                 try:
                     got = future.result()
                 except SourceError as error:
-                    failed[name_of(shard)] = str(error)
+                    failed[shard.url] = str(error)
                     pinned[shard.number] = absent(shard, str(error)) if self._asked.allow_missing else shard
                 else:
                     paths[shard.number] = got.path
@@ -153,7 +189,7 @@ class Fetch:
                     kept = time.monotonic()
         finally:
             # Also on Ctrl-C: what is under way is checkpointed by its own thread, and then it goes.
-            self._transfer.stop.set()
+            self._transfer.client.end()
             threads.shutdown(cancel_futures=True)
         return Result(Plan(shards=_without_returned(pinned, bool(failed), self._asked)), paths, failed)
 
@@ -197,8 +233,6 @@ class Fetch:
             if same and not self._asked.check_inputs:
                 return Fetched(path, shard.size or 0, shard.sha256 or "")  # refine hashes what it reads, and compares
             return self._transfer.fetch(self._local(shard), promise)
-        if self._asked.resume_only and promise.sha256 is None and (known := self._transfer.cache.known(remote.url)):
-            promise = Promise(known.sha256, by="the cache")
         if self._asked.check_inputs and shard.sha256 is not None:
             self._check_remote(remote, shard)
         return self._transfer.fetch(remote, promise, self._teller(shard))
@@ -208,10 +242,7 @@ class Fetch:
 
     def _check_remote(self, remote: Remote, shard: Planned) -> None:
         """Ask whether a pinned shard is still what it was. Raises SourceError."""
-        try:
-            size, sha256 = self._transfer.ask(remote)
-        except Again as error:
-            raise SourceError(f"{remote.shown}: could not be checked: {error}") from error
+        size, sha256 = self._transfer.ask(remote)
         known = self._transfer.cache.known(remote.url)
         if (sha256 or shard.sha256) != shard.sha256 or (size is not None and size != shard.size):
             raise SourceError(

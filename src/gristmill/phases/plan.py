@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gristmill.errors import RecipeError
-from gristmill.phases.sources import Listed, expand
+from gristmill.phases.sources import Credentials, Listed, expand
 from gristmill.recipe import Recipe
 from gristmill.schema import MOST_SHARDS
-from gristmill.store.remotes import Remote, from_environment
+from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
 from gristmill.store.urls import is_url
 
@@ -44,9 +44,12 @@ class Lists(NamedTuple):
 
     before: list[dict[str, Any]]  # the sources of the published recipe
     now: list[dict[str, Any]]
+    resume_only: bool = False  # nothing new is fetched: what is planned is enough
 
     def are_asked(self, source: str, planned: bool) -> bool:
         """Whether to ask for the lists of a source, of which something is `planned` already."""
+        if planned and self.resume_only:
+            return False
         before = next((table for table in self.before if table["name"] == source), None)
         now = next((table for table in self.now if table["name"] == source), None)
         return not planned or before is None or now is None or any(before.get(key) != now[key] for key in NAMING)
@@ -56,14 +59,14 @@ class Sources(NamedTuple):
     """What the recipe's sources name now: shards by (source, URL as stored), and credentials by source."""
 
     listed: dict[tuple[str, str], Listed]
-    authorization: dict[str, str]
+    credentials: dict[str, Credentials]
 
     def remote(self, shard: Planned) -> Remote | None:
         """How to ask for a shard; None for a local path."""
         listed = self.listed.get((shard.source, shard.url))
         if listed is not None:
             return listed.remote
-        return Remote(shard.url, self.authorization.get(shard.source)) if is_url(shard.url) else None
+        return self.credentials[shard.source].remote(shard.url) if is_url(shard.url) else None
 
     def sha256(self, shard: Planned) -> str | None:
         """What the source says that a shard must be."""
@@ -95,8 +98,7 @@ def extend(
     shards = list(plan.shards)
     sources = Sources({}, {})
     for source in sorted(recipe.source, key=lambda source: -source.priority):
-        if source.authorization is not None:
-            sources.authorization[source.name] = from_environment(source.authorization)
+        sources.credentials[source.name] = Credentials(source)
         ask = lists is None or lists.are_asked(source.name, any(shard.source == source.name for shard in plan.shards))
         for listed in expand(source, folder, transfer, recipe.seed, ask=ask):
             key = (source.name, listed.url)

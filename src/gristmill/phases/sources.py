@@ -36,26 +36,49 @@ class Listed(NamedTuple):
     sha256: str | None = None  # what the source says that it must be
 
 
+class Credentials:
+    """A source's Authorization header, for the origins that its recipe names: a list or a plan may name any other."""
+
+    def __init__(self, source: Source) -> None:
+        """Raises RecipeError where the environment holds no such variable."""
+        self._header = remotes.from_environment(source.authorization) if source.authorization else None
+        named = [*source.urls, source.paths or "", source.sha256sums or ""]
+        named += [source.base_url] if source.paths or source.commoncrawl else []
+        self._origins = {urls.origin(url) for url in named if url.startswith(urls.WEB)} if self._header else set()
+        self._hub = any(url.startswith(urls.HUB) for url in named)
+
+    def remote(self, url: str) -> Remote:
+        """A URL, with the header where it may go."""
+        own = (
+            self._hub
+            if url.startswith(urls.HUB)
+            else url.startswith(urls.WEB) and self._header and urls.origin(url) in self._origins
+        )
+        return Remote(url, self._header if own else None)
+
+
 def expand(source: Source, folder: Path, transfer: Transfer, seed: int, *, ask: bool = True) -> list[Listed]:
     """The raw shards of a source, in its own order, each once; `ask` false leaves lists alone, which may be far away."""
-    authorization = remotes.from_environment(source.authorization) if source.authorization else None
+    credentials = Credentials(source)
     found: dict[str, Listed] = {}
     names = list(source.urls)
     for url in names:
         if not urls.is_url(url):
             raise RecipeError(
-                f"source {source.name!r}: {url.partition('?')[0]!r} is no URL of ours ({', '.join(urls.SCHEMES)}); local paths go "
+                f"source {source.name!r}: {url.partition('?')[0].rpartition('@')[2]!r} is no URL of ours ({', '.join(urls.SCHEMES)}); local paths go "
                 "into `files`"
             )
     if ask:
-        names = [name for url in names for name in remotes.expand(url, transfer.client)]
+        for url in filter(remotes.is_pattern, names if transfer.resume_only else ()):
+            raise SourceError(f"{urls.shown(url)}: --resume-only: it would have to be listed. Give the plan (--plan)")
+        names = [name for url in names for name in remotes.expand(credentials.remote(url), transfer.client)]
     else:
         names = [url for url in names if not remotes.is_pattern(url)]
-    listed = [_remote(source, url, authorization) for url in names]
+    listed = [_remote(source, url, credentials) for url in names]
     for pattern in source.files:
         listed += [Listed(path, None) for path in _files(source, pattern, folder)]
     if ask:
-        listed += [_remote(source, url, authorization) for url in _listed(source, folder, transfer, seed)]
+        listed += [_remote(source, url, credentials) for url in _listed(source, folder, transfer, seed, credentials)]
     for shard in listed:
         same = found.setdefault(shard.url, shard)
         if same.remote is not None and shard.remote is not None and same.remote.url != shard.remote.url:
@@ -65,19 +88,19 @@ def expand(source: Source, folder: Path, transfer: Transfer, seed: int, *, ask: 
             )
     if source.sha256sums is None:
         return list(found.values())
-    digests = _Digests(source, folder, transfer)
+    digests = _Digests(source, folder, transfer, credentials)
     return [shard._replace(sha256=digests.of(shard.url)) for shard in found.values()]
 
 
-def _remote(source: Source, url: str, authorization: str | None) -> Listed:
-    remote = Remote(url, authorization)
+def _remote(source: Source, url: str, credentials: Credentials) -> Listed:
     try:
+        remote = credentials.remote(url)
         return Listed(remote.stored, remote)
     except SourceError as error:
         raise RecipeError(f"source {source.name!r}: {error}") from error
 
 
-def _listed(source: Source, folder: Path, transfer: Transfer, seed: int) -> list[str]:
+def _listed(source: Source, folder: Path, transfer: Transfer, seed: int, credentials: Credentials) -> list[str]:
     """The URLs of a source's lists, or the sample of them that it asks for."""
     lists = [source.paths] if source.paths else []
     if source.commoncrawl:
@@ -86,7 +109,7 @@ def _listed(source: Source, folder: Path, transfer: Transfer, seed: int) -> list
                 f"source {source.name!r}: {source.commoncrawl!r} is no crawl's name, such as CC-MAIN-2024-22"
             )
         lists.append(f"{source.base_url}crawl-data/{source.commoncrawl}/{source.kind}.paths.gz")
-    lines = [line for name in lists for line in _lines(name, folder, transfer)]
+    lines = [line for name in lists for line in _lines(name, folder, transfer, credentials)]
     named = [line if urls.is_url(line) else source.base_url + line.lstrip("/") for line in lines]
     if source.sample is None:
         return named
@@ -121,9 +144,9 @@ def _relative(path: Path, folder: Path) -> str:
     return name
 
 
-def _read(name: str, folder: Path, transfer: Transfer) -> bytes:
+def _read(name: str, folder: Path, transfer: Transfer, credentials: Credentials) -> bytes:
     """A list, decoded."""
-    path = transfer.fetch(Remote(name)).path if urls.is_url(name) else folder / name
+    path = transfer.fetch(credentials.remote(name)).path if urls.is_url(name) else folder / name
     shown = urls.shown(name) if urls.is_url(name) else name
     data = []
     try:
@@ -137,20 +160,20 @@ def _read(name: str, folder: Path, transfer: Transfer) -> bytes:
     return b"".join(data)
 
 
-def _lines(name: str, folder: Path, transfer: Transfer) -> list[str]:
+def _lines(name: str, folder: Path, transfer: Transfer, credentials: Credentials) -> list[str]:
     """The lines of a list such as Common Crawl's wet.paths.gz."""
-    data = _read(name, folder, transfer)
+    data = _read(name, folder, transfer, credentials)
     return [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
 
 
 class _Digests:
     """The digests that a source gives for its shards."""
 
-    def __init__(self, source: Source, folder: Path, transfer: Transfer) -> None:
+    def __init__(self, source: Source, folder: Path, transfer: Transfer, credentials: Credentials) -> None:
         assert source.sha256sums is not None
         self._where = f"source {source.name!r}: {urls.shown(source.sha256sums) if urls.is_url(source.sha256sums) else source.sha256sums}"
         self._by_name: dict[str, list[tuple[str, str]]] = {}
-        data = _read(source.sha256sums, folder, transfer)
+        data = _read(source.sha256sums, folder, transfer, credentials)
         named = self._table(data) if data.lstrip().startswith(b"{") else self._sums(data)
         for path, digest in named:
             self._by_name.setdefault(path.rpartition("/")[2], []).append((path, digest))

@@ -47,10 +47,13 @@ def _tree(a: Any, b: Any, path: str = "") -> dict[str, list[Any]]:
 
 
 def _named(entries: list[Any]) -> dict[str, Any]:
-    return {
-        str(entry.get("name") or entry.get("use") or place) if isinstance(entry, dict) else str(place): entry
-        for place, entry in enumerate(entries)
-    }
+    """Entries by name, the second of a name as `name#2`; and their order."""
+    found: dict[str, Any] = {}
+    for place, entry in enumerate(entries):
+        name = str(entry.get("name") or entry.get("use") or place) if isinstance(entry, dict) else str(place)
+        same = sum(key.partition("#")[0] == name for key in found)
+        found[f"{name}#{same + 1}" if same else name] = entry
+    return {**found, "(order)": list(found)}
 
 
 def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
@@ -81,7 +84,7 @@ def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
 def _counts(manifest: Manifest) -> dict[str, Any]:
     """The funnel, its steps by name."""
     table = dict(manifest.funnel)
-    table["steps"] = {step["step"]: step["reasons"] for step in manifest.funnel["steps"]}
+    table["steps"] = [{"name": step["step"], **step["reasons"]} for step in manifest.funnel["steps"]]
     return table
 
 

@@ -172,9 +172,11 @@ def _check_tables(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
 
 def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     """Each duplicate's keeper is an earlier document that was kept; duplicates/copies.parquet counts them all."""
-    tables = [name for shard in manifest.raw_shards if (name := f"verdicts/{shard.number:05d}.parquet") in sound]
+    tables = {
+        shard.number: name for shard in manifest.raw_shards if (name := f"verdicts/{shard.number:05d}.parquet") in sound
+    }
     kept: dict[int, Any] = {}  # a bit a row, by shard
-    for name in tables:
+    for number, name in tables.items():
         rows = [
             batch["document"].to_numpy()[batch["reason"].is_null().to_numpy(zero_copy_only=False)]
             for batch in read_batches(root / name, ["document", "reason"])
@@ -182,9 +184,9 @@ def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
         documents = np.concatenate(rows) if rows else np.empty(0, np.int64)
         bits = np.zeros(int((documents & ROWS).max(initial=-1)) + 1, bool)
         bits[documents & ROWS] = True
-        kept[int(name[9:14])] = np.packbits(bits)
+        kept[number] = np.packbits(bits)
     lost = copies = 0
-    for name in tables:
+    for name in tables.values():
         for batch in read_batches(root / name, ["document", "keeper"]):
             named = batch["keeper"].is_valid().to_numpy(zero_copy_only=False)
             keepers = batch["keeper"].fill_null(0).to_numpy()[named]

@@ -185,21 +185,38 @@ class Cache:
                 found.append((*_used(path), path, path.name in objects))
             for path in _entries(self.partials):
                 if path.suffix == ".partial":
-                    busy = path.with_suffix(".lock").exists()  # also one that a kill left: it goes when it is taken up
-                    found.append((*_used(path), path, path.stem in keys or busy))
+                    found.append((*_used(path), path, path.stem in keys))
             left = sum(size for _, size, _, _ in found)
             held = sum(size for _, size, _, needed in found if needed)
             files = freed = 0
             for _, size, path, needed in sorted(found):
                 if left <= limit:
                     break
-                if not needed:
-                    path.with_name(path.name + ".json").unlink(missing_ok=True)  # a partial's checkpoint
-                    path.unlink(missing_ok=True)
+                if not needed and self._remove(path):
                     files, freed, left = files + 1, freed + size, left - size
             if files:
                 self._forget_missing()
             return Evicted(files, freed, left, held)
+
+    def _remove(self, path: Path) -> bool:
+        """Remove an object or a beginning, unless somebody is at work with it."""
+        if path.suffix != ".partial":
+            # Between a download's new name and the note of it, its checkpoint says what it is.
+            if any(path.name.encode() in _bytes(note) for note in self.partials.glob("*.partial.json")):
+                return False
+            path.unlink(missing_ok=True)
+            return True
+
+        def give_up(seconds: float) -> None:
+            raise BlockingIOError
+
+        try:
+            with self._held(path.with_suffix(".lock"), give_up):
+                path.with_name(path.name + ".json").unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+        except BlockingIOError:
+            return False
+        return True
 
     def keep_within(self, limit: int | None) -> list[str]:
         """Evict where there is a limit; what people should be told of it."""
@@ -228,6 +245,13 @@ def _entries(folder: Path) -> list[Path]:
         return [Path(entry.path) for entry in os.scandir(folder)]
     except FileNotFoundError:
         return []
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def _used(path: Path) -> tuple[float, int]:

@@ -9,22 +9,25 @@ Credentials go to the origin (scheme, host, port) that they were given for, and 
 
 import email.utils
 import logging
+import random
 import ssl
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urljoin
 from urllib.request import getproxies, proxy_bypass
 
 from gristmill import __version__
 from gristmill.errors import SourceError
-from gristmill.store.urls import WEB, origin, shown
+from gristmill.store.urls import WEB, origin, shown, user_of
 
 # Its own messages quote whole URLs, and with them signatures and tokens.
 for _name in ("urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+T = TypeVar("T")
 
 BLOCK = 1 << 18  # bytes, the most that is taken from the network at a time
 REDIRECTS = 10
@@ -65,6 +68,10 @@ class Request(NamedTuple):
     headers: dict[str, str]
     authorization: str | None = None
     method: str = "GET"
+
+
+class Stopped(Exception):
+    """The run is ending."""
 
 
 class Again(Exception):
@@ -117,20 +124,67 @@ class Client:
         self._lock = threading.Lock()
         self._pools: dict[str, Any] = {}
         self._hosts: dict[str, threading.BoundedSemaphore] = {}
+        self._open: set[Any] = set()  # answers under way
+        self.stop = threading.Event()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, unless the run ends. Raises Stopped."""
+        if self.stop.wait(seconds):
+            raise Stopped
+
+    def end(self) -> None:
+        """Have every thread that fetches leave: no new request, and what is under way ends with its next byte."""
+        self.stop.set()
+        with self._lock:
+            for response in self._open:
+                with suppress(Exception):
+                    response.shutdown()
+
+    def retrying(self, name: str, ask: Callable[[], T]) -> T:
+        """Ask until there is an answer, a few times. Raises SourceError, which names what was asked for."""
+        for failures in range(1, self.settings.retries + 2):
+            try:
+                return ask()
+            except Again as error:
+                if failures > self.settings.retries:
+                    raise SourceError(f"{name}: could not be asked for in {failures} tries: {error}") from error
+                self.wait(self.pause(failures, error.after))
+        raise AssertionError
+
+    def pause(self, failures: int, after: float | None) -> float:
+        """Seconds before the next try: exponential with jitter, and no less than the server asks for."""
+        backoff: float = min(self.settings.backoff * 2.0 ** (failures - 1), 60.0) * random.uniform(0.5, 1.0)  # noqa: S311
+        return max(backoff, after or 0.0)
 
     @contextmanager
     def open(self, request: Request) -> Iterator[Answer]:
         """Ask, and follow redirects; the connection is given back when the body was read, and closed otherwise."""
         first = origin(request.url)
-        with self._host(first[1]):
+        with self._slot(first[1]):
             answer = self._ask(request, first)
+            with self._lock:
+                self._open.add(answer.response)
             try:
                 yield answer
                 if answer.response.length_remaining == 0 or request.method == "HEAD":
                     answer.response.release_conn()
             finally:
                 # What was not read to its end would stand before the next answer.
+                with self._lock:
+                    self._open.discard(answer.response)
                 answer.response.close()
+
+    @contextmanager
+    def _slot(self, host: str) -> Iterator[None]:
+        """One of a host's connections; waits for it unless the run ends."""
+        slot = self._host(host)
+        while not slot.acquire(timeout=0.2):
+            self.wait(0)
+        try:
+            self.wait(0)
+            yield
+        finally:
+            slot.release()
 
     def _host(self, host: str) -> threading.BoundedSemaphore:
         with self._lock:
@@ -142,6 +196,8 @@ class Client:
         url = request.url
         linked: dict[str, str] = {}
         for _ in range(REDIRECTS + 1):
+            if not _same_host(url):
+                raise SourceError(f"{request.name}: no URL that can be asked for")
             headers = {"User-Agent": self._agent, "Accept-Encoding": "identity", **request.headers}
             if request.authorization and origin(url) == first:
                 headers["Authorization"] = request.authorization
@@ -200,6 +256,9 @@ class Client:
         with self._lock:
             if proxy not in self._pools:
                 size: dict[str, Any] = {"maxsize": self.settings.connections, "num_pools": 64}
+                if proxy:
+                    user = user_of(proxy)
+                    size["proxy_headers"] = urllib3.util.make_headers(proxy_basic_auth=user) if user else None
                 self._pools[proxy] = urllib3.ProxyManager(proxy, **size) if proxy else urllib3.PoolManager(**size)
             return self._pools[proxy]
 
@@ -207,6 +266,18 @@ class Client:
         """Close all connections."""
         for pool in self._pools.values():
             pool.clear()
+
+
+def _same_host(url: str) -> bool:
+    """Whether the two parsers of URLs, ours and urllib3's, agree on the host: credentials go by ours, the connection by theirs."""
+    import urllib3
+
+    try:
+        theirs = urllib3.util.parse_url(url)
+    except urllib3.exceptions.LocationParseError:
+        return False
+    port = f":{theirs.port}" if theirs.port is not None else ""
+    return origin(f"{theirs.scheme}://{theirs.host or ''}{port}/") == origin(url)
 
 
 def _retry_after(headers: Any) -> float | None:

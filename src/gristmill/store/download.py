@@ -13,16 +13,14 @@ length and every digest that is known of it agree. RFC 9110: ranges 14, validato
 import base64
 import binascii
 import email.utils
-import random
 import re
-import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from gristmill.errors import SourceError
-from gristmill.store.client import Again, Answer, Client
+from gristmill.store.client import Again, Answer, Client, Stopped
 from gristmill.store.partial import BLOCK, Partial
 from gristmill.store.remotes import Remote
 
@@ -32,10 +30,6 @@ OLD_ENOUGH = 60  # seconds between Last-Modified and Date from which a date is a
 # An ETag made of time in seconds and size (nginx, Apache) is the same for two versions of one second and one length: that of a
 # file which changed so few seconds ago is not believed.
 SETTLED = 2
-
-
-class Stopped(Exception):
-    """The run is ending; what is here was checkpointed."""
 
 
 class Whole(NamedTuple):
@@ -61,20 +55,19 @@ Tell = Callable[[int, int | None, int], None]  # bytes here, bytes in all, of th
 class Download:
     """One download under way."""
 
-    def __init__(
-        self, remote: Remote, partial: Partial, client: Client, promise: Promise, tell: Tell, stop: threading.Event
-    ) -> None:
+    def __init__(self, remote: Remote, partial: Partial, client: Client, promise: Promise, tell: Tell) -> None:
         """`partial` is where the bytes go; `tell` hears of every block."""
         self._remote, self._partial, self._client = remote, partial, client
-        self._promise, self._tell, self._stop = promise, tell, stop
+        self._promise, self._tell = promise, tell
         self._promised: str | None = None  # a digest that the server tells
         self._joined = False  # whether the bytes came in more than one piece
         self._misfits = 0  # answers in a row that do not fit
+        self._doubted = False  # whether a length that is not the pinned one was told before
 
     def run(self) -> Whole:
         """Have the bytes. Raises SourceError, which names the shard; Stopped when the run ends."""
         self._joined = self._partial.resume()
-        if self._joined and self._partial.validator is None:
+        if self._joined and (self._partial.validator is None or (self._is_whole() and not self._is_current())):
             self._partial.discard()
             self._joined = False
         while True:
@@ -88,6 +81,25 @@ class Download:
                 raise SourceError(wrong)
             self._joined = False
 
+    def _is_current(self) -> bool:
+        """Whether what an earlier run brought whole, and had not named, is still what is there; learns its digest."""
+        if self._promise.sha256 is not None:
+            return True  # the digest tells
+
+        def ask() -> bool:
+            with self._client.open(self._remote.request("HEAD")) as answer:
+                self._promised = digest_of(answer)
+                etag, last_modified = validators_of(answer.headers)
+                partial = self._partial
+                return answer.status == 200 and (
+                    etag == partial.etag if partial.etag else last_modified == partial.last_modified
+                )
+
+        try:
+            return self._client.retrying(self._name, ask)
+        except SourceError:
+            return False  # the next request says what is wrong
+
     def _bring(self) -> Whole:
         """Make attempts until the bytes are whole."""
         failures, best = 0, self._partial.written
@@ -99,7 +111,11 @@ class Download:
                 if failures > self._client.settings.retries:
                     self._keep()
                     raise SourceError(f"{self._name}: could not be fetched in {failures} tries: {error}") from error
-                self._wait(failures, error.after)
+                try:
+                    self._client.wait(self._client.pause(failures, error.after))
+                except Stopped:
+                    self._keep()
+                    raise
             best = max(best, self._partial.written)
         partial = self._partial
         return Whole(partial.written, partial.checkpoint(), partial.etag, partial.last_modified)
@@ -120,13 +136,6 @@ class Download:
         if self._partial.written > self._partial.verified and self._partial.validator is not None:
             self._partial.checkpoint()
 
-    def _wait(self, failures: int, after: float | None) -> None:
-        settings = self._client.settings
-        seconds = min(settings.backoff * 2 ** (failures - 1), 60.0) * random.uniform(0.5, 1.0)  # noqa: S311
-        if self._stop.wait(max(seconds, after or 0.0)):
-            self._keep()
-            raise Stopped
-
     def _wrong(self, whole: Whole) -> str | None:
         """What is wrong with the bytes, by every digest that is known of them."""
         if self._joined and self._promised is None and self._remote.in_store:
@@ -143,13 +152,13 @@ class Download:
         """A range's answer holds no digest of the whole object: ask for it."""
         with suppress(Again, SourceError), self._client.open(self._remote.request("HEAD")) as answer:
             if answer.status == 200 and answer.headers.get("ETag") == self._partial.etag:
-                self._misfits = 0
-            self._promised = digest_of(answer)
+                self._promised = digest_of(answer)
 
     # -- one attempt
 
     def _attempt(self) -> None:
         partial = self._partial
+        self._client.wait(0)
         headers = {}
         if partial.written:
             if partial.validator is None:
@@ -212,6 +221,9 @@ class Download:
                 "the server tells no length, so that a cut could not be told from the end (give its sha256: `sha256sums`)"
             )
         if self._promise.size is not None and length not in (None, self._promise.size):
+            if not self._doubted:  # a head that was cut may tell half a number
+                self._doubted = True
+                raise Again(f"{length:,} bytes are told, not the {self._promise.size:,} that were pinned")
             raise SourceError(
                 f"{self._name}: changed since {self._promise.by} pinned it: {self._promise.size:,} bytes then, {length:,} now. "
                 "Bring the old bytes back, or start a new corpus for the new ones"
@@ -245,6 +257,9 @@ class Download:
             if gathered:
                 put()
         if end is None:
+            if not answer.response.chunked and partial.checkpoint() != self._promise.sha256:
+                partial.discard()
+                raise Again("the body, of which no length was told, ended without being what was promised")
             partial.expected_size = partial.written
         elif partial.written < end:
             raise Again(f"the body ended after {partial.written:,} of {end:,} bytes")
@@ -256,7 +271,7 @@ class Download:
             raise Again(f"more came than the {end:,} bytes that were promised")
         partial.append(block)
         self._tell(partial.written, partial.expected_size, partial.resumed)
-        if self._stop.is_set():
+        if self._client.stop.is_set():
             self._keep()
             raise Stopped
 

@@ -185,7 +185,7 @@ class Partial:
     def move(self, target: Path) -> None:
         """Give the whole file, checkpointed, the name under which it is found; the checkpoint stays until `forget`."""
         self._close()
-        if not self.path.exists():
+        if target.exists() and not self.path.exists():
             return  # a crash came behind the new name
         self._disk.replace(self.path, target)
         self._disk.sync_folder(target.parent)

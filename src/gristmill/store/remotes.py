@@ -13,6 +13,7 @@ import os
 import re
 import threading
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -90,8 +91,13 @@ def _store(url: str) -> tuple[Any, str]:
         if name not in _stores:
             plain = os.environ.get("AWS_ALLOW_HTTP", os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"))
             options: Any = {"allow_http": True} if plain in (True, "true", "1") else {}
-            _stores[name] = obstore.store.from_url(name, client_options=options)
-        return _stores[name], path.lstrip("/")
+            try:
+                _stores[name] = obstore.store.from_url(name, client_options=options)
+            except Exception as error:
+                raise SourceError(
+                    f"{shown(url)}: no such store ({type(error).__name__}): is its account or region in the environment?"
+                ) from error
+        return _stores[name], _key(path.lstrip("/"))
 
 
 def _sign(url: str, method: Literal["GET", "HEAD"]) -> tuple[str, dict[str, str]]:
@@ -143,14 +149,25 @@ def _with_checksum(url: str, method: str) -> tuple[str, dict[str, str]]:
     return f"{base}?{'&'.join(f'{name}={value}' for name, value in known.items())}&X-Amz-Signature={again}", CHECKSUM
 
 
+def _key(path: str) -> str:
+    """The key that a path names: as it stands, but for the characters that would end a URL's path."""
+    return path.replace("%23", "#").replace("%3F", "?").replace("%25", "%")
+
+
+def _spelled(key: str) -> str:
+    """A key as it stands in a URL of ours."""
+    return key.replace("%", "%25").replace("#", "%23").replace("?", "%3F")
+
+
 def _list_store(url: str) -> list[str]:
     store, pattern = _store(url)
-    base = url[: len(url) - len(pattern)]
+    scheme, bucket, _, _ = split(url)
+    base = f"{scheme}://{bucket}/"
     prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]
     found = []
     try:
         for page in store.list(prefix or None):
-            found += [base + entry["path"] for entry in page if _matches(entry["path"], pattern)]
+            found += [base + _spelled(entry["path"]) for entry in page if _matches(entry["path"], pattern)]
     except Exception as error:
         raise SourceError(f"{shown(url)}: cannot be listed ({type(error).__name__})") from error
     return found
@@ -165,7 +182,7 @@ def _hub_parts(url: str) -> tuple[str, str, str, str]:
     found = _HUB.fullmatch(url)
     if found is None:
         raise SourceError(f"{url}: write hf://datasets/OWNER/NAME/FILE, or hf://datasets/OWNER/NAME@REVISION/FILE")
-    return found[1], found[2], found[3] or "main", found[4]
+    return found[1], found[2], found[3] or "main", _key(found[4])
 
 
 def _endpoint() -> str:
@@ -178,8 +195,9 @@ def _hub(url: str) -> str:
     return f"{_endpoint()}/{folder}{name}/resolve/{quote(revision, safe='')}/{quote(path)}"
 
 
-def _list_hub(url: str, client: Client) -> list[str]:
+def _list_hub(remote: Remote, client: Client) -> list[str]:
     """The files of a dataset that match, from the hub's tree API, a page after another."""
+    url = remote.url
     kind, name, revision, pattern = _hub_parts(url)
     prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]
     page: str | None = (
@@ -188,19 +206,24 @@ def _list_hub(url: str, client: Client) -> list[str]:
     base = url[: len(url) - len(pattern)]
     found = []
     while page is not None:
-        request = Remote(url).request()._replace(url=page)
-        with client.open(request) as answer:
-            try:
-                entries = msgspec.json.decode(b"".join(answer.blocks()))
-                files = [entry["path"] for entry in entries if entry["type"] == "file"]
-            except (msgspec.DecodeError, KeyError, TypeError) as error:
-                raise SourceError(f"{shown(page)}: the hub's answer is no list of files") from error
-            found += [base + path for path in files if _matches(path, pattern)]
-            following = re.search(r'<([^>]+)>\s*;\s*rel="next"', answer.headers.get("Link", ""))
-            page = following[1] if following else None
-            if page is not None and not page.startswith(_endpoint() + "/"):
-                raise SourceError(f"{shown(page)}: the hub's next page lies elsewhere")
+        entries, following = client.retrying(shown(page), partial(_page, remote, page, client))
+        found += [base + _spelled(path) for path in entries if _matches(path, pattern)]
+        page = following
+        if page is not None and not page.startswith(_endpoint() + "/"):
+            raise SourceError(f"{shown(page)}: the hub's next page lies elsewhere")
     return found
+
+
+def _page(remote: Remote, page: str, client: Client) -> tuple[list[str], str | None]:
+    """(the files of one page of a tree, the next page)."""
+    with client.open(remote.request()._replace(url=page, name=shown(page))) as answer:
+        data = b"".join(answer.blocks())
+        following = re.search(r'<([^>]+)>\s*;\s*rel="next"', answer.headers.get("Link", ""))
+    try:
+        files = [entry["path"] for entry in msgspec.json.decode(data) if entry["type"] == "file"]
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise SourceError(f"{shown(page)}: the hub's answer is no list of files") from error
+    return files, following[1] if following else None
 
 
 def _matches(path: str, pattern: str) -> bool:
@@ -215,9 +238,10 @@ def is_pattern(url: str) -> bool:
     return url.startswith((*STORES, HUB)) and bool(MAGIC.search(split(url)[2]))
 
 
-def expand(url: str, client: Client) -> list[str]:
+def expand(remote: Remote, client: Client) -> list[str]:
     """The URLs that a pattern in an object store or on the hub names, sorted by their bytes; any other URL is itself."""
+    url = remote.url
     if not is_pattern(url):
         return [url]
-    found = _list_store(url) if url.startswith(STORES) else _list_hub(url, client)
+    found = _list_store(url) if url.startswith(STORES) else _list_hub(remote, client)
     return sorted(found, key=str.encode)

@@ -5,15 +5,14 @@ sends it again only when it changed. Local files are read in place and never cop
 """
 
 import os
-import threading
 from pathlib import Path
 from typing import NamedTuple
 
 from gristmill.errors import SourceError
 from gristmill.store.cache import Cache, Known, key_of
-from gristmill.store.client import Again, Client, Settings
+from gristmill.store.client import Client, Settings
 from gristmill.store.disk import Disk
-from gristmill.store.download import Download, Promise, Stopped, Tell, Whole, digest_of, validators_of
+from gristmill.store.download import Download, Promise, Tell, Whole, digest_of, validators_of
 from gristmill.store.partial import Partial
 from gristmill.store.parts import machine_errors, sha256_of
 from gristmill.store.remotes import Remote
@@ -43,11 +42,13 @@ def _silent(here: int, size: int | None, resumed: int) -> None:
 class Transfer:
     """One run's way to remote files. Safe for threads."""
 
-    def __init__(self, cache: Cache, settings: Settings | None = None, disk: Disk | None = None) -> None:
-        """Nothing is opened before something is fetched."""
+    def __init__(
+        self, cache: Cache, settings: Settings | None = None, disk: Disk | None = None, resume_only: bool = False
+    ) -> None:
+        """Nothing is opened before something is fetched. `resume_only`: nothing new is; what is whole here is asked of nobody."""
         self.cache = cache
         self.client = Client(settings or Settings())
-        self.stop = threading.Event()
+        self.resume_only = resume_only
         self._disk = disk or Disk()
 
     def fetch(self, remote: Remote, promise: Promise | None = None, tell: Tell = _silent) -> Fetched:
@@ -57,7 +58,18 @@ class Transfer:
             return _in_place(remote, promise)
         if promise.sha256 is not None and (path := self.cache.find(promise.sha256)):
             return Fetched(path, path.stat().st_size, promise.sha256)
-        with machine_errors(self.cache.root), self.cache.claim(remote.url, self._wait):
+        if self.resume_only:
+            found = self.look(remote, promise.sha256)
+            known = self.cache.known(remote.url)
+            if found.whole and known is not None and promise.sha256 is None:
+                return Fetched(
+                    self.cache.find(known.sha256) or self.cache.object(known.sha256), known.size, known.sha256
+                )
+            if not found.here:
+                raise SourceError(
+                    f"{remote.shown}: --resume-only: it is neither in the cache ({self.cache.root}) nor begun"
+                )
+        with machine_errors(self.cache.root), self.cache.claim(remote.url, self.client.wait):
             self._adopt(remote)
             if promise.sha256 is not None and (path := self.cache.find(promise.sha256)):
                 return Fetched(path, path.stat().st_size, promise.sha256)  # somebody else was faster
@@ -68,27 +80,22 @@ class Transfer:
                 return Fetched(path, known.size, known.sha256)
             return self._download(remote, promise, tell)
 
-    def _wait(self, seconds: float) -> None:
-        if self.stop.wait(seconds):
-            raise Stopped
-
     def _partial(self, remote: Remote) -> Partial:
         every = self.client.settings.checkpoint_bytes
         return Partial(self.cache.partials, key_of(remote.url), remote.stored, every, self._disk)
 
     def _download(self, remote: Remote, promise: Promise, tell: Tell) -> Fetched:
         with self._partial(remote) as partial:
-            whole = Download(remote, partial, self.client, promise, tell, self.stop).run()
+            whole = Download(remote, partial, self.client, promise, tell).run()
             return self._name(remote, partial, whole)
 
     def _adopt(self, remote: Remote) -> None:
-        """Finish what a crash left between a download's last checkpoint and the note of it; asks nobody."""
+        """Finish what a crash left between a download's new name and the note of it; its digests had held. Asks nobody."""
         with self._partial(remote) as partial:
             note = partial.noted()
             if note is None or note.verified_bytes != note.expected_size:
                 return
-            moved = not partial.path.exists() and self.cache.object(note.sha256_prefix).exists()
-            if moved or partial.resume():
+            if not partial.path.exists() and self.cache.object(note.sha256_prefix).exists():
                 whole = Whole(note.verified_bytes, note.sha256_prefix, note.etag, note.last_modified)
                 self._name(remote, partial, whole)
 
@@ -114,20 +121,14 @@ class Transfer:
         if known.etag is None and known.last_modified is None:
             return False
         headers = {"If-None-Match": known.etag} if known.etag else {"If-Modified-Since": known.last_modified or ""}
-        tries = self.client.settings.retries
-        for left in range(tries, -1, -1):
-            try:
-                with self.client.open(remote.request("HEAD" if remote.in_store else "GET", headers)) as answer:
-                    etag, last_modified = validators_of(answer.headers)
-                    same = etag == known.etag if known.etag else last_modified == known.last_modified
-                    return answer.status == 304 or (answer.status == 200 and same)
-            except Again as error:
-                if not left:
-                    raise SourceError(
-                        f"{remote.shown}: could not be asked for in {tries + 1} tries: {error}"
-                    ) from error
-                self._wait(max(error.after or 0.0, self.client.settings.backoff * 2 ** (tries - left)))
-        return False
+
+        def ask() -> bool:
+            with self.client.open(remote.request("HEAD" if remote.in_store else "GET", headers)) as answer:
+                etag, last_modified = validators_of(answer.headers)
+                same = etag == known.etag if known.etag else last_modified == known.last_modified
+                return answer.status == 304 or (answer.status == 200 and same)
+
+        return self.client.retrying(remote.shown, ask)
 
     # -- before anything is fetched
 
@@ -153,10 +154,24 @@ class Transfer:
         return Found(note.verified_bytes, note.expected_size, False)
 
     def ask(self, remote: Remote) -> tuple[int | None, str | None]:
-        """(bytes, sha256) of a file as the server tells them now, each where it does. Raises SourceError, Again."""
-        with self.client.open(remote.request("HEAD")) as answer:
-            told = answer.headers.get("Content-Length", answer.linked.get("x-linked-size", ""))
-            return (int(told) if told.isdecimal() else None), digest_of(answer)
+        """(bytes, sha256) of a file as the server tells them now, each where it does. Raises SourceError."""
+
+        def head() -> tuple[int | None, str | None]:
+            with self.client.open(remote.request("HEAD")) as answer:
+                told = answer.headers.get("Content-Length", answer.linked.get("x-linked-size", ""))
+                return (int(told) if told.isdecimal() else None), digest_of(answer)
+
+        def one_byte() -> tuple[int | None, str | None]:
+            with self.client.open(remote.request(headers={"Range": "bytes=0-0"})) as answer:
+                told = answer.headers.get("Content-Range" if answer.status == 206 else "Content-Length", "").rpartition(
+                    "/"
+                )[2]
+                return (int(told) if told.isdecimal() else None), digest_of(answer)
+
+        try:
+            return self.client.retrying(remote.shown, head)
+        except SourceError:
+            return self.client.retrying(remote.shown, one_byte)  # a URL may be signed for GET alone
 
     def close(self) -> None:
         """Close all connections."""
@@ -177,9 +192,9 @@ def _in_place(remote: Remote, promise: Promise) -> Fetched:
     return Fetched(path, size, found)
 
 
-def fetch(url: str, cache: Path, sha256: str | None = None) -> Fetched:
-    """Bring one file in: a model, a list, a tokenizer."""
-    transfer = Transfer(Cache(cache))
+def fetch(url: str, cache: Path, sha256: str | None = None, resume_only: bool = False) -> Fetched:
+    """Bring one file in: a model, a tokenizer."""
+    transfer = Transfer(Cache(cache), resume_only=resume_only)
     try:
         return transfer.fetch(Remote(url), Promise(sha256, by="its pin"))
     finally:

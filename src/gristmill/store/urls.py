@@ -18,12 +18,17 @@ STORES = ("s3://", "s3a://", "gs://", "az://", "azure://", "abfs://", "abfss://"
 HUB = "hf://"
 SCHEMES = (*WEB, *STORES, HUB, "file://")
 
-# One of these makes a query a signature: S3 (v4 and v2), Google, CloudFront, Azure's SAS.
+# One of these makes a query a signature: S3 (v4 and v2), Google, CloudFront, Tencent, Akamai, Azure's SAS.
 SIGNED = re.compile(
-    r"(?:^|&)(?:x-amz-[^=&]*|x-goog-[^=&]*|awsaccesskeyid|googleaccessid|signature|policy|key-pair-id|sig)=",
+    r"(?:^|&)(?:x-amz-[^=&]*|x-goog-[^=&]*|awsaccesskeyid|googleaccessid|[a-z-]*signature|policy|key-pair-id|sig|hdn[a-z]+)=",
     re.IGNORECASE,
 )
-SECRET = re.compile(r"token|secret|passw|credential|api_?key|access_?key|signature|^auth|^key$", re.IGNORECASE)
+SECRET = re.compile(
+    r"token|secret|passw|pwd|credential|(?:api|access|subscription)[-_]?key|signature|jwt|hmac|^auth|^key$",
+    re.IGNORECASE,
+)
+# What two parsers of URLs may read as two hosts: a credential would go astray.
+UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 def is_url(name: str) -> bool:
@@ -34,6 +39,8 @@ def is_url(name: str) -> bool:
 def split(url: str) -> tuple[str, str, str, str]:
     """(scheme, host with user and port, path, query). Raises SourceError over what is no URL."""
     try:
+        if url.startswith(WEB) and UNSAFE.search(url):
+            raise ValueError("a space, control character or backslash in it must be percent-encoded")
         parts = urlsplit(url)
         _ = parts.port  # raises where it is no number
     except ValueError as error:

@@ -233,12 +233,14 @@ def _ranks(name: str, data: bytes) -> list[bytes]:
     return [tokens[rank] for rank in range(len(tokens))]
 
 
-def load(name: str, folder: Path, cache: Path, end_of_text: str | None = None) -> Tokenizer:
-    """Find a tokenizer by name ("gpt2"), URL, or path from `folder`."""
+def load(name: str, folder: Path, cache: Path, end_of_text: str | None = None, resume_only: bool = False) -> Tokenizer:
+    """Find a tokenizer by name ("gpt2"), URL, or path from `folder`; `resume_only`: a URL only where the cache has it."""
     if name == "gpt2":
-        return Tokenizer(name, _gpt2(cache), end_of_text)
+        return Tokenizer(name, _gpt2(cache, resume_only), end_of_text)
     if urls.is_url(name):
-        return Tokenizer(urls.shown(name), transfer.fetch(name, cache).path.read_bytes(), end_of_text)
+        return Tokenizer(
+            urls.shown(name), transfer.fetch(name, cache, resume_only=resume_only).path.read_bytes(), end_of_text
+        )
     path = folder / name
     try:
         return Tokenizer(name, path.read_bytes(), end_of_text)
@@ -249,7 +251,7 @@ def load(name: str, folder: Path, cache: Path, end_of_text: str | None = None) -
         ) from error
 
 
-def _gpt2(cache: Path) -> bytes:
+def _gpt2(cache: Path, resume_only: bool) -> bytes:
     """GPT-2's ranks: from tiktoken's cache where it has them, else by URL; the digest is checked either way."""
     folders = [os.environ.get("TIKTOKEN_CACHE_DIR"), os.environ.get("DATA_GYM_CACHE_DIR")]
     folders.append(str(Path(tempfile.gettempdir()) / "data-gym-cache"))
@@ -260,7 +262,7 @@ def _gpt2(cache: Path) -> bytes:
                 return data
     url, sha256 = next(iter(GPT2_FILES.items()))
     try:
-        return transfer.fetch(url, cache, sha256=sha256).path.read_bytes()
+        return transfer.fetch(url, cache, sha256, resume_only).path.read_bytes()
     except Exception as error:
         raise RecipeError(
             f"tokenizer 'gpt2': its ranks are not in TIKTOKEN_CACHE_DIR and could not be fetched ({error}). "
