@@ -274,6 +274,15 @@ def test_a_trickle_is_a_stall_too(cache: Path, server: Site) -> None:
     assert time.monotonic() - begun < 5  # the whole would take minutes
 
 
+def test_a_head_that_drips_is_a_stall_too(cache: Path, server: Site) -> None:
+    quick = Transfer(Cache(cache), QUICK._replace(timeout=0.3))
+    url = server.put("/a", BODY, headers={f"X-{number}": "x" * 100 for number in range(90)})
+    server.faults.append(faults.trickling)
+    begun = time.monotonic()
+    assert get(quick, url) == BODY
+    assert time.monotonic() - begun < 1.5  # the head alone would take two seconds
+
+
 def test_a_server_that_asks_to_wait_is_obeyed(cache: Path, server: Site, transfer: Transfer) -> None:
     url = server.put("/a", b"text")
     server.faults.append(faults.status(503, Retry_After="1"))

@@ -1,11 +1,16 @@
 """Downloads from servers as they are out there: nginx with ranges and without, an S3 API."""
 
+import functools
 import hashlib
+import http.server
 import importlib.util
 import os
 import random
+import shutil
+import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -221,3 +226,30 @@ def test_our_signature_is_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, headers = _with_checksum(plain, "GET")
     assert headers == {name: value}
     assert fields(ours) == fields(theirs)
+
+
+def test_a_certificate_must_be_trusted(
+    tmp_path: Path, cache: Path, served: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("openssl") is None:
+        missing("openssl", "openssl is not installed: no certificate can be made")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate),
+         "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        remote = Remote(f"https://127.0.0.1:{server.server_address[1]}/a.bin")
+        with pytest.raises(SourceError, match=r"/a.bin: its certificate is not trusted: "):
+            Transfer(Cache(cache), QUICK).fetch(remote)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert Transfer(Cache(cache), QUICK).fetch(remote).sha256 == SHA256
+        server.shutdown()
+        thread.join()

@@ -95,11 +95,15 @@ class Answer(NamedTuple):
         """The body as it is on the wire. Raises Again where it ends early, stalls, or is chunked wrongly."""
         import urllib3
 
+        from gristmill.store.watch import cut_after
+
         waited, came = 0.0, 0  # for the network only: a slow disk is not the server's
         try:
             while True:
                 begun = time.monotonic()
-                block = self.response.read1(BLOCK, decode_content=False)
+                # Within one read a chunk's length may drip; a plain body's bytes are seen as they come.
+                with cut_after(2 * self.settings.timeout if self.response.chunked else None, self.response.shutdown):
+                    block = self.response.read1(BLOCK, decode_content=False)
                 waited += time.monotonic() - begun
                 if not block:
                     return
@@ -251,6 +255,8 @@ class Client:
         """A pool of connections: direct, or through the proxy that the environment names."""
         import urllib3
 
+        from gristmill.store.watch import POOLS
+
         scheme, host = origin(url)
         proxy = "" if proxy_bypass(host) else getproxies().get(scheme, "")
         with self._lock:
@@ -259,7 +265,9 @@ class Client:
                 if proxy:
                     user = user_of(proxy)
                     size["proxy_headers"] = urllib3.util.make_headers(proxy_basic_auth=user) if user else None
-                self._pools[proxy] = urllib3.ProxyManager(proxy, **size) if proxy else urllib3.PoolManager(**size)
+                made = urllib3.ProxyManager(proxy, **size) if proxy else urllib3.PoolManager(**size)
+                made.pool_classes_by_scheme = POOLS
+                self._pools[proxy] = made
             return self._pools[proxy]
 
     def close(self) -> None:
@@ -295,15 +303,12 @@ def _retry_after(headers: Any) -> float | None:
 
 def _certificate(error: BaseException) -> str:
     """Why a certificate was refused; empty where that is not what went wrong."""
-    seen: Any = error
+    seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, ssl.SSLCertVerificationError):
-            return seen.verify_message
-        seen = (
-            getattr(seen, "reason", None)
-            if isinstance(getattr(seen, "reason", None), BaseException)
-            else seen.__cause__
-        )
+        for inner in (seen, *seen.args):
+            if isinstance(inner, ssl.SSLCertVerificationError):
+                return inner.verify_message
+        seen = seen.__cause__ or seen.__context__
     return ""
 
 
