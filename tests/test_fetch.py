@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import gristmill
+from gristmill.errors import VerificationError
 from gristmill.pipeline import run
 from tests import faults
 from tests.conftest import missing
@@ -223,3 +224,20 @@ def test_a_manifest_is_a_plan(tmp_path: Path, server: Site) -> None:
         *command(recipe, tmp_path / "late", tmp_path / "colder", "--plan", str(tmp_path / "one/manifest.json")), code=3
     )
     assert "changed since the plan pinned it" in told
+
+
+def test_raw_shards_are_verified_where_they_are(tmp_path: Path, server: Site) -> None:
+    recipe = lay_out(tmp_path, server, shards=2)
+    text = recipe.read_text()
+    (tmp_path / "own.jsonl").write_bytes(jsonl(pages(20, "own")))
+    recipe.write_text(text.replace("[[step]]", '[[source]]\nname = "own"\nfiles = ["own.jsonl"]\n[[step]]'))
+    cache = tmp_path / "cache"
+    run(recipe, out=tmp_path / "corpus", cache_dir=cache)
+    assert gristmill.verify(tmp_path / "corpus", raw=True, cache_dir=cache)["parts"]
+    (tmp_path / "own.jsonl").write_bytes(jsonl(pages(20, "own"))[::-1])
+    next((cache / "objects").iterdir()).unlink()
+    gristmill.verify(tmp_path / "corpus")  # a corpus needs no raw shards
+    with pytest.raises(VerificationError) as error:
+        gristmill.verify(tmp_path / "corpus", raw=True, cache_dir=cache)
+    assert "raw shard 2 (own.jsonl): sha256" in str(error.value)
+    assert "its bytes are not at" in str(error.value)

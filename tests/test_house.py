@@ -86,7 +86,7 @@ OPTIONS = {
     "run": "--allow-missing --cache-bytes --cache-dir --check-inputs --checkpoint-bytes --connections --dry-run --help "
     "--json --limit --out --plan --resume-only --set --tokenizer --until --workers",
     "init": "--help",
-    "verify": "--help --json --pin --quick",
+    "verify": "--cache-dir --help --json --pin --quick --raw",
     "diff": "--help --json",
     "why": "--help --json",
     "status": "--help --json",

@@ -198,12 +198,14 @@ def verify(
         str | None,
         typer.Option(help="Succeed only for this corpus: the sha256 of its manifest, or its content digest."),
     ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="The raw shards as well, where they lie or in the cache.")] = False,
+    cache_dir: Annotated[Path | None, typer.Option(help="Where fetched shards rest, for --raw.")] = None,
     as_json: Json = False,
 ) -> None:
     """Check every byte and every count of a corpus against its manifest and lock."""
     from gristmill.report.verify import verify as check
 
-    told = check(corpus, quick=quick, pin=pin)
+    told = check(corpus, quick=quick, pin=pin, raw=raw, cache_dir=cache_dir)
     what = "sizes" if quick else "sha256 and counts"
     line = f"{corpus}: {told['parts']} parts, {told['bytes'] / 1e6:,.1f} MB: {what} as the manifest says"
     _print(told, as_json, [line, f"manifest {told['manifest']}", f"content  {told['content']}"])

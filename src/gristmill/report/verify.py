@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -14,7 +15,9 @@ import pyarrow.parquet as pq
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus, part_folders
 from gristmill.store import manifest as manifests
-from gristmill.store.manifest import Manifest
+from gristmill.store import urls
+from gristmill.store.cache import Cache, default_cache
+from gristmill.store.manifest import Manifest, RawShard
 from gristmill.store.parts import Part, read_batches, sha256_of
 
 ROWS = (1 << 32) - 1  # of a document's number: its row in the shard
@@ -25,12 +28,14 @@ def verify(
     *,
     quick: bool = False,
     pin: str | None = None,
+    raw: bool = False,
+    cache_dir: Path | str | None = None,
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Check a corpus against its manifest and lock; `quick` looks at sizes only.
 
-    `pin` is what it must be: the sha256 of its manifest, or the `content` digest of its parts. Returns what was checked. Raises
-    VerificationError that lists all that is wrong.
+    `pin` is what it must be: the sha256 of its manifest, or the `content` digest of its parts. `raw` checks the raw shards as well:
+    local ones where they lie, fetched ones in the cache. Returns what was checked. Raises VerificationError that lists all that is wrong.
     """
     root = Path(corpus)
     manifest, data = published(root)
@@ -48,6 +53,8 @@ def verify(
         wrong.append(f"{manifests.SUMS}: not what the manifest yields")
     wrong += _strangers(root, manifest)
     sound = check_parts(root, manifest.parts, wrong, quick, show or (lambda _: None))
+    if raw:
+        wrong += _check_raw(root, manifest, Cache(Path(cache_dir or default_cache())), quick)
     if not quick:
         wrong += _check_counts(root, manifest, sound)
     if wrong:
@@ -122,6 +129,35 @@ def check_parts(
                 wrong.append(problem)
             show({"event": "progress", "phase": "verify", "done": place, "jobs": len(parts), "bytes": part.size})
     return sound
+
+
+def _check_raw(root: Path, manifest: Manifest, cache: Cache, quick: bool) -> list[str]:
+    """Raw shards are no parts: they are where the recipe found them, or in the cache, or gone."""
+    try:
+        folder = Path(msgspec.json.decode((root / "run.json").read_bytes())["folder"])
+    except (OSError, msgspec.DecodeError, KeyError, TypeError):
+        folder = root
+
+    def check(shard: RawShard) -> str | None:
+        if shard.sha256 is None:
+            return None
+        name = f"raw shard {shard.number} ({urls.shown(shard.url) if urls.is_url(shard.url) else shard.url})"
+        if shard.url.startswith("file://"):
+            path = Path(os.fsdecode(urls.local_path(shard.url)))
+        else:
+            path = cache.object(shard.sha256) if urls.is_url(shard.url) else folder / shard.url
+        try:
+            size = path.stat().st_size
+            if size != shard.compressed_bytes:
+                return f"{name}: {size:,} bytes, expected {shard.compressed_bytes:,}"
+            if not quick and (found := sha256_of(path)[1]) != shard.sha256:
+                return f"{name}: sha256 {found}, expected {shard.sha256}"
+        except OSError:
+            return f"{name}: its bytes are not at {path}"
+        return None
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return [problem for problem in threads.map(check, manifest.raw_shards) if problem is not None]
 
 
 def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
