@@ -182,6 +182,15 @@ def test_progress_tells_of_each_download(tmp_path: Path, server: Site) -> None:
     assert any(0 < shard["bytes"] <= shard["size"] and shard["resumed"] == 0 for shard in under_way)
 
 
+def test_waiting_for_a_server_is_told(tmp_path: Path, server: Site) -> None:
+    recipe = lay_out(tmp_path, server, shards=1)
+    server.faults.append(faults.status(503, Retry_After="1"))
+    told: list[dict[str, object]] = []
+    run(recipe, out=tmp_path / "corpus", until="fetch", cache_dir=tmp_path / "cache", show=told.append)
+    (line,) = [str(event["text"]) for event in told if event["event"] == "line"]
+    assert line == f"{server.address}/0.warc.wet.gz: the server answered 503 Later; trying again in 1 s"
+
+
 def test_a_damaged_copy_in_the_cache_is_told_removed_and_fetched_again(tmp_path: Path, server: Site) -> None:
     recipe = lay_out(tmp_path, server, shards=2)
     cache = tmp_path / "cache"

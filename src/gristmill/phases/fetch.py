@@ -198,6 +198,8 @@ class Fetch:
             try:
                 return ended.get(timeout=TELL_EVERY)
             except queue.Empty:
+                while not self._transfer.client.told.empty():
+                    progress.line(self._transfer.client.told.get())
                 progress.transfers(*self._told())
 
     def _finish(self, shard: Planned) -> None:

@@ -56,6 +56,10 @@ class PhaseProgress:
         self._done += 1
         self._tell(job)
 
+    def line(self, text: str) -> None:
+        """Something that should be read."""
+        self._show({"event": "line", "text": text})
+
     def transfers(self, shards: list[dict[str, Any]], came: int, left: int | None) -> None:
         """How far downloads are: each that is under way, the bytes that came in all, about how many are still to come."""
         self._bytes = came

@@ -9,6 +9,7 @@ Credentials go to the origin (scheme, host, port) that they were given for, and 
 
 import email.utils
 import logging
+import queue
 import random
 import ssl
 import threading
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 BLOCK = 1 << 18  # bytes, the most that is taken from the network at a time
 REDIRECTS = 10
+TOLD = 0.9  # seconds of waiting from which people are told
 TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 NOT_ALLOWED = {
     401: "credentials are asked for; name the environment variable that holds them in the source's `authorization`",
@@ -130,6 +132,9 @@ class Client:
         self._hosts: dict[str, threading.BoundedSemaphore] = {}
         self._open: set[Any] = set()  # answers under way
         self.stop = threading.Event()
+        self.told: queue.SimpleQueue[str] = (
+            queue.SimpleQueue()
+        )  # what people should hear of waiting, for whoever shows it
 
     def wait(self, seconds: float) -> None:
         """Sleep, unless the run ends. Raises Stopped."""
@@ -152,13 +157,16 @@ class Client:
             except Again as error:
                 if failures > self.settings.retries:
                     raise SourceError(f"{name}: could not be asked for in {failures} tries: {error}") from error
-                self.wait(self.pause(failures, error.after))
+                self.rest(name, error, failures)
         raise AssertionError
 
-    def pause(self, failures: int, after: float | None) -> float:
-        """Seconds before the next try: exponential with jitter, and no less than the server asks for."""
+    def rest(self, name: str, error: Again, failures: int) -> None:
+        """Wait before the next try: exponential with jitter, and no less than the server asks for. Raises Stopped."""
         backoff: float = min(self.settings.backoff * 2.0 ** (failures - 1), 60.0) * random.uniform(0.5, 1.0)  # noqa: S311
-        return max(backoff, after or 0.0)
+        seconds = max(backoff, error.after or 0.0)
+        if seconds >= TOLD:
+            self.told.put(f"{name}: {error}; trying again in {seconds:.0f} s")
+        self.wait(seconds)
 
     @contextmanager
     def open(self, request: Request) -> Iterator[Answer]:
@@ -243,13 +251,13 @@ class Client:
         if status in (200, 206, 304, 416):
             return answer
         answer.response.close()
-        said = f"{name}: the server answered {status} {answer.response.reason or ''}".rstrip()
+        said = f"the server answered {status} {answer.response.reason or ''}".rstrip()
         if status in TRY_AGAIN:
             after = _retry_after(answer.headers)
             if after is not None and after > self.settings.patience:
-                raise SourceError(f"{said}, and asks to come back in {after:,.0f} seconds")
+                raise SourceError(f"{name}: {said}, and asks to come back in {after:,.0f} seconds")
             raise Again(said, after)
-        raise SourceError(f"{said}: {NOT_ALLOWED[status]}" if status in NOT_ALLOWED else said)
+        raise SourceError(f"{name}: {said}" + (f": {NOT_ALLOWED[status]}" if status in NOT_ALLOWED else ""))
 
     def _pool(self, url: str) -> Any:
         """A pool of connections: direct, or through the proxy that the environment names."""

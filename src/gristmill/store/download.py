@@ -112,7 +112,7 @@ class Download:
                     self._keep()
                     raise SourceError(f"{self._name}: could not be fetched in {failures} tries: {error}") from error
                 try:
-                    self._client.wait(self._client.pause(failures, error.after))
+                    self._client.rest(self._name, error, failures)
                 except Stopped:
                     self._keep()
                     raise
