@@ -34,9 +34,11 @@ def made(**source: Any) -> Recipe:
     return Recipe(source=[Source(**{"name": "web", **source})])
 
 
-def fetched(recipe: Recipe, folder: Path, before: Plan | None = None, **asked: bool) -> Result:
+def fetched(
+    recipe: Recipe, folder: Path, before: Plan | None = None, resume_only: bool = False, **asked: bool
+) -> Result:
     settings = Settings(backoff=0.0, contact=recipe.contact)
-    transfer = Transfer(Cache(folder / "cache"), settings, resume_only=asked.get("resume_only", False))
+    transfer = Transfer(Cache(folder / "cache"), settings, resume_only=resume_only)
     planned, sources = plan.extend(before or Plan(), recipe, folder, transfer)
     return Fetch(planned, sources, folder, transfer, Asked(**asked)).all(folder, Progress(None), lambda _: None)
 

@@ -114,9 +114,10 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run a recipe: raw shards in, a verified corpus out. Running it again does only what is not done."""
-    from gristmill.engine.server import start
+    if not dry_run:
+        from gristmill.engine.server import start
 
-    start()
+        start()
     from gristmill.pipeline import run as run_recipe
     from gristmill.recipe import for_files
     from gristmill.terminal import Display
@@ -132,12 +133,7 @@ def run(
             print("# recipes/clean-small.toml\n" + for_files(what, tokenizer, settings)[1])
     fetching: Any = {"cache_dir": cache_dir, "connections": connections, "tokenizer": tokenizer, "plan_file": plan}
     if dry_run:
-        from gristmill.phases.fetch import preview_lines
-        from gristmill.pipeline import dry_run as preview
-
-        rows = preview(recipe, out=out, settings=settings, limit=limit, **fetching)
-        for told, line in preview_lines(rows):
-            _print(told, as_json, [line])
+        _preview(as_json, recipe, out=out, settings=settings, limit=limit, **fetching)
         return
     ctrl_c = _hear_ctrl_c()
     try:
@@ -153,6 +149,15 @@ def run(
         raise SystemExit(130) from None
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: the interpreter's end is nothing to interrupt
     _print({"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines())
+
+
+def _preview(as_json: bool, recipe: Any, **asked: Any) -> None:
+    """Tell what a run would fetch, and how much."""
+    from gristmill.phases.fetch import preview_lines
+    from gristmill.pipeline import dry_run
+
+    for told, line in preview_lines(dry_run(recipe, **asked)):
+        _print(told, as_json, [line])
 
 
 def _settings(given: list[str] | None) -> dict[str, str]:

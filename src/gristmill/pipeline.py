@@ -76,10 +76,9 @@ def run(
     """
     if until is not None and until not in PHASES:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(PHASES)}")
-    asked = fetch.Asked(allow_missing, resume_only, check_inputs)
     mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, asked_of(connections, checkpoint_bytes), show)
     mill.workers = workers or os.cpu_count() or 1
-    mill.asked = asked
+    mill.asked = fetch.Asked(allow_missing, check_inputs)
     mill.transfer.resume_only = resume_only
     mill.cache_bytes = cache_bytes
     handle = mill.corpus.hold()
@@ -167,7 +166,7 @@ class _Mill:
             published = corpus.published()
             corpus.sweep()
         self.make_plan(published, plan_file)
-        if self.asked.resume_only:
+        if self.transfer.resume_only:
             self.fetching().refuse_new()
         publish.write_plan(corpus, self.plan)
         tokenizer = self._tokenizer()

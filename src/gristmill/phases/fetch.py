@@ -32,7 +32,6 @@ class Asked(NamedTuple):
     """What the command line asks of a fetch."""
 
     allow_missing: bool = False
-    resume_only: bool = False
     check_inputs: bool = False
 
 
@@ -159,7 +158,7 @@ class Fetch:
 
     def run(self, progress: PhaseProgress, keep: Callable[[Plan], None]) -> Result:
         """Have all shards here. `keep` writes a plan down. Raises MachineError; what a shard fails of is in the result."""
-        if self._asked.resume_only:
+        if self._transfer.resume_only:
             self.refuse_new()
         pinned = list(self._plan.shards)
         paths: dict[int, Path] = {}

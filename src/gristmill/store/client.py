@@ -132,9 +132,8 @@ class Client:
         self._hosts: dict[str, threading.BoundedSemaphore] = {}
         self._open: set[Any] = set()  # answers under way
         self.stop = threading.Event()
-        self.told: queue.SimpleQueue[str] = (
-            queue.SimpleQueue()
-        )  # what people should hear of waiting, for whoever shows it
+        # What people should hear of waiting, for whoever shows it.
+        self.told: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def wait(self, seconds: float) -> None:
         """Sleep, unless the run ends. Raises Stopped."""
