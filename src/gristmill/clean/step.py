@@ -1,33 +1,122 @@
-"""What a step is, and what it says of a batch."""
+"""What a step is: it measures a batch of documents, and decides from the measures alone.
 
-from typing import Any, ClassVar, NamedTuple, Protocol
+    batch -> ready(inputs) -> Measured: the measures, and the text where the step rewrites it
+    measures -> decide -> Decision: of each row a reason to drop it, or null
 
+Deciding needs no text, so that other thresholds can be tried on stored measures (phases/rejudge.py).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
 import pyarrow as pa
 
 
-class Judgement(NamedTuple):
-    """What a filter says of the n rows of a batch. It drops nothing: engine.judge does."""
+class Input(NamedTuple):
+    """A file that a step reads besides documents: a model, a list."""
+
+    name: str  # its file name, as the manifest shows it
+    path: str  # where it lies on this machine
+    sha256: str
+
+
+Inputs = Mapping[str, Input]  # by the location that the recipe names
+
+
+class Measured(NamedTuple):
+    """What a step finds in the n rows of a batch."""
+
+    measures: dict[str, pa.Array]  # by name, each (n,): exact; null where there is nothing to measure
+    text: pa.Array | None = None  # (n,) string without nulls: the texts as the step rewrites them
+    columns: Mapping[str, pa.Array] = {}  # other columns of DOCUMENTS that the step fills, each (n,)
+
+
+class Decision(NamedTuple):
+    """What a filter says of n rows. It drops nothing: engine.judge does."""
 
     reason: pa.Array  # (n,) string, without the step's name; null keeps the row
     value: pa.Array  # (n,) float64: the measured value that the reason is about
     threshold: pa.Array  # (n,) float64: what it was compared with
-    measures: dict[str, pa.Array]  # by name, each (n,): all measured values, exact
+
+
+class Check(NamedTuple):
+    """One comparison: a row goes for `reason` where its measure is `broken` against the limit."""
+
+    reason: str
+    measure: str
+    broken: Literal["<", "<=", ">", ">="]
+    limit: float | None  # null: not checked
 
 
 class Step(Protocol):
-    """A frozen value with parameters (a msgspec Struct), called on a batch.
+    """A frozen value with parameters (a msgspec Struct).
 
-    `name` is the recipe's word, `version` changes whenever the same parameters may judge otherwise.
+    `name` is the recipe's word, `version` changes whenever the same parameters may measure or decide otherwise. `thresholds` names the
+    parameters that only `decide` reads.
     """
 
-    name: ClassVar[str]
     version: ClassVar[int]
-    sources: list[str] | None
+    thresholds: ClassVar[frozenset[str]]
 
-    def __call__(self, batch: pa.RecordBatch) -> Judgement:
-        """Judge a batch of DOCUMENTS."""
+    @property
+    def name(self) -> str:
+        """The step's name, which its verdicts carry."""
         ...
 
-    def inputs(self) -> dict[str, Any]:
-        """What the step reads besides documents: name -> {"sha256", ...}."""
+    @property
+    def sources(self) -> list[str] | None:
+        """The sources that it applies to; null: all."""
         ...
+
+    def wants(self) -> dict[str, str]:
+        """What the step reads besides documents: a name for the manifest -> its location, a path or URL."""
+        ...
+
+    def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        """Load what the step needs; the function measures a batch of DOCUMENTS."""
+        ...
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        """Judge n rows by their measures."""
+        ...
+
+
+def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision:
+    """Decide by comparisons, in order: of each row the first that is broken. A null measure breaks none."""
+    rows = len(next(iter(measures.values())))
+    failed = np.zeros(rows, np.int8)  # 0: kept; else the check's place, from 1
+    value, threshold = np.zeros(rows), np.zeros(rows)
+    for place, (_, measure, broken, limit) in enumerate(checks, 1):
+        if limit is None:
+            continue
+        measured = np.asarray(measures[measure].cast(pa.float64()).to_numpy(zero_copy_only=False))
+        new = _BROKEN[broken](measured, limit) & (failed == 0)
+        failed[new], value[new], threshold[new] = place, measured[new], limit
+    kept = failed == 0
+    names = pa.array([None, *(check.reason for check in checks)], pa.string())
+    return Decision(names.take(pa.array(failed)), pa.array(value, mask=kept), pa.array(threshold, mask=kept))
+
+
+_BROKEN: dict[str, Any] = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+
+
+def keep_all(rows: int) -> Decision:
+    """What a step says that judges nothing."""
+    return Decision(pa.nulls(rows, pa.string()), pa.nulls(rows, pa.float64()), pa.nulls(rows, pa.float64()))
+
+
+def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Part over whole, of nothing 0."""
+    return np.asarray(part / np.maximum(whole, 1))
+
+
+def measured(values: Mapping[str, np.ndarray]) -> dict[str, pa.Array]:
+    """Arrays as measures; a NaN is a null."""
+    return {name: pa.array(array, mask=np.isnan(array)) for name, array in values.items()}
+
+
+def text_of(location: str, inputs: Inputs) -> bytes:
+    """The bytes of an input."""
+    return Path(inputs[location].path).read_bytes()

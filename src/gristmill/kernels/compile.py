@@ -42,10 +42,13 @@ UINT32S = types.Array(types.uint32, 1, "C", readonly=True)
 UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
 
 BUILDING = "GRISTMILL_KERNELS_BUILDING"  # set for the one process that fills a folder
-MODULES = ("bpe", "fasttext", "gopher", "merges", "minhash", "normalise", "pairs", "shuffle", "words")
+MODULES = (
+    "bpe", "c4", "fasttext", "fineweb", "gopher", "lists", "markup", "merges", "minhash", "ngrams", "normalise", "pairs",
+    "phrases", "quality", "repetition", "scripts", "shuffle", "simple", "tidy", "urls", "words",
+)  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-dispatchers: dict[str, Any] = {}  # every kernel by name, for the tests that read their options
+dispatchers: dict[str, Any] = {}  # every kernel by module and name, for the tests that read their options
 
 
 def kernel(*signature: Any, returns: Any = types.void) -> Callable[[Function], Function]:
@@ -58,7 +61,7 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[Function], F
                 dispatcher._cache = _Code(function, folder)
             dispatcher.compile(returns(*signature))
             dispatcher.disable_compile()
-        dispatchers[function.__name__] = dispatcher
+        dispatchers[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"] = dispatcher
         return dispatcher  # type: ignore[no-any-return]
 
     return wrap

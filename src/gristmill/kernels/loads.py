@@ -38,6 +38,18 @@ def load_u64(typing_context, data, at):
 
 
 @intrinsic
+def store_u64(typing_context, data, at, value):
+    """Write a uint64 as the 8 little-endian bytes of a uint8 array at an index; `at + 8 <= len(data)` is the caller's."""
+
+    def generate(context, builder, signature, arguments):
+        store = builder.store(arguments[2], _place(context, builder, signature, arguments, _WORD))
+        store.align = 1
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, types.uint64), generate
+
+
+@intrinsic
 def mask_of_range(typing_context, data, at, low, span):
     """Of the 64 bytes at an index, which lie in low..low + span: bit j is byte j. `at + 64 <= len(data)` is the caller's."""
 
@@ -48,6 +60,19 @@ def mask_of_range(typing_context, data, at, low, span):
         return builder.bitcast(builder.icmp_unsigned("<=", shifted, _splat(builder, arguments[3])), _WORD)
 
     return types.uint64(data, types.int64, types.uint8, types.uint8), generate
+
+
+@intrinsic
+def mask_of_letter(typing_context, data, at, letter):
+    """Of the 64 bytes at an index, which are a small ASCII letter or its capital: bit j is byte j. As `mask_of_range`."""
+
+    def generate(context, builder, signature, arguments):
+        load = builder.load(_place(context, builder, signature, arguments, _VECTOR))
+        load.align = 1
+        folded = builder.or_(load, _splat(builder, ir.Constant(_BYTE, 0x20)))
+        return builder.bitcast(builder.icmp_unsigned("==", folded, _splat(builder, arguments[2])), _WORD)
+
+    return types.uint64(data, types.int64, types.uint8), generate
 
 
 @intrinsic
@@ -82,3 +107,50 @@ def load_up_to_8(data, at, length):
     for j in range(min(length, 8)):
         value |= np.uint64(data[at + j]) << np.uint64(8 * j)
     return value
+
+
+@helper
+def count_continuations(value):
+    """How many of 8 bytes are continuation bytes of UTF-8 (10xxxxxx)."""
+    high = (value >> np.uint64(7)) & ~(value >> np.uint64(6)) & np.uint64(0x0101010101010101)
+    return count_ones(high)
+
+
+@helper
+def count_characters(data, start, stop):
+    """The code points in data[start:stop], well-formed UTF-8."""
+    count = stop - start
+    for at in range(start, stop, 8):
+        count -= count_continuations(load_up_to_8(data, at, stop - at))
+    return count
+
+
+@helper
+def hash_bytes(data, start, stop):
+    """64 bits from data[start:stop]: multiply and fold, 8 bytes at a time in two lanes (wyhash's way, without its seeds)."""
+    one = np.uint64(stop - start) * np.uint64(0x9E3779B97F4A7C15)
+    two = np.uint64(0x165667B19E3779F9)
+    at = start
+    while stop - at >= 16:
+        one = (one ^ load_u64(data, at)) * np.uint64(0xC2B2AE3D27D4EB4F)
+        two = (two ^ load_u64(data, at + 8)) * np.uint64(0x9FB21C651E98DF25)
+        one ^= one >> np.uint64(29)
+        two ^= two >> np.uint64(32)
+        at += 16
+    while at < stop:
+        one = (one ^ load_up_to_8(data, at, stop - at)) * np.uint64(0xC2B2AE3D27D4EB4F)
+        one ^= one >> np.uint64(29)
+        at += 8
+    one = (one ^ (two * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xC2B2AE3D27D4EB4F)
+    return one ^ (one >> np.uint64(32))
+
+
+@helper
+def same_bytes(data, one, other, length):
+    """Whether data[one:one + length] equals data[other:other + length]."""
+    j = np.int64(0)
+    while length - j >= 8:
+        if load_u64(data, one + j) != load_u64(data, other + j):
+            return False
+        j += 8
+    return j == length or load_up_to_8(data, one + j, length - j) == load_up_to_8(data, other + j, length - j)

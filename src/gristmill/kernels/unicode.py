@@ -19,11 +19,23 @@ SYMBOL = 16  # general category P* or S*
 UNSPACED = 32  # scripts without spaces: Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar, Tibetan
 LINE_BREAK = 64  # where str.splitlines cuts
 
+# Bits of a sign, by the other table.
+PUNCTUATION = 1  # datatrove's PUNCTUATION: what its Gopher rules call a symbol
+TERMINAL = 2  # datatrove 0.10's TERMINAL_PUNCTUATION: what ends a sentence, in all scripts
+DECIMAL = 4  # general category Nd, what \d is in Python's patterns
+UPPER = 8  # Uppercase
+LOWER = 16  # Lowercase, or general category Lt: a word with one is not str.isupper
+ALPHANUMERIC = 32  # str.isalnum
+SENTENCE = 64  # where spaCy's sentencizer ends a sentence: most of TERMINAL
+CATEGORY_P = 128  # general category P*
+
 with np.load(Path(__file__).with_name("unicode.npz")) as _tables:
     CLASS_INDEX: np.ndarray = _tables["class_index"]  # (4352,) uint8
     CLASS_PAGES: np.ndarray = _tables["class_pages"]  # (pages * 256,) uint8
     LOWER_INDEX: np.ndarray = _tables["lower_index"]  # (4352,) uint8
     LOWER_PAGES: np.ndarray = _tables["lower_pages"]  # (pages * 256,) int32: lower case minus itself
+    SIGN_INDEX: np.ndarray = _tables["sign_index"]  # (4352,) uint8
+    SIGN_PAGES: np.ndarray = _tables["sign_pages"]  # (pages * 256,) uint8
 
 
 @helper
@@ -60,3 +72,9 @@ def code_point(data, at, width):
 def class_of(point, class_index, class_pages):
     """The class bits of a code point."""
     return np.int64(class_pages[(np.int64(class_index[point >> 8]) << 8) | (point & 0xFF)])
+
+
+@helper
+def sign_of(point, sign_index, sign_pages):
+    """The sign bits of a code point."""
+    return np.int64(sign_pages[(np.int64(sign_index[point >> 8]) << 8) | (point & 0xFF)])

@@ -2,7 +2,8 @@
 
 Words are exactly those of Python's `str.split()`, lines exactly those of `str.splitlines()`. 64 bytes are looked at together: a
 mask says which are white space, and its edges are where words start and stop. Kernels that count take these bounds, so that
-another rule's words can be fed to them.
+another rule's words can be fed to them. In scripts written without spaces each character is a word (`separate`), where a filter
+does not ask for str.split() alone.
 """
 
 from typing import NamedTuple
@@ -10,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
 from gristmill.kernels.loads import count_ones, count_trailing_zeros, mask_of_range
+from gristmill.kernels.unicode import CLASS_INDEX, CLASS_PAGES, UNSPACED, class_of, code_point
 
 ONE = np.uint64(1)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -191,3 +193,96 @@ def find(offsets: np.ndarray, data: np.ndarray) -> Bounds:
     lines = _find(offsets, data, tail, word_offsets, starts, stops, line_offsets, line_stops, *counts)
     words = int(word_offsets[-1])
     return Bounds(word_offsets, starts[:words], stops[:words], line_offsets, line_stops[:lines], *counts)
+
+
+@kernel(OFFSETS, BYTES, types.uint8[::1], BYTES, BYTES, types.boolean[::1], returns=types.boolean)
+def _find_unspaced(offsets, data, tail, class_index, class_pages, unspaced):
+    """Which texts have a character of an unspaced script; whether any has. The first of these (Thai) takes three bytes."""
+    some = False
+    for i in range(len(offsets) - 1):
+        unspaced[i] = False
+        stop = np.int64(offsets[i + 1])
+        at = np.int64(offsets[i])
+        while at < stop and not unspaced[i]:
+            block = data
+            place = at
+            if at + 64 > len(data):
+                for j in range(stop - at):
+                    tail[j] = data[at + j]
+                block = tail
+                place = np.int64(0)
+            leads = mask_of_range(block, place, 0xE0, 0x1F)
+            if stop - at < 64:
+                leads &= (ONE << np.uint64(stop - at)) - ONE
+            while leads:
+                k = at + count_trailing_zeros(leads)
+                leads &= leads - ONE
+                width = np.int64(3) if data[k] < 0xF0 else np.int64(4)
+                if class_of(code_point(data, k, width), class_index, class_pages) & UNSPACED:
+                    unspaced[i] = True
+                    some = True
+                    break
+            at += 64
+    return some
+
+
+@kernel(
+    BYTES, INT64S, INT32S, INT32S, types.Array(types.boolean, 1, "C", readonly=True), BYTES, BYTES, types.int64[::1],
+    types.int32[::1], types.int32[::1], returns=types.int64,
+)  # fmt: skip
+def _separate(
+    data, word_offsets, starts, stops, unspaced, class_index, class_pages, out_offsets, out_starts, out_stops
+):
+    """With room for none, only the new offsets are written."""
+    count = np.int64(0)
+    room = len(out_starts)
+    for i in range(len(word_offsets) - 1):
+        out_offsets[i] = count
+        if not unspaced[i]:
+            if room:
+                for j in range(word_offsets[i + 1] - word_offsets[i]):
+                    out_starts[count + j] = starts[word_offsets[i] + j]
+                    out_stops[count + j] = stops[word_offsets[i] + j]
+            count += word_offsets[i + 1] - word_offsets[i]
+            continue
+        for j in range(word_offsets[i], word_offsets[i + 1]):
+            begin = np.int64(starts[j])
+            stop = np.int64(stops[j])
+            at = begin
+            while at < stop:
+                lead = data[at]
+                if lead < 0xE0:
+                    at += 1
+                    continue
+                width = np.int64(3) if lead < 0xF0 else np.int64(4)
+                if class_of(code_point(data, at, width), class_index, class_pages) & UNSPACED:
+                    for piece in range(2):
+                        left = begin if piece == 0 else at
+                        right = at if piece == 0 else at + width
+                        if right > left:
+                            if room:
+                                out_starts[count] = left
+                                out_stops[count] = right
+                            count += 1
+                    begin = at + width
+                at += width
+            if stop > begin:
+                if room:
+                    out_starts[count] = begin
+                    out_stops[count] = stop
+                count += 1
+    out_offsets[len(word_offsets) - 1] = count
+    return count
+
+
+def separate(offsets: np.ndarray, data: np.ndarray, bounds: Bounds) -> Bounds:
+    """Cut the words of n texts so that each character of an unspaced script is one; the rest of a word stays together."""
+    unspaced = np.empty(len(offsets) - 1, np.bool_)
+    if not _find_unspaced(offsets, data, np.zeros(64, np.uint8), CLASS_INDEX, CLASS_PAGES, unspaced):
+        return bounds
+    new, nothing = np.empty_like(bounds.word_offsets), np.empty(0, np.int32)
+    words = (data, bounds.word_offsets, bounds.starts, bounds.stops, unspaced, CLASS_INDEX, CLASS_PAGES, new)
+    count = _separate(*words, nothing, nothing)
+    starts, stops = np.empty(count, np.int32), np.empty(count, np.int32)
+    _separate(*words, starts, stops)
+    return bounds._replace(word_offsets=new, starts=starts, stops=stops)
