@@ -19,7 +19,9 @@ RAW = pa.schema(
         pa.field("url", pa.string()),
         pa.field("date", pa.string()),
         pa.field("record_id", pa.string()),
-        pa.field("declared_language", pa.string()),
+        pa.field("declared_language", pa.string()),  # by a record's or a page's own word
+        pa.field("content_type", pa.string()),  # of a record: text/html waits for the step extract; null: not told
+        pa.field("title", pa.string()),  # of a page, by the step extract
         pa.field("extra", pa.string()),
         pa.field("reason", pa.string()),
         pa.field("value", pa.float64()),

@@ -16,8 +16,13 @@ SCALATOOLS = "A_warc/cc_wet_CommonCrawlScalaTools"
 PINNED: dict[str, tuple[str, int, dict[str, int], dict[str, int]]] = {
     f"{SPARKWARC}/sample.wet.fixed.gz": ("wet", 68, {}, {"warcinfo": 1}),
     f"{SPARKWARC}/sample.wet.gz": ("wet", 56, {"read.wrong_length": 13}, {}),
-    f"{SPARKWARC}/sample.warc.fixed.gz": ("wet", 0, {"read.not_text": 6}, {"metadata": 5, "request": 6, "warcinfo": 1}),
-    f"{SPARKWARC}/sample.warc.gz": ("wet", 0, {"read.wrong_length": 17, "read.truncated": 1}, {}),
+    f"{SPARKWARC}/sample.warc.fixed.gz": (
+        "warc",
+        0,
+        {"read.not_text": 6},
+        {"metadata": 5, "request": 6, "warcinfo": 1},
+    ),
+    f"{SPARKWARC}/sample.warc.gz": ("warc", 0, {"read.wrong_length": 17, "read.truncated": 1}, {}),
     f"{SPARKWARC}/sample.wat.fixed.gz": ("wet", 0, {}, {"metadata": 15, "warcinfo": 1}),
     f"{SPARKWARC}/sample.wat.gz": ("wet", 0, {"read.wrong_length": 1}, {"metadata": 15}),
     f"{SCALATOOLS}/corrupt_two_warcinfo.wet.gz": ("wet", 5, {}, {"warcinfo": 2}),
@@ -55,7 +60,7 @@ def test_every_file_is_read_to_its_end(data: Path) -> None:
         kinds.add(told.counts["kind"])
         assert told.counts["compressed_bytes"] == path.stat().st_size
         assert told.rows or told.counts["records_skipped"], path
-    assert kinds == {"wet", "jsonl", "text"}
+    assert kinds == {"wet", "warc", "jsonl", "text"}
 
 
 def test_every_file_cut_in_its_middle_is_read_too(data: Path) -> None:

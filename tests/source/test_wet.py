@@ -31,7 +31,7 @@ def test_header_fields_become_columns() -> None:
     assert row == {
         "document": 3 - 3, "text": TEXTS[3], "url": URLS[3], "date": "2026-01-01T00:00:00Z",
         "record_id": "urn:uuid:00000000-0000-4000-8000-000000000003", "declared_language": "eng",
-        "extra": None, "reason": None, "value": None,
+        "content_type": "text/plain", "title": None, "extra": None, "reason": None, "value": None,
     }  # fmt: skip
 
 

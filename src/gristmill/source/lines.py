@@ -5,14 +5,14 @@ number and no verdict.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from gristmill.source.codecs import Damage, Pieces
 from gristmill.source.rows import Fields, Rows, well_formed
+from gristmill.store.codecs import Damage
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some tools set before a file's first line
 
@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def read(pieces: Pieces, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
     """Read the lines of a shard."""
     offset = 0  # of the line's first byte in the decoded shard
     waiting: list[bytes] = []  # the start of a line that has not ended
@@ -134,7 +134,7 @@ def _plain(value: Any) -> Any:
     return well_formed(str(value))
 
 
-def read_text(pieces: Pieces, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read_text(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
     """Read a shard that is one document."""
     parts: list[bytes] = []
     size = 0

@@ -1,6 +1,7 @@
 """A raw shard to batches of documents: the format is told by the decoded bytes.
 
-    WARC/ at the start -> wet;  PAR1 -> parquet;  the first line that is not blank is a JSON object -> jsonl;  else -> text
+    WARC/ at the start -> warc where pages come first in it, else wet;  filedesc:// -> warc, framed as ARC;  PAR1 -> parquet;
+    the first line that is not blank is a JSON object -> jsonl;  else -> text
 
 Memory is a block of the file and a batch of text, whatever the file's size.
 """
@@ -14,11 +15,11 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from gristmill.errors import SourceError
-from gristmill.source import lines, table, wet
-from gristmill.source.codecs import Damage, Pieces
+from gristmill.source import arc, lines, table, warc
 from gristmill.source.rows import Fields, Rows
+from gristmill.store.codecs import Damage, Pieces
 
-KINDS = ("wet", "jsonl", "parquet", "text")
+KINDS = ("wet", "warc", "jsonl", "parquet", "text")
 
 
 class _Hashed:
@@ -83,26 +84,24 @@ class Shard:
     def _read(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         hashed = _Hashed(file)
         pieces = Pieces(hashed, self._fields.max_shard_bytes)  # type: ignore[arg-type]
-        kind, stream = self._kind, pieces
         replay = _Replay(pieces)
-        if kind is None:
-            kind = _tell_kind(replay.peek, self._fields.max_document_bytes)
-        stream = replay  # type: ignore[assignment]
+        kind = self._kind or _tell_kind(replay, self._fields.max_document_bytes)
         if self._rows.full:
             pass  # the source's limit was reached before this shard
-        elif kind == "wet":
-            yield from wet.read(stream, self._rows, self._fields)
+        elif kind in ("wet", "warc"):
+            archive = arc if arc.is_arc(replay.first()) else warc
+            yield from archive.read(replay, self._rows, self._fields)
         elif kind == "jsonl":
-            yield from lines.read(stream, self._rows, self._fields)
+            yield from lines.read(replay, self._rows, self._fields)
         elif kind == "text":
-            yield from lines.read_text(stream, self._rows, self._fields)
+            yield from lines.read_text(replay, self._rows, self._fields)
         elif pieces.codec == "none":
             yield from table.read(str(self._path), self._rows, self._fields)
             pieces.decoded_bytes = file.seek(0, 2)
         else:
             # Parquet is read from its end: decode it to a file first.
             with tempfile.NamedTemporaryFile(suffix=".parquet") as whole:
-                for piece in stream:
+                for piece in replay:
                     if isinstance(piece, Damage):
                         raise SourceError(f"{self._path}: {piece.reason} {pieces.codec} at byte {piece.offset}")
                     whole.write(piece)
@@ -139,18 +138,31 @@ class _Replay:
         self._seen.append(piece)
         return piece if isinstance(piece, bytes) else None
 
+    def first(self) -> bytes:
+        """The first bytes that there are, behind damage too."""
+        held = next((piece for piece in self._seen if isinstance(piece, bytes) and piece), None)
+        while held is None and (piece := next(self._pieces, None)) is not None:
+            self._seen.append(piece)
+            held = piece if isinstance(piece, bytes) and piece else None
+        return held or b""
+
     def __iter__(self) -> Iterator[bytes | Damage]:
         while self._seen:
             yield self._seen.pop(0)
         yield from self._pieces
 
 
-def _tell_kind(peek: Any, most: int) -> str:
+def _tell_kind(replay: _Replay, most: int) -> str:
+    peek = replay.peek
     head = b""
-    while len(head) < 5 and (piece := peek()) is not None:
+    while len(head) < len(arc.MAGIC) and (piece := peek()) is not None:
         head += piece
     if head.startswith(b"WARC/"):
-        return "wet"
+        while len(head) < warc.PEEK and (piece := peek()) is not None:
+            head += piece
+        return warc.kind_of(head[: warc.PEEK])
+    if head.startswith(arc.MAGIC):
+        return "warc"
     if head.startswith(b"PAR1"):
         return "parquet"
     while len(head) < 2 * most:

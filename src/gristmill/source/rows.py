@@ -16,12 +16,16 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Fields(NamedTuple):
-    """Which fields of a record hold the text and the URL; how long a text and a decoded shard may be, in bytes."""
+    """Which fields of a record hold the text and the URL; how long a text and a decoded shard may be, in bytes.
+
+    `pages`: a later step takes the text out of HTML, so that web pages are documents; else they get the verdict `read.not_text`.
+    """
 
     text: str = "text"
     url: str = "url"
     max_document_bytes: int = MAX_DOCUMENT_BYTES
     max_shard_bytes: int = 1 << 40
+    pages: bool = False
 
 
 class Rows:
@@ -60,20 +64,24 @@ class Rows:
         record_id: str | None = None,
         declared_language: str | None = None,
         extra: str | None = None,
+        content_type: str | None = None,
     ) -> None:
-        """A document; its text may be ill-formed UTF-8."""
-        values = (self._next(), text, url, date, record_id, declared_language, extra, None, None)
-        for column, value in zip(self._columns, values, strict=True):
-            column.append(value)
+        """A document; its text may be ill-formed UTF-8. A text of type text/html is a page's source."""
+        number = self._next()
+        self._append((number, text, url, date, record_id, declared_language, content_type, None, extra, None, None))
         self.documents += 1
         self._bytes += len(text)
 
-    def fail(self, reason: str, offset: int, url: str | None = None) -> None:
-        """A row that is no readable document."""
-        values = (self._next(), b"", url, None, None, None, None, f"read.{reason}", float(offset))
+    def fail(self, reason: str, value: int, url: str | None = None) -> None:
+        """A row that is no readable document; `value` is its offset, or what else the format has for the reason."""
+        number = self._next()
+        self._append((number, b"", url, None, None, None, None, None, None, f"read.{reason}", float(value)))
+        self.documents += 1
+
+    def _append(self, values: tuple[object, ...]) -> None:
+        """A row's values, in the order of RAW."""
         for column, value in zip(self._columns, values, strict=True):
             column.append(value)
-        self.documents += 1
 
     def skip(self, what: str) -> None:
         """A record that is no document."""

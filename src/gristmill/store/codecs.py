@@ -161,12 +161,14 @@ class Pieces:
                 return
         self._at -= len(decoder.unused_data)
         self._skip_padding()
-        behind = self._data[self._at :]
-        if behind and not self._continues(behind[:8]) and behind.strip(b"\0"):
+        head = self._data[self._at : self._at + 8]
+        if head and not self._continues(head) and self._data[self._at :].strip(b"\0"):
             yield Damage("corrupt", self._start + self._at)
 
     def _skip_padding(self) -> bool:
         """Step over zeros behind a member: tapes leave them behind the last, and xz allows them between streams."""
+        if self._at < len(self._data) and self._data[self._at] != 0:
+            return False  # without a copy of what follows, for every member
         behind = self._data[self._at :]
         rest = behind.lstrip(b"\0")
         if self.codec == "zstd" or len(rest) == len(behind) or (rest and self.codec == "gzip"):

@@ -1,0 +1,104 @@
+"""An HTTP response out of a record's block: status line, headers, and the body without its transfer coding (RFC 9112).
+
+Archives write what a server sent, and servers send much: LF line ends, folded and repeated headers, interim responses before the one
+that counts. Archives also decode bodies and keep the headers, so a body is chunked only where it is seen to be.
+"""
+
+import re
+from typing import NamedTuple
+
+_STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])?[ \t]+([0-9]{3})(?![0-9])")
+_STOP = re.compile(rb"\r?\n\r?\n")
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]{0,4096})?\r?\n")
+_MEDIA = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
+_CHARSET = re.compile(r"charset\s*=\s*(?:[\"']\s*)?([^\s\"';,]+)", re.IGNORECASE)
+
+
+class Message(NamedTuple):
+    """A response."""
+
+    status: int
+    headers: dict[bytes, bytes]  # names in lower case; what is repeated is joined by commas (RFC 9110, 5.3)
+    body: bytes  # without transfer coding; content codings are still on it
+
+    def get(self, name: bytes) -> str | None:
+        """A header; None where it is missing or empty."""
+        value = self.headers.get(name)
+        return value.decode("utf-8", "replace") if value else None
+
+    def codings(self) -> list[str]:
+        """The codings that are declared for the body, in the order in which they were applied, `chunked` among them."""
+        both = b",".join(self.headers.get(name, b"") for name in (b"content-encoding", b"transfer-encoding"))
+        return [name.strip().lower() for name in both.decode("latin-1").split(",")]
+
+
+def parse(block: bytes) -> Message | None:
+    """The response in a block; None where it holds none."""
+    at = 0
+    while True:
+        status = _STATUS.match(block, at)
+        if status is None:
+            return None
+        stop = _STOP.search(block, status.end())
+        end, body = (stop.start(), stop.end()) if stop else (len(block), len(block))
+        # A header block without lines ends at once.
+        code = int(status[1])
+        if 100 <= code < 200 and _STATUS.match(block, body):
+            at = body  # interim; the response follows it
+            continue
+        headers = _headers(block[status.end() : end])
+        message = Message(code, headers, block[body:])
+        return message._replace(body=unchunked(message.body)) if "chunked" in message.codings() else message
+
+
+def _headers(lines: bytes) -> dict[bytes, bytes]:
+    headers: dict[bytes, list[bytes]] = {}
+    last: list[bytes] | None = None
+    for line in lines.split(b"\n")[1:]:
+        if line[:1] in (b" ", b"\t"):  # folded
+            if last is not None:
+                last += (b" ", line.strip())
+            continue
+        name, colon, value = line.partition(b":")
+        if colon:
+            last = headers.setdefault(name.strip().lower(), [])
+            if last:
+                last.append(b", ")
+            last.append(value.strip())
+    return {name: values[0] if len(values) == 1 else b"".join(values) for name, values in headers.items()}
+
+
+def unchunked(body: bytes) -> bytes:
+    """A body without chunked transfer coding (RFC 9112, 7.1); as it stands where its first bytes are no chunk.
+
+    A body that is cut in a chunk gives what is there; where the chunks end otherwise than in the last one, what follows is left as it is.
+    """
+    out: list[bytes] = []
+    at = 0
+    while head := _CHUNK.match(body, at):
+        size = int(head[1], 16)
+        start, end = head.end(), head.end() + size
+        if size == 0:
+            return b"".join(out)
+        ends_well = body.startswith((b"\r\n", b"\n"), end)
+        if not ends_well and (end < len(body) or (at == 0 and b"\r" not in head[0])):
+            break  # no chunk, but text that looks like the start of one
+        out.append(body[start:end])
+        if end >= len(body):
+            return b"".join(out)
+        at = end + (2 if body.startswith(b"\r", end) else 1)
+    return b"".join([*out, body[at:]])
+
+
+def media_type(value: str | None) -> str | None:
+    """The media type of a Content-Type, in lower case without parameters; None where there is none."""
+    if value is None:
+        return None
+    found = _MEDIA.match(value.strip().lower())
+    return found[0] if found else None
+
+
+def charset_of(value: str | None) -> str | None:
+    """The charset parameter of a Content-Type."""
+    found = _CHARSET.search(value) if value else None
+    return found[1] if found else None

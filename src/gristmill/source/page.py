@@ -1,0 +1,114 @@
+"""A web page out of a record's block: its HTML as text, or why there is none.
+
+block -> HTTP response -> status, media type -> codings off -> bytes of text? -> charset -> text
+"""
+
+import re
+from typing import NamedTuple
+
+from gristmill.source import charset, http
+from gristmill.source.codings import Undecodable, decode
+
+HTML = ("text/html", "application/xhtml+xml")
+BINARY_PREFIX = 1445  # bytes; WHATWG MIME Sniffing, 5.2, reads as many
+CONTROL_SHARE = 20  # of the first bytes, one in so many a control character: no text
+MOST_LANGUAGE = 100  # characters of a Content-Language that are kept
+
+# Elements that pages begin with: WHATWG MIME Sniffing, 7.1, and some that it leaves out.
+_MARKUP = re.compile(
+    rb"<(?:!doctype\s+html|(?:html|head|body|title|meta|link|script|style|base|iframe|frameset|noscript|h[1-6]|div|font|table|tr|td|a|b|i"
+    rb"|br|p|center|form|img|span|ul|ol|hr|pre|main|article|section|header|nav)(?=[\s/>])|!--)",
+    re.IGNORECASE,
+)
+_XHTML = re.compile(rb"<\?xml[^>]*>.{0,1024}?<html[\s>]", re.IGNORECASE | re.DOTALL)
+_CONTROL = bytes({*range(0x20)} - set(b"\t\n\f\r\x1b"))
+
+
+class Page(NamedTuple):
+    """A page."""
+
+    text: bytes  # its HTML, in UTF-8
+    content_type: str  # text/html or application/xhtml+xml
+    language: str | None  # by the HTTP header
+
+
+class Refusal(NamedTuple):
+    """Why a block gives no page."""
+
+    reason: str  # of the verdict, behind `read.`
+    value: int | None = None  # of the verdict; None: the offset
+
+
+def read(block: bytes, content_type: str | None, most: int, *, response: bool = True) -> Page | Refusal:
+    """Read the block of a response, or of another record whose Content-Type is given; `most` bounds the page, decoded, in bytes."""
+    media = http.media_type(content_type)
+    if response or media == "application/http":
+        message = http.parse(block)
+        if message is not None:
+            return _of_message(message, most)
+    if media in HTML:
+        return _of_bytes(block, media, http.charset_of(content_type), None, most)
+    if media is not None and media != "application/http":
+        return Refusal("not_html")
+    # No header at all: what starts with markup was stored without it.
+    if not block.strip():
+        return Refusal("no_text")
+    if looks_like_html(block):
+        return _of_bytes(block, HTML[0], None, None, most)
+    return Refusal("not_html" if block.lstrip()[:1] == b"<" else "no_http")
+
+
+def _of_message(message: http.Message, most: int) -> Page | Refusal:
+    if message.status != 200:
+        return Refusal("http_status", message.status)
+    declared = message.get(b"content-type")
+    media = http.media_type(declared)
+    if media is not None and media not in HTML:
+        return Refusal("not_html")
+    try:
+        body = decode(message.body, message.codings(), most)
+    except Undecodable as error:
+        return Refusal(error.args[0])
+    if len(body) > most:
+        return Refusal("too_large")
+    if media is None:
+        if not body.strip():
+            return Refusal("no_text")
+        if not looks_like_html(body):
+            return Refusal("not_html")
+        media = HTML[0]
+    language = (message.get(b"content-language") or "")[:MOST_LANGUAGE].strip() or None
+    return _of_bytes(body, media, http.charset_of(declared), language, most)
+
+
+def _of_bytes(body: bytes, media: str, label: str | None, language: str | None, most: int) -> Page | Refusal:
+    if not body.strip():
+        return Refusal("no_text")
+    if is_binary(body, label):
+        return Refusal("binary")
+    text = charset.to_utf8(body, label)
+    if len(text) > most:
+        return Refusal("too_large")  # two bytes of many charsets are three of UTF-8
+    return Page(text, media, language) if text else Refusal("no_text")  # a byte order mark alone
+
+
+def looks_like_html(body: bytes) -> bool:
+    """Whether bytes without a media type begin as a page does."""
+    head = body[:4096]
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        head = head[2:].replace(b"\0", b"")
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return _MARKUP.match(head) is not None or _XHTML.match(head) is not None
+
+
+def is_binary(body: bytes, label: str | None) -> bool:
+    """Whether bytes are no text: a NUL among the first, many of them, or many control characters; but in charsets of two or four bytes."""
+    if body.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
+        return False
+    head = body[:BINARY_PREFIX]
+    controls = len(head) - len(head.translate(None, _CONTROL))
+    nul = body.count(0) if 0 in body else 0
+    if 0 not in head and nul * 1000 <= len(body) and controls * CONTROL_SHARE <= len(head):
+        return False
+    codec = charset.codec_of(label)
+    return codec is None or codec[:6] not in ("utf-16", "utf-32") or not charset.is_wide(body, codec)

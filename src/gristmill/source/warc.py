@@ -1,0 +1,228 @@
+"""WARC records (ISO 28500, WARC 1.1): Common Crawl's WET files, with text, and WARC files of any crawler, with web pages.
+
+A `conversion` record is a document. Where pages are asked for, so is a `response` or `resource` record that holds HTML; its text is the
+HTML. Where they are not, records with pages get the verdict `read.not_text`. Records of other types are counted.
+
+The framing is our own, and strict about what it gives (docs/adr/0004-warc-framing.md): each record's block must end where its
+Content-Length says, with the next record or the end behind it. Where it does not, the search goes on for the next record's first
+line, and the record gets the verdict `read.wrong_length`. Line ends may be CRLF, or LF as some tools rewrite them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from gristmill.source import http, page
+from gristmill.source.rows import Fields, Rows, well_formed
+from gristmill.source.window import Framing, Window, read_stretches
+from gristmill.store.codecs import Damage
+
+MAX_HEADER_BYTES = 1 << 20
+USUAL = 1 << 12  # bytes that a head seldom exceeds
+PEEK = 1 << 16  # bytes in which a shard shows what it holds
+PAGES = ("response", "resource", "revisit")  # types of records that hold pages, or hold them elsewhere
+_START = re.compile(rb"\r?\nWARC/[0-9]\.[0-9]+\r?\n")
+_VERSION = re.compile(rb"WARC/[0-9]\.[0-9]+\r?\n")
+_HEADER_STOP = re.compile(rb"\r?\n\r?\n")
+_NAMES = (
+    b"WARC-Type", b"WARC-Record-ID", b"WARC-Date", b"Content-Length", b"Content-Type", b"WARC-Target-URI", b"WARC-Payload-Digest",
+    b"WARC-Block-Digest", b"WARC-IP-Address", b"WARC-Refers-To", b"WARC-Warcinfo-ID", b"WARC-Concurrent-To", b"WARC-Truncated",
+    b"WARC-Identified-Payload-Type", b"WARC-Identified-Content-Language",
+)  # fmt: skip
+_SMALL = {name: name.lower() for name in _NAMES}  # as they are usually spelled
+_TYPE = re.compile(rb"\nwarc-type\s*:[ \t]*([^\s]+)", re.IGNORECASE)
+
+
+class _Header(NamedTuple):
+    type: str
+    length: int  # -1: none, or no number
+    fields: dict[bytes, bytes]
+
+    def get(self, name: bytes) -> str | None:
+        value = self.fields.get(name)
+        return value.decode("utf-8", "replace") if value else None
+
+    @property
+    def url(self) -> str | None:
+        return (self.get(b"warc-target-uri") or "").strip("<>") or None
+
+    @property
+    def record_id(self) -> str | None:
+        return (self.get(b"warc-record-id") or "").strip("<>") or None
+
+
+def _parse(block: bytes) -> _Header:
+    folded = b"\n " in block or b"\n\t" in block
+    fields = _folded(block) if folded else _plain(block)
+    length = fields.get(b"content-length", b"")
+    kind = fields.get(b"warc-type", b"").decode("latin-1").lower()
+    return _Header(kind, int(length) if length.isdigit() and len(length) < 16 else -1, fields)
+
+
+def _plain(block: bytes) -> dict[bytes, bytes]:
+    """Fields, one a line; of one that is repeated the first counts."""
+    fields: dict[bytes, bytes] = {}
+    for line in block.split(b"\n")[1:]:
+        name, _, value = line.partition(b":")
+        name = _SMALL.get(name) or name.strip().lower()
+        if name not in fields:
+            fields[name] = value.strip()
+    return fields
+
+
+def _folded(block: bytes) -> dict[bytes, bytes]:
+    """The same where lines go on in the next."""
+    parts: dict[bytes, list[bytes]] = {}
+    last: list[bytes] | None = None
+    # Of a field that is repeated the first counts.
+    for line in block.split(b"\n")[1:]:
+        if line[:1] in (b" ", b"\t") and last is not None:  # a folded line
+            last += (b" ", line.strip())
+            continue
+        name, _, value = line.partition(b":")
+        last = [value.strip()]
+        parts.setdefault(name.strip().lower(), last)
+    return {name: value[0] if len(value) == 1 else b"".join(value) for name, value in parts.items()}
+
+
+def _head(data: bytes, at: int) -> tuple[int, int] | None:
+    """Where a record's head stops, and where its block starts; null: not in these bytes."""
+    # By two plain searches in what a head usually takes, which cost a tenth of the pattern.
+    crlf = data.find(b"\r\n\r\n", at, at + USUAL)
+    if crlf >= 0 and data.find(b"\n\n", at, crlf) < 0 and data.find(b"\n\r\n", at, crlf + 1) < 0:
+        return crlf, crlf + 4
+    found = _HEADER_STOP.search(data, at)
+    return (found.start(), found.end()) if found else None
+
+
+def _find(data: bytes, begin: int, end: int) -> int:
+    found = _START.search(data, begin, end)
+    return found.start() if found else -1
+
+
+def _starts(data: bytes, at: int) -> bool:
+    return _VERSION.match(data, at) is not None
+
+
+FRAMING = Framing(_find, _starts, 16)
+
+
+def kind_of(head: bytes) -> str:
+    """What the first bytes of a WARC file tell: `warc` where pages come first, else `wet`."""
+    at = 0
+    while at >= 0:
+        following = _find(head, at + 1, len(head))
+        found = _TYPE.search(head, at, len(head) if following < 0 else following)
+        if found and found[1].lower() not in (b"warcinfo", b"request", b"metadata"):
+            return "warc" if found[1].decode("latin-1").lower() in PAGES else "wet"
+        at = following
+    return "wet"
+
+
+def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+    """Read the records of a shard."""
+    return read_stretches(pieces, rows, FRAMING, partial(_read_record, rows=rows, fields=fields))
+
+
+def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
+    """Read one record; False where the stretch ended inside it."""
+    begin = window.offset + window.at
+    while not (stop := _head(window.data, window.at)):
+        if len(window.data) - window.at > MAX_HEADER_BYTES or not window.more():
+            break
+    if stop is None or not _VERSION.match(window.data, window.at):
+        if stop is None and window.ended:
+            window.at = len(window.data)
+            return False
+        rows.fail("no_record", begin)
+        window.seek_record()
+        return True
+    inner = window.data.find(b"\nWARC/", window.at, stop[1]) >= 0 and _START.search(window.data, window.at, stop[1])
+    if inner:
+        # A head without its end has run into the next record's.
+        rows.fail("no_record", begin)
+        window.at = inner.start()
+        return True
+    header = _parse(window.data[window.at : stop[0]])
+    window.at = stop[1]
+    if header.length < 0:
+        rows.fail("wrong_length", begin, header.url)
+        window.have(16)
+        window.seek_record(here=True)
+        return True
+    if header.length > fields.max_document_bytes:
+        return _pass_over(window, rows, fields, header, begin)
+    if not window.have(header.length):
+        # Too few bytes: the file is cut, or the length lies and swallows what follows.
+        if window.holds_record():
+            rows.fail("wrong_length", begin, header.url)
+            window.seek_record(here=True)
+            return True
+        window.at = len(window.data)
+        return False
+    if not _ends_well(window, header.length):
+        rows.fail("wrong_length", begin, header.url)
+        window.seek_record(here=True)
+        return True
+    body = window.data[window.at : window.at + header.length]
+    window.at += header.length
+    _give(header, body, begin, rows, fields)
+    return True
+
+
+def _give(header: _Header, body: bytes, begin: int, rows: Rows, fields: Fields) -> None:
+    """Say what became of a sound record."""
+    get, kind = header.get, header.type
+    language = get(b"warc-identified-content-language")
+    if kind == "conversion":
+        rows.add(
+            body, header.url, get(b"warc-date"), header.record_id, language, None, http.media_type(get(b"content-type"))
+        )
+    elif kind not in PAGES:
+        _skip(header, rows)
+    elif not fields.pages:
+        rows.fail("not_text", begin, header.url)
+    elif kind == "revisit":
+        rows.fail("revisit", begin, header.url)
+    else:
+        most = fields.max_document_bytes
+        got = page.read(body, get(b"content-type"), most, response=kind == "response")
+        if isinstance(got, page.Page):
+            rows.add(
+                got.text, header.url, get(b"warc-date"), header.record_id, language or got.language, None, got.content_type
+            )  # fmt: skip
+        else:
+            rows.fail(got.reason, begin if got.value is None else got.value, header.url)
+
+
+def _skip(header: _Header, rows: Rows) -> None:
+    rows.skip(well_formed(header.type)[:40] or "no type")
+
+
+def _ends_well(window: Window, length: int) -> bool:
+    """Whether a block of this length is followed by a line's end and then by a record, or by the end of the stretch."""
+    window.have(length + 16)
+    after = window.data[window.at + length : window.at + length + 16]
+    if not after:
+        return True
+    rest = after.lstrip(b"\r\n")
+    return len(rest) < len(after) and (not rest or b"WARC/".startswith(rest[:5]))
+
+
+def _pass_over(window: Window, rows: Rows, fields: Fields, header: _Header, begin: int) -> bool:
+    """Step over a block that is over the limit; it may as well be that its length lies. False where the stretch ended inside it."""
+    passed = window.pass_over(header.length)
+    if passed == "cut":
+        return False
+    if passed == "lied":
+        rows.fail("wrong_length", begin, header.url)
+    elif header.type == "conversion" or (fields.pages and header.type in ("response", "resource")):
+        rows.fail("too_large", begin, header.url)
+    elif header.type in PAGES:
+        rows.fail("revisit" if fields.pages else "not_text", begin, header.url)
+    else:
+        _skip(header, rows)
+    return True
