@@ -198,11 +198,11 @@ def test_a_url_with_a_user_and_a_signature_leaves_neither_behind(raw: Path) -> N
     assert not [word for word in ("pw@", "s3cret") if word in told.error + told.out]
 
 
-def test_warc_is_fetched_and_said_not_to_be_read_yet(raw: Path) -> None:
+def test_pages_without_a_step_that_takes_their_text_out_are_refused(raw: Path) -> None:
     write(raw, 'kind = "warc"\nfiles = ["raw/a.jsonl"]')
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
     assert told.code == 2
-    assert 'kind = "warc": there is no step yet that takes text out of pages' in told.error
+    assert 'put a [[step]] with use = "extract" before the others' in told.error
     assert gristmill("run", "recipe.toml", "--out", "corpus", "--until", "fetch", cwd=raw).code == 0
 
 

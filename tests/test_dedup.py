@@ -49,7 +49,7 @@ def find(
     folder: Path, shards: list[list[str]], settings: Deduplicate, scopes: list[int] | None = None
 ) -> dict[int, dict]:
     folder.mkdir(parents=True, exist_ok=True)
-    drops = relate(
+    related = relate(
         tables(folder, shards, settings, scopes),
         settings,
         folder / "work",
@@ -57,7 +57,7 @@ def find(
         memory_mb=500,
         tell=lambda _: None,
     )
-    return {row["document"]: row for row in drops.to_pylist()}
+    return {row["document"]: row for row in related.drops.to_pylist()}
 
 
 def real_documents(data: Path) -> list[str]:

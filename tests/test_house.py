@@ -83,12 +83,13 @@ def test_no_class_inherits_for_reuse() -> None:
 
 
 OPTIONS = {
-    "run": "--allow-missing --cache-bytes --cache-dir --check-inputs --checkpoint-bytes --connections --dry-run --help "
-    "--json --limit --out --plan --resume-only --set --tokenizer --until --workers",
-    "init": "--help",
+    "run": "--allow-code --allow-missing --cache-bytes --cache-dir --check-inputs --checkpoint-bytes --connections --dry-run --help "
+    "--json --limit --out --plan --preset --resume-only --set --tokenizer --until --workers",
+    "init": "--help --preset",
     "verify": "--cache-dir --help --json --pin --quick --raw",
     "diff": "--help --json",
     "why": "--help --json",
+    "rejudge": "--help --json --out --set",
     "status": "--help --json",
     "export": "--help --json --out --to",
     "demo": "--help --workers",
@@ -120,7 +121,13 @@ def test_help_comes_at_once_and_loads_nothing_heavy() -> None:
 
 
 def test_every_kernel_has_a_slow_twin() -> None:
-    naive = (ROOT / "tests/naive.py").read_text()
+    places = [
+        ROOT / "tests/naive.py",
+        ROOT / "tests/rules.py",
+        *(ROOT / "tests/kernels").glob("*.py"),
+        *(ROOT / "tests/clean").glob("*.py"),
+    ]
+    naive = "".join(path.read_text() for path in places)
     for path in sorted((SOURCE / "kernels").glob("*.py")):
         if path.stem in ("__init__", "compile", "loads", "unicode"):
             continue

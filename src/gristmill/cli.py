@@ -79,7 +79,7 @@ def _printable(line: str) -> str:
 
 @app.command(epilog=EXIT_CODES)
 def run(
-    what: Annotated[list[str], typer.Argument(help="A recipe (.toml), or files for recipes/clean-small.toml.")],
+    what: Annotated[list[str], typer.Argument(help="A recipe (.toml), or files for a preset.")],
     out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a processor).")] = None,
     set_: Annotated[
@@ -110,7 +110,13 @@ def run(
         bool, typer.Option("--dry-run", help="Show what would be fetched, and how much; do nothing.")
     ] = False,
     allow_missing: Annotated[bool, typer.Option(help="Record shards that fail as absent, and go on.")] = False,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Run the recipe's own filters: package.module:Name.")
+    ] = False,
     tokenizer: Annotated[str | None, typer.Option(help="gpt2, or a tokenizer's path or URL.")] = None,
+    preset: Annotated[
+        str, typer.Option(help="For files: c4, clean-small, datatrove-0.10, fineweb-v1, gopher, lab.")
+    ] = "clean-small",
     as_json: Json = False,
 ) -> None:
     """Run a recipe: raw shards in, a verified corpus out. Running it again does only what is not done."""
@@ -130,8 +136,14 @@ def run(
         if out is None:
             raise _usage("files alone need --out DIR, the corpus' folder")
         if not as_json:
-            print("# recipes/clean-small.toml\n" + for_files(what, tokenizer, settings)[1])
-    fetching: Any = {"cache_dir": cache_dir, "connections": connections, "tokenizer": tokenizer, "plan_file": plan}
+            print(f"# recipes/{preset}.toml\n" + for_files(what, tokenizer, settings, preset)[1])
+    fetching: Any = {
+        "cache_dir": cache_dir,
+        "connections": connections,
+        "tokenizer": tokenizer,
+        "plan_file": plan,
+        "preset": preset,
+    }
     if dry_run:
         _preview(as_json, recipe, out=out, settings=settings, limit=limit, **fetching)
         return
@@ -140,7 +152,7 @@ def run(
         with Display(as_json) as display:
             funnel = run_recipe(
                 recipe, out=out, workers=workers, settings=settings, limit=limit, until=until,
-                allow_missing=allow_missing, resume_only=resume_only, check_inputs=check_inputs,
+                allow_missing=allow_missing, allow_code=allow_code, resume_only=resume_only, check_inputs=check_inputs,
                 checkpoint_bytes=_bytes("--checkpoint-bytes", checkpoint_bytes),
                 cache_bytes=_bytes("--cache-bytes", cache_bytes), show=ctrl_c.within(display.show), **fetching,
             )  # fmt: skip
@@ -188,11 +200,14 @@ def _usage(message: str) -> GristmillError:
 
 
 @app.command()
-def init(path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("recipe.toml")) -> None:
+def init(
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("recipe.toml"),
+    preset: Annotated[str, typer.Option(help="start, or one of `run --preset`.")] = "start",
+) -> None:
     """Write a recipe to start from."""
     from gristmill.recipe import init as write
 
-    print(f"{write(path)} is written. Edit it, then: gristmill run {path}")
+    print(f"{write(path, preset=preset)} is written. Edit it, then: gristmill run {path}")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -242,6 +257,21 @@ def why(
 
     for told in ask(corpus, document):
         _print(told, as_json, lines(told))
+
+
+@app.command()
+def rejudge(
+    recipe: Annotated[Path, typer.Argument(help="The recipe, with other thresholds (or --set).")],
+    out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe key: step.0.min_score=0.5.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what a corpus would keep with other thresholds, from its stored measures. Nothing is read again, nothing written."""
+    from gristmill.report.rejudge import lines
+    from gristmill.report.rejudge import rejudge as ask
+
+    told = ask(recipe, out=out, settings=_settings(set_))
+    _print(told, as_json, lines(told))
 
 
 @app.command()

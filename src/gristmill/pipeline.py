@@ -27,13 +27,24 @@ from typing import Any
 import msgspec
 
 from gristmill.engine.local import Pool
-from gristmill.errors import MachineError, RecipeError, SourceError
-from gristmill.phases import assemble, fetch, plan, publish, refine, relate, tokenize
+from gristmill.errors import RecipeError, SourceError
+from gristmill.phases import assemble, fetch, inputs, plan, publish, refine, relate, tokenize
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.crew import Crew
 from gristmill.phases.funnel import Funnel
 from gristmill.phases.progress import Progress
-from gristmill.recipe import Loaded, Recipe, Source, for_files, from_folder, load, stored, with_limit
+from gristmill.recipe import (
+    Loaded,
+    Recipe,
+    Source,
+    check_pages,
+    for_files,
+    from_folder,
+    is_own,
+    load,
+    stored,
+    with_limit,
+)
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.client import Settings, asked_of
 from gristmill.store.manifest import Manifest
@@ -43,7 +54,6 @@ from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.tokens.tokenizer import load as load_tokenizer
 
 PHASES = ("plan", "fetch", "refine", "relate", "tokenize", "assemble")
-FREE_SHARE = 1.0  # bytes of free disk asked for before a run, for each byte of raw shards that still has to be refined
 RELATE_MEMORY_MB = 400  # of the relational engine, in a worker that stays under 1 GB; more is spilled to disk
 
 
@@ -62,7 +72,9 @@ def run(
     plan_file: Path | str | None = None,
     cache_dir: Path | str | None = None,
     allow_missing: bool = False,
+    allow_code: bool = False,
     tokenizer: str | None = None,
+    preset: str = "clean-small",
     resume_only: bool = False,
     check_inputs: bool = False,
     connections: int | None = None,
@@ -70,13 +82,18 @@ def run(
     cache_bytes: int | None = None,
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> Funnel:
-    """Run a recipe (a path, or a list of files for recipes/clean-small.toml) and return the funnel.
+    """Run a recipe (a path, or a list of files for a preset of recipes/) and return the funnel.
 
     `show` hears of progress as dictionaries; see phases/progress.py. Raises what errors.py draws.
     """
     if until is not None and until not in PHASES:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(PHASES)}")
-    mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, asked_of(connections, checkpoint_bytes), show)
+    mill = _mill(
+        recipe, out, settings, limit, cache_dir, tokenizer, preset, asked_of(connections, checkpoint_bytes), show
+    )
+    own = [table["use"] for table in mill.recipe.step if is_own(table)]
+    if own and not allow_code:
+        raise RecipeError(f"the recipe runs code of one's own ({', '.join(own)}): read it, then say --allow-code")
     mill.workers = workers or os.cpu_count() or 1
     mill.asked = fetch.Asked(allow_missing, check_inputs)
     mill.transfer.resume_only = resume_only
@@ -98,10 +115,11 @@ def dry_run(
     plan_file: Path | str | None = None,
     cache_dir: Path | str | None = None,
     tokenizer: str | None = None,
+    preset: str = "clean-small",
     connections: int | None = None,
 ) -> list[fetch.Row]:
     """What `run` would fetch, and how much; of a corpus and a recipe nothing is changed. Lists are fetched into the cache."""
-    mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, asked_of(connections, None), None)
+    mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, preset, asked_of(connections, None), None)
     mill.asked = fetch.Asked()
     try:
         mill.make_plan(mill.corpus.published(), Path(plan_file) if plan_file else None)
@@ -112,9 +130,10 @@ def dry_run(
 
 def _mill(
     recipe: Path | str | Loaded | list[str], out: Path | str | None, settings: dict[str, str] | None, limit: int | None,
-    cache_dir: Path | str | None, tokenizer: str | None, fetching: Settings, show: Callable[[dict[str, Any]], None] | None,
+    cache_dir: Path | str | None, tokenizer: str | None, preset: str, fetching: Settings,
+    show: Callable[[dict[str, Any]], None] | None,
 ) -> "_Mill":  # fmt: skip
-    loaded = _load(recipe, tokenizer, settings)
+    loaded = _load(recipe, tokenizer, settings, preset)
     target = out or loaded.recipe.output
     if target is None:
         raise RecipeError("no output: name a folder in the recipe (output = ...) or with --out")
@@ -126,11 +145,13 @@ def _mill(
     return _Mill(loaded, Corpus(root.absolute()), transfer, show)
 
 
-def _load(recipe: Path | str | Loaded | list[str], tokenizer: str | None, settings: dict[str, str] | None) -> Loaded:
+def _load(
+    recipe: Path | str | Loaded | list[str], tokenizer: str | None, settings: dict[str, str] | None, preset: str
+) -> Loaded:
     if isinstance(recipe, Loaded):
         return recipe
     if isinstance(recipe, list):
-        return for_files(recipe, tokenizer, settings)[0]
+        return for_files(recipe, tokenizer, settings, preset)[0]
     if tokenizer is not None:
         name = from_folder(tokenizer, Path(recipe).parent)
         settings = {**(settings or {}), "tokens.tokenizer": msgspec.json.encode(name).decode()}
@@ -157,10 +178,8 @@ class _Mill:
     def turn(self, handle: int, until: str | None, plan_file: Path | None) -> Funnel:
         """Run the phases that are not done, and publish."""
         corpus = self.corpus
-        if until not in ("plan", "fetch") and any(source.kind == "warc" for source in self.recipe.source):
-            raise RecipeError(
-                'kind = "warc": there is no step yet that takes text out of pages; --until fetch fetches them'
-            )
+        if until not in ("plan", "fetch"):
+            check_pages(self.recipe)
         with machine_errors(corpus.root):
             corpus.recover()
             published = corpus.published()
@@ -170,7 +189,9 @@ class _Mill:
             self.fetching().refuse_new()
         publish.write_plan(corpus, self.plan)
         tokenizer = self._tokenizer()
-        if published is not None and publish.is_current(corpus, published, self.plan, self._recipe_table(), tokenizer):
+        self.inputs = inputs.gather(self.recipe, self.folder, self.transfer)
+        named = publish.inputs_of(self.recipe, self.inputs, tokenizer)
+        if published is not None and publish.is_current(corpus, published, self.plan, stored(self.recipe), named):
             if self.asked.check_inputs:
                 self._report(self.fetching().check(self.progress))
             self.transfer.cache.release(corpus.root)
@@ -183,7 +204,7 @@ class _Mill:
             self._fetch()
             if until == "fetch":
                 return Funnel.empty()
-            self._check_disk()
+            refine.check_room(corpus, list(self.paths.values()))
             refined = self._refine()
             if until == "refine":
                 return Funnel.empty()
@@ -197,7 +218,7 @@ class _Mill:
             if until == "assemble":
                 return Funnel.empty()
         funnel = publish.publish(
-            corpus, self.recipe, self.plan, self.folder, tokenizer=tokenizer, table=self._recipe_table(),
+            corpus, self.recipe, self.plan, self.folder, tokenizer=tokenizer, table=stored(self.recipe), inputs=named,
             refined=refined, related=related, settled=settled, written=written, assembled=assembled, progress=self.progress,
         )  # fmt: skip
         self.transfer.cache.release(corpus.root)
@@ -211,7 +232,7 @@ class _Mill:
         before = published[0].recipe["source"] if published else []
         self.plan, self.sources = plan.extend(
             publish.read_plan(self.corpus, plan_file), self.recipe, self.folder, self.transfer,
-            lists=plan.Lists(before, self._recipe_table()["source"], self.transfer.resume_only), absent_again=not self.asked.allow_missing,
+            lists=plan.Lists(before, stored(self.recipe)["source"], self.transfer.resume_only), absent_again=not self.asked.allow_missing,
         )  # fmt: skip
 
     def fetching(self) -> fetch.Fetch:
@@ -241,18 +262,6 @@ class _Mill:
                 "them again, or with --allow-missing to go on without them"
             )
 
-    def _check_disk(self) -> None:
-        """Look at the free space before the work, not only when it is gone."""
-        needed = sum(path.stat().st_size for path in self.paths.values()) * FREE_SHARE
-        done = sum(1 for shard in self.plan.shards if self.corpus.last("refine", refine.shard_name(shard.number)))
-        status = os.statvfs(self.corpus.root)
-        free = status.f_bavail * status.f_frsize
-        if not done and free < needed:
-            raise MachineError(
-                f"{self.corpus.root}: {free / 1e9:.2f} GB free, and the raw shards alone are {needed / 1e9:.2f} GB: a run "
-                "would fill the disk. Free some space or choose another folder"
-            )
-
     def _refine(self) -> dict[int, Record]:
         tasks = {}
         sources = {source.name: source for source in self.recipe.source}
@@ -275,19 +284,23 @@ class _Mill:
         return refine.Task(
             root=str(self.corpus.root), number=shard.number, source=source, path=str(self.paths[shard.number]),
             sha256=shard.sha256, seed=self.recipe.seed, samples=None if self.recipe.keep_dropped else self.recipe.samples,
-            step=self.recipe.step, deduplicate=self.recipe.deduplicate, limit=None,
+            step=self.recipe.step, inputs=self.inputs, measure=self.recipe.measure, deduplicate=self.recipe.deduplicate, limit=None,
         )  # fmt: skip
 
     def _relate(self, refined: dict[int, Record]) -> tuple[dict[int, Record], Record | None]:
         related = None
         settings = self.recipe.deduplicate
-        if settings is not None and (settings.exact or settings.near):
+        if settings is not None and (settings.url or settings.exact or settings.near):
             by_source = settings.scope == "source"
             places = {source.name: place for place, source in enumerate(self.recipe.source, 1)}
             task = relate.RelateTask(
                 root=str(self.corpus.root), numbers=list(refined),
                 scopes=[places[self.plan.shards[number].source] if by_source else 0 for number in refined],
-                signatures=[_part(record, "signatures/").sha256 for record in refined.values()],
+                signatures=[
+                    record.part(folder).sha256
+                    for record in refined.values()
+                    for folder in ("signatures/", *(["documents/"] if settings.url else []))
+                ],
                 deduplicate=settings, threads=self.workers, memory_mb=RELATE_MEMORY_MB,
             )  # fmt: skip
             related = self._each("relate", relate.find_duplicates, {0: task}, name=lambda _: "all")[0]
@@ -302,14 +315,10 @@ class _Mill:
         return self._each("settle", relate.settle, tasks), related
 
     def _tokenizer(self) -> Tokenizer | None:
-        tokens = self.recipe.tokens
-        return (
-            load_tokenizer(
-                tokens.tokenizer, self.folder, self.transfer.cache.root, tokens.end_of_text, self.transfer.resume_only
-            )
-            if tokens
-            else None
-        )
+        tokens, cache = self.recipe.tokens, self.transfer.cache.root
+        if tokens is None:
+            return None
+        return load_tokenizer(tokens.tokenizer, self.folder, cache, tokens.end_of_text, self.transfer.resume_only)
 
     def _tokenize(
         self, refined: dict[int, Record], settled: dict[int, Record], tokenizer: Tokenizer | None
@@ -321,7 +330,7 @@ class _Mill:
         tasks = {
             number: tokenize.TokenizeTask(
                 root=str(self.corpus.root), number=number, source=self.plan.shards[number].source,
-                documents=_part(record, "documents/").sha256, verdicts=settled[number].parts[0].sha256,
+                documents=record.part("documents/").sha256, verdicts=settled[number].parts[0].sha256,
                 seed=self.recipe.seed, tokenizer=part.path if part else None,
                 tokenizer_name=tokenizer.name if tokenizer else None,
                 tokenizer_sha256=tokenizer.sha256 if tokenizer else None,
@@ -386,10 +395,3 @@ class _Mill:
         ]
         self.plan = plan.Plan(shards=shards)
         publish.write_plan(self.corpus, self.plan)
-
-    def _recipe_table(self) -> dict[str, Any]:
-        return stored(self.recipe)
-
-
-def _part(record: Record, folder: str) -> Part:
-    return next(part for part in record.parts if part.path.startswith(folder))

@@ -23,7 +23,8 @@ from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.tokens.settings import Tokens
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
-STEPS = ("gopher", "language")
+STEPS = ("c4", "extract", "fineweb", "gopher", "language", "normalise", "repetition", "simple", "url")
+Measure = Literal["needed", "all"]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +64,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     keep_documents: bool = True  # false: documents/ is removed in the end
     keep_dropped: bool = False  # true: samples/ holds every text that a step dropped
     samples: Annotated[int, Meta(ge=0)] = 4  # dropped texts kept in samples/, for each shard and reason
+    measure: Measure = "needed"  # all: later filters measure what an earlier one has dropped as well
 
     def steps(self, source: str) -> list[Step]:
         """The steps that apply to a source, in order."""
@@ -125,16 +127,39 @@ def _set(tables: dict[str, Any], key: str, value: str) -> None:
 
 
 def make_step(place: int, table: dict[str, Any]) -> Step:
-    """Make the step that a `[[step]]` table names."""
-    use = table.get("use")
-    if use not in STEPS:
-        if isinstance(use, str) and ":" in use:
-            raise RecipeError(f"step[{place}].use = {use!r}: steps of one's own are not there yet")
-        raise RecipeError(f"step[{place}].use = {use!r}: no such step{_suggest(str(use), STEPS)}")
-    module = importlib.import_module(f"gristmill.clean.{use}")
-    kind = getattr(module, str(use).capitalize())
-    step: Step = msgspec.convert({key: value for key, value in table.items() if key != "use"}, kind)
+    """Make the step that a `[[step]]` table names. Code of one's own is named here, and imported only where it runs."""
+    kind = _kind(place, table)
+    step: Step = msgspec.convert(table if is_own(table) else {k: v for k, v in table.items() if k != "use"}, kind)
     return step
+
+
+def check_pages(recipe: Recipe) -> None:
+    """Refuse a source of pages that no step takes the text out of; they can be fetched all the same."""
+    for source in recipe.source:
+        if source.kind == "warc" and not any(step.name == "extract" for step in recipe.steps(source.name)):
+            raise RecipeError(
+                f'source {source.name!r} is of pages (kind = "warc"), and no step takes their text out: put a [[step]] with '
+                'use = "extract" before the others. `--until fetch` fetches them without it'
+            )
+
+
+def is_own(table: dict[str, Any]) -> bool:
+    """Whether a `[[step]]` table names code of one's own: `package.module:Name`."""
+    return isinstance(table.get("use"), str) and ":" in table["use"]
+
+
+def step_name(table: dict[str, Any]) -> str:
+    """The step's name, which its verdicts carry."""
+    return str(table["use"]).rpartition(":")[2]
+
+
+def _kind(place: int, table: dict[str, Any]) -> Any:
+    use = table.get("use")
+    if is_own(table):
+        return importlib.import_module("gristmill.clean.own").Own
+    if use not in STEPS:
+        raise RecipeError(f"step[{place}].use = {use!r}: no such step{_suggest(str(use), STEPS)}")
+    return importlib.import_module(f"gristmill.clean.{use}").kind(table)
 
 
 def _check(recipe: Recipe, name: str, text: str) -> None:
@@ -161,8 +186,7 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
         try:
             step = make_step(place, table)
         except msgspec.ValidationError as error:
-            kind = getattr(importlib.import_module(f"gristmill.clean.{table['use']}"), table["use"].capitalize())
-            raise _explain(error, name, text, kind, table, ["step", place]) from error
+            raise _explain(error, name, text, _kind(place, table), table, ["step", place]) from error
         except RecipeError as error:
             raise RecipeError(f"{name}{_line_of(text, ['step', place, 'use'])}: {error}") from error
         for source_name in step.sources or []:
@@ -171,7 +195,7 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
                     f"{name}: step[{place}].sources: no source {source_name!r}{_suggest(source_name, names)}"
                 )
     for source_name in names:
-        used = [table["use"] for table in recipe.step if source_name in (table.get("sources") or names)]
+        used = [step_name(table) for table in recipe.step if source_name in (table.get("sources") or names)]
         if len(set(used)) < len(used):
             raise RecipeError(f"{name}: a step stands twice for source {source_name!r}: {', '.join(used)}")
 
@@ -253,11 +277,21 @@ def stored(recipe: Recipe) -> dict[str, Any]:
             source[key] = stored_url(source[key]) if source[key] is not None else None
     if table["tokens"] is not None:
         table["tokens"]["tokenizer"] = stored_url(table["tokens"]["tokenizer"])
-    filled = []
-    for place, step in enumerate(recipe.step):
-        filled.append({"use": step["use"], **msgspec.to_builtins(make_step(place, step))})
-    table["step"] = filled
+    table["step"] = [_stored_step(place, step) for place, step in enumerate(recipe.step)]
     return dict(table)
+
+
+def _stored_step(place: int, table: dict[str, Any]) -> dict[str, Any]:
+    step = make_step(place, table)
+    locations = set(step.wants().values())
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, list):
+            return [clean(one) for one in value]
+        return stored_url(value) if isinstance(value, str) and value in locations else value
+
+    filled = msgspec.to_builtins(step)
+    return {"use": table["use"], **{key: clean(value) for key, value in filled.items() if key != "use"}}
 
 
 def stored_url(name: str) -> str:
@@ -271,13 +305,16 @@ def with_limit(recipe: Recipe, limit: int) -> Recipe:
     return msgspec.structs.replace(recipe, source=sources)
 
 
+PRESETS = ("c4", "clean-small", "datatrove-0.10", "fineweb-v1", "gopher", "lab")
+
+
 def packaged(name: str) -> Path:
-    """A recipe that comes with gristmill."""
+    """A recipe that comes with gristmill: a preset, or the one to start from."""
     here = Path(__file__).parent
     for folder in (here / "recipes", here.parent.parent / "recipes"):
         if (folder / f"{name}.toml").is_file():
             return folder / f"{name}.toml"
-    raise RecipeError(f"no recipe {name!r} comes with gristmill")
+    raise RecipeError(f"no preset {name!r} comes with gristmill{_suggest(name, PRESETS)}")
 
 
 def from_folder(tokenizer: str, folder: Path) -> str:
@@ -285,28 +322,30 @@ def from_folder(tokenizer: str, folder: Path) -> str:
     return Path(os.path.relpath(tokenizer, folder)).as_posix() if os.path.isfile(tokenizer) else tokenizer
 
 
-def for_files(files: list[str], tokenizer: str | None, settings: dict[str, str] | None) -> tuple[Loaded, str]:
-    """`recipes/clean-small.toml` over files: (the recipe, its text). Paths are relative to the files' common folder."""
+def for_files(
+    files: list[str], tokenizer: str | None, settings: dict[str, str] | None, preset: str = "clean-small"
+) -> tuple[Loaded, str]:
+    """A preset over files: (the recipe, its text). Paths are relative to the files' common folder."""
     full = [os.path.abspath(file) for file in files]
     for file in full:
         if not os.path.exists(file):
             raise RecipeError(f"{file}: no such file")
     folder = os.path.commonpath([os.path.dirname(file) for file in full])
     names = [os.path.relpath(file, folder) for file in full]
-    text = packaged("clean-small").read_text("utf-8")
+    text = packaged(preset).read_text("utf-8")
     text = text.replace(
         "files = []", "files = [" + ", ".join(msgspec.json.encode(name).decode() for name in names) + "]"
     )
     if tokenizer is not None:
         text += f"\n[tokens]\ntokenizer = {msgspec.json.encode(from_folder(tokenizer, Path(folder))).decode()}\n"
-    return Loaded(parse(text, "recipes/clean-small.toml", settings), Path(folder)), text
+    return Loaded(parse(text, f"recipes/{preset}.toml", settings), Path(folder)), text
 
 
-def init(path: Path | str = "recipe.toml") -> Path:
-    """Write a recipe to start from; refuses to overwrite."""
+def init(path: Path | str = "recipe.toml", *, preset: str = "start") -> Path:
+    """Write a recipe to start from, or a preset; refuses to overwrite."""
     target = Path(path)
     if target.exists():
         raise RecipeError(f"{target} is there already; choose another name")
     with machine_errors(target):
-        write_bytes(target.parent, target.name, packaged("start").read_bytes())
+        write_bytes(target.parent, target.name, packaged(preset).read_bytes())
     return target

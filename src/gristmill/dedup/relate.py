@@ -1,6 +1,7 @@
 """Which documents are duplicates of which: the rule, over a whole corpus, out of core.
 
-    signatures -> exact.sql            equal normalised texts: all but the earliest go no further
+    documents  -> urls.sql             equal URLs, where the recipe asks: all but the earliest go no further
+    signatures -> exact.sql            equal normalised texts: the same
                -> band keys            a kernel; keys that surely occur once are dropped by two bitmaps
                -> buckets.sql, near.sql   candidates: the first four earlier documents of each bucket
                -> agreement            candidates whose signatures disagree too much are discarded unread
@@ -14,6 +15,7 @@ What is held in memory is one chunk of pairs and eight bytes a document that sta
 import math
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.columns import rows_of, utf8_buffers
-from gristmill.dedup.database import Database, parquet
+from gristmill.dedup.database import Database, parquet, sql
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.kernels import minhash, pairs
 from gristmill.kernels.normalise import normalise
@@ -51,6 +53,22 @@ class Table(NamedTuple):
     scope: int  # documents of different scopes are never compared
 
 
+PAIRS_FOUND = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("candidate", pa.int64(), nullable=False),
+        pa.field("similarity", pa.float64(), nullable=False),
+    ]
+)
+
+
+class Related(NamedTuple):
+    """What a corpus' documents are to each other."""
+
+    drops: pa.Table  # DROPS, sorted by document
+    pairs: pa.Table  # PAIRS_FOUND: every pair whose texts were compared, sorted by document and candidate
+
+
 class Found(NamedTuple):
     """Arrays sorted by document."""
 
@@ -60,36 +78,50 @@ class Found(NamedTuple):
 
 
 def relate(
-    tables: list[Table], settings: Deduplicate, work: Path, *, threads: int, memory_mb: int, tell: Callable[[int], None]
-) -> pa.Table:
-    """Find all duplicates: a table DROPS, sorted by document. `work` is for what is needed on the way."""
+    tables: list[Table], settings: Deduplicate, work: Path, *, threads: int, memory_mb: int, tell: Callable[[int], None],
+    gone: np.ndarray | None = None, known: pa.Table | None = None,
+) -> Related:  # fmt: skip
+    """Find all duplicates. `work` is for what is needed on the way.
+
+    `gone` (sorted int64) are documents to leave aside; `known` is a table of pairs found before, whose texts are not compared again.
+    """
     work.mkdir(parents=True, exist_ok=True)
-    folders = [work, *{table.signatures.parent for table in tables}]
-    exact = _exact(tables, work, folders, threads, memory_mb) if settings.exact else _nothing()
-    near = _nothing()
+    gone = np.empty(0, np.int64) if gone is None else gone
+    folders = [work, *{path.parent for table in tables for path in (table.signatures, table.documents)}]
+    database = partial(Database, work / "spill", folders, threads=threads, memory_mb=memory_mb)
+    urls = _same(database, "urls", tables, gone, work) if settings.url else _nothing()
+    gone = np.union1d(gone, urls.documents)
+    exact = _same(database, "exact", tables, gone, work) if settings.exact else _nothing()
+    near, pairs = _nothing(), PAIRS_FOUND.empty_table()
     if settings.near is not None:
-        rows = _gather(tables, exact.documents, settings.near, work)
+        rows = _gather(tables, np.union1d(gone, exact.documents), settings.near, work)
         tell(rows.size)
         if rows.size:
-            with Database(work / "spill", folders, threads=threads, memory_mb=memory_mb) as database:
-                database.view("keys", parquet([rows.keys], "key, document"))
-                database.write("buckets", work / "buckets.parquet")
-                database.view("ranked", parquet([work / "buckets.parquet"], "*"))
-                database.write("near", work / "candidates.parquet")
-            near = _near(tables, rows, settings.near, work)
-    return _merge(exact, near)
+            with database() as connection:
+                connection.view("keys", parquet([rows.keys], "key, document"))
+                connection.write("buckets", work / "buckets.parquet")
+                connection.view("ranked", parquet([work / "buckets.parquet"], "*"))
+                connection.write("near", work / "candidates.parquet")
+            near, pairs = _near(tables, rows, settings.near, work, known)
+    return Related(_merge(urls, exact, near), pairs)
 
 
 def _nothing() -> Found:
     return Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
 
 
-def _exact(tables: list[Table], work: Path, folders: list[Path], threads: int, memory_mb: int) -> Found:
-    with Database(work / "spill", folders, threads=threads, memory_mb=memory_mb) as database:
-        paths = {table.signatures: table.scope for table in tables}
-        database.view("hashes", parquet(paths, "document, text_hash"))
-        database.write("exact", work / "exact.parquet")
-    table = pq.read_table(work / "exact.parquet")
+def _same(database: Callable[[], Database], relation: str, tables: list[Table], gone: np.ndarray, work: Path) -> Found:
+    """Documents that share a URL (`urls.sql`) or a text's hash (`exact.sql`) with an earlier one."""
+    pq.write_table(pa.table({"document": pa.array(gone)}), work / "gone.parquet")
+    target = work / f"{relation}.parquet"
+    with database() as connection:
+        paths = {table.documents if relation == "urls" else table.signatures: table.scope for table in tables}
+        columns = "document, url" if relation == "urls" else "document, text_hash"
+        connection.view("every", parquet(paths, columns))
+        connection.view("gone", parquet([work / "gone.parquet"], "document"))
+        connection.view("left_over", sql("left"))
+        connection.write(relation, target)
+    table = pq.read_table(target)
     documents = table["document"].to_numpy()
     return Found(documents, table["keeper"].to_numpy(), np.ones(len(documents)))
 
@@ -173,14 +205,48 @@ def _likely(rows: _Rows, near: Near, work: Path) -> tuple[np.ndarray, np.ndarray
     return np.concatenate([*left, nothing]), np.concatenate([*right, nothing])
 
 
-def _near(tables: list[Table], rows: _Rows, near: Near, work: Path) -> Found:
+def _near(tables: list[Table], rows: _Rows, near: Near, work: Path, known: pa.Table | None) -> tuple[Found, pa.Table]:
     left, right = _likely(rows, near, work)
     if not len(left):
-        return _nothing()
+        return _nothing(), PAIRS_FOUND.empty_table()
     involved = np.unique(np.concatenate([left, right]))
-    bounds = _shingle(tables, involved, near.shingle, work / "shingles")
     one, other = np.searchsorted(involved, left), np.searchsorted(involved, right)
-    similarities = np.empty(len(left))
+    similarities = _known(known, involved, one, other)
+    new = np.flatnonzero(np.isnan(similarities))
+    if len(new):
+        some = np.unique(np.concatenate([one[new], other[new]]))
+        similarities[new] = _compare(
+            tables, involved[some], np.searchsorted(some, one[new]), np.searchsorted(some, other[new]), near, work
+        )
+    keepers, found = pairs.decide(len(involved), one, other, similarities, threshold=near.threshold)
+    gone = keepers >= 0
+    compared = pa.table([pa.array(left), pa.array(right), pa.array(similarities)], schema=PAIRS_FOUND)
+    return Found(involved[gone], involved[keepers[gone]], found[gone]), compared
+
+
+def _known(known: pa.Table | None, involved: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The similarities that were found before, of pairs given as places in `involved`; NaN: unknown."""
+    similarities = np.full(len(one), np.nan)
+    if known is None or not len(known):
+        return similarities
+    columns = [known[name].to_numpy() for name in ("document", "candidate")]
+    places = [np.minimum(np.searchsorted(involved, column), len(involved) - 1) for column in columns]
+    here = (involved[places[0]] == columns[0]) & (involved[places[1]] == columns[1])
+    keys = places[0][here] * len(involved) + places[1][here]  # ascending: the table is sorted by both
+    if len(keys):
+        wanted = one * len(involved) + other
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        hit = keys[at] == wanted
+        similarities[hit] = known["similarity"].to_numpy()[here][at[hit]]
+    return similarities
+
+
+def _compare(
+    tables: list[Table], involved: np.ndarray, one: np.ndarray, other: np.ndarray, near: Near, work: Path
+) -> np.ndarray:
+    """The exact Jaccard similarity of the texts of pairs given as places in `involved`."""
+    bounds = _shingle(tables, involved, near.shingle, work / "shingles")
+    similarities = np.empty(len(one))
     with open(work / "shingles", "rb") as file:
         for start, stop in _runs(bounds, one, other):
             wanted, places = np.unique(np.concatenate([one[start:stop], other[start:stop]]), return_inverse=True)
@@ -194,9 +260,7 @@ def _near(tables: list[Table], rows: _Rows, near: Near, work: Path) -> Found:
                     os.preadv(file.fileno(), [piece], 8 * int(bounds[row]))
             count = stop - start
             similarities[start:stop] = pairs.jaccard(offsets, hashes, places[:count], places[count:])
-    keepers, found = pairs.decide(len(involved), one, other, similarities, threshold=near.threshold)
-    gone = keepers >= 0
-    return Found(involved[gone], involved[keepers[gone]], found[gone])
+    return similarities
 
 
 def _runs(bounds: np.ndarray, one: np.ndarray, other: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -235,29 +299,27 @@ def _shingle(tables: list[Table], involved: np.ndarray, width: int, target: Path
     return np.cumsum(np.concatenate(sizes))
 
 
-def _merge(exact: Found, near: Found) -> pa.Table:
-    """Point each exact copy at the document that stays in the end, at its similarity to that."""
-    keepers, similarities = exact.keepers.copy(), exact.similarities.copy()
-    if len(near.documents) and len(keepers):
-        place = np.minimum(np.searchsorted(near.documents, keepers), len(near.documents) - 1)
-        moved = near.documents[place] == keepers
-        keepers[moved] = near.keepers[place[moved]]
-        similarities[moved] = near.similarities[place[moved]]
-        exact_reason = np.where(moved, NEAR, EXACT)
-    else:
-        exact_reason = np.full(len(keepers), EXACT, object)
-    documents = np.concatenate([exact.documents, near.documents])
+def _merge(urls: Found, exact: Found, near: Found) -> pa.Table:
+    """Point each copy at the document that stays in the end: a keeper may itself have gone for another one later on."""
+    documents = np.concatenate([urls.documents, exact.documents, near.documents])
+    keepers = np.concatenate([urls.keepers, exact.keepers, near.keepers])
+    similarities = np.concatenate([urls.similarities, exact.similarities, near.similarities])
+    lengths = [len(urls.documents), len(exact.documents), len(near.documents)]
+    reasons = np.repeat(np.array([SAME_URL, EXACT, NEAR], object), lengths)
+    for later, reason in ((exact, EXACT), (near, NEAR)):
+        if not len(later.documents) or not len(keepers):
+            continue
+        place = np.minimum(np.searchsorted(later.documents, keepers), len(later.documents) - 1)
+        moved = later.documents[place] == keepers
+        # A page of the same URL stays one, whatever became of the page that it gave way to.
+        reasons[moved & (reasons != SAME_URL)] = reason
+        similarities[moved & (reasons != SAME_URL)] = later.similarities[place[moved & (reasons != SAME_URL)]]
+        keepers[moved] = later.keepers[place[moved]]
     order = np.argsort(documents, kind="stable")
-    reasons = np.concatenate([exact_reason.astype(object), np.full(len(near.documents), NEAR, object)])
+    columns = (documents, reasons, keepers, similarities)
     return pa.table(
-        [
-            pa.array(documents[order]),
-            pa.array(reasons[order], pa.string()),
-            pa.array(np.concatenate([keepers, near.keepers])[order]),
-            pa.array(np.concatenate([similarities, near.similarities])[order]),
-        ],
-        schema=DROPS,
+        [pa.array(column[order], kind.type) for column, kind in zip(columns, DROPS, strict=True)], schema=DROPS
     )
 
 
-EXACT, NEAR = "deduplicate.exact_duplicate", "deduplicate.near_duplicate"
+SAME_URL, EXACT, NEAR = "deduplicate.same_url", "deduplicate.exact_duplicate", "deduplicate.near_duplicate"

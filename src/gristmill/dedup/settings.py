@@ -31,6 +31,7 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which duplicates go. A document goes only for an earlier one that stays."""
 
+    url: bool = False  # equal URL
     exact: bool = True  # equal normalised text
     near: Near | None = None
     scope: Literal["corpus", "source"] = "corpus"  # source: compare within a source only

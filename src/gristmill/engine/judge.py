@@ -3,8 +3,8 @@
 rows in = rows of verdicts = rows kept + rows dropped
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,22 @@ import pyarrow.compute as pc
 from gristmill.schema import DOCUMENTS, VERDICTS
 
 
+class Judgement(NamedTuple):
+    """What a step says of the n rows of a batch: its decision, and what it measured (clean.step)."""
+
+    reason: pa.Array  # (n,) string, without the step's name; null keeps the row
+    value: pa.Array  # (n,) float64
+    threshold: pa.Array  # (n,) float64
+    measures: Mapping[str, pa.Array]
+    text: pa.Array | None = None  # (n,) string: as the step rewrites it
+    columns: Mapping[str, pa.Array] = {}  # other columns that it fills
+
+
 class NamedStep(NamedTuple):
     """A step under the name that its reasons carry."""
 
     name: str
-    call: Callable[[pa.RecordBatch], Any]  # gives a Judgement
+    call: Callable[[pa.RecordBatch], Judgement]
 
 
 class Judged(NamedTuple):
@@ -28,65 +39,121 @@ class Judged(NamedTuple):
     measures: (
         pa.RecordBatch
     )  # document, and a column for each `step.measure`; null where the document did not get there
-    dropped: list[pa.RecordBatch]  # the rows that went, with `reason` (step.reason) and `value`
+    dropped: list[
+        pa.RecordBatch
+    ]  # the rows that went, as they came to the step, with `reason` (step.reason) and `value`
 
 
-def judge(batch: pa.RecordBatch, steps: Sequence[NamedStep], measures: pa.Schema) -> Judged:
-    """Send a batch of RAW through the steps, in order. `measures` is the schema of all that they measure."""
-    everything = batch["document"]
-    reasons = _Column(everything, pa.string())
-    values = _Column(everything, pa.float64())
-    thresholds = _Column(everything, pa.float64())
-    dropped: list[pa.RecordBatch] = []
-    measured: dict[str, _Column] = {}
+EMPTY = "empty"  # the reason where a rewriting step leaves nothing
+LEFT = "bytes_left"  # a measure of every rewriting step: bytes of the text that it leaves
 
-    def split(rows: pa.RecordBatch, reason: pa.Array, value: pa.Array, threshold: pa.Array) -> pa.RecordBatch:
-        gone = pc.is_valid(reason)
-        if pc.any(gone).as_py():
-            out = rows.filter(gone)
-            reason, value, threshold = reason.filter(gone), value.filter(gone), threshold.filter(gone)
-            reasons.put(out["document"], reason)
-            values.put(out["document"], value)
-            thresholds.put(out["document"], threshold)
-            dropped.append(out.append_column("reason", reason).append_column("value", value))
-            rows = rows.filter(pc.invert(gone))
-        return rows
 
+def judge(
+    batch: pa.RecordBatch, steps: Sequence[NamedStep], measures: pa.Schema, *, everything: bool = False
+) -> Judged:
+    """Send a batch of RAW through the steps, in order. `measures` is the schema of all that they measure.
+
+    `everything`: later steps measure, and rewrite, what an earlier one has dropped as well; the first one's verdict stands.
+    """
+    verdicts = _Verdicts(batch)
     # Rows that are no readable document come with their reason.
-    rows = batch.select(DOCUMENTS.names)
-    rows = split(rows, batch["reason"], batch["value"], pa.nulls(len(batch), pa.float64()))
+    rows, _ = verdicts.split(
+        batch.select(DOCUMENTS.names), batch["reason"], batch["value"], pa.nulls(len(batch), pa.float64())
+    )
+    measured: dict[str, _Column] = {}
+    alive = pa.array(np.ones(len(rows), bool))
     for step in steps:
         if not len(rows):
             break
-        said = step.call(rows)
+        said = _of_text(step.call(rows))
         for name, column in said.measures.items():
             full = f"{step.name}.{name}"
-            measured[full] = _Column(everything, measures.field(full).type)
+            measured[full] = _Column(batch["document"], measures.field(full).type)
             measured[full].put(rows["document"], column)
-        named = pc.binary_join_element_wise(step.name, said.reason, ".").cast(pa.string())
-        rows = split(rows, named, said.value, said.threshold)
-
-    verdicts = pa.RecordBatch.from_arrays(
-        [
-            everything,
-            batch["url"],
-            reasons.array(),
-            values.array(),
-            thresholds.array(),
-            pa.nulls(len(batch), pa.int64()),
-            pa.nulls(len(batch), pa.float64()),
-            pa.nulls(len(batch), pa.string()),
-        ],
-        schema=VERDICTS,
-    )
-    if not len(batch) == len(verdicts) == len(rows) + sum(len(part) for part in dropped):
-        raise AssertionError(f"{len(batch)} rows in, {len(verdicts)} verdicts, {len(rows)} kept")
-    columns = [measured[field.name].array() if field.name in measured else None for field in list(measures)[1:]]
+        reason = pc.if_else(alive, said.reason, None) if everything else said.reason
+        named = pc.binary_join_element_wise(step.name, reason, ".").cast(pa.string())
+        left, stays = verdicts.split(rows, named, said.value, said.threshold)
+        if everything:
+            alive = pc.and_(alive, stays)
+            rows = _rewritten(rows, said, None)
+        else:
+            rows = _rewritten(left, said, None if len(left) == len(rows) else stays)
+    if everything:
+        rows = rows.filter(alive)
+    table = verdicts.table()
+    if not len(batch) == len(table) == len(rows) + sum(len(part) for part in verdicts.dropped):
+        raise AssertionError(f"{len(batch)} rows in, {len(table)} verdicts, {len(rows)} kept")
+    fields = list(measures)[1:]
     filled = [
-        pa.nulls(len(batch), field.type) if column is None else column
-        for field, column in zip(list(measures)[1:], columns, strict=True)
+        measured[field.name].array() if field.name in measured else pa.nulls(len(batch), field.type) for field in fields
     ]
-    return Judged(rows, verdicts, pa.RecordBatch.from_arrays([everything, *filled], schema=measures), dropped)
+    columns = pa.RecordBatch.from_arrays([batch["document"], *filled], schema=measures)
+    return Judged(rows, table, columns, verdicts.dropped)
+
+
+def _of_text(said: Judgement) -> Judgement:
+    """What a rewriting step says, with the rule that a document without text goes."""
+    if said.text is None:
+        return said
+    left = pc.binary_length(said.text).cast(pa.int64())
+    gone = pc.and_(pc.equal(left, 0), pc.is_null(said.reason))
+    return said._replace(
+        reason=pc.if_else(gone, EMPTY, said.reason).cast(pa.string()), measures={**said.measures, LEFT: left}
+    )
+
+
+def _rewritten(rows: pa.RecordBatch, said: Judgement, kept: pa.Array | None) -> pa.RecordBatch:
+    """Rows with what the step fills in; `kept`: which of the step's rows they are, null: all."""
+    new = dict(said.columns) if said.text is None else {"text": said.text, **said.columns}
+    for name, column in new.items():
+        rows = rows.set_column(
+            rows.schema.get_field_index(name), rows.schema.field(name), column if kept is None else column.filter(kept)
+        )
+    return rows
+
+
+class _Verdicts:
+    """The verdicts of a batch as they come, and the rows that went."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._reasons = _Column(batch["document"], pa.string())
+        self._values = _Column(batch["document"], pa.float64())
+        self._thresholds = _Column(batch["document"], pa.float64())
+        self.dropped: list[pa.RecordBatch] = []
+
+    def split(
+        self, rows: pa.RecordBatch, reason: pa.Array, value: pa.Array, threshold: pa.Array
+    ) -> tuple[pa.RecordBatch, pa.Array]:
+        """Note the verdicts of rows with a reason; give the others, and which they are."""
+        stays = pc.is_null(reason)
+        gone = pc.invert(stays)
+        if pc.any(gone).as_py():
+            out = rows.filter(gone)
+            reason, value, threshold = reason.filter(gone), value.filter(gone), threshold.filter(gone)
+            self._reasons.put(out["document"], reason)
+            self._values.put(out["document"], value)
+            self._thresholds.put(out["document"], threshold)
+            self.dropped.append(out.append_column("reason", reason).append_column("value", value))
+            rows = rows.filter(stays)
+        return rows, stays
+
+    def table(self) -> pa.RecordBatch:
+        """VERDICTS, one a row of the batch."""
+        rows = len(self._batch)
+        return pa.RecordBatch.from_arrays(
+            [
+                self._batch["document"],
+                self._batch["url"],
+                self._reasons.array(),
+                self._values.array(),
+                self._thresholds.array(),
+                pa.nulls(rows, pa.int64()),
+                pa.nulls(rows, pa.float64()),
+                pa.nulls(rows, pa.string()),
+            ],
+            schema=VERDICTS,
+        )
 
 
 class _Column:

@@ -35,6 +35,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[Part] = []
     counts: dict[str, Any] = {}
 
+    def part(self, folder: str) -> Part:
+        """Its part in a folder."""
+        return next(part for part in self.parts if part.path.startswith(folder))
+
 
 def versions() -> dict[str, str]:
     """What byte-identity is promised for."""

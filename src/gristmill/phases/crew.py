@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gristmill.engine.local import Job, Pool
-from gristmill.errors import GristmillError, MachineError
+from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.progress import Progress
 
@@ -31,7 +31,7 @@ class Crew:
         name: Callable[[int], str],
         label: Callable[[int], str],
     ) -> Ran:
-        """Run a phase over its tasks, those that are not done. Raises MachineError, and what is no error of ours, at once."""
+        """Run a phase over its tasks, those that are not done. Raises MachineError, RecipeError, and what is no error of ours, at once."""
         records: dict[int, Record] = {}
         jobs = []
         for number, task in tasks.items():
@@ -46,7 +46,10 @@ class Crew:
             for event in self._pool.run(jobs):
                 number = numbers[event.job.name]
                 if event.error is not None:
-                    if isinstance(event.error, MachineError) or not isinstance(event.error, GristmillError):
+                    # The recipe's error would be every shard's.
+                    if isinstance(event.error, MachineError | RecipeError) or not isinstance(
+                        event.error, GristmillError
+                    ):
                         raise event.error
                     failed[number] = str(event.error)
                     progress.done(label(number))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from gristmill.phases.corpus import Record
-from gristmill.recipe import Recipe
+from gristmill.recipe import Recipe, step_name
 
 
 class Funnel:
@@ -76,7 +76,7 @@ def table_of(
     for record in settled.values():
         for reason, count in record.counts["reasons"].items():
             reasons[reason] = reasons.get(reason, 0) + count
-    names = ["read", *(table["use"] for table in recipe.step)]
+    names = ["read", *map(step_name, recipe.step)]
     if recipe.deduplicate is not None:
         names.append("deduplicate")
     left = total

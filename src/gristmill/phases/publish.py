@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from gristmill.clean.step import Input
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus, Record, versions
 from gristmill.phases.funnel import Funnel, rates_of, table_of
@@ -88,7 +89,7 @@ def recipe_bytes(table: dict[str, Any]) -> bytes:
 
 
 def is_current(
-    corpus: Corpus, published: tuple[Manifest, bytes], plan: Plan, table: dict[str, Any], tokenizer: Tokenizer | None
+    corpus: Corpus, published: tuple[Manifest, bytes], plan: Plan, table: dict[str, Any], inputs: dict[str, Any]
 ) -> bool:
     """Whether the published corpus is what this recipe, plan and version give; asks nothing of raw files."""
     manifest = published[0]
@@ -97,7 +98,7 @@ def is_current(
         manifest.recipe_sha256 == recipe_digest(table)
         and manifest.versions == versions()
         and raw == [(shard.number, shard.source, shard.url) for shard in plan.shards]
-        and manifest.inputs == _inputs(table, plan, tokenizer)
+        and manifest.inputs == inputs
         and all(_is_whole(corpus.root / part.path, part) for part in manifest.parts)
     )
 
@@ -109,21 +110,21 @@ def _is_whole(path: Path, part: Part) -> bool:
         return False
 
 
-def _inputs(table: dict[str, Any], plan: Plan, tokenizer: Tokenizer | None) -> dict[str, Any]:
-    """What the recipe pulls in besides raw shards, with digests."""
-    recipe = msgspec.convert(table, Recipe)
+def inputs_of(recipe: Recipe, found: dict[str, Input], tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """What the recipe pulls in besides raw shards, with digests: the manifest's `inputs`."""
     inputs: dict[str, Any] = {}
     for source in recipe.source:
         for step in recipe.steps(source.name):
-            inputs |= step.inputs()
+            for what, location in step.wants().items():
+                inputs[what] = {"name": found[location].name, "sha256": found[location].sha256}
     if tokenizer is not None:
         inputs["tokens.tokenizer"] = {"name": os.path.basename(tokenizer.name), "sha256": tokenizer.sha256}
-    return inputs
+    return dict(sorted(inputs.items()))
 
 
 def publish(
     corpus: Corpus, recipe: Recipe, plan: Plan, folder: Path, *, tokenizer: Tokenizer | None, table: dict[str, Any],
-    refined: dict[int, Record], related: Record | None, settled: dict[int, Record], written: dict[int, Record],
+    inputs: dict[str, Any], refined: dict[int, Record], related: Record | None, settled: dict[int, Record], written: dict[int, Record],
     assembled: dict[int, Record], progress: Progress,
 ) -> Funnel:  # fmt: skip
     """Gather all parts into a manifest and make it the corpus' state."""
@@ -151,7 +152,7 @@ def publish(
             raw_shards.append(RawShard(**known, missing=shard.missing))  # type: ignore[arg-type]
     manifest = Manifest(
         content=content_of(parts), versions=versions(), recipe_sha256=recipe_digest(table), recipe=table,
-        inputs=_inputs(table, plan, tokenizer), raw_shards=raw_shards, funnel=counted, parts=parts,
+        inputs=inputs, raw_shards=raw_shards, funnel=counted, parts=parts,
     )  # fmt: skip
     corpus.publish(manifest)
     rates = rates_of(refined, related, written, assembled)

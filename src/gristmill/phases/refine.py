@@ -7,26 +7,33 @@ raw shard -> batches -> steps (engine.judge drops) -> documents/<shard>.parquet 
                                                    -> work: verdicts, finished once the duplicates are known
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gristmill import schema
-from gristmill.clean.step import Step
+from gristmill.clean.step import Input, Inputs, Step
 from gristmill.dedup.settings import Deduplicate
 from gristmill.dedup.signatures import permutation_count, sign
-from gristmill.engine.judge import Judged, NamedStep, judge
+from gristmill.engine.judge import LEFT, Judged, Judgement, NamedStep, judge
+from gristmill.errors import MachineError
 from gristmill.phases.clock import Clock
 from gristmill.phases.corpus import Corpus, Record, content_key
+from gristmill.phases.reuse import Old, Reused, merged, usable
 from gristmill.phases.samples import Sampler
-from gristmill.recipe import Recipe, Source
+from gristmill.recipe import Measure, Recipe, Source
 from gristmill.source.read import Shard
 from gristmill.source.rows import Fields
 from gristmill.store.parts import Part, TableWriter, writing_table
+
+FREE_SHARE = 1.0  # bytes of free disk asked for before the first shard, for each byte of raw shards
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,17 +47,34 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     samples: int | None  # dropped texts kept for each reason; null: all
     step: list[dict[str, Any]]
+    inputs: dict[str, Input]  # what the steps read besides, by location
+    measure: Measure
     deduplicate: Deduplicate | None
     limit: int | None
 
+    def steps(self) -> list[Step]:
+        """The steps that apply to the shard's source, in order."""
+        return Recipe(source=[self.source], step=self.step).steps(self.source.name)
+
     def key(self) -> str:
         """The content key."""
-        recipe = Recipe(source=[self.source], step=self.step)
-        inputs = {step.name: step.inputs() for step in recipe.steps(self.source.name)}
+        return self._key("refine", thresholds=True)
+
+    def measuring(self) -> str:
+        """The key of what is measured, whatever is then decided."""
+        return self._key("measuring", thresholds=False)
+
+    def _key(self, phase: str, *, thresholds: bool) -> str:
         steps = [
-            {"name": step.name, "version": step.version, **msgspec.to_builtins(step)}
-            for step in recipe.steps(self.source.name)
-        ]
+            {
+                "name": step.name, "version": step.version,
+                "parameters": {
+                    name: value for name, value in msgspec.to_builtins(step).items() if thresholds or name not in step.thresholds
+                },
+                "inputs": {name: self.inputs[location].sha256 for name, location in step.wants().items()},
+            }
+            for step in self.steps()
+        ]  # fmt: skip
         near = self.deduplicate.near if self.deduplicate else None
         # What duplicates are found by, not what is done about them: a new threshold reads no shard again.
         signed = None if self.deduplicate is None else [near and near.shingle, near and near.permutations]
@@ -59,9 +83,21 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             for name in ("kind", "text", "url", "max_document_bytes", "max_shard_bytes")
         }
         return content_key(
-            "refine", number=self.number, sha256=self.sha256, fields=fields, steps=steps, inputs=inputs,
-            signatures=signed, limit=self.limit, samples=self.samples, seed=self.seed,
+            phase, number=self.number, sha256=self.sha256, fields=fields, steps=steps, measure=self.measure, signatures=signed,
+ limit=self.limit, samples=self.samples, seed=self.seed,
         )  # fmt: skip
+
+
+def check_room(corpus: Corpus, raw: list[Path]) -> None:
+    """Look at the free space before the work, not only when it is gone. Raises MachineError."""
+    needed = sum(path.stat().st_size for path in raw) * FREE_SHARE
+    status = os.statvfs(corpus.root)
+    free = status.f_bavail * status.f_frsize
+    if free < needed and not (corpus.work / "state" / "refine").exists():
+        raise MachineError(
+            f"{corpus.root}: {free / 1e9:.2f} GB free, and the raw shards alone are {needed / 1e9:.2f} GB: a run "
+            "would fill the disk. Free some space or choose another folder"
+        )
 
 
 def shard_name(number: int) -> str:
@@ -73,49 +109,75 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
     """Refine one shard; `tell` hears of decoded bytes."""
     name = shard_name(task.number)
     corpus = Corpus(Path(task.root))
-    steps = Recipe(source=[task.source], step=task.step).steps(task.source.name)
     clock = Clock()
-    timed = [NamedStep(step.name, clock.around(step.name, step)) for step in steps]
+    steps = [NamedStep(step.name, _call(step, task.inputs)) for step in task.steps()]
     measures = _measures(steps)
+    timed = [NamedStep(step.name, clock.around(step.name, step.call)) for step in steps]
     source = task.source
-    fields = Fields(source.text, source.url, source.max_document_bytes, source.max_shard_bytes)
+    pages = any(step.name == "extract" for step in steps)
+    fields = Fields(source.text, source.url, source.max_document_bytes, source.max_shard_bytes, pages)
     path = Path(task.path)
     shard = Shard(path, task.number, kind=source.kind, fields=fields, limit=task.limit, sha256=task.sha256)
-    with ExitStack() as stack:
-        outputs = _Outputs(stack, corpus, name, task, measures)
+
+    def judged(only: np.ndarray | None = None) -> Iterator[Judged]:
         for batch in clock.through("read", shard):
-            judged = judge(batch, timed, measures)
-            with clock.of("write"):
-                outputs.write(judged)
-            if task.deduplicate is not None and len(judged.kept):
-                with clock.of("sign"):
-                    outputs.sign(judged.kept, task.deduplicate)
             tell(batch["text"].nbytes)
+            if only is not None:
+                batch = batch.filter(pc.is_in(batch["document"], pa.array(only)))
+            if only is None or len(batch):
+                yield judge(batch, timed, measures, everything=task.measure == "all")
+
+    last = corpus.last("refine", name)
+    verdicts = corpus.work / f"refine/{name}.parquet"
+    with ExitStack() as stack:
+        if last is not None and task.samples is not None and usable(corpus, last, task.measuring(), verdicts):
+            old = Old(corpus, name, verdicts, task.deduplicate)
+            sampler = Sampler(task.seed, task.samples)
+            parts = old.judged_again(task.steps(), sampler, judged, everything=task.measure == "all")
+        else:
+            last, parts = None, (Reused(one, None, one.kept) for one in judged())
+        outputs = _Outputs(stack, corpus, name, task, measures)
+        for part in parts:
+            with clock.of("write"):
+                outputs.write(part.judged)
+            if task.deduplicate is not None:
+                with clock.of("sign"):
+                    outputs.sign(part, task.deduplicate)
         with clock.of("write"):
             outputs.finish()
             stack.close()
-    parts = [part[0] for part in outputs.parts]
-    verdicts = next(part for part in parts if part.path.startswith("refine/"))
     counts = {
-        "raw": shard.counts,
+        "raw": last.counts["raw"] if last is not None else shard.counts,
         "kept": {"documents": outputs.kept, "bytes": outputs.kept_bytes},
-        "verdicts": verdicts.sha256,
+        "measuring": task.measuring(),
         "seconds": clock.seconds,
         "text_bytes": clock.bytes,
     }
-    return corpus.record(
-        "refine", name, Record(key=task.key(), parts=[part for part in parts if part != verdicts], counts=counts)
-    )
+    written = [part[0] for part in outputs.parts]
+    counts["verdicts"] = next(part.sha256 for part in written if part.path.startswith("refine/"))
+    published = [part for part in written if not part.path.startswith("refine/")]
+    return corpus.record("refine", name, Record(key=task.key(), parts=published, counts=counts))
 
 
-def _measures(steps: list[Step]) -> pa.Schema:
+def _call(step: Step, inputs: Inputs) -> Callable[[pa.RecordBatch], Judgement]:
+    measure = step.ready(inputs)
+
+    def call(batch: pa.RecordBatch) -> Judgement:
+        found = measure(batch)
+        return Judgement(*step.decide(found.measures), *found)
+
+    return call
+
+
+def _measures(steps: list[NamedStep]) -> pa.Schema:
     """The schema of all that the steps measure: what they say of an empty batch tells the types."""
     nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
-    fields = [
-        pa.field(f"{step.name}.{name}", column.type)
-        for step in steps
-        for name, column in step(nothing).measures.items()
-    ]
+    fields = []
+    for step in steps:
+        said = step.call(nothing)
+        fields += [pa.field(f"{step.name}.{name}", column.type) for name, column in said.measures.items()]
+        if said.text is not None:
+            fields.append(pa.field(f"{step.name}.{LEFT}", pa.int64()))
     return pa.schema([schema.DOCUMENTS.field("document"), *fields])
 
 
@@ -154,9 +216,15 @@ class _Outputs:
         self.kept += len(judged.kept)
         self.kept_bytes += judged.kept["text"].nbytes
 
-    def sign(self, kept: pa.RecordBatch, settings: Deduplicate) -> None:
-        """Write the signatures of what was kept."""
-        self._signatures.write(sign(kept, settings))
+    def sign(self, part: Reused, settings: Deduplicate) -> None:
+        """Write the signatures of what was kept: those that are there, and those of what is new."""
+        batches = [] if part.signatures is None else [part.signatures]
+        if len(part.fresh):
+            batches.append(sign(part.fresh, settings))
+        if len(batches) > 1:
+            batches = [merged(*batches)]
+        for batch in batches:
+            self._signatures.write(batch)
 
     def finish(self) -> None:
         """Write what waited for the end."""

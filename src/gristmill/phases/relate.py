@@ -1,6 +1,7 @@
 """Relate: what the corpus as a whole says of its documents, and then each shard's verdicts, written once.
 
 signatures of all shards -> duplicates (dedup.relate) -> duplicates/copies.parquet    for every keeper, how many copies went
+                                                      -> duplicates/pairs.parquet     every pair that was compared
 verdicts of refine + duplicates of the shard          -> verdicts/<shard>.parquet
 """
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill import schema
-from gristmill.dedup.relate import DROPS, Table, relate
+from gristmill.dedup.relate import DROPS, NEAR, PAIRS_FOUND, Table, relate
 from gristmill.dedup.settings import Deduplicate
 from gristmill.errors import VerificationError
 from gristmill.phases.corpus import Corpus, Record, content_key
@@ -31,15 +32,15 @@ class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     numbers: list[int]
     scopes: list[int]
-    signatures: list[str]  # sha256 of each shard's signatures
+    signatures: list[str]  # sha256 of each shard's signatures, and of its documents where URLs are compared
     deduplicate: Deduplicate
     threads: int
     memory_mb: int
 
     def key(self) -> str:
         """The content key."""
-        given = list(zip(self.numbers, self.scopes, self.signatures, strict=True))
-        return content_key("relate", shards=given, deduplicate=self.deduplicate)
+        given = list(zip(self.numbers, self.scopes, strict=True))
+        return content_key("relate", shards=given, signatures=self.signatures, deduplicate=self.deduplicate)
 
 
 def find_duplicates(task: RelateTask, tell: Callable[[int], None]) -> Record:
@@ -56,7 +57,7 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None]) -> Record:
         )
         for number, scope in zip(task.numbers, task.scopes, strict=True)
     ]
-    drops = relate(tables, task.deduplicate, work, threads=task.threads, memory_mb=task.memory_mb, tell=tell)
+    drops, pairs = relate(tables, task.deduplicate, work, threads=task.threads, memory_mb=task.memory_mb, tell=tell)
     shutil.rmtree(work, ignore_errors=True)
     with writing_table(corpus.work, "relate/drops.parquet", DROPS) as (table, part):
         for batch in drops.to_batches(max_chunksize=1 << 16):
@@ -64,6 +65,9 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None]) -> Record:
     keepers, copies = np.unique(drops["keeper"].to_numpy(), return_counts=True)
     with writing_table(corpus.stage, "duplicates/copies.parquet", COPIES) as (table, copied):
         table.write(pa.RecordBatch.from_arrays([pa.array(keepers), pa.array(copies.astype(np.int64))], schema=COPIES))
+    with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):
+        for batch in pairs.to_batches(max_chunksize=1 << 16):
+            table.write(batch)
     reasons, numbers = np.unique(drops["reason"].to_numpy(zero_copy_only=False).astype(str), return_counts=True)
     counts = {
         "drops": part[0].sha256,
@@ -71,7 +75,7 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None]) -> Record:
         "reasons": dict(zip(reasons.tolist(), numbers.tolist(), strict=True)),
         "seconds": time.perf_counter() - start,
     }
-    return corpus.record("relate", "all", Record(key=task.key(), parts=copied, counts=counts))
+    return corpus.record("relate", "all", Record(key=task.key(), parts=copied + compared, counts=counts))
 
 
 class SettleTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +144,7 @@ def _fill(batch: pa.RecordBatch, drops: pa.Table, near_threshold: float | None) 
     similarity = drops["similarity"].combine_chunks().take(take)
     reason = drops["reason"].combine_chunks().take(take)
     threshold = pa.compute.if_else(
-        pa.compute.equal(reason, "deduplicate.near_duplicate"), pa.scalar(near_threshold, pa.float64()), pa.scalar(1.0)
+        pa.compute.equal(reason, NEAR), pa.scalar(near_threshold, pa.float64()), pa.scalar(1.0)
     )
     columns = {
         "reason": filled("reason", reason),

@@ -20,8 +20,8 @@ import msgspec
 
 from gristmill.errors import RecipeError, SourceError
 from gristmill.recipe import Source
-from gristmill.source.codecs import Damage, Pieces
 from gristmill.store import remotes, urls
+from gristmill.store.codecs import Damage, Pieces
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
 

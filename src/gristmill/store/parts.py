@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.errors import MachineError
@@ -137,10 +139,13 @@ def to_json(value: Any) -> bytes:
     return json.dumps(msgspec.to_builtins(value), indent=1, ensure_ascii=False).encode() + b"\n"
 
 
-class TableWriter:
-    """Writes batches of one schema as a Parquet part. Equal rows in equal row groups give equal bytes.
+ROW_BYTES = 64  # what a row counts for besides its strings
 
-    Rows are gathered to row groups of about `group_bytes` in memory, cut at the batches' ends.
+
+class TableWriter:
+    """Writes batches of one schema as a Parquet part. Equal rows give equal bytes, however they are cut into batches.
+
+    A row group ends with the row that brings it to `group_bytes`: the lengths of its strings, and ROW_BYTES a row.
     """
 
     def __init__(
@@ -164,14 +169,23 @@ class TableWriter:
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._waiting.append(batch.select(self._schema.names).cast(self._schema))
-        self._bytes += batch.nbytes
+        batch = batch.select(self._schema.names).cast(self._schema)
         self.rows += len(batch)
-        if self._bytes >= self._group_bytes:
+        sizes = np.cumsum(_row_sizes(batch))
+        start = 0
+        while start < len(batch):
+            before = int(sizes[start - 1]) if start else 0
+            stop = int(np.searchsorted(sizes, self._group_bytes - self._bytes + before)) + 1
+            self._waiting.append(batch.slice(start, stop - start))
+            if stop > len(batch):
+                self._bytes += int(sizes[-1]) - before
+                return
             self._flush()
+            start = stop
 
     def _flush(self) -> None:
-        table = pa.Table.from_batches(self._waiting, self._schema)
+        # In one piece: where pages end depends on it.
+        table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
         self._writer.write_table(table, row_group_size=max(len(table), 1))
         self._waiting = []
         self._bytes = 0
@@ -185,6 +199,17 @@ class TableWriter:
         if self._waiting or self.rows == 0:
             self._flush()
         self._writer.close()
+
+
+def _row_sizes(batch: pa.RecordBatch) -> np.ndarray:
+    """What each row counts for, (n,) int64."""
+    sizes = np.full(len(batch), ROW_BYTES, np.int64)
+    for column in batch.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+        elif pa.types.is_fixed_size_binary(column.type):
+            sizes += column.type.byte_width
+    return sizes
 
 
 @contextmanager

