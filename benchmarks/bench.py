@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import documents
 import download
 import extraction
+import languages
 import make_corpus
 import rounds
 
@@ -40,6 +41,7 @@ SECTIONS = (
     "encode",
     "gopher",
     "filters",
+    "languages",
     "minhash",
     "startup",
     "download",
@@ -59,6 +61,7 @@ TITLES = {
     "encode": "GPT-2 encoding",
     "gopher": "Gopher, the lab's rules",
     "filters": "Filters, each alone",
+    "languages": "Languages told, and removed",
     "minhash": "MinHash signatures, 128 numbers, shingles of 5 words, from raw text",
     "startup": "Starting",
     "download": "Downloading 1 GB from nginx on loopback, one connection",
@@ -97,6 +100,9 @@ REMARKS = {
         "words replaced by `str.split()`, and in C4 its sentences by words that end in a full stop. Ours computes and keeps every "
         "value, datatrove stops at the first rule that fails. Words are cut anew for each filter on both sides. URLs are one a document, none "
         "listed, with the full lists loaded before; MB are of the documents' text there too."
+    ),
+    "languages": (
+        "Labels of lid.176.ftz, as the step `language` gives them (equal to fastText's own, label and score: tests/clean/test_fasttext.py)."
     ),
     "extraction": (
         "Word-level precision, recall and F1 (bags of `\\w+`, lower case), means over pages; pages a second of one core. The step gives what the "
@@ -705,6 +711,7 @@ def render(results: dict[str, Any]) -> str:
             "whole": _whole,
             "fineweb": _whole,
             "pages": _pages,
+            "languages": languages.table,
             "extraction": lambda rows: extraction.table(rows).splitlines(),
             "scale": _scale,
         }.get(section, _kernels)(told["rows"])
@@ -877,6 +884,9 @@ def main() -> None:
         measure = {
             "startup": bench.startup, "download": bench.download, "whole": bench.whole, "fineweb": bench.fineweb,
             "pages": bench.pages,
+            "languages": lambda: languages.rows(
+                make_corpus.data_folder(), bench.lid, documents.prepare(bench.data, ["web"])["web"]
+            ),
             "extraction": lambda: extraction.rows(make_corpus.data_folder()), "scale": bench.scale,
         }.get(name)  # fmt: skip
         rows = measure() if measure else bench.kernels(name)
