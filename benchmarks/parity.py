@@ -245,11 +245,11 @@ def planted(real: list[str]) -> list[str]:
         ]
         for size in range(5, 11):
             run = tokens[3 : 3 + size]
-            gap = {5: 22, 6: 26, 7: 34, 8: 45, 9: 58, 10: 70}[size]
+            gap = {5: 22, 6: 26, 7: 34, 8: 45, 9: 55, 10: 68}[size]
             pieces = [tokens[k : k + gap] + (run if k else run + ["once"]) for k in range(0, len(tokens), gap)]
             out.append(" ".join(word for piece in pieces for word in piece))
-        if number < LEAST_REASON + 3:
-            out.append("\n".join(tokens[number : number + 90] * 1200)[: 560_000 + number])
+        if number < LEAST_REASON + 15:
+            out.append("\n".join(tokens[number : number + 90] * 1200)[: 640_000 + number])
         out += [
             text + f"\nLorem ipsum dolor sit amet number {number}.", text + "\nA set {1, 2} of numbers stands here.",
             ". ".join([" ".join(tokens[:80])] * 1), "\n".join(sentence + f" {k}" for k in range(30)) + ".",

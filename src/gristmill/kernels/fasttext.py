@@ -101,110 +101,169 @@ def _is_label(word):
     )  # fmt: skip
 
 
+@helper
+def _find_entry(word, length, value, entries, entry_offsets, table):
+    """The dictionary's entry that a word between brackets is, given its hash; -1: none."""
+    mask = np.int64(len(table) - 1)
+    place = np.int64(value) & mask
+    while table[place] >= 0:
+        begin = entry_offsets[table[place]]
+        if entry_offsets[table[place] + 1] - begin == length - 1:
+            same = True
+            for j in range(length - 1):
+                if entries[begin + j] != word[j + 1]:
+                    same = False
+                    break
+            if same:
+                return np.int64(table[place])
+        place = (place + 1) & mask
+    return np.int64(-1)
+
+
+@helper
+def _hash_all(flat, total, shortest, longest, inverse, buckets, hashes, found):
+    """The bucket of the `size` bytes at each place, for every size: found[size - shortest]. Plain loops, which become wide ones."""
+    count = np.int32(buckets)
+    now = hashes[:total]
+    now[:] = BASIS
+    for size in range(1, longest + 1):
+        ahead = flat[size - 1 : size - 1 + total]
+        for k in range(total):
+            now[k] = _hash_byte(now[k], ahead[k])
+        if size < shortest:
+            continue
+        out = found[size - shortest, :total]
+        for k in range(total):
+            # The quotient is at most one off.
+            bucket = np.int32(now[k] - np.uint32(np.uint32(np.float64(now[k]) * inverse) * np.uint32(count)))
+            bucket += count if bucket < 0 else np.int32(0)
+            out[k] = bucket - (count if bucket >= count else np.int32(0))
+
+
+@helper
+def _gather(flat, begin, end, shortest, longest, buckets, kept, pending):
+    """Write the buckets that are kept of a word's n-grams, characters of any width; their number."""
+    hits = np.int64(0)
+    for first in range(begin, end):
+        if (flat[first] & 0xC0) == 0x80:
+            continue
+        at = first
+        size = np.int64(0)
+        value = BASIS
+        while at < end and size < longest:
+            size += 1
+            value = _hash_byte(value, flat[at])
+            at += 1
+            while at < end and (flat[at] & 0xC0) == 0x80:
+                value = _hash_byte(value, flat[at])
+                at += 1
+            if size < shortest or (size == 1 and (first == begin or at == end)):
+                continue
+            bucket = np.int32(np.int64(value) % buckets)
+            if (kept[bucket >> 6] >> np.uint64(bucket & 63)) & np.uint64(1):
+                pending[hits] = bucket
+                hits += 1
+    return hits
+
+
+@helper
+def _read_words(data, at, stop, characters, end_of_line, words, entries, entry_offsets, table, flat, ends, known):
+    """Write each word between brackets into `flat`; (words, bytes, whether a newline word ended them, behind which nothing counts).
+
+    known[w]: its entry, -1 none; ends[w]: where it stops. A word of other than ASCII bytes is marked by an end below zero.
+    """
+    number = np.int64(0)
+    to = np.int64(0)
+    seen = np.int64(0)
+    while True:
+        length = np.int64(1)
+        flat[to] = OPEN
+        value = BASIS
+        high = np.uint8(0)
+        while at < stop:
+            byte = data[at]
+            if (byte & 0xC0) != 0x80:
+                if seen == characters:
+                    stop = at
+                    break
+                seen += 1
+                if byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or byte == 0:
+                    if length > 1:
+                        break
+                    at += 1
+                    continue
+            flat[to + length] = byte
+            high |= byte
+            value = _hash_byte(value, byte)
+            length += 1
+            at += 1
+        if at < stop:
+            at += 1
+        if length == 1:
+            return number, to, False
+        entry = _find_entry(flat[to:], length, value, entries, entry_offsets, table)
+        if entry >= words or (entry < 0 and length > 9 and _is_label(flat[to:])):
+            continue  # a label
+        flat[to + length] = CLOSE
+        to += length + 1
+        known[number] = entry
+        ends[number] = to if high < 0x80 else -to
+        number += 1
+        if entry == end_of_line:
+            return number, to, True
+
+
 @kernel(
     OFFSETS, BYTES, types.int64,
     BYTES, INT64S, INT32S, types.int64, types.int64, types.int64, types.int64, types.int64, UINT64S, INT32S, INT32S,
     FLOAT_ROWS, FLOAT_ROWS, INT32S, INT32S,
-    types.uint8[::1], types.int64[::1], types.float32[::1], types.int32[::1], types.float32[::1],
-    types.int32[::1], types.float32[::1],
+    types.uint8[::1], types.int64[::1], types.int64[::1], types.uint32[::1], types.int32[:, ::1], types.int32[::1], types.float32[::1],
+    types.int32[::1], types.float32[::1], types.int32[::1], types.float32[::1],
 )  # fmt: skip
 def _predict(
     offsets, data, characters,
     entries, entry_offsets, table, words, end_of_line, shortest, longest, buckets, kept, kept_before, bucket_rows,
     rows, output, left, right,
-    word, starts, hidden, stack, scores,
+    flat, ends, known, hashes, found, pending, hidden, stack, scores,
     labels, probabilities,
 ):  # fmt: skip
-    mask = np.int64(len(table) - 1)
     inverse = 1.0 / np.float64(buckets)
     for i in range(len(offsets) - 1):
-        at = np.int64(offsets[i])
-        stop = np.int64(offsets[i + 1])
         hidden[:] = np.float32(0.0)
         count = np.int64(0)
-        seen = np.int64(0)
-        ended = False
-        while not ended:
-            # The next word, between brackets, its characters' starts beside it.
-            length = np.int64(1)
-            points = np.int64(1)
-            word[0] = OPEN
-            starts[0] = 0
-            value = BASIS
-            while at < stop:
-                byte = data[at]
-                if (byte & 0xC0) != 0x80:
-                    if seen == characters:
-                        stop = at
-                        break
-                    seen += 1
-                    if byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or byte == 0:
-                        if length > 1:
-                            break
-                        at += 1
-                        continue
-                    starts[points] = length
-                    points += 1
-                word[length] = byte
-                value = _hash_byte(value, byte)
-                length += 1
-                at += 1
-            if at < stop:
-                at += 1
-            if length == 1:
-                _add_row(rows, end_of_line, hidden)
+        number, total, ended = _read_words(
+            data, np.int64(offsets[i]), np.int64(offsets[i + 1]), characters, end_of_line, words, entries, entry_offsets, table,
+            flat, ends, known,
+        )  # fmt: skip
+        _hash_all(flat, total, shortest, longest, inverse, buckets, hashes, found)
+        begin = np.int64(0)
+        for w in range(number):
+            end = abs(ends[w])
+            if known[w] >= 0:
+                _add_row(rows, known[w], hidden)
                 count += 1
-                break
-            place = np.int64(value) & mask
-            entry = np.int64(-1)
-            while table[place] >= 0:
-                begin = entry_offsets[table[place]]
-                if entry_offsets[table[place] + 1] - begin == length - 1:
-                    same = True
-                    for j in range(length - 1):
-                        if entries[begin + j] != word[j + 1]:
-                            same = False
-                            break
-                    if same:
-                        entry = np.int64(table[place])
-                        break
-                place = (place + 1) & mask
-            if entry >= words:
-                continue  # a label
-            if entry >= 0:
-                _add_row(rows, entry, hidden)
-                count += 1
-                if entry == end_of_line:
-                    ended = True
-                    continue
-            elif length > 9 and _is_label(word):
-                continue
-            word[length] = CLOSE
-            starts[points] = length
-            points += 1
-            length += 1
-            starts[points] = length
-            for first in range(points):
-                value = BASIS
-                begin = starts[first]
-                last = min(points, first + longest)
-                for n in range(first, last):
-                    for j in range(starts[n], starts[n + 1]):
-                        value = _hash_byte(value, word[j])
-                    size = n - first + 1
-                    if size < shortest or (size == 1 and (first == 0 or n + 1 == points)):
-                        continue
-                    bucket = np.int64(value) - np.int64(np.float64(value) * inverse) * buckets
-                    if bucket < 0:
-                        bucket += buckets
-                    elif bucket >= buckets:
-                        bucket -= buckets
-                    bits = kept[bucket >> 6]
-                    one = np.uint64(1) << np.uint64(bucket & 63)
-                    if bits & one:
-                        rank = np.int64(kept_before[bucket >> 6]) + count_ones(bits & (one - np.uint64(1)))
-                        _add_row(rows, bucket_rows[rank], hidden)
-                        count += 1
+            hits = np.int64(0)
+            if known[w] == end_of_line:
+                pass
+            elif ends[w] > 0 and shortest > 1:
+                # A byte a character: its hashes are there already. Which of them are kept no processor can predict.
+                for first in range(begin, end):
+                    for size in range(shortest, min(longest, end - first) + 1):
+                        bucket = found[size - shortest, first]
+                        pending[hits] = bucket
+                        hits += np.int64((kept[bucket >> 6] >> np.uint64(bucket & 63)) & np.uint64(1))
+            else:
+                hits = _gather(flat, begin, end, shortest, longest, buckets, kept, pending)
+            for k in range(hits):
+                bucket = pending[k]
+                below = (np.uint64(1) << np.uint64(bucket & 63)) - np.uint64(1)
+                rank = np.int64(kept_before[bucket >> 6]) + count_ones(kept[bucket >> 6] & below)
+                _add_row(rows, bucket_rows[rank], hidden)
+            count += hits
+            begin = end
+        if not ended:
+            _add_row(rows, end_of_line, hidden)
+            count += 1
         share = np.float32(1.0 / np.float64(count))
         for k in range(len(hidden)):
             hidden[k] = np.float32(hidden[k] * share)
@@ -220,10 +279,13 @@ def predict(offsets: np.ndarray, data: np.ndarray, model: Model, *, characters: 
     """
     count = len(offsets) - 1
     labels, scores = np.empty(count, np.int32), np.empty(count, np.float32)
-    room = 4 * min(characters, int(np.diff(offsets).max(initial=0))) + 16
+    # Brackets make at most three bytes of one, and n-grams look a little beyond the last.
+    room = 3 * min(4 * characters, int(np.diff(offsets).max(initial=0))) + 16 + model.longest
     nodes = len(model.left) + 2
     scratch = (
-        np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(model.rows.shape[1], np.float32),
+        np.zeros(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint32),
+        np.empty((model.longest - model.shortest + 1, room), np.int32),
+        np.empty(model.longest * room + 1, np.int32), np.empty(model.rows.shape[1], np.float32),
         np.empty(nodes, np.int32), np.empty(nodes, np.float32),
     )  # fmt: skip
     _predict(offsets, data, characters, *model, *scratch, labels, scores)
