@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill import schema
-from gristmill.clean.step import Input, Inputs, Step
+from gristmill.clean.step import Input, Measured, Step
 from gristmill.dedup.settings import Deduplicate
 from gristmill.dedup.signatures import permutation_count, sign
 from gristmill.engine.judge import LEFT, Judged, Judgement, NamedStep, judge
@@ -110,7 +110,7 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
     name = shard_name(task.number)
     corpus = Corpus(Path(task.root))
     clock = Clock()
-    steps = [NamedStep(step.name, _call(step, task.inputs)) for step in task.steps()]
+    steps = [NamedStep(step.name, call) for step, call in zip(task.steps(), _calls(task), strict=True)]
     measures = _measures(steps)
     timed = [NamedStep(step.name, clock.around(step.name, step.call)) for step in steps]
     source = task.source
@@ -159,9 +159,24 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
     return corpus.record("refine", name, Record(key=task.key(), parts=published, counts=counts))
 
 
-def _call(step: Step, inputs: Inputs) -> Callable[[pa.RecordBatch], Judgement]:
-    measure = step.ready(inputs)
+_ready: dict[str, Callable[[pa.RecordBatch], Measured]] = {}  # of the last shard's steps, by all that they depend on
 
+
+def _calls(task: Task) -> list[Callable[[pa.RecordBatch], Judgement]]:
+    """The steps as calls. What they load (models, lists of millions) a worker loads once and not for each shard."""
+    made = {}
+    calls = []
+    for step in task.steps():
+        inputs = {location: task.inputs[location] for location in step.wants().values()}
+        key = content_key("step", name=step.name, version=step.version, parameters=step, inputs=inputs)
+        made[key] = _ready.get(key) or step.ready(task.inputs)
+        calls.append(_call(step, made[key]))
+    _ready.clear()
+    _ready.update(made)
+    return calls
+
+
+def _call(step: Step, measure: Callable[[pa.RecordBatch], Measured]) -> Callable[[pa.RecordBatch], Judgement]:
     def call(batch: pa.RecordBatch) -> Judgement:
         found = measure(batch)
         return Judgement(*step.decide(found.measures), *found)
