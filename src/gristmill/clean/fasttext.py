@@ -214,7 +214,7 @@ def _model(arguments: _Arguments, dictionary: _Dictionary, rows: np.ndarray, out
 
 
 def _table(entries: list[bytes]) -> np.ndarray:
-    table = np.full(1 << (2 * len(entries)).bit_length(), -1, np.int32)
+    table = np.full(1 << (2 * len(entries)).bit_length(), -1, np.int64)
     for number, entry in enumerate(entries):
         value = int(BASIS)
         for byte in entry:
@@ -222,7 +222,7 @@ def _table(entries: list[bytes]) -> np.ndarray:
         place = value & (len(table) - 1)
         while table[place] >= 0:
             place = (place + 1) & (len(table) - 1)
-        table[place] = number
+        table[place] = (value >> 1) << 32 | number
     return table
 
 

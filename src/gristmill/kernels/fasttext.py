@@ -26,7 +26,9 @@ class Model(NamedTuple):
 
     entries: np.ndarray  # bytes of the dictionary's entries, words then labels
     entry_offsets: np.ndarray  # (entries + 1,) int64
-    table: np.ndarray  # open addressing over entries by their FNV-1a hash, int32; -1: free
+    table: (
+        np.ndarray
+    )  # open addressing over entries by their FNV-1a hash, int64: its high 31 bits, and the entry; -1: free
     words: int  # entries below are words, from it on labels
     end_of_line: int  # the word </s>
     shortest: int  # n-grams, in characters
@@ -106,16 +108,19 @@ def _find_entry(word, length, value, entries, entry_offsets, table):
     """The dictionary's entry that a word between brackets is, given its hash; -1: none."""
     mask = np.int64(len(table) - 1)
     place = np.int64(value) & mask
+    tag = np.int64(value) >> 1
     while table[place] >= 0:
-        begin = entry_offsets[table[place]]
-        if entry_offsets[table[place] + 1] - begin == length - 1:
+        entry = table[place] & 0xFFFFFFFF
+        # Most words are no entry: what is not of this hash is not looked at.
+        if (table[place] >> 32) == tag and entry_offsets[entry + 1] - entry_offsets[entry] == length - 1:
+            begin = entry_offsets[entry]
             same = True
             for j in range(length - 1):
                 if entries[begin + j] != word[j + 1]:
                     same = False
                     break
             if same:
-                return np.int64(table[place])
+                return entry
         place = (place + 1) & mask
     return np.int64(-1)
 
@@ -215,7 +220,7 @@ def _read_words(data, at, stop, characters, end_of_line, words, entries, entry_o
 
 @kernel(
     OFFSETS, BYTES, types.int64,
-    BYTES, INT64S, INT32S, types.int64, types.int64, types.int64, types.int64, types.int64, UINT64S, INT32S, INT32S,
+    BYTES, INT64S, INT64S, types.int64, types.int64, types.int64, types.int64, types.int64, UINT64S, INT32S, INT32S,
     FLOAT_ROWS, FLOAT_ROWS, INT32S, INT32S,
     types.uint8[::1], types.int64[::1], types.int64[::1], types.uint32[::1], types.int32[:, ::1], types.int32[::1], types.float32[::1],
     types.int32[::1], types.float32[::1], types.int32[::1], types.float32[::1],
@@ -284,7 +289,7 @@ def predict(offsets: np.ndarray, data: np.ndarray, model: Model, *, characters: 
     nodes = len(model.left) + 2
     scratch = (
         np.zeros(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint32),
-        np.empty((model.longest - model.shortest + 1, room), np.int32),
+        np.empty((max(model.longest - model.shortest + 1, 0), room), np.int32),
         np.empty(model.longest * room + 1, np.int32), np.empty(model.rows.shape[1], np.float32),
         np.empty(nodes, np.int32), np.empty(nodes, np.float32),
     )  # fmt: skip
