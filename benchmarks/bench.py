@@ -165,7 +165,7 @@ def _comparisons() -> list[Comparison]:
                 equal=False,
             )
             for ours, name, targets in (
-                ("quality", "Gopher quality", (100.0, 30.0)),
+                ("quality", "Gopher quality", (100.0, 60.0)),
                 ("repetition", "Gopher repetition", (100.0, 30.0)),
                 ("c4", "C4", (50.0, None)),
                 ("fineweb", "FineWeb", (50.0, None)),

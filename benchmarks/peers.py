@@ -4,7 +4,7 @@ Each peer gets documents in the form that it takes (a list of strings; Daft an A
 published form on one thread. What it needs:
 
     pip install "datatrove[io,processing]" spacy fasttext-numpy2-wheel faust-cchardet python-magic fasteners \
-        datasketch rensa daft tiktoken quicktok-v1 gigatoken tokenizers
+        lxml_html_clean datasketch rensa daft tiktoken quicktok-v1 gigatoken tokenizers
 """
 
 import argparse
