@@ -180,8 +180,9 @@ def _comparisons() -> list[Comparison]:
             )
         ),
         Comparison("filters", "web", "url", "datatrove-url", "URL lists: datatrove", 4.0, equal=False),
-        Comparison("language", "web", "language", "fasttext", "fastText's library", 8.0, 8.0),
-        Comparison("language", "web", "script", "fasttext", "by script: fastText's library", 8.0, equal=False),
+        Comparison("language", "web", "language", "fasttext-predict", "fasttext-predict", 8.0, 8.0, own_python=True),
+        Comparison("language", "web", "language", "fasttext", "fastText's own library", 8.0, 8.0),
+        Comparison("language", "web", "script", "fasttext", "by script: fastText's own library", 8.0, equal=False),
         Comparison("minhash", "web", "sign", "datatrove-minhash", "datatrove as shipped", 0.5, 100.0),
         Comparison("minhash", "web", "sign", "datatrove-minhash-split", "datatrove, words by `split()`", 2),
         Comparison("minhash", "web", "sign", "datasketch", "datasketch, bulk", 3, 25.0),

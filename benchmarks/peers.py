@@ -200,6 +200,26 @@ class DatatroveFilter(rounds.Work):
         return rounds.digest_of_reasons(["ok" if verdict is True else verdict for verdict in result])
 
 
+class FastTextPredict(rounds.Work):
+    """fasttext-predict, the library that gristmill itself falls back on, on the first 1,000 characters, a document a call."""
+
+    packages = ("fasttext-predict",)
+
+    def __init__(self, documents: rounds.Documents) -> None:
+        super().__init__(documents)
+        import fasttext
+
+        self.model = fasttext.load_model(os.environ["GRISTMILL_BENCH_LID"])
+        self.heads = [text[:1000].replace("\n", " ") for text in documents.texts]
+
+    def run(self) -> Any:
+        predict = self.model.predict
+        return [predict(head)[0] for head in self.heads]
+
+    def check(self, result: Any) -> Any:
+        return rounds.digest_of_reasons([labels[0].removeprefix("__label__") for labels in result])
+
+
 class FastText(rounds.Work):
     """fastText's library on the first 1,000 characters, a document a call."""
 
@@ -457,6 +477,7 @@ WORKS: dict[str, Any] = {
         for split in (0, 1)
     },
     "fasttext": FastText,
+    "fasttext-predict": FastTextPredict,
     "datatrove-gopher": DatatroveGopher,
     "datatrove-gopher-split": DatatroveGopherSplit,
     "datatrove-minhash": DatatroveMinhash,
