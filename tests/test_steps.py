@@ -2,12 +2,14 @@
 
 import gzip
 import hashlib
+from importlib import metadata
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from gristmill import RecipeError, run, verify, why
+from gristmill.phases import inputs
 from gristmill.recipe import PRESETS, for_files, init, load, packaged, parse
 from gristmill.store.manifest import decode
 from tests.corpora import article, digests, jsonl, pages, record, wet
@@ -150,6 +152,60 @@ def test_a_list_by_path_by_url_and_its_pin(tmp_path: Path) -> None:
         assert b"s3cret" not in (tmp_path / name / "recipe.toml").read_bytes()
     (tmp_path / "bad.txt").write_text("c.com\na.com\n")
     assert run(write(tmp_path, LISTS.replace("LIST", "bad.txt")), out=tmp_path / "one", workers=1).table["kept"] == 1
+
+
+def test_each_sources_own_list_counts(tmp_path: Path) -> None:
+    """Two sources with a url step each: a change of either list is a change of the corpus."""
+    text = ""
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl").write_bytes(
+            jsonl([{"url": f"https://{d}.com/", "text": article(name + d)} for d in "xyz"])
+        )
+        (tmp_path / f"{name}.txt").write_text("x.com\n")
+        text = f'[[source]]\nname = "{name}"\nfiles = ["{name}.jsonl"]\n{text}'
+        text += f'[[step]]\nuse = "url"\nsources = ["{name}"]\ndomains = ["{name}.txt"]\n'
+    recipe, corpus = write(tmp_path, text), tmp_path / "corpus"
+    assert run(recipe, out=corpus, workers=1).table["kept"] == 4
+    named = decode((corpus / "manifest.json").read_bytes()).inputs
+    assert {named[name]["name"] for name in named if name.startswith("url.domains")} == {"a.txt", "b.txt"}
+    for kept, name in ((3, "a"), (2, "b")):
+        (tmp_path / f"{name}.txt").write_text("x.com\ny.com\n")
+        assert run(recipe, out=corpus, workers=1).table["kept"] == kept
+
+
+@pytest.mark.parametrize(
+    ("step", "library"),
+    [('use = "normalise"\nmojibake = true', "ftfy"), ('use = "extract"\nextractor = "trafilatura"', "trafilatura")],
+)
+def test_another_version_of_a_library_is_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, library: str
+) -> None:
+    pytest.importorskip(library)
+    (tmp_path / "a.jsonl").write_bytes(jsonl([{"html": html(number).decode()} for number in range(3)]))
+    text = f'[[source]]\nname = "web"\nfiles = ["a.jsonl"]\ntext = "html"\n[[step]]\n{step}\n'
+    recipe, corpus = write(tmp_path, text), tmp_path / "corpus"
+    run(recipe, out=corpus, workers=1)
+    name = f"{step.split(chr(34))[1]}.{library}"
+    assert (
+        decode((corpus / "manifest.json").read_bytes()).inputs[name]["name"] == f"{library} {metadata.version(library)}"
+    )
+    state = corpus / "work/state/refine/00000.json"
+    before = state.read_bytes()
+    run(recipe, out=corpus, workers=1)
+    assert state.read_bytes() == before
+    monkeypatch.setattr(inputs.metadata, "version", lambda package: "99.1")
+    run(recipe, out=corpus, workers=1)
+    assert decode((corpus / "manifest.json").read_bytes()).inputs[name]["name"] == f"{library} 99.1"
+    assert state.read_bytes() != before
+    with monkeypatch.context() as patch:
+        patch.setattr(inputs.metadata, "version", absent)
+        assert (
+            inputs.gather(load(recipe).recipe, tmp_path, None)[f"version:{library}"].name == f"{library}, not installed"
+        )
+
+
+def absent(package: str) -> str:
+    raise metadata.PackageNotFoundError(package)
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,9 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError("trafilatura gives main content only: main_content = false needs resiliparse")
 
     def wants(self) -> dict[str, str]:
-        """Nothing but documents."""
-        return {}
+        """The version of trafilatura and of what it parses and judges with; that of resiliparse is in every manifest."""
+        libraries = ("trafilatura", "lxml", "justext") if self.extractor == "trafilatura" else ()
+        return {f"extract.{library}": f"version:{library}" for library in libraries}
 
     def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         """Load the extractor with the first page. Trafilatura is an extra: without it pages are a RecipeError."""

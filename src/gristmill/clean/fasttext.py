@@ -113,7 +113,8 @@ def _arguments(file: _Reader) -> _Arguments:
     _need(longest <= LONGEST_NGRAM, f"its n-grams have up to {longest} characters")
     _need(0 <= word_ngrams <= LONGEST_NGRAM, f"its n-grams have up to {word_ngrams} words")
     _need(buckets > 0 or (buckets == 0 and longest < 1 and word_ngrams <= 1), "it has no buckets for its n-grams")
-    return _Arguments(version, dimension, word_ngrams, loss, buckets, shortest, longest)
+    # An n-gram has a character: any lower bound below that is the library's 1.
+    return _Arguments(version, dimension, word_ngrams, loss, buckets, max(shortest, 1), longest)
 
 
 def _dictionary(file: _Reader, arguments: _Arguments) -> _Dictionary:

