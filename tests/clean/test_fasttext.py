@@ -85,7 +85,20 @@ def test_pieces_of_novels(known: Known, data: Path) -> None:
     check(known, texts)
 
 
-WORDS = ["</s>", "the", "mill", "river", "Mühle", "日本語", "hello", "x"]
+WORDS = [
+    "</s>",
+    "the",
+    "mill",
+    "river",
+    "Mühle",
+    "日本語",
+    "hello",
+    "x",
+    "riverbed",
+    "riverbeds",
+    "riverbed's-edge",
+    "riverbed's-edgy",
+]
 LABELS = ["__label__eng_Latn", "__label__deu_Latn", "__label__jpn_Jpan", "__label__rus_Cyrl", "__label__fra_Latn"]
 
 
@@ -131,13 +144,25 @@ def assemble(**changes: int) -> bytes:
 def test_a_plain_model(tmp_path: Path) -> None:
     """What lid.176.bin is: not quantised, not pruned. The file itself is too large to be had here."""
     path = tmp_path / "plain.bin"
-    for shape in ({}, {"dimension": 13, "buckets": 77, "shortest": 1, "longest": 6}):
+    lengths = ((1, 6), (0, 3), (-3, 3), (3, 3), (5, 8), (2, 8), (6, 5))
+    for shape in ({}, *({"dimension": 13, "buckets": 77, "shortest": low, "longest": high} for low, high in lengths)):
         path.write_bytes(assemble(**shape))
         known = read(path.read_bytes())
         assert known is not None
         assert known.labels == [label.removeprefix("__label__") for label in LABELS]
         check(
-            known, [*PLANTED, "The mill by the river", "hello Mühle x 日本語 y", "__label__eng_Latn hello"], path=path
+            known,
+            [
+                *PLANTED,
+                "The mill by the river",
+                "hello Mühle x 日本語 y",
+                "__label__eng_Latn hello",
+                "riverbed riverbeds",
+                "riverbe riverbed's riverbed's-edge riverbed's-edgy riverbed's-edges",
+                "x" * 64 + " x",
+                " " * 63 + "mill é the",
+            ],
+            path=path,
         )
 
 
@@ -147,7 +172,16 @@ def test_other_models_are_left_to_the_library(tmp_path: Path) -> None:
     other[8 + 4 * 5 : 8 + 4 * 6] = (2).to_bytes(4, "little")  # wordNgrams = 2
     assert read(bytes(other)) is None
     path = tmp_path / "model.bin"
-    for change in ({"loss": 2}, {"loss": 3}, {"loss": 4}, {"word_ngrams": 2}, {"longest": 0}, {"version": 11}):
+    for change in (
+        {"loss": 2},
+        {"loss": 3},
+        {"loss": 4},
+        {"word_ngrams": 2},
+        {"longest": 0},
+        {"version": 11},
+        {"longest": 9},
+        {"shortest": 1, "longest": 8},
+    ):
         path.write_bytes(assemble(**change))
         assert read(path.read_bytes()) is None
         assert library.load_model(str(path)).predict("hello the mill")[0]
@@ -175,7 +209,7 @@ def test_every_cut_is_found(known: Known) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@example([(47, 128)])  # n-grams of at least -2**31 characters: the library's 1
+@example([(47, 128)])  # n-grams of at least -2**31 characters: the library finds none
 @given(st.lists(st.tuples(st.integers(0, 420), st.integers(0, 255)), min_size=1, max_size=4))
 def test_wild_bytes_are_refused_or_read(changes: list[tuple[int, int]]) -> None:
     """Of a model whose head is damaged either something is wrong, or the kernel's tables hold together."""

@@ -3,7 +3,8 @@
 `read` walks a file to its end and checks every count and index on the way, for the library believes them: a file that is none, or one
 cut short, would have it allocate what four wild bytes say, or read beyond its arrays. The kernel then knows supervised models
 with hierarchical softmax, words alone (no word n-grams) and a plain output, whether their input is plain (lid.176.bin) or quantised
-(lid.176.ftz), pruned or not. For any other, `read` gives None, and the library predicts.
+(lid.176.ftz), pruned or not, with n-grams of at most eight characters and seven sizes. For any other, `read` gives None, and the library
+predicts.
 """
 
 import struct
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.kernels.fasttext import BASIS, PRIME, Model
+from gristmill.kernels.fasttext import AHEAD, BASIS, FREE, MOST_SIZES, PRIME, Model
 
 MAGIC, VERSIONS = 793712314, (11, 12)
 SUPERVISED, HIERARCHICAL_SOFTMAX, LOSSES = 3, 1, (1, 2, 3, 4)
@@ -94,7 +95,8 @@ def read(data: bytes | mmap) -> Known | None:
     except UnicodeDecodeError as error:
         raise ValueError("a label is not UTF-8") from error
     if (
-        arguments.version != 12 or arguments.loss != HIERARCHICAL_SOFTMAX or arguments.word_ngrams > 1 or arguments.longest < 1
+        arguments.version != 12 or arguments.loss != HIERARCHICAL_SOFTMAX or arguments.word_ngrams > 1 or not 1 <= arguments.longest <= AHEAD
+        or arguments.longest - arguments.shortest >= MOST_SIZES
         or output is None or b"</s>" not in dictionary.entries[: dictionary.words]
     ):  # fmt: skip
         return None
@@ -113,8 +115,9 @@ def _arguments(file: _Reader) -> _Arguments:
     _need(longest <= LONGEST_NGRAM, f"its n-grams have up to {longest} characters")
     _need(0 <= word_ngrams <= LONGEST_NGRAM, f"its n-grams have up to {word_ngrams} words")
     _need(buckets > 0 or (buckets == 0 and longest < 1 and word_ngrams <= 1), "it has no buckets for its n-grams")
-    # An n-gram has a character: any lower bound below that is the library's 1.
-    return _Arguments(version, dimension, word_ngrams, loss, buckets, max(shortest, 1), longest)
+    # An n-gram has a character. Below zero the library compares without a sign: no n-gram is long enough.
+    shortest = max(shortest, 1) if shortest >= 0 else LONGEST_NGRAM + 1
+    return _Arguments(version, dimension, word_ngrams, loss, buckets, shortest, longest)
 
 
 def _dictionary(file: _Reader, arguments: _Arguments) -> _Dictionary:
@@ -197,33 +200,33 @@ def _model(arguments: _Arguments, dictionary: _Dictionary, rows: np.ndarray, out
     entries, words, buckets = dictionary.entries, dictionary.words, arguments.buckets
     offsets = np.zeros(len(entries) + 1, np.int64)
     np.cumsum([len(entry) for entry in entries], out=offsets[1:])
-    if dictionary.pruned is None:
-        of_bucket, row = np.arange(buckets), np.arange(buckets)
-    else:
+    of_bucket = np.arange(buckets)
+    if dictionary.pruned is not None:
         order = np.argsort(dictionary.pruned[:, 0])
-        of_bucket, row = dictionary.pruned[order, 0], dictionary.pruned[order, 1]
-    kept = np.zeros((buckets + 63) // 64, np.uint64)
-    np.bitwise_or.at(kept, of_bucket >> 6, np.uint64(1) << (of_bucket & 63).astype(np.uint64))
+        of_bucket = dictionary.pruned[order, 0]
+        rows = np.concatenate((rows[:words], rows[words + dictionary.pruned[order, 1]]))
+    kept = np.zeros((buckets + 31) // 32, np.uint32)
+    np.bitwise_or.at(kept, of_bucket >> 5, np.uint32(1) << (of_bucket & 31).astype(np.uint32))
     before = np.zeros(len(kept), np.int32)
     before[1:] = np.cumsum(np.bitwise_count(kept))[:-1]
     left, right = _tree(dictionary.counts[words:])
     return Model(
-        np.frombuffer(b"".join(entries), np.uint8), offsets, _table(entries), words, entries.index(b"</s>"),
-        arguments.shortest, arguments.longest, buckets, kept, before, (words + row).astype(np.int32), rows,
+        np.frombuffer(b"".join([*entries, bytes(8)]), np.uint8), offsets, _table(entries), words, entries.index(b"</s>"),
+        arguments.shortest, arguments.longest, buckets, kept, before, rows,
         np.array(output[: len(entries) - words - 1], np.float32), left, right,
     )  # fmt: skip
 
 
 def _table(entries: list[bytes]) -> np.ndarray:
-    table = np.full(1 << (2 * len(entries)).bit_length(), -1, np.int64)
+    table = np.full((1 << (2 * len(entries)).bit_length(), 2), FREE)
     for number, entry in enumerate(entries):
         value = int(BASIS)
         for byte in entry:
             value = ((value ^ (byte | 0xFFFFFF00 if byte >= 0x80 else byte)) * int(PRIME)) & 0xFFFFFFFF
-        place = value & (len(table) - 1)
-        while table[place] >= 0:
-            place = (place + 1) & (len(table) - 1)
-        table[place] = (value >> 1) << 32 | number
+        slot = value & (len(table) - 1)
+        while table[slot, 1] != FREE:
+            slot = (slot + 1) & (len(table) - 1)
+        table[slot] = int.from_bytes(entry[:8], "little"), value << 32 | number
     return table
 
 

@@ -5,6 +5,10 @@
 Equality with the library needs its arithmetic in its order: FNV-1a with sign-extended bytes; a word's own row before its n-grams, in
 the order of the text; float32 sums; the mean as the sum times float32(1 / n); the sigmoid through float32; logarithms in double
 precision of a float32 plus 1e-5, rounded to float32 again. Of the n-grams few survive a model's pruning: a bitmap tells which.
+
+N-grams are hashed at every place of a text at once, sizes after one another, and looked up in the bitmap the same way, whether or not
+they stand in one word; a byte a place says which count. What then is left for loops that branch are words, and the n-grams that survived.
+The rows do not fit a processor's second cache, and drive the dictionary out of it: one cache line tells whether a short word is there.
 """
 
 import math
@@ -13,31 +17,35 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, UINT64S, helper, kernel
-from gristmill.kernels.loads import count_ones
+from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, UINT32S, helper, kernel
+from gristmill.kernels.loads import count_continuations, count_ones, count_trailing_zeros, load_u64, mask_of_range
 
+TABLE = types.Array(types.uint64, 2, "C", readonly=True)
 FLOAT_ROWS = types.Array(types.float32, 2, "C", readonly=True)
 BASIS, PRIME = np.uint32(2166136261), np.uint32(16777619)
 OPEN, CLOSE = np.uint8(0x3C), np.uint8(0x3E)  # < and >, around each word
+LABEL = np.uint64(int.from_bytes(b"__label_", "little"))
+FREE = np.uint64(2**64 - 1)
+AHEAD = 8  # bytes hashed at every place: no n-gram may be longer
+MOST_SIZES = 7  # of n-grams: with the word itself a bit each in a byte
+PAD = 72  # blanks behind a text: for n-grams, and for 64 bytes read at once
 
 
 class Model(NamedTuple):
     """A model as the kernel reads it; clean/fasttext.py makes it from a file."""
 
-    entries: np.ndarray  # bytes of the dictionary's entries, words then labels
+    entries: np.ndarray  # bytes of the dictionary's entries, words then labels, and 8 more
     entry_offsets: np.ndarray  # (entries + 1,) int64
-    table: (
-        np.ndarray
-    )  # open addressing over entries by their FNV-1a hash, int64: its high 31 bits, and the entry; -1: free
+    # (slots, 2) uint64: open addressing by FNV-1a. A word's first eight bytes; its hash and its entry, 32 bits each, or FREE.
+    table: np.ndarray
     words: int  # entries below are words, from it on labels
     end_of_line: int  # the word </s>
     shortest: int  # n-grams, in characters
     longest: int
     buckets: int  # n-gram hashes are taken modulo this
-    kept: np.ndarray  # a bitmap of the buckets that are not pruned, uint64
+    kept: np.ndarray  # a bitmap of the buckets that are not pruned, uint32
     kept_before: np.ndarray  # for each word of it, how many are kept before, int32
-    bucket_rows: np.ndarray  # the row of each kept bucket, int32
-    rows: np.ndarray  # (rows, dimension) float32
+    rows: np.ndarray  # (words + kept buckets, dimension) float32, in the order of entries, then of buckets
     output: np.ndarray  # (labels - 1, dimension) float32, a row a node
     left: np.ndarray  # (2 * labels - 1,) int32: children; -1: a leaf
     right: np.ndarray
@@ -95,180 +103,267 @@ def _likeliest(hidden, output, left, right, stack, scores):
 
 
 @helper
-def _is_label(word):
-    """Whether a word between brackets starts with __label__."""
-    return (
-        word[1] == 0x5F and word[2] == 0x5F and word[3] == 0x6C and word[4] == 0x61 and word[5] == 0x62
-        and word[6] == 0x65 and word[7] == 0x6C and word[8] == 0x5F and word[9] == 0x5F
-    )  # fmt: skip
+def _find_stop(data, at, stop, characters):
+    """Where the first `characters` code points of a text end."""
+    while stop - at >= 8:
+        more = 8 - count_continuations(load_u64(data, at))
+        if more > characters:
+            break
+        characters -= more
+        at += 8
+    while at < stop:
+        if (data[at] & 0xC0) != 0x80:
+            if characters == 0:
+                break
+            characters -= 1
+        at += 1
+    return at
 
 
 @helper
-def _find_entry(word, length, value, entries, entry_offsets, table):
-    """The dictionary's entry that a word between brackets is, given its hash; -1: none."""
-    mask = np.int64(len(table) - 1)
-    place = np.int64(value) & mask
-    tag = np.int64(value) >> 1
-    while table[place] >= 0:
-        entry = table[place] & 0xFFFFFFFF
-        # Most words are no entry: what is not of this hash is not looked at.
-        if (table[place] >> 32) == tag and entry_offsets[entry + 1] - entry_offsets[entry] == length - 1:
-            begin = entry_offsets[entry]
-            same = True
-            for j in range(length - 1):
-                if entries[begin + j] != word[j + 1]:
-                    same = False
-                    break
-            if same:
-                return entry
-        place = (place + 1) & mask
-    return np.int64(-1)
+def _lay_out(text, head, tail, blank):
+    """Write a text behind one blank and before PAD of them: `head` has < for each blank, `tail` has >.
+
+    An n-gram may start with a word's < and may end with its >, so what stands at a blank depends on the side it is looked at from.
+    """
+    size = len(text)
+    for k in range(size):
+        byte = text[k]
+        white = byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or byte == 0
+        head[k + 1] = OPEN if white else byte
+        tail[k + 1] = CLOSE if white else byte
+        blank[k + 1] = np.uint8(1) if white else np.uint8(0)
+    head[0], tail[0], blank[0] = OPEN, CLOSE, np.uint8(1)
+    for k in range(size + 1, size + 1 + PAD):
+        head[k], tail[k], blank[k] = OPEN, CLOSE, np.uint8(1)
 
 
 @helper
-def _hash_all(flat, total, shortest, longest, inverse, buckets, hashes, found):
-    """The bucket of the `size` bytes at each place, for every size: found[size - shortest]. Plain loops, which become wide ones."""
-    count = np.int32(buckets)
-    now = hashes[:total]
-    now[:] = BASIS
-    for size in range(1, longest + 1):
-        ahead = flat[size - 1 : size - 1 + total]
+def _hash_ahead(head, tail, total, hashes):
+    """FNV-1a of the 1 to AHEAD bytes from each place on: hashes[size - 1, place]. Plain loops, which become wide ones."""
+    first = hashes[0]
+    for k in range(total):
+        first[k] = _hash_byte(BASIS, head[k])
+    for size in range(2, AHEAD + 1):
+        before, now, last = hashes[size - 2], hashes[size - 1], tail[size - 1 :]
         for k in range(total):
-            now[k] = _hash_byte(now[k], ahead[k])
+            now[k] = _hash_byte(before[k], last[k])
+
+
+@helper
+def _is_kept(kept, bucket):
+    return (kept[bucket >> np.uint32(5)] >> (bucket & np.uint32(31))) & np.uint32(1)
+
+
+@helper
+def _mark_kept(hashes, blank, total, shortest, longest, inverse, buckets, kept, whole, found, events):
+    """Of the n-grams at each place, a byte a character: found[1 + size - shortest, place] its bucket, and that bit of events[place]
+    whether it stands in one word and is kept.
+    """
+    events[: total + 8] = 0
+    modulus = np.uint32(buckets)
+    for size in range(1, longest + 1):
+        if size == 1:
+            for k in range(total):
+                whole[k] = 1 - blank[k]
+        elif size == 2:
+            for k in range(total):
+                whole[k] = 1 - (blank[k] & blank[k + 1])
+        else:
+            last = blank[size - 2 :]
+            for k in range(total):
+                whole[k] &= 1 - last[k]
         if size < shortest:
             continue
-        out = found[size - shortest, :total]
+        now, out = hashes[size - 1], found[1 + size - shortest]
         for k in range(total):
             # The quotient is at most one off.
-            bucket = np.int32(now[k] - np.uint32(np.uint32(np.float64(now[k]) * inverse) * np.uint32(count)))
-            bucket += count if bucket < 0 else np.int32(0)
-            out[k] = bucket - (count if bucket >= count else np.int32(0))
+            bucket = now[k] - np.uint32(np.uint32(np.float64(now[k]) * inverse) * modulus)
+            bucket += modulus if bucket >= np.uint32(0x80000000) else np.uint32(0)
+            out[k] = bucket - (modulus if bucket >= modulus else np.uint32(0))
+        bit = np.uint8(1 + size - shortest)
+        for k in range(total):
+            events[k] |= (np.uint8(_is_kept(kept, np.uint32(out[k]))) & whole[k]) << bit
 
 
 @helper
-def _gather(flat, begin, end, shortest, longest, buckets, kept, pending):
-    """Write the buckets that are kept of a word's n-grams, characters of any width; their number."""
-    hits = np.int64(0)
-    for first in range(begin, end):
-        if (flat[first] & 0xC0) == 0x80:
+def _gather(tail, begin, end, shortest, longest, buckets, kept, found, events):
+    """As _mark_kept, for the word at begin:end and characters of any width."""
+    for first in range(begin - 1, end):
+        if (tail[first] & 0xC0) == 0x80:
             continue
         at = first
         size = np.int64(0)
         value = BASIS
-        while at < end and size < longest:
+        while at <= end and size < longest:
             size += 1
-            value = _hash_byte(value, flat[at])
+            value = _hash_byte(value, OPEN if at < begin else tail[at])
             at += 1
-            while at < end and (flat[at] & 0xC0) == 0x80:
-                value = _hash_byte(value, flat[at])
+            while (tail[at] & 0xC0) == 0x80:
+                value = _hash_byte(value, tail[at])
                 at += 1
-            if size < shortest or (size == 1 and (first == begin or at == end)):
-                continue
-            bucket = np.int32(np.int64(value) % buckets)
-            if (kept[bucket >> 6] >> np.uint64(bucket & 63)) & np.uint64(1):
-                pending[hits] = bucket
-                hits += 1
-    return hits
+            if size >= shortest and (size > 1 or first >= begin):
+                bucket = value % np.uint32(buckets)
+                found[1 + size - shortest, first] = bucket
+                events[first] |= np.uint8(_is_kept(kept, bucket)) << np.uint8(1 + size - shortest)
 
 
 @helper
-def _read_words(data, at, stop, characters, end_of_line, words, entries, entry_offsets, table, flat, ends, known):
-    """Write each word between brackets into `flat`; (words, bytes, whether a newline word ended them, behind which nothing counts).
-
-    known[w]: its entry, -1 none; ends[w]: where it stops. A word of other than ASCII bytes is marked by an end below zero.
-    """
+def _find_words(tail, blank, total, hashes, begins, ends, values):
+    """Where words begin and end, below zero where one has other than ASCII bytes, and their hashes; their number."""
     number = np.int64(0)
-    to = np.int64(0)
-    seen = np.int64(0)
-    while True:
-        length = np.int64(1)
-        flat[to] = OPEN
-        value = BASIS
-        high = np.uint8(0)
-        while at < stop:
-            byte = data[at]
-            if (byte & 0xC0) != 0x80:
-                if seen == characters:
-                    stop = at
-                    break
-                seen += 1
-                if byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or byte == 0:
-                    if length > 1:
-                        break
-                    at += 1
-                    continue
-            flat[to + length] = byte
-            high |= byte
-            value = _hash_byte(value, byte)
-            length += 1
-            at += 1
-        if at < stop:
-            at += 1
-        if length == 1:
-            return number, to, False
-        entry = _find_entry(flat[to:], length, value, entries, entry_offsets, table)
-        if entry >= words or (entry < 0 and length > 9 and _is_label(flat[to:])):
-            continue  # a label
-        flat[to + length] = CLOSE
-        to += length + 1
-        known[number] = entry
-        ends[number] = to if high < 0x80 else -to
-        number += 1
+    begin = np.int64(-1)
+    carry = np.uint64(1)  # the place before was blank
+    wide = np.uint64(0)
+    for base in range(0, total + 1, 64):
+        blanks = mask_of_range(blank, base, np.uint8(1), np.uint8(0))
+        wides = mask_of_range(tail, base, np.uint8(0x80), np.uint8(0x7F))
+        turns = blanks ^ ((blanks << np.uint64(1)) | carry)
+        carry = blanks >> np.uint64(63)
+        while turns:
+            j = count_trailing_zeros(turns)
+            turns &= turns - np.uint64(1)
+            if begin < 0:
+                begin = base + j
+                continue
+            end = base + j
+            below = (np.uint64(1) << np.uint64(j)) - np.uint64(1)
+            wide |= wides & below
+            wides &= ~below
+            value = hashes[min(end - begin, AHEAD) - 1, begin]
+            for k in range(begin + AHEAD, end):
+                value = _hash_byte(value, tail[k])
+            begins[number] = begin
+            ends[number] = -end if wide else end
+            values[number] = value
+            number += 1
+            begin = np.int64(-1)
+            wide = np.uint64(0)
+        wide |= wides
+    return number
+
+
+@helper
+def _is_same(one, at, other, begin, length):
+    while length >= 8:
+        if load_u64(one, at) != load_u64(other, begin):
+            return False
+        at += 8
+        begin += 8
+        length -= 8
+    return length == 0 or (load_u64(one, at) ^ load_u64(other, begin)) << np.uint64(64 - 8 * length) == 0
+
+
+@helper
+def _find_entry(tail, begin, length, value, entries, entry_offsets, table):
+    """The dictionary's entry that a word is, given its hash; -1: none."""
+    mask = np.int64(len(table) - 1)
+    slot = np.int64(value) & mask
+    first = load_u64(tail, begin)
+    if length < 8:
+        first &= (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1)
+    while table[slot, 1] != FREE:
+        # No word holds a zero byte: its first eight, with zeros behind a short one, are all of a short one.
+        if table[slot, 0] == first and (table[slot, 1] >> np.uint64(32)) == value:
+            entry = np.int64(table[slot, 1] & np.uint64(0xFFFFFFFF))
+            start = entry_offsets[entry] if length >= 8 else np.int64(0)
+            if length < 8 or (
+                entry_offsets[entry + 1] - start == length and _is_same(entries, start, tail, begin, length)
+            ):
+                return entry
+        slot = (slot + 1) & mask
+    return np.int64(-1)
+
+
+@helper
+def _mark_words(
+    tail, total, number, begins, ends, values, shortest, longest, buckets, kept, words, end_of_line, entries, entry_offsets, table,
+    touched, found, events,
+):  # fmt: skip
+    """Mark the words that are entries: bit 0 of events at the place before each, found[0] the entry, complemented. Take back the n-grams
+    of labels. Returns the places that count, and whether a newline word ended them.
+    """
+    # The table is larger than the nearest cache: have what is needed of it on its way before anything waits for it.
+    for w in range(number):
+        touched[w] = table[np.int64(values[w]) & np.int64(len(table) - 1), 1]
+    for w in range(number):
+        begin, end = np.int64(begins[w]), np.int64(abs(ends[w]))
+        length = end - begin
+        entry = np.int64(-1)
+        if touched[w] != FREE:
+            entry = _find_entry(tail, begin, length, values[w], entries, entry_offsets, table)
+        if entry >= words or (entry < 0 and length > 8 and load_u64(tail, begin) == LABEL and tail[begin + 8] == 0x5F):
+            events[begin - 1 : end] = 0
+            continue
         if entry == end_of_line:
-            return number, to, True
+            events[begin - 1 : total + 8] = 0
+            events[begin - 1] = 1
+            found[0, begin - 1] = ~entry
+            return begin, True
+        if ends[w] < 0:
+            events[begin - 1 : end] = 0
+            _gather(tail, begin, end, shortest, longest, buckets, kept, found, events)
+        events[begin - 1] |= np.uint8(entry >= 0)
+        found[0, begin - 1] = ~entry
+    return total, False
+
+
+@helper
+def _list_rows(events, total, found, kept, kept_before, words, listed):
+    """The rows of the words and n-grams that are marked, in the order of the text; their number."""
+    count = np.int64(0)
+    for base in range(0, total, 8):
+        some = load_u64(events, base)
+        while some:
+            j = count_trailing_zeros(some)
+            some &= some - np.uint64(1)
+            listed[count] = found[j & 7, base + (j >> 3)]
+            count += 1
+    for k in range(count):
+        entry = listed[k]
+        bucket = np.uint32(max(entry, np.int32(0)))
+        below = (np.uint32(1) << (bucket & np.uint32(31))) - np.uint32(1)
+        place = bucket >> np.uint32(5)
+        rank = np.int64(kept_before[place]) + count_ones(np.uint64(kept[place] & below))
+        listed[k] = ~entry if entry < 0 else np.int32(words + rank)
+    return count
 
 
 @kernel(
     OFFSETS, BYTES, types.int64,
-    BYTES, INT64S, INT64S, types.int64, types.int64, types.int64, types.int64, types.int64, UINT64S, INT32S, INT32S,
+    BYTES, INT64S, TABLE, types.int64, types.int64, types.int64, types.int64, types.int64, UINT32S, INT32S,
     FLOAT_ROWS, FLOAT_ROWS, INT32S, INT32S,
-    types.uint8[::1], types.int64[::1], types.int64[::1], types.uint32[::1], types.int32[:, ::1], types.int32[::1], types.float32[::1],
-    types.int32[::1], types.float32[::1], types.int32[::1], types.float32[::1],
+    types.uint8[::1], types.uint8[::1], types.uint8[::1], types.uint8[::1], types.uint8[::1], types.uint32[:, ::1], types.int32[:, ::1],
+    types.int32[::1], types.int32[::1], types.uint32[::1], types.uint64[::1], types.int32[::1], types.float32[::1], types.int32[::1],
+    types.float32[::1], types.int32[::1], types.float32[::1],
 )  # fmt: skip
 def _predict(
     offsets, data, characters,
-    entries, entry_offsets, table, words, end_of_line, shortest, longest, buckets, kept, kept_before, bucket_rows,
+    entries, entry_offsets, table, words, end_of_line, shortest, longest, buckets, kept, kept_before,
     rows, output, left, right,
-    flat, ends, known, hashes, found, pending, hidden, stack, scores,
+    head, tail, blank, whole, events, hashes, found, begins, ends, values, touched, listed, hidden, stack, scores,
     labels, probabilities,
 ):  # fmt: skip
     inverse = 1.0 / np.float64(buckets)
     for i in range(len(offsets) - 1):
-        hidden[:] = np.float32(0.0)
-        count = np.int64(0)
-        number, total, ended = _read_words(
-            data, np.int64(offsets[i]), np.int64(offsets[i + 1]), characters, end_of_line, words, entries, entry_offsets, table,
-            flat, ends, known,
+        start = np.int64(offsets[i])
+        stop = _find_stop(data, start, np.int64(offsets[i + 1]), characters)
+        _lay_out(data[start:stop], head, tail, blank)
+        total = stop - start + 1
+        _hash_ahead(head, tail, total, hashes)
+        _mark_kept(hashes, blank, total, shortest, longest, inverse, buckets, kept, whole, found, events)
+        number = _find_words(tail, blank, total, hashes, begins, ends, values)
+        total, ended = _mark_words(
+            tail, total, number, begins, ends, values, shortest, longest, buckets, kept, words, end_of_line, entries, entry_offsets, table,
+            touched, found, events,
         )  # fmt: skip
-        _hash_all(flat, total, shortest, longest, inverse, buckets, hashes, found)
-        begin = np.int64(0)
-        for w in range(number):
-            end = abs(ends[w])
-            if known[w] >= 0:
-                _add_row(rows, known[w], hidden)
-                count += 1
-            hits = np.int64(0)
-            if known[w] == end_of_line:
-                pass
-            elif ends[w] > 0 and shortest > 1:
-                # A byte a character: its hashes are there already. Which of them are kept no processor can predict.
-                for first in range(begin, end):
-                    for size in range(shortest, min(longest, end - first) + 1):
-                        bucket = found[size - shortest, first]
-                        pending[hits] = bucket
-                        hits += np.int64((kept[bucket >> 6] >> np.uint64(bucket & 63)) & np.uint64(1))
-            else:
-                hits = _gather(flat, begin, end, shortest, longest, buckets, kept, pending)
-            for k in range(hits):
-                bucket = pending[k]
-                below = (np.uint64(1) << np.uint64(bucket & 63)) - np.uint64(1)
-                rank = np.int64(kept_before[bucket >> 6]) + count_ones(kept[bucket >> 6] & below)
-                _add_row(rows, bucket_rows[rank], hidden)
-            count += hits
-            begin = end
+        count = _list_rows(events, total, found, kept, kept_before, words, listed)
         if not ended:
-            _add_row(rows, end_of_line, hidden)
+            listed[count] = end_of_line
             count += 1
+        hidden[:] = np.float32(0.0)
+        for k in range(count):
+            _add_row(rows, listed[k], hidden)
         share = np.float32(1.0 / np.float64(count))
         for k in range(len(hidden)):
             hidden[k] = np.float32(hidden[k] * share)
@@ -284,14 +379,14 @@ def predict(offsets: np.ndarray, data: np.ndarray, model: Model, *, characters: 
     """
     count = len(offsets) - 1
     labels, scores = np.empty(count, np.int32), np.empty(count, np.float32)
-    # Brackets make at most three bytes of one, and n-grams look a little beyond the last.
-    room = 3 * min(4 * characters, int(np.diff(offsets).max(initial=0))) + 16 + model.longest
+    room = min(4 * characters, int(np.diff(offsets).max(initial=0))) + 1 + PAD
+    sizes = max(model.longest - model.shortest + 1, 0)
     nodes = len(model.left) + 2
     scratch = (
-        np.zeros(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint32),
-        np.empty((max(model.longest - model.shortest + 1, 0), room), np.int32),
-        np.empty(model.longest * room + 1, np.int32), np.empty(model.rows.shape[1], np.float32),
-        np.empty(nodes, np.int32), np.empty(nodes, np.float32),
+        np.empty(room, np.uint8), np.empty(room, np.uint8), np.empty(room, np.uint8), np.empty(room, np.uint8), np.empty(room, np.uint8),
+        np.empty((AHEAD, room), np.uint32), np.empty((1 + sizes, room), np.int32), np.empty(room, np.int32), np.empty(room, np.int32),
+        np.empty(room, np.uint32), np.empty(room, np.uint64), np.empty((1 + sizes) * room, np.int32),
+        np.empty(model.rows.shape[1], np.float32), np.empty(nodes, np.int32), np.empty(nodes, np.float32),
     )  # fmt: skip
     _predict(offsets, data, characters, *model, *scratch, labels, scores)
     return labels, scores
