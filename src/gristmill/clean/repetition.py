@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.clean.step import Check, Decision, Inputs, Measured, check, measured, share
-from gristmill.columns import utf8_buffers
+from gristmill.clean.step import Check, Decision, Inputs, Measured, by_words, check, measured, share
 
 
 class Repetition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,13 +50,7 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return {}
 
     def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        from gristmill.kernels import words
-
-        def measure(batch: pa.RecordBatch) -> Measured:
-            offsets, data = utf8_buffers(batch["text"])
-            return self.measure(offsets, data, words.separate(offsets, data, words.find(offsets, data)))
-
-        return measure
+        return by_words(self.measure)
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
         """Measure n texts, given their words and lines (kernels.words.Bounds): any rule's words."""

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from gristmill.columns import utf8_buffers
+
 
 class Input(NamedTuple):
     """What a step's bytes depend on besides documents: a file that it reads (a model, a list), or a library's version."""
@@ -81,6 +83,17 @@ class Step(Protocol):
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         """Judge n rows by their measures."""
         ...
+
+
+def by_words(measure: Callable[[np.ndarray, np.ndarray, Any], Measured]) -> Callable[[pa.RecordBatch], Measured]:
+    """What measures texts by their words (offsets, data, kernels.words.Bounds), as what measures a batch: the words are ours."""
+    from gristmill.kernels import words
+
+    def measure_batch(batch: pa.RecordBatch) -> Measured:
+        offsets, data = utf8_buffers(batch["text"])
+        return measure(offsets, data, words.separate(offsets, data, words.find(offsets, data)))
+
+    return measure_batch
 
 
 def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision:
