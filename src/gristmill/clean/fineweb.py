@@ -11,7 +11,6 @@ r"""FineWeb's rules (Penedo 2024, section 3.6), as datatrove's FineWebQualityFil
 a limit itself is out (but for list_ratio's). Words are ours where datatrove's are spaCy's or NLTK's. A null limit is not checked.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
@@ -19,7 +18,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.clean.step import Check, Decision, Inputs, Measured, by_words, check, measured, share
+from gristmill.clean.step import Check, Decision, Inputs, Measured, by_words, check, measured, refuse_nan, share
 
 
 class FineWeb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,8 +40,7 @@ class FineWeb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_newlines: float | None = 0.3
 
     def __post_init__(self) -> None:
-        if any(isinstance(value, float) and math.isnan(value) for value in msgspec.structs.astuple(self)):
-            raise ValueError("a threshold that is no number decides nothing")
+        refuse_nan(msgspec.structs.astuple(self))
 
     def wants(self) -> dict[str, str]:
         return {}

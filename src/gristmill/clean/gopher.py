@@ -26,7 +26,6 @@ spaCy's or NLTK's:
 Every value is measured, whatever the verdict; the lab's n-grams of documents over max_words are not (null).
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
@@ -34,7 +33,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.clean.step import Check, Decision, Inputs, Measured, by_words, check, measured, share
+from gristmill.clean.step import Check, Decision, Inputs, Measured, by_words, check, measured, refuse_nan, share
 from gristmill.columns import utf8_buffers
 
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -183,5 +182,4 @@ def _check_limits(step: Lab | Quality) -> None:
     for low, high in ((step.min_words, step.max_words), (step.min_word_length, step.max_word_length)):
         if low is not None and high is not None and low > high:
             raise ValueError("a least that is over its most would drop every document")
-    if any(isinstance(value, float) and math.isnan(value) for value in msgspec.structs.astuple(step)):
-        raise ValueError("a threshold that is no number decides nothing")
+    refuse_nan(msgspec.structs.astuple(step))

@@ -14,7 +14,6 @@ float32 score; the library itself predicts with all others.
 The first `characters` code points are what either sees.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from mmap import ACCESS_READ, mmap
@@ -28,7 +27,7 @@ from msgspec import Meta
 
 from gristmill.clean import scripts
 from gristmill.clean.fasttext import Known, read
-from gristmill.clean.step import Decision, Input, Inputs, Measured
+from gristmill.clean.step import Decision, Input, Inputs, Measured, refuse_nan
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 
@@ -59,8 +58,7 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise ValueError(f"min_score has no value for {label!r}, which `keep` names")
             for label in (label for label in self.min_score if label not in self.keep):
                 raise ValueError(f"min_score names {label!r}, which `keep` does not")
-        if any(math.isnan(limit) for limit in self._limits()):
-            raise ValueError("a threshold that is no number decides nothing")
+        refuse_nan(self._limits())
         if self.rules == "script":
             if self.model is not None:
                 raise ValueError('rules = "script" reads no model')

@@ -10,7 +10,6 @@ Paragraphs are what `\n{2,}` parts in the stripped text. `rules = "datatrove-0.1
 not checked. Every value is measured and exact, whatever the verdict.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
@@ -18,7 +17,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.clean.step import Check, Decision, Inputs, Measured, by_words, check, measured, share
+from gristmill.clean.step import Check, Decision, Inputs, Measured, by_words, check, measured, refuse_nan, share
 
 
 class Repetition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,9 +41,7 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         if len(self.max_repeated) != 6:
             raise ValueError("max_repeated is for 5- to 10-grams: six numbers")
-        limits = (*msgspec.structs.astuple(self), *self.max_top, *self.max_repeated)
-        if any(isinstance(value, float) and math.isnan(value) for value in limits):
-            raise ValueError("a threshold that is no number decides nothing")
+        refuse_nan((*msgspec.structs.astuple(self), *self.max_top, *self.max_repeated))
 
     def wants(self) -> dict[str, str]:
         return {}

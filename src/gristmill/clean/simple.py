@@ -5,7 +5,6 @@ upper_case      words that are str.isupper over all > max_upper
 special         characters that are neither str.isalnum nor str.isspace over all characters > max_special
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.clean.step import Check, Decision, Inputs, Measured, check, measured, share
+from gristmill.clean.step import Check, Decision, Inputs, Measured, check, measured, refuse_nan, share
 from gristmill.columns import utf8_buffers
 
 
@@ -30,8 +29,7 @@ class Simple(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_special: float | None = 0.1
 
     def __post_init__(self) -> None:
-        if any(isinstance(value, float) and math.isnan(value) for value in msgspec.structs.astuple(self)):
-            raise ValueError("a threshold that is no number decides nothing")
+        refuse_nan(msgspec.structs.astuple(self))
 
     def wants(self) -> dict[str, str]:
         return {}

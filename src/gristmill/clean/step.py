@@ -6,7 +6,8 @@
 Deciding needs no text, so that other thresholds can be tried on stored measures (phases/rejudge.py).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -83,6 +84,12 @@ class Step(Protocol):
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         """Judge n rows by their measures."""
         ...
+
+
+def refuse_nan(parameters: Iterable[object]) -> None:
+    """Raise ValueError where a parameter is NaN: compared with it, nothing is broken."""
+    if any(isinstance(value, float) and math.isnan(value) for value in parameters):
+        raise ValueError("a threshold that is no number decides nothing")
 
 
 def by_words(measure: Callable[[np.ndarray, np.ndarray, Any], Measured]) -> Callable[[pa.RecordBatch], Measured]:
