@@ -23,7 +23,10 @@ from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.tokens.settings import Tokens
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
-STEPS = ("c4", "extract", "fineweb", "gopher", "language", "normalise", "repetition", "simple", "url")
+STEPS = {  # by module of clean/: the class that a [[step]] table makes; null: the module's `kind` chooses one by the table
+    "c4": "C4", "extract": "Extract", "fineweb": "FineWeb", "gopher": None, "language": "Language", "normalise": "Normalise",
+    "repetition": "Repetition", "simple": "Simple", "url": "Url",
+}  # fmt: skip
 Measure = Literal["needed", "all"]
 
 
@@ -157,9 +160,10 @@ def _kind(place: int, table: dict[str, Any]) -> Any:
     use = table.get("use")
     if is_own(table):
         return importlib.import_module("gristmill.clean.own").Own
-    if use not in STEPS:
+    if not isinstance(use, str) or use not in STEPS:
         raise RecipeError(f"step[{place}].use = {use!r}: no such step{_suggest(str(use), STEPS)}")
-    return importlib.import_module(f"gristmill.clean.{use}").kind(table)
+    module, name = importlib.import_module(f"gristmill.clean.{use}"), STEPS[use]
+    return module.kind(table) if name is None else getattr(module, name)
 
 
 def _check(recipe: Recipe, name: str, text: str) -> None:

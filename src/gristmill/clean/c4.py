@@ -121,11 +121,6 @@ class C4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return check(checks, measures)
 
 
-def kind(table: Mapping[str, Any]) -> type[C4]:
-    """What a `[[step]]` table of this module makes."""
-    return C4
-
-
 def _stripped(lines: Any, bounds: Any) -> tuple[np.ndarray, np.ndarray]:
     """Without white space at the texts' ends, which only a citation that went leaves there."""
     offsets, data = lines.offsets, lines.data

@@ -232,8 +232,3 @@ def _columns(found: list[Page], batch: pa.RecordBatch) -> dict[str, pa.Array]:
         "title": pc.coalesce(titles, batch["title"]),
         "declared_language": pc.coalesce(batch["declared_language"], languages),
     }
-
-
-def kind(table: Mapping[str, Any]) -> type[Extract]:
-    """What a `[[step]]` table of this module makes."""
-    return Extract

@@ -81,8 +81,3 @@ class FineWeb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             Check("list_ratio", "newlines", ">", self.max_newlines),
         )
         return check(checks, measures)
-
-
-def kind(table: Mapping[str, Any]) -> type[FineWeb]:
-    """What a `[[step]]` table of this module makes."""
-    return FineWeb

@@ -92,11 +92,6 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Decision(reason, pc.if_else(told, score, nothing), pc.if_else(low, limit, nothing))
 
 
-def kind(table: Mapping[str, Any]) -> type[Language]:
-    """What a `[[step]]` table of this module makes."""
-    return Language
-
-
 def _measure(find: Find, characters: int, batch: pa.RecordBatch) -> Measured:
     label, scores = find(batch["text"], characters)
     return Measured({"label": label, "score": pa.array(scores, mask=label.is_null().to_numpy(zero_copy_only=False))})

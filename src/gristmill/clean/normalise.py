@@ -89,11 +89,6 @@ class Normalise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return pa.concat_arrays([simple, rows]).take(pa.array(order)), np.concatenate([simple_urls, row_urls])[order]
 
 
-def kind(table: Mapping[str, Any]) -> type[Normalise]:
-    """What a `[[step]]` table of this module makes."""
-    return Normalise
-
-
 def _tidy(texts: pa.Array, control: bool, urls: bool, space: bool) -> tuple[pa.Array, np.ndarray]:
     from gristmill.kernels import tidy
 

@@ -78,8 +78,3 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             for n, limit in enumerate(self.max_repeated, 5)
         ]
         return check(checks, measures)
-
-
-def kind(table: Mapping[str, Any]) -> type[Repetition]:
-    """What a `[[step]]` table of this module makes."""
-    return Repetition

@@ -6,7 +6,7 @@ special         characters that are neither str.isalnum nor str.isspace over all
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -58,8 +58,3 @@ class Simple(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             Check("special", "special", ">", self.max_special),
         )
         return check(checks, measures)
-
-
-def kind(table: Mapping[str, Any]) -> type[Simple]:
-    """What a `[[step]]` table of this module makes."""
-    return Simple

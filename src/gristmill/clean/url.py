@@ -252,8 +252,3 @@ def _not_allowed(column: pa.Array, buffers: Buffers, allow: _List) -> np.ndarray
     hosts = pa.array([host_of(url) for url in column.take(pa.array(uncut)).to_pylist()], pa.string())
     numbers[uncut] = find_domains(*utf8_buffers(hosts), allow.table, cut=False, fold=True)
     return np.flatnonzero(numbers == 0)
-
-
-def kind(table: Mapping[str, Any]) -> type[Url]:
-    """What a `[[step]]` table of this module makes."""
-    return Url
