@@ -1,6 +1,8 @@
 """A sample of what was dropped: for each reason the documents with the least keyed hash, which no order of work changes."""
 
 import hashlib
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,19 +23,19 @@ class Sampler:
         self._most = most
         self._rows: dict[str, list[tuple[bytes, dict[str, Any]]]] = {}
 
-    def _rank(self, document: int) -> bytes:
-        return hashlib.blake2b(document.to_bytes(8, "big"), digest_size=8, key=self._key).digest()
-
-    def offer(self, document: int, reason: str) -> bool:
-        """Whether a document is among its reason's least so far; one without text, for `offered`."""
+    def _hold(self, document: int, reason: str, row: Callable[[], dict[str, Any]]) -> None:
+        """Hold a document if it is among its reason's least so far."""
         held = self._rows.setdefault(reason, [])
-        rank = self._rank(document)
+        rank = hashlib.blake2b(document.to_bytes(8, "big"), digest_size=8, key=self._key).digest()
         if len(held) >= self._most and (not held or rank >= held[-1][0]):
-            return False
-        held.append((rank, {"document": document}))
+            return
+        held.append((rank, row()))
         held.sort(key=lambda entry: entry[0])
         del held[self._most :]
-        return True
+
+    def offer(self, document: int, reason: str) -> None:
+        """A document without its text, for `offered`."""
+        self._hold(document, reason, lambda: {"document": document})
 
     def offered(self) -> list[tuple[int, str]]:
         """Document and reason of all that is held."""
@@ -43,17 +45,15 @@ class Sampler:
         documents = dropped["document"].to_pylist()
         reasons = dropped["reason"].to_pylist()
         for row, (document, reason) in enumerate(zip(documents, reasons, strict=True)):
-            held = self._rows.setdefault(reason, [])
-            rank = self._rank(document)
-            if len(held) >= self._most and (not held or rank >= held[-1][0]):
-                continue
-            values = {name: dropped[name][row].as_py() for name in schema.SAMPLES.names}
-            values["text"] = values["text"][:SAMPLE_CHARACTERS]
-            held.append((rank, values))
-            held.sort(key=lambda entry: entry[0])
-            del held[self._most :]
+            self._hold(document, reason, partial(_sampled, dropped, row))
 
     def batches(self) -> list[pa.RecordBatch]:
         rows = [values for held in self._rows.values() for _, values in held]
         rows.sort(key=lambda values: values["document"])
         return [pa.RecordBatch.from_pylist(rows, schema.SAMPLES)] if rows else []
+
+
+def _sampled(dropped: pa.RecordBatch, row: int) -> dict[str, Any]:
+    values = {name: dropped[name][row].as_py() for name in schema.SAMPLES.names}
+    values["text"] = values["text"][:SAMPLE_CHARACTERS]
+    return values
