@@ -8,7 +8,6 @@ Deciding needs no text, so that other thresholds can be tried on stored measures
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -135,8 +134,3 @@ def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 def measured(values: Mapping[str, np.ndarray]) -> dict[str, pa.Array]:
     """Arrays as measures; a NaN is a null."""
     return {name: pa.array(array, mask=np.isnan(array)) for name, array in values.items()}
-
-
-def text_of(location: str, inputs: Inputs) -> bytes:
-    """The bytes of an input."""
-    return Path(inputs[location].path).read_bytes()

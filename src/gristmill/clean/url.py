@@ -20,6 +20,7 @@ those that ship inside tldextract (Mozilla's, publicsuffix.org), so that no down
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import msgspec
@@ -31,7 +32,7 @@ from msgspec import Meta
 from gristmill.clean import lists
 from gristmill.clean.domains import Suffixes, host_of
 from gristmill.clean.lists import Entries
-from gristmill.clean.step import Decision, Inputs, Measured, text_of
+from gristmill.clean.step import Decision, Inputs, Measured
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 
@@ -150,7 +151,7 @@ def _load(step: Url, inputs: Inputs) -> _Loaded:
 
 
 def _suffixes(inputs: Inputs) -> Suffixes:
-    suffixes = Suffixes(text_of(SUFFIXES, inputs).decode("utf-8", "replace"))
+    suffixes = Suffixes(Path(inputs[SUFFIXES].path).read_bytes().decode("utf-8", "replace"))
     if not len(suffixes):
         raise RecipeError(f"url.suffixes: {inputs[SUFFIXES].name}: is no public suffix list")
     return suffixes
