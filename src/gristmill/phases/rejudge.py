@@ -49,8 +49,6 @@ def redecide(
         own = {
             name.partition(".")[2]: measures[name] for name in measures.schema.names if name.startswith(f"{step.name}.")
         }
-        if not own:
-            continue  # of another source: it measured nothing here
         said = step.decide(own)
         new = said.reason
         if LEFT in own:
