@@ -8,7 +8,8 @@ import pytest
 
 from gristmill import RecipeError, rejudge, run
 from gristmill.phases.corpus import Corpus
-from gristmill.recipe import parse
+from gristmill.recipe import Source, parse
+from gristmill.report.rejudge import READ
 from gristmill.store.manifest import decode
 from tests.corpora import article, digests, jsonl, pages, wet
 
@@ -108,6 +109,7 @@ def test_what_would_be_measured_otherwise_is_refused(recipe: Path, tmp_path: Pat
         {"step.2.citations": "false"},
         {"step.3.rules": '"datatrove-0.2"'},
         {"deduplicate.near.bands": "8"},
+        {"source.0.base_url": '"https://mirror.example/"'},
     ):
         with pytest.raises(RecipeError, match="measures something else"):
             rejudge(recipe, out=tmp_path, settings=changed)
@@ -131,3 +133,8 @@ def test_every_threshold_is_a_parameter() -> None:
     loaded = parse(STEPS, "recipe.toml")
     for step in loaded.steps("web"):
         assert step.thresholds <= set(msgspec.structs.asdict(step))  # type: ignore[type-var]
+
+
+def test_every_key_of_a_source_is_known_to_rejudge() -> None:
+    others = {"name", "sha256sums", "authorization", "priority", "licence"}
+    assert set(Source.__struct_fields__) == READ | others and not READ & others

@@ -21,7 +21,7 @@ from gristmill.clean.step import Step
 from gristmill.dedup.relate import PAIRS_FOUND, Table, relate
 from gristmill.errors import RecipeError
 from gristmill.phases.rejudge import redecide
-from gristmill.recipe import Loaded, Recipe, load, stored
+from gristmill.recipe import Loaded, Recipe, load, make_step, stored
 from gristmill.report.verify import published
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
@@ -129,9 +129,7 @@ def _check(new: Recipe, old: Recipe) -> None:
             for source in table["source"]
         }
         for place, filled in enumerate(table["step"]):
-            kinds = [step for source in recipe.source for step in recipe.steps(source.name)]
-            name = filled["use"].rpartition(":")[2]
-            thresholds = next((step.thresholds for step in kinds if step.name == name), frozenset())
+            thresholds = make_step(place, filled).thresholds
             told[f"step.{place}"] = {key: value for key, value in filled.items() if key not in thresholds}
         near = recipe.deduplicate and recipe.deduplicate.near
         told["deduplicate"] = recipe.deduplicate and [near and near.shingle, near and near.permutations]
@@ -146,7 +144,11 @@ def _check(new: Recipe, old: Recipe) -> None:
         )
 
 
-READ = ("urls", "files", "paths", "kind", "text", "url", "limit", "max_document_bytes", "max_shard_bytes")
+# The keys of a source that say what is read of it. Others give a plan's new shards their numbers, or check or fetch the same bytes.
+READ = frozenset(
+    ("urls", "files", "commoncrawl", "paths", "base_url", "sample", "kind", "text", "url", "limit", "max_document_bytes",
+     "max_shard_bytes")
+)  # fmt: skip
 
 
 def lines(told: dict[str, Any]) -> list[str]:
