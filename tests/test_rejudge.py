@@ -129,6 +129,14 @@ def test_half_of_an_older_refining_is_not_used(recipe: Path, tmp_path: Path) -> 
     assert digests(corpus) == digests(fresh)
 
 
+def test_a_shard_without_a_document_has_nothing_to_judge(tmp_path: Path) -> None:
+    path = lay_out(tmp_path)
+    (tmp_path / "raw/empty.jsonl").write_bytes(b"")
+    run(path, out=tmp_path / "corpus", workers=1)
+    told = rejudge(path, out=tmp_path / "corpus")
+    assert told["kept"]["was"] == told["kept"]["now"] > 0
+
+
 def test_every_threshold_is_a_parameter() -> None:
     loaded = parse(STEPS, "recipe.toml")
     for step in loaded.steps("web"):

@@ -79,7 +79,8 @@ def _shard(
     reasons: Counter[str] = Counter()
     gone: list[np.ndarray] = []
     unread = anew = 0
-    measures = pa.Table.from_batches(list(read_batches(root / "measures" / name))).combine_chunks()
+    path = root / "measures" / name
+    measures = pa.Table.from_batches(list(read_batches(path)), pq.read_schema(path)).combine_chunks()
     start = 0
     for verdicts in read_batches(root / "verdicts" / name):
         rows = measures.slice(start, len(verdicts)).combine_chunks().to_batches()[0]
