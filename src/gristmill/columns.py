@@ -1,7 +1,16 @@
-"""Arrow strings as what kernels take, and back."""
+"""Strings as Arrow and kernels take them, and back."""
+
+import re
 
 import numpy as np
 import pyarrow as pa
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def well_formed(text: str) -> str:
+    """A string without lone surrogates: each becomes U+FFFD."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def utf8_buffers(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from msgspec import Meta
 
 from gristmill.clean.step import Check, Decision, Inputs, Measured, check
-from gristmill.columns import utf8_buffers
+from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import RecipeError
 
 PAGES = frozenset(("text/html", "application/xhtml+xml"))
@@ -40,7 +40,6 @@ MEASURES = ("bytes", "steps", "tags", "depth", "failed", "characters")
 
 WALK = 1024  # steps that one element costs where the tree is walked from Python, some 10 us
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _FIRST_SUBTAG = re.compile(r"\s*([A-Za-z]{1,8})(?:[-_\s]|$)")  # RFC 5646, 2.1
 
 Extractor = Callable[[Any, str], str]  # the tree, the source -> text
@@ -211,11 +210,6 @@ def depth_of(root: Any, most: int) -> int:
                 return deepest
         node = beside
     return deepest
-
-
-def well_formed(text: str) -> str:
-    """A string without lone surrogates: each becomes U+FFFD."""
-    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def _texts(found: list[Page], before: pa.Array) -> pa.Array:

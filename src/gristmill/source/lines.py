@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from gristmill.source.rows import Fields, Rows, well_formed
+from gristmill.columns import well_formed
+from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some tools set before a file's first line

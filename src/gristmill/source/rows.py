@@ -1,6 +1,5 @@
 """Rows gathered to batches: what every format's reader writes into."""
 
-import re
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -11,8 +10,6 @@ from gristmill.schema import MOST_ROWS, RAW, first_document
 BATCH_BYTES = 4 << 20  # of text
 BATCH_ROWS = 1 << 13
 MAX_DOCUMENT_BYTES = 16 << 20
-
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Fields(NamedTuple):
@@ -111,8 +108,3 @@ def _texts(values: list[object]) -> pa.Array:
         return pa.array(values, pa.binary()).cast(pa.string())
     except pa.ArrowInvalid:
         return pa.array([value.decode("utf-8", "replace") for value in values], pa.string())  # type: ignore[attr-defined]
-
-
-def well_formed(text: str) -> str:
-    """A string without lone surrogates: each becomes U+FFFD."""
-    return _SURROGATES.sub("\ufffd", text)

@@ -6,9 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gristmill.columns import well_formed
 from gristmill.errors import SourceError
 from gristmill.source.lines import to_extra
-from gristmill.source.rows import Fields, Rows, well_formed
+from gristmill.source.rows import Fields, Rows
 
 READ_ROWS = 1024  # rows decoded at a time
 

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from gristmill.columns import well_formed
 from gristmill.source import http, page
-from gristmill.source.rows import Fields, Rows, well_formed
+from gristmill.source.rows import Fields, Rows
 from gristmill.source.window import Framing, Window, read_stretches
 from gristmill.store.codecs import Damage
 
