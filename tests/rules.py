@@ -10,31 +10,23 @@ import unicodedata
 from collections import Counter
 from typing import Any
 
+from gristmill.kernels import unicode
 from tests.naive import UNSPACED
 
 # What 0.10 calls terminal punctuation is 0.2's quotes and ASCII ends besides other scripts' ends; kernels.unicode's table is checked
 # against the peers' own set by benchmarks/parity.py, here by samples of it.
 PUNCTUATION = set("!/—”:％１〈&(、━\\【#%「」，】；+^]~“《„';’{|∶´[=-`*．（–？！：$～«〉,><》)?）。…@_.\"}►»")
 PUNCTUATION |= {chr(point) for a, b in ((0, 9), (11, 13), (13, 32), (127, 160)) for point in range(a, b)}
-LIMITS = {
-    "repetition": (0.3, 0.2, 0.3, 0.2, (0.20, 0.18, 0.16), (0.15, 0.14, 0.13, 0.12, 0.11, 0.10)),
-}
 STOP_WORDS = {"the", "be", "to", "of", "and", "that", "have", "with"}
 
 
-def terminal() -> set[str]:
-    """The code points that kernels.unicode calls TERMINAL."""
-    return _flagged(2)
-
-
 def _flagged(bit: int) -> set[str]:
-    from gristmill.kernels.unicode import SIGN_INDEX, SIGN_PAGES
-
-    table = SIGN_PAGES.reshape(-1, 256)[SIGN_INDEX].reshape(-1)
+    """The code points that have a sign of kernels.unicode."""
+    table = unicode.SIGN_PAGES.reshape(-1, 256)[unicode.SIGN_INDEX].reshape(-1)
     return {chr(point) for point in (table & bit).nonzero()[0].tolist()}
 
 
-TERMINAL, SENTENCE = terminal(), _flagged(64)
+TERMINAL, SENTENCE = _flagged(unicode.TERMINAL), _flagged(unicode.SENTENCE)
 
 
 def separate(text: str) -> list[str]:
@@ -119,15 +111,14 @@ def repetition(text: str, rules: str) -> tuple[str | None, dict[str, Any]]:
         found[f"top_{size}"] = share(len(gram) * count, len(text))
     for size in range(5, 11):
         found[f"repeated_{size}"] = share(repeated(words, size), len(text))
-    limits = LIMITS["repetition"]
-    flat = (*limits[:4], *limits[4], *limits[5])
+    limits = (0.3, 0.2, 0.3, 0.2, 0.20, 0.18, 0.16, 0.15, 0.14, 0.13, 0.12, 0.11, 0.10)
     names = (
         "dup_para_frac", "dup_para_char_frac", "dup_line_frac", "dup_line_char_frac", *(f"top_{n}_gram" for n in (2, 3, 4)),
         *(f"duplicated_{n}_n_grams" for n in range(5, 11)),
     )  # fmt: skip
     checks = [
         (name, value > limit)
-        for name, value, limit in zip(names, found.values(), flat, strict=True)  # type: ignore[operator]
+        for name, value, limit in zip(names, found.values(), limits, strict=True)  # type: ignore[operator]
     ]
     return first(checks), found
 
