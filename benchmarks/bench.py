@@ -36,6 +36,7 @@ import rounds
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
+FINEWEB = HERE.parent / "recipes/fineweb-v1.toml"
 DEFAULT_PEERS = HERE / ".peers" / "bin" / "python"
 SECTIONS = (
     "encode",
@@ -420,31 +421,41 @@ class Bench:
             raise PeerFailed(f"code {told['code']}: {last[-1][:200] if last else 'it said nothing'}")
         return told
 
+    def _run_ours(self, recipe: Path, shards: Path, settings: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(what its process tree took, what it told) of one whole run of ours."""
+        out, told = self.data / "out", self.data / "told.json"
+        shutil.rmtree(out, ignore_errors=True)
+        command = [sys.executable, str(HERE / "ours.py"), "whole", str(recipe), str(shards), str(out), str(told)]
+        run = self._tree(command, self._plain() | settings)
+        shutil.rmtree(out, ignore_errors=True)
+        return run, json.loads(told.read_text())
+
+    def _run_theirs(self, folder: Path, rules: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The same of one of datatrove's, over the shards of a folder."""
+        if self.peers is None:
+            raise PeerFailed("no environment of peers")
+        out, told = self.data / "out-peer", self.data / "told-peer.json"
+        shutil.rmtree(out, ignore_errors=True)
+        names = (HERE / "peers.py", "whole", folder, out, self.lid, self.tokenizer["json"], rules, told)
+        try:
+            command = [self.peers, *map(str, names)]
+            run = self._tree(command, {**self.peer_environment, "HF_HOME": str(self.data / "hf")})
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+        inner = json.loads(told.read_text())
+        self.versions |= inner.pop("versions")
+        return run, inner
+
     def ours_whole(self, size: int, times: int, recipe: str = "whole") -> dict[str, Any]:
         """Our whole run over a corpus: medians of so many runs."""
         folder = self.corpus(size)
-        path, environment = HERE / "whole.toml", self._plain()
-        if recipe == "fineweb":
-            path, environment = HERE.parent / "recipes/fineweb-v1.toml", environment | self._fineweb()
+        path, settings = (FINEWEB, self._fineweb()) if recipe == "fineweb" else (HERE / "whole.toml", {})
         made = json.loads((folder / "corpus.json").read_text())
-        told, runs = Path(self.data, "told.json"), []
+        runs = []
         for _ in range(times):
-            out = self.data / "out"
-            shutil.rmtree(out, ignore_errors=True)
-            command = [
-                sys.executable,
-                str(HERE / "ours.py"),
-                "whole",
-                str(path),
-                str(folder / "*.warc.wet.gz"),
-                str(out),
-            ]
-            runs.append(self._tree([*command, str(told)], environment))
-            self.say(
-                f"whole, {made['text_bytes'] / 1e6:,.0f} MB: {runs[-1]['wall']:.1f} s, processor {runs[-1]['cpu']:.1f}"
-            )
-        shutil.rmtree(out, ignore_errors=True)
-        inner = json.loads(told.read_text())
+            run, inner = self._run_ours(path, folder / "*.warc.wet.gz", settings)
+            runs.append(run)
+            self.say(f"whole, {made['text_bytes'] / 1e6:,.0f} MB: {run['wall']:.1f} s, processor {run['cpu']:.1f}")
         funnel = inner["funnel"]
         if funnel["documents"] != made["documents"]:
             raise SystemExit(f"{funnel['documents']} documents were read, {made['documents']} were made")
@@ -478,28 +489,11 @@ class Bench:
 
     def their_whole(self, size: int, rules: str = "lab") -> dict[str, Any]:
         """datatrove's whole run over a corpus, once."""
-        if self.peers is None:
-            return {"who": "datatrove", "failed": "no environment of peers"}
-        folder, out, told = self.corpus(size), self.data / "out-peer", Path(self.data, "told-peer.json")
-        shutil.rmtree(out, ignore_errors=True)
-        command = [
-            self.peers,
-            str(HERE / "peers.py"),
-            "whole",
-            str(folder),
-            str(out),
-            self.lid,
-            self.tokenizer["json"],
-            rules,
-        ]
+        folder = self.corpus(size)
         try:
-            run = self._tree([*command, str(told)], {**self.peer_environment, "HF_HOME": str(self.data / "hf")})
+            run, inner = self._run_theirs(folder, rules)
         except PeerFailed as error:
             return {"who": "datatrove", "failed": str(error)}
-        finally:
-            shutil.rmtree(out, ignore_errors=True)
-        inner = json.loads(told.read_text())
-        self.versions |= inner.pop("versions")
         made = json.loads((folder / "corpus.json").read_text())
         self.say(f"datatrove, {made['text_bytes'] / 1e6:,.1f} MB: processor {inner['cpu']:.1f} s")
         return {
@@ -541,43 +535,23 @@ class Bench:
         size = sum(len(gzip.decompress((folder / name).read_bytes())) for name in os.listdir(folder)) / 1e6
         rows = []
         for extractor in ("trafilatura", "resiliparse"):
-            out, told = self.data / "out", self.data / "told.json"
-            shutil.rmtree(out, ignore_errors=True)
-            command = [sys.executable, str(HERE / "ours.py"), "whole", str(HERE.parent / "recipes/fineweb-v1.toml")]
             settings = self._fineweb(**{"step.1.extractor": json.dumps(extractor), "source.0.kind": '"warc"'})
-            run = self._tree([*command, str(folder / "*.warc.gz"), str(out), str(told)], self._plain() | settings)
-            inner = json.loads(told.read_text())
+            run, inner = self._run_ours(FINEWEB, folder / "*.warc.gz", settings)
             kept = inner["funnel"]
             rows.append({
                 "who": f"gristmill, {extractor}", "megabytes": size, "cpu": run["cpu"], "wall": run["wall"], "pss": run["peak_pss"],
                 "read": kept["documents"], "kept": kept["kept"], "steps": {step["step"]: step["dropped"] for step in kept["steps"]},
             })  # fmt: skip
             self.say(f"pages, {extractor}: processor {run['cpu']:.1f} s, {kept['kept']} of {kept['documents']} kept")
-        shutil.rmtree(out, ignore_errors=True)
         if self.peers is not None:
-            out, told = self.data / "out-peer", self.data / "told-peer.json"
-            shutil.rmtree(out, ignore_errors=True)
-            command = [
-                self.peers,
-                str(HERE / "peers.py"),
-                "whole",
-                str(folder),
-                str(out),
-                self.lid,
-                self.tokenizer["json"],
-            ]
             try:
-                environment = {**self.peer_environment, "HF_HOME": str(self.data / "hf")}
-                run = self._tree([*command, "fineweb-pages", str(told)], environment)
-                inner = json.loads(told.read_text())
-                self.versions |= inner["versions"]
+                run, inner = self._run_theirs(folder, "fineweb-pages")
                 rows.append({
                     "who": "datatrove, trafilatura", "megabytes": size, "cpu": run["cpu"], "wall": inner["wall"], "pss": run["peak_pss"],
                     "read": inner["read"], "kept": inner["kept"], "steps": {},
                 })  # fmt: skip
             except PeerFailed as error:
                 rows.append({"who": "datatrove", "failed": str(error)})
-            shutil.rmtree(out, ignore_errors=True)
         return rows
 
     def scale(self) -> list[dict[str, Any]]:
