@@ -200,26 +200,6 @@ class DatatroveFilter(rounds.Work):
         return rounds.digest_of_reasons(["ok" if verdict is True else verdict for verdict in result])
 
 
-class FastTextPredict(rounds.Work):
-    """fasttext-predict, the library that gristmill itself falls back on, on the first 1,000 characters, a document a call."""
-
-    packages = ("fasttext-predict",)
-
-    def __init__(self, documents: rounds.Documents) -> None:
-        super().__init__(documents)
-        import fasttext
-
-        self.model = fasttext.load_model(os.environ["GRISTMILL_BENCH_LID"])
-        self.heads = [text[:1000].replace("\n", " ") for text in documents.texts]
-
-    def run(self) -> Any:
-        predict = self.model.predict
-        return [predict(head)[0] for head in self.heads]
-
-    def check(self, result: Any) -> Any:
-        return rounds.digest_of_reasons([labels[0].removeprefix("__label__") for labels in result])
-
-
 class FastText(rounds.Work):
     """fastText's library on the first 1,000 characters, a document a call."""
 
@@ -227,10 +207,13 @@ class FastText(rounds.Work):
 
     def __init__(self, documents: rounds.Documents) -> None:
         super().__init__(documents)
+        self.model = self.load(os.environ["GRISTMILL_BENCH_LID"])
+        self.heads = [text[:1000].replace("\n", " ") for text in documents.texts]
+
+    def load(self, path: str) -> Any:
         from fasttext.FastText import _FastText
 
-        self.model = _FastText(os.environ["GRISTMILL_BENCH_LID"])
-        self.heads = [text[:1000].replace("\n", " ") for text in documents.texts]
+        return _FastText(path)
 
     def run(self) -> Any:
         predict = self.model.predict
@@ -238,6 +221,17 @@ class FastText(rounds.Work):
 
     def check(self, result: Any) -> Any:
         return rounds.digest_of_reasons([labels[0].removeprefix("__label__") for labels in result])
+
+
+class FastTextPredict(FastText):
+    """The same with fasttext-predict, the library that gristmill itself falls back on."""
+
+    packages = ("fasttext-predict",)
+
+    def load(self, path: str) -> Any:
+        import fasttext
+
+        return fasttext.load_model(path)
 
 
 def gopher_steps() -> list[Any]:
