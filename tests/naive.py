@@ -117,9 +117,9 @@ def hash_word(word: str) -> int:
     return mix(value)
 
 
-def hash_shingles(text: str, width: int) -> list[int]:
+def hash_shingles(text: str, width: int, characters: bool = False) -> list[int]:
     """Each shingle's hash from nothing, by Horner's rule: no rolling."""
-    words = [hash_word(word) for word in text.split(" ")] if text else []
+    words = [hash_word(word) for word in (text if characters else text.split(" "))] if text else []
     out = []
     for start in range(max(len(words) - width, 0) + 1 if words else 0):
         shingle = words[start : start + width]
@@ -141,9 +141,11 @@ def permutations(count: int, seed: int) -> tuple[list[int], list[int]]:
     return [half | 1 for half in halves[:count]], halves[count:]
 
 
-def sign(text: str, *, width: int, multipliers: Sequence[int], addends: Sequence[int]) -> tuple[list[int], int]:
+def sign(
+    text: str, *, width: int, multipliers: Sequence[int], addends: Sequence[int], characters: bool = False
+) -> tuple[list[int], int]:
     """The least of a * x + b for each pair of a and b, and how many shingles there are."""
-    tops = [value >> 32 for value in hash_shingles(text, width)]
+    tops = [value >> 32 for value in hash_shingles(text, width, characters)]
     pairs = zip(multipliers, addends, strict=True)
     return [min(((a * x + b) & MASK_32 for x in tops), default=MASK_32) for a, b in pairs], len(tops)
 
@@ -166,9 +168,18 @@ def keep_distinct(values: Iterable[int]) -> list[int]:
     return list(dict.fromkeys(values))
 
 
-def distinct_shingles(text: str, *, width: int) -> list[int]:
+def distinct_shingles(text: str, *, width: int, characters: bool = False) -> list[int]:
     """The set of a text's shingle hashes, in order of appearance."""
-    return keep_distinct(hash_shingles(text, width))
+    return keep_distinct(hash_shingles(text, width, characters))
+
+
+# kernels.keys
+
+
+def split(keys: Sequence[Sequence[int]], first: int, *, bits: int) -> list[list[tuple[int, int]]]:
+    """Keys and their rows by the keys' first bits, in the order that they came in."""
+    every = [(key, first + place) for place, of_one in enumerate(keys) for key in of_one]
+    return [[pair for pair in every if pair[0] >> (64 - bits) == part] for part in range(1 << bits)]
 
 
 # kernels.pairs
@@ -200,6 +211,25 @@ def decide(
             kept[document], least = max(near)
             keepers[document] = -least
     return keepers, kept
+
+
+def connect(
+    count: int, similarities: dict[tuple[int, int], float], *, threshold: float
+) -> tuple[list[int], list[float]]:
+    """components: of each row the earliest that a path of like pairs leads to; and the most that it is like any other."""
+    alike: dict[int, dict[int, float]] = {row: {} for row in range(count)}
+    for (row, other), similarity in similarities.items():
+        if similarity >= threshold:
+            alike[row][other] = alike[other][row] = similarity
+    earliest = []
+    for row in range(count):
+        seen, waiting = {row}, [row]
+        while waiting:
+            new = alike[waiting.pop()].keys() - seen
+            seen |= new
+            waiting += new
+        earliest.append(min(seen))
+    return earliest, [max(alike[row].values(), default=0.0) for row in range(count)]
 
 
 class Repeated:

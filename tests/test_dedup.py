@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill import schema
-from gristmill.dedup.relate import Table, relate
+from gristmill.dedup.relate import relate
+from gristmill.dedup.rows import Table
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.signatures import sign
 from tests.corpora import article
@@ -213,7 +214,7 @@ def test_an_exact_copy_of_a_near_copy_names_the_document_that_stays(tmp_path: Pa
 
 
 def test_bitmaps_drop_no_key_that_occurs_twice() -> None:
-    from gristmill.kernels.pairs import Repeated
+    from gristmill.kernels.keys import Repeated
 
     rng = np.random.default_rng(1)
     keys = rng.integers(0, 2**63, 200_000, dtype=np.int64).view(np.uint64)

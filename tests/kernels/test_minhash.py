@@ -41,23 +41,25 @@ def test_permutations_of_a_longer_family_differ_by_seed() -> None:
 
 
 @strategies.fuzz(150)
-@given(normalised_batches(), st.integers(1, 9), st.integers(1, 40), UINT64)
-def test_fuzz_sign(batch: list[str], width: int, count: int, seed: int) -> None:
+@given(normalised_batches(), st.integers(1, 9), st.integers(1, 40), UINT64, st.booleans())
+def test_fuzz_sign(batch: list[str], width: int, count: int, seed: int, characters: bool) -> None:
     multipliers, addends = minhash.permutations(count, seed)
-    signatures, counts = minhash.sign(*buffers(batch), width=width, multipliers=multipliers, addends=addends)
+    signatures, counts = minhash.sign(
+        *buffers(batch), width=width, multipliers=multipliers, addends=addends, characters=characters
+    )
     assert signatures.shape == (len(batch), count)
-    ways = {"multipliers": multipliers.tolist(), "addends": addends.tolist()}
+    ways = {"multipliers": multipliers.tolist(), "addends": addends.tolist(), "characters": characters}
     twins = [naive.sign(text, width=width, **ways) for text in batch]
     assert list(zip(signatures.tolist(), counts.tolist(), strict=True)) == twins
 
 
 @strategies.fuzz(150)
-@given(normalised_batches(), st.integers(1, 9))
-def test_fuzz_distinct_shingles(batch: list[str], width: int) -> None:
-    offsets, shingles = minhash.distinct_shingles(*buffers(batch), width=width)
+@given(normalised_batches(), st.integers(1, 9), st.booleans())
+def test_fuzz_distinct_shingles(batch: list[str], width: int, characters: bool) -> None:
+    offsets, shingles = minhash.distinct_shingles(*buffers(batch), width=width, characters=characters)
     assert offsets[-1] == len(shingles)
     got = [shingles[start:stop].tolist() for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
-    assert got == [naive.distinct_shingles(text, width=width) for text in batch]
+    assert got == [naive.distinct_shingles(text, width=width, characters=characters) for text in batch]
 
 
 @strategies.fuzz(100)

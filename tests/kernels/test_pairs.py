@@ -1,4 +1,4 @@
-"""Agreement, exact similarity, deciding and repeated keys against the twins."""
+"""Agreement, exact similarity, deciding and components against the twins."""
 
 import numpy as np
 from hypothesis import given
@@ -47,42 +47,44 @@ def test_fuzz_decide(data: st.DataObject, count: int, threshold: float) -> None:
     rows = sorted(similarities)
     documents, candidates = (np.array([row[side] for row in rows], np.int64) for side in (0, 1))
     values = np.array([similarities[row] for row in rows], np.float64)
-    keepers, kept = pairs.decide(count, documents, candidates, values, threshold=threshold)
+    keepers, kept = np.full(count, -1), np.zeros(count)
+    cut = data.draw(st.integers(0, len(rows)))
+    for part in (slice(0, cut), slice(cut, None)):
+        pairs.decide(keepers, kept, documents[part], candidates[part], values[part], threshold=threshold)
     assert (keepers.tolist(), kept.tolist()) == naive.decide(count, similarities, threshold=threshold)
 
 
 def test_who_went_keeps_nobody() -> None:
     """A chain: 1 is like 0, 2 is like 1 only; 1 goes, so 2 stays."""
     documents, candidates = np.array([1, 2], np.int64), np.array([0, 1], np.int64)
-    keepers, kept = pairs.decide(3, documents, candidates, np.array([0.9, 0.9]), threshold=0.7)
+    keepers, kept = np.full(3, -1), np.zeros(3)
+    pairs.decide(keepers, kept, documents, candidates, np.array([0.9, 0.9]), threshold=0.7)
     assert keepers.tolist() == [-1, 0, -1]
     assert kept.tolist() == [0.0, 0.9, 0.0]
 
 
-@strategies.fuzz(150)
-@given(st.data(), st.sampled_from((0, 1, 4_095, 4_096, 4_097, 9_000)))
-def test_fuzz_repeated(data: st.DataObject, size: int) -> None:
-    """Keys that share low bits of 16 and 17 places, and all of 64."""
-    low = st.integers(0, 5)
-    keys = st.lists(st.builds(lambda a, b, c: a | b << 16 | c << 17, low, st.integers(0, 1), low) | UINT64, max_size=60)
-    batches = data.draw(st.lists(keys, max_size=4))
-    asked = data.draw(keys) + [key for batch in batches for key in batch]
-    got, twin = pairs.Repeated(size), naive.Repeated(size)
-    for batch in batches:
-        got.add(np.array(batch, np.uint64))
-        twin.add(batch)
-    mask = got.mask(np.array(asked, np.uint64))
-    assert mask.dtype == np.bool_
-    assert mask.tolist() == twin.mask(asked)
+@strategies.fuzz(200)
+@given(st.data(), st.integers(0, 12), st.sampled_from((0.0, 0.5, 1.0)))
+def test_fuzz_components(data: st.DataObject, count: int, threshold: float) -> None:
+    every = [(document, other) for document in range(count) for other in range(document)]
+    similarities = (
+        data.draw(st.dictionaries(st.sampled_from(every), st.sampled_from((0.0, 0.49, 0.5, 1.0)))) if every else {}
+    )
+    rows = data.draw(st.permutations(sorted(similarities)))
+    parents, best = np.arange(count), np.zeros(count)
+    cut = data.draw(st.integers(0, len(rows)))
+    for part in (rows[:cut], rows[cut:]):
+        documents, candidates = (np.array([row[side] for row in part], np.int64) for side in (0, 1))
+        values = np.array([similarities[row] for row in part], np.float64)
+        pairs.connect(parents, best, documents, candidates, values, threshold=threshold)
+    assert (pairs.components(parents).tolist(), best.tolist()) == naive.connect(
+        count, similarities, threshold=threshold
+    )
 
 
-def test_few_keys_pass_by_chance() -> None:
-    """With 8 places a key, about one key in 8 that occurs once is taken for repeated; one that repeats always is."""
-    generator = np.random.default_rng(3)
-    once = generator.integers(0, 1 << 64, 50_000, np.uint64)
-    twice = generator.integers(0, 1 << 64, 1_000, np.uint64)
-    repeated = pairs.Repeated(len(once))
-    for keys in (twice, once, twice):
-        repeated.add(keys)
-    assert repeated.mask(twice).all()
-    assert repeated.mask(once).mean() < 0.16
+def test_a_chain_is_one_component() -> None:
+    size = 100_000
+    parents, best = np.arange(size), np.zeros(size)
+    rows = np.arange(1, size)[::-1].copy()
+    pairs.connect(parents, best, rows, rows - 1, np.full(size - 1, 0.9), threshold=0.8)
+    assert not pairs.components(parents).any()

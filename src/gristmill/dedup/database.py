@@ -44,11 +44,12 @@ class Database:
         """Name a query."""
         self._run(f"create view {name} as {query}")
 
-    def write(self, relation: str, target: Path) -> None:
-        """Run `<relation>.sql` into a Parquet file, in the order that it states."""
+    def write(self, relation: str, target: Path, *, places: int = 0) -> list[Path]:
+        """Run `<relation>.sql` into Parquet files, in the order that it states; which files."""
         self._run(
-            f"copy ({sql(relation)}) to {_quoted(target)} (format parquet, compression zstd, row_group_size 100000)"
+            f"copy ({sql(relation, places)}) to {_quoted(target)} (format parquet, compression zstd, row_group_size 100000)"
         )
+        return [target]
 
     def _run(self, query: str) -> None:
         try:
@@ -61,9 +62,16 @@ class Database:
             raise GristmillError(f"a relation failed: {error}\n{query}") from error
 
 
-def sql(relation: str) -> str:
-    """The text of a relation."""
-    return files("gristmill.dedup").joinpath(f"{relation}.sql").read_text("utf-8")
+EACH = " -- each place\n"
+
+
+def sql(relation: str, places: int = 0) -> str:
+    """The text of a relation; its lines that stand for each place are written out for places 1 to `places`."""
+    text = files("gristmill.dedup").joinpath(f"{relation}.sql").read_text("utf-8")
+    return "".join(
+        "".join(line.replace("{place}", str(place)) for place in range(1, places + 1)) if line.endswith(EACH) else line
+        for line in text.splitlines(keepends=True)
+    )
 
 
 def parquet(paths: Mapping[Path, int] | list[Path], columns: str) -> str:

@@ -36,7 +36,7 @@ def text_hashes(
 
 def permutation_count(settings: Deduplicate) -> int:
     """Numbers in a signature; 1 where near duplicates are not looked for (the column is null)."""
-    return settings.near.permutations if settings.near else 1
+    return settings.near.numbers if settings.near else 1
 
 
 def sign(batch: pa.RecordBatch, settings: Deduplicate) -> pa.RecordBatch:
@@ -50,7 +50,9 @@ def sign(batch: pa.RecordBatch, settings: Deduplicate) -> pa.RecordBatch:
         signature = pa.nulls(len(batch), pa.binary(4))
     else:
         multipliers, addends = minhash.permutations(count, SEED)
-        values, shingles = minhash.sign(offsets, data, width=near.shingle, multipliers=multipliers, addends=addends)
+        values, shingles = minhash.sign(
+            offsets, data, width=near.shingle, multipliers=multipliers, addends=addends, characters=near.unit == "characters"
+        )  # fmt: skip
         signature = fixed_binary(values.astype("<u4", copy=False))
         if (shingles == 0).any():
             signature = signature.take(pa.array(np.arange(len(batch)), mask=shingles == 0))

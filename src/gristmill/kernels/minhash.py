@@ -1,10 +1,11 @@
 """MinHash signatures (Broder 1997) of word shingles, and the keys that LSH compares.
 
-    words of normalised text -> 64-bit word hashes -> 64-bit shingle hashes -> k minima of a * x + b mod 2^32
+    words, or characters, of normalised text -> 64-bit hashes -> 64-bit shingle hashes -> k minima of a * x + b mod 2^32
 
 x is the top half of a shingle's hash, a is odd: each function is a permutation of the 32-bit integers (linear permutations:
 Broder, Charikar, Frieze, Mitzenmacher 1998, section 4), and one vector instruction multiplies 16 lanes. A document of fewer
-words than a shingle has one shingle, of all it has; one without words has none, and its signature is all ones.
+words than a shingle has one shingle, of all it has; one without words has none, and its signature is all ones. Shingles of characters
+count the spaces between words, one each.
 """
 
 import numpy as np
@@ -31,12 +32,7 @@ def mix(value):
 
 
 @helper
-def hash_shingles(data, start, stop, width, out):
-    """Write the hashes of a normalised text's shingles; return how many. `out` has place for one a word, and `width`."""
-    top = np.uint64(1)
-    for _ in range(width):
-        top *= STEP
-    # `out` holds the hashes of words first, each shingle's hash then takes the place of a word no longer needed.
+def _hash_words(data, start, stop, out):
     words = np.int64(0)
     word = BASIS
     for at in range(start, stop):
@@ -50,6 +46,30 @@ def hash_shingles(data, start, stop, width, out):
     if stop > start:
         out[words] = mix(word)
         words += 1
+    return words
+
+
+@helper
+def _hash_characters(data, start, stop, out):
+    characters = np.int64(0)
+    value = BASIS
+    for at in range(start, stop):
+        value = (value ^ np.uint64(data[at])) * PRIME
+        if at + 1 == stop or (data[at + 1] & 0xC0) != 0x80:
+            out[characters] = mix(value)
+            characters += 1
+            value = BASIS
+    return characters
+
+
+@helper
+def hash_shingles(data, start, stop, width, characters, out):
+    """Write the hashes of a normalised text's shingles; return how many. `out` has place for one a word or character, and `width`."""
+    top = np.uint64(1)
+    for _ in range(width):
+        top *= STEP
+    # `out` holds the hashes of words first, each shingle's hash then takes the place of a word no longer needed.
+    words = _hash_characters(data, start, stop, out) if characters else _hash_words(data, start, stop, out)
     if words == 0:
         return np.int64(0)
     polynomial = np.uint64(0)
@@ -67,11 +87,21 @@ def hash_shingles(data, start, stop, width, out):
     return shingles
 
 
-@kernel(INT64S, BYTES, types.int64, UINT32S, UINT32S, types.uint64[::1], types.uint32[:, ::1], types.int64[::1])
-def _sign(offsets, data, width, multipliers, addends, shingles, signatures, counts):
+@kernel(
+    INT64S,
+    BYTES,
+    types.int64,
+    types.boolean,
+    UINT32S,
+    UINT32S,
+    types.uint64[::1],
+    types.uint32[:, ::1],
+    types.int64[::1],
+)
+def _sign(offsets, data, width, characters, multipliers, addends, shingles, signatures, counts):
     permutations = len(multipliers)
     for i in range(len(offsets) - 1):
-        count = hash_shingles(data, offsets[i], offsets[i + 1], width, shingles)
+        count = hash_shingles(data, offsets[i], offsets[i + 1], width, characters, shingles)
         counts[i] = count
         minima = signatures[i]
         for k in range(permutations):
@@ -125,14 +155,14 @@ def keep_distinct(values, count, table, stamps, stamp):
 
 
 @kernel(
-    INT64S, BYTES, types.int64, types.uint64[::1], types.int32[::1], types.uint64[::1], types.int64[::1],
+    INT64S, BYTES, types.int64, types.boolean, types.uint64[::1], types.int32[::1], types.uint64[::1], types.int64[::1],
     returns=types.int64,
 )  # fmt: skip
-def _distinct(offsets, data, width, table, stamps, out, out_offsets):
+def _distinct(offsets, data, width, characters, table, stamps, out, out_offsets):
     end = np.int64(0)
     for i in range(len(offsets) - 1):
         out_offsets[i] = end
-        count = hash_shingles(data, offsets[i], offsets[i + 1], width, out[end:])
+        count = hash_shingles(data, offsets[i], offsets[i + 1], width, characters, out[end:])
         end += keep_distinct(out[end:], count, table, stamps, np.int32(i + 1))
     out_offsets[len(offsets) - 1] = end
     return end
@@ -151,17 +181,17 @@ def permutations(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sign(
-    offsets: np.ndarray, data: np.ndarray, *, width: int, multipliers: np.ndarray, addends: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sign n normalised texts: offsets (n + 1,) int64 into data (bytes,) uint8.
+    offsets: np.ndarray, data: np.ndarray, *, width: int, multipliers: np.ndarray, addends: np.ndarray, characters: bool = False
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Sign n normalised texts: offsets (n + 1,) int64 into data (bytes,) uint8. Shingles are of `width` words, or characters.
 
     Returns (signatures (n, k) uint32, number of shingles (n,) int64).
     """
     longest = int(np.diff(offsets).max(initial=0))
     signatures = np.empty((len(offsets) - 1, len(multipliers)), np.uint32)
     counts = np.empty(len(offsets) - 1, np.int64)
-    shingles = np.empty(longest // 2 + width + 2, np.uint64)
-    _sign(offsets, data, width, multipliers, addends, shingles, signatures, counts)
+    shingles = np.empty((longest if characters else longest // 2) + width + 2, np.uint64)
+    _sign(offsets, data, width, characters, multipliers, addends, shingles, signatures, counts)
     return signatures, counts
 
 
@@ -175,13 +205,17 @@ def band_keys(signatures: np.ndarray, scopes: np.ndarray, *, bands: int, rows: i
     return keys.view(np.int64)
 
 
-def distinct_shingles(offsets: np.ndarray, data: np.ndarray, *, width: int) -> tuple[np.ndarray, np.ndarray]:
+def distinct_shingles(
+    offsets: np.ndarray, data: np.ndarray, *, width: int, characters: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """The distinct shingle hashes of n normalised texts: (offsets (n + 1,) int64, hashes (m,) uint64)."""
     longest = int(np.diff(offsets).max(initial=0))
     size = 64
     while size < longest + 2:
         size *= 2
-    out = np.empty((len(data) + len(offsets)) // 2 + width + len(offsets), np.uint64)
+    out = np.empty((len(data) if characters else (len(data) + len(offsets)) // 2) + width + len(offsets), np.uint64)
     out_offsets = np.empty(len(offsets), np.int64)
-    end = _distinct(offsets, data, width, np.empty(size, np.uint64), np.zeros(size, np.int32), out, out_offsets)
+    end = _distinct(
+        offsets, data, width, characters, np.empty(size, np.uint64), np.zeros(size, np.int32), out, out_offsets
+    )
     return out_offsets, out[:end]

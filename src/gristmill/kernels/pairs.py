@@ -1,13 +1,13 @@
 """Pairs of documents: how like they are, and which of them goes.
 
 Similarity is exact Jaccard of the documents' distinct shingle hashes (64 bits). Deciding is one pass in document order: a document
-goes if an earlier one that stays is at or above the threshold.
+goes if an earlier one that stays is at or above the threshold. The textbook's other way, connected components, is a union-find.
 """
 
 import numpy as np
 from numba import types
 
-from gristmill.kernels.compile import INT64S, UINT64S, kernel
+from gristmill.kernels.compile import INT64S, UINT64S, helper, kernel
 
 SIGNATURES = types.Array(types.uint32, 2, "C", readonly=True)
 FLOAT64S = types.Array(types.float64, 1, "C", readonly=True)
@@ -71,23 +71,30 @@ def _decide(documents, candidates, similarities, threshold, keepers, kept_simila
             kept_similarities[document] = similarities[i]
 
 
-@kernel(UINT64S, types.uint64[::1], types.uint64[::1])
-def _mark(keys, seen_once, seen_twice):
-    mask = np.uint64(len(seen_once) * 64 - 1)
-    for key in keys:
-        bit = key & mask
-        word = np.int64(bit >> np.uint64(6))
-        one = np.uint64(1) << (bit & np.uint64(63))
-        seen_twice[word] |= seen_once[word] & one
-        seen_once[word] |= one
+@helper
+def _root(parents, row):
+    while parents[row] != row:
+        parents[row] = parents[parents[row]]
+        row = parents[row]
+    return row
 
 
-@kernel(UINT64S, UINT64S, types.boolean[::1])
-def _repeated(keys, seen_twice, out):
-    mask = np.uint64(len(seen_twice) * 64 - 1)
-    for i in range(len(keys)):
-        bit = keys[i] & mask
-        out[i] = (seen_twice[np.int64(bit >> np.uint64(6))] >> (bit & np.uint64(63))) & np.uint64(1) != 0
+@kernel(INT64S, INT64S, FLOAT64S, types.float64, types.int64[::1], types.float64[::1])
+def _connect(rows, candidates, similarities, threshold, parents, best):
+    for i in range(len(rows)):
+        if similarities[i] < threshold:
+            continue
+        one, other = _root(parents, rows[i]), _root(parents, candidates[i])
+        # The earliest is the root.
+        parents[max(one, other)] = min(one, other)
+        best[rows[i]] = max(best[rows[i]], similarities[i])
+        best[candidates[i]] = max(best[candidates[i]], similarities[i])
+
+
+@kernel(types.int64[::1])
+def _settle(parents):
+    for row in range(len(parents)):
+        parents[row] = parents[parents[row]]
 
 
 def agreement(signatures: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -111,38 +118,28 @@ def jaccard(offsets: np.ndarray, shingles: np.ndarray, left: np.ndarray, right: 
 
 
 def decide(
-    count: int, documents: np.ndarray, candidates: np.ndarray, similarities: np.ndarray, *, threshold: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Decide which of `count` documents go, given verified pairs sorted by (document, candidate), candidate < document.
+    keepers: np.ndarray, kept: np.ndarray, rows: np.ndarray, candidates: np.ndarray, similarities: np.ndarray, *, threshold: float
+) -> None:  # fmt: skip
+    """Decide which documents go, given verified pairs sorted by (row, candidate), candidate < row; in as many calls as one likes.
 
-    Returns (keeper (count,) int64 or -1 for those that stay, similarity to it (count,) float64).
+    keepers (n,) int64 starts as -1, which means that a document stays, and becomes the row of its keeper; kept (n,) float64 is the
+    similarity to it.
     """
-    keepers = np.full(count, -1, np.int64)
-    kept = np.zeros(count, np.float64)
-    _decide(documents, candidates, similarities, threshold, keepers, kept)
-    return keepers, kept
+    _decide(rows, candidates, similarities, threshold, keepers, kept)
 
 
-class Repeated:
-    """Which keys may occur twice: two bitmaps, filled by `add`, asked by `mask`.
+def connect(
+    parents: np.ndarray, best: np.ndarray, rows: np.ndarray, candidates: np.ndarray, similarities: np.ndarray, *, threshold: float
+) -> None:  # fmt: skip
+    """Join what is alike, chains included; pairs in any order, in as many calls as one likes.
 
-    A key that occurs twice is never missed; one that occurs once passes with the chance that another shares its bit.
+    parents (n,) int64 starts as 0 to n - 1: a forest whose roots are the earliest rows. best (n,) float64 starts as 0: the highest
+    similarity that a row has to any other.
     """
+    _connect(rows, candidates, similarities, threshold, parents, best)
 
-    def __init__(self, keys: int) -> None:
-        """Make bitmaps for about so many keys: 8 bits a key, at least 2^16."""
-        bits = 16
-        while (1 << bits) < 8 * keys:
-            bits += 1
-        self._once = np.zeros((1 << bits) // 64, np.uint64)
-        self._twice = np.zeros((1 << bits) // 64, np.uint64)
 
-    def add(self, keys: np.ndarray) -> None:
-        """Count (n,) uint64 keys."""
-        _mark(keys, self._once, self._twice)
-
-    def mask(self, keys: np.ndarray) -> np.ndarray:
-        """Say of (n,) uint64 keys which may occur twice: (n,) bool."""
-        out = np.empty(len(keys), np.bool_)
-        _repeated(keys, self._twice, out)
-        return out
+def components(parents: np.ndarray) -> np.ndarray:
+    """Of each row the earliest that it is connected with, itself where it is that: (n,) int64, in place of `parents`."""
+    _settle(parents)
+    return parents

@@ -77,7 +77,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         ]  # fmt: skip
         near = self.deduplicate.near if self.deduplicate else None
         # What duplicates are found by, not what is done about them: a new threshold reads no shard again.
-        signed = None if self.deduplicate is None else [near and near.shingle, near and near.permutations]
+        signed = (
+            None if self.deduplicate is None else [near and near.shingle, near and near.unit, near and near.numbers]
+        )
         fields = {
             name: getattr(self.source, name)
             for name in ("kind", "text", "url", "max_document_bytes", "max_shard_bytes")

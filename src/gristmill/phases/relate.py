@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill import schema
-from gristmill.dedup.relate import DROPS, NEAR, PAIRS_FOUND, Table, relate
+from gristmill.dedup.relate import DROPS, NEAR, PAIRS_FOUND, relate
+from gristmill.dedup.rows import Table
 from gristmill.dedup.settings import Deduplicate
 from gristmill.errors import VerificationError
 from gristmill.phases.corpus import Corpus, Record, content_key
@@ -58,6 +59,9 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None]) -> Record:
         for number, scope in zip(task.numbers, task.scopes, strict=True)
     ]
     drops, pairs = relate(tables, task.deduplicate, work, threads=task.threads, memory_mb=task.memory_mb, tell=tell)
+    with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):
+        for batch in read_batches(pairs):
+            table.write(batch)
     shutil.rmtree(work, ignore_errors=True)
     with writing_table(corpus.work, "relate/drops.parquet", DROPS) as (table, part):
         for batch in drops.to_batches(max_chunksize=1 << 16):
@@ -65,9 +69,6 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None]) -> Record:
     keepers, copies = np.unique(drops["keeper"].to_numpy(), return_counts=True)
     with writing_table(corpus.stage, "duplicates/copies.parquet", COPIES) as (table, copied):
         table.write(pa.RecordBatch.from_arrays([pa.array(keepers), pa.array(copies.astype(np.int64))], schema=COPIES))
-    with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):
-        for batch in pairs.to_batches(max_chunksize=1 << 16):
-            table.write(batch)
     reasons, numbers = np.unique(drops["reason"].to_numpy(zero_copy_only=False).astype(str), return_counts=True)
     counts = {
         "drops": part[0].sha256,

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.clean.step import Step
-from gristmill.dedup.relate import PAIRS_FOUND, Table, relate
+from gristmill.dedup.relate import PAIRS_FOUND, relate
+from gristmill.dedup.rows import Table
 from gristmill.errors import RecipeError
 from gristmill.phases.rejudge import redecide
 from gristmill.recipe import Loaded, Recipe, load, make_step, stored
@@ -133,7 +134,7 @@ def _check(new: Recipe, old: Recipe) -> None:
             thresholds = make_step(place, filled).thresholds
             told[f"step.{place}"] = {key: value for key, value in filled.items() if key not in thresholds}
         near = recipe.deduplicate and recipe.deduplicate.near
-        told["deduplicate"] = recipe.deduplicate and [near and near.shingle, near and near.permutations]
+        told["deduplicate"] = recipe.deduplicate and [near and near.shingle, near and near.unit, near and near.numbers]
         return told
 
     before, after = measuring(old), measuring(new)

@@ -1,0 +1,74 @@
+"""Candidates of the near stage: which earlier documents share a band with a document, and whose signatures do not rule it out.
+
+keys of a cut -> buckets.sql, near.sql     for each document the first few documents of each of its buckets
+all cuts      -> pairs.sql                 each pair once, in order
+-> agreement                 pairs whose signatures lie more than four standard errors below the floor are discarded
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill.dedup.database import Database, parquet
+from gristmill.dedup.rows import Rows, mapped
+from gristmill.dedup.settings import Near
+from gristmill.kernels import pairs
+from gristmill.store.parts import read_batches
+
+STANDARD_ERRORS = 4.0
+PAIRS = 1 << 16  # pairs looked at together
+
+LIKELY = pa.schema(
+    [pa.field("document", pa.int64()), pa.field("candidate", pa.int64()), pa.field("agreement", pa.float64())]
+)
+
+
+def find_candidates(database: Callable[[], Database], rows: Rows, near: Near, work: Path) -> Path:
+    """Every pair of rows worth comparing, LIKELY, sorted by document and candidate, each once. Both are rows, candidate < document."""
+    found = []
+    for place, keys in enumerate(rows.keys):
+        with database() as connection:
+            connection.view("keys", parquet([keys], "key, document"))
+            ranked = connection.write("buckets", work / f"buckets.{place:04d}.parquet", places=near.candidates)
+            connection.view("ranked", parquet(ranked, "*"))
+            found += connection.write("near", work / f"near.{place:04d}.parquet", places=near.candidates)
+        for path in (keys, *ranked):
+            path.unlink()
+    if len(rows.keys) > 1:
+        with database() as connection:
+            connection.view("found", parquet(found, "document, candidate"))
+            merged = connection.write("pairs", work / "pairs.parquet")
+        for path in found:
+            path.unlink()
+        found = merged
+    return _likely(found, rows, near, work / "likely.parquet")
+
+
+def least_agreement(near: Near) -> float:
+    """The share of a signature's numbers below which a pair is surely not at the floor: four standard errors of the estimate."""
+    floor = near.least
+    return floor - STANDARD_ERRORS * math.sqrt(floor * (1.0 - floor) / near.numbers)
+
+
+def _likely(found: list[Path], rows: Rows, near: Near, target: Path) -> Path:
+    least = 0.0 if near.verify == "none" else math.ceil(near.numbers * least_agreement(near))
+    with pq.ParquetWriter(target, LIKELY, compression="zstd") as writer:
+        for path in found:
+            for one, other in _chunks(path):
+                same = pairs.agreement(mapped(rows.signatures, np.uint32, near.numbers), one, other)
+                stays = same >= least
+                columns = [one[stays], other[stays], same[stays] / near.numbers]
+                writer.write_table(pa.table([pa.array(column) for column in columns], schema=LIKELY))
+        path.unlink()
+    return target
+
+
+def _chunks(path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for batch in read_batches(path):
+        for start in range(0, len(batch), PAIRS):
+            part = batch.slice(start, PAIRS)
+            yield part["document"].to_numpy(), part["candidate"].to_numpy()

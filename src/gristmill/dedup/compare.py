@@ -1,0 +1,90 @@
+"""Verifying candidates: exact Jaccard similarity of the texts' shingles, out of core.
+
+    likely pairs -> which documents stand in one -> their distinct shingles, on disk -> similarity of each pair
+
+Shingles take about as many bytes as the texts, and rest on disk while pairs are compared; a run of pairs is compared at a time.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill.columns import utf8_buffers
+from gristmill.dedup.rows import Rows, Table, among, mapped
+from gristmill.dedup.settings import Near
+from gristmill.kernels import minhash, pairs
+from gristmill.kernels.normalise import normalise
+from gristmill.store.parts import read_batches
+
+SHINGLES = 1 << 24  # hashes of a run (8 bytes each)
+RUN = 1 << 16  # pairs of a run, at most
+
+
+class Shingles:
+    """The distinct shingles of the documents that stand in a pair."""
+
+    def __init__(self, tables: list[Table], rows: Rows, involved: np.ndarray, near: Near, target: Path) -> None:
+        """Write them to `target`; involved: rows, sorted."""
+        self._involved, self._target = involved, target
+        self._bounds = _write(tables, mapped(rows.documents, np.int64)[involved], near, target)
+
+    def compare(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """The similarity of pairs of rows, grouped by `one`: (pairs,) float64."""
+        left, right = np.searchsorted(self._involved, one), np.searchsorted(self._involved, other)
+        similarities = np.empty(len(one))
+        for start, stop in self._runs(left, right):
+            hashes = mapped(self._target, np.uint64)
+            similarities[start:stop] = pairs.jaccard(self._bounds, hashes, left[start:stop], right[start:stop])
+        return similarities
+
+    def _runs(self, left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, int]]:
+        """Cut pairs into runs that touch no more than SHINGLES hashes, or of one pair."""
+        sizes = np.cumsum(self._bounds[left + 1] - self._bounds[left] + self._bounds[right + 1] - self._bounds[right])
+        start = 0
+        while start < len(left):
+            base = int(sizes[start - 1]) if start else 0
+            stop = min(int(np.searchsorted(sizes, base + SHINGLES, "right")), start + RUN)
+            stop = max(stop, start + 1)
+            yield start, stop
+            start = stop
+
+
+def involved_rows(likely: Path, size: int) -> np.ndarray:
+    """Which of `size` rows stand in a pair, sorted."""
+    stands = np.zeros(size, bool)
+    for batch in read_batches(likely, ["document", "candidate"]):
+        for column in batch.columns:
+            stands[column.to_numpy()] = True
+    return np.flatnonzero(stands)
+
+
+def _write(tables: list[Table], wanted: np.ndarray, near: Near, target: Path) -> np.ndarray:
+    """Write the shingles of the wanted documents (sorted); where each begins, (n + 1,) int64."""
+    sizes = [np.zeros(1, np.int64)]
+    with open(target, "wb") as file:
+        for texts in _texts(tables, wanted):
+            offsets, hashes = minhash.distinct_shingles(
+                *normalise(*utf8_buffers(texts)), width=near.shingle, characters=near.unit == "characters"
+            )
+            file.write(hashes.data)
+            sizes.append(np.diff(offsets))
+    return np.cumsum(np.concatenate(sizes))
+
+
+def _texts(tables: list[Table], wanted: np.ndarray) -> Iterator[pa.Array]:
+    for table in tables:
+        with pq.ParquetFile(table.documents, pre_buffer=False) as documents:
+            for group in range(documents.num_row_groups):
+                statistics = documents.metadata.row_group(group).column(0).statistics
+                if statistics is not None and statistics.has_min_max:
+                    low, high = np.searchsorted(wanted, [statistics.min, statistics.max + 1])
+                    if low == high:
+                        continue
+                whole = documents.read_row_group(group, columns=["document", "text"], use_threads=False)
+                for batch in whole.to_batches(max_chunksize=4096):
+                    mask = among(batch["document"].to_numpy(), wanted)
+                    if mask.any():
+                        yield batch["text"].filter(pa.array(mask))

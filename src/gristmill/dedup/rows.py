@@ -1,0 +1,116 @@
+"""Signatures laid out for the near stage, out of core.
+
+    signatures of all shards -> rows: document and signature, random access      row r is the r-th document in the order that decides
+                             -> keys of bands, cut by their first bits            and of each cut those that may occur twice
+
+A cut is as large whatever the corpus is; only how many there are grows with it. So do time and disk, linearly, and memory does not.
+"""
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gristmill.columns import rows_of
+from gristmill.dedup.settings import Near
+from gristmill.kernels import minhash
+from gristmill.kernels.keys import Repeated, split
+from gristmill.store.parts import read_batches
+
+KEYS = 1 << 25  # keys of one cut, before those that occur once are left out
+CHUNK = 1 << 21  # keys looked at together
+
+KEY_ROWS = pa.schema([pa.field("key", pa.int64()), pa.field("document", pa.int64())])
+
+
+class Table(NamedTuple):
+    """The signatures of one raw shard, and its documents."""
+
+    signatures: Path
+    documents: Path
+    scope: int  # documents of different scopes are never compared
+
+
+class Rows(NamedTuple):
+    """What is compared: n documents with a signature each."""
+
+    size: int
+    documents: Path  # (n,) int64, ascending
+    signatures: Path  # (n, k) uint32
+    keys: list[Path]  # Parquet files, KEY_ROWS: no key stands in two of them
+
+
+def gather(tables: list[Table], gone: np.ndarray, near: Near, work: Path) -> Rows:
+    """Lay out the signatures of all documents but those `gone` (sorted), and the keys of their bands that may occur twice."""
+    total = sum(pq.read_metadata(table.signatures).num_rows for table in tables)
+    bits = max(0, (total * near.bands - 1) // KEYS).bit_length()
+    cuts = [work / f"keys.{part:04d}" for part in range(1 << bits)]
+    rows = Rows(0, work / "rows.documents", work / "rows.signatures", [cut.with_suffix(".parquet") for cut in cuts])
+    count = 0
+    files = [open(path, "wb") for path in (rows.documents, rows.signatures, *cuts)]
+    try:
+        documents, signatures, *parts = files
+        for table in tables:
+            for batch in read_batches(table.signatures, ["document", "signature"]):
+                stays = ~among(batch["document"].to_numpy(), gone)
+                batch = batch.filter(pc.and_(pa.array(stays), pc.is_valid(batch["signature"])))
+                if not len(batch):
+                    continue
+                values = rows_of(batch["signature"], np.uint32)
+                scopes = np.full(len(batch), table.scope, np.uint64)
+                banded = minhash.band_keys(values, scopes, bands=near.bands, rows=near.rows)
+                for file, piece in zip(parts, split(banded, count, bits=bits), strict=True):
+                    file.write(piece.data)
+                documents.write(np.ascontiguousarray(batch["document"].to_numpy()).data)
+                signatures.write(np.ascontiguousarray(values).data)
+                count += len(batch)
+    finally:
+        for file in files:
+            file.close()
+    for cut, target in zip(cuts, rows.keys, strict=True):
+        _leave_out_single(cut, target)
+        cut.unlink()
+    return rows._replace(size=count)
+
+
+def _leave_out_single(cut: Path, target: Path) -> None:
+    """Write the keys of a cut that may occur twice; those that surely occur once make no pair."""
+    repeated = Repeated(cut.stat().st_size // 16)
+    for chunk in _chunks(cut):
+        repeated.add(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))
+    with pq.ParquetWriter(target, KEY_ROWS, compression="none", use_dictionary=False) as writer:
+        for chunk in _chunks(cut):
+            chunk = chunk[repeated.mask(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))]
+            columns = [pa.array(np.ascontiguousarray(chunk[:, place])) for place in range(2)]
+            writer.write_table(pa.table(columns, schema=KEY_ROWS))
+
+
+def _chunks(cut: Path) -> Iterator[np.ndarray]:
+    with open(cut, "rb") as file:
+        while len(chunk := np.fromfile(file, np.int64, 2 * CHUNK)):
+            yield chunk.reshape(-1, 2)
+
+
+def among(documents: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Of sorted documents which stand among others, sorted as well: (n,) bool. Time goes with the documents, not the others."""
+    if not len(others):
+        return np.zeros(len(documents), bool)
+    places = np.minimum(np.searchsorted(others, documents), len(others) - 1)
+    return np.asarray(others[places] == documents)
+
+
+def mapped(path: Path, kind: Any, width: int = 1) -> np.ndarray:
+    """A file of numbers, `width` in a row, as it rests on disk. Pages that are touched count as memory while the array lives: map anew
+    for each piece of work.
+    """
+    if path.stat().st_size == 0:
+        flat = np.empty(0, kind)
+    else:
+        with open(path, "rb") as file:
+            flat = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), kind)
+    return flat if width == 1 else flat.reshape(-1, width)
