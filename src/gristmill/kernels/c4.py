@@ -11,7 +11,16 @@ from numba import types
 
 from gristmill.kernels import phrases
 from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
-from gristmill.kernels.loads import count_characters, load_up_to_8, mask_of_letter, mask_of_range, store_u64
+from gristmill.kernels.loads import (
+    block_of,
+    copy_tail,
+    count_characters,
+    load_up_to_8,
+    mask_of_letter,
+    mask_of_range,
+    store_u64,
+    valid_in,
+)
 from gristmill.kernels.unicode import (
     CATEGORY_P,
     DECIMAL,
@@ -30,7 +39,6 @@ LOREM, SCRIPT, CURLY = "lorem ipsum", "javascript", "{"
 LOREM_CODE, SCRIPT_CODE, CURLY_CODE, POLICY_CODE = 1, 2, 4, 8
 HAS_BRACKET, HAS_CURLY, MAYBE_PHRASE = 1, 2, 4
 ONE, TWO = np.uint64(1), np.uint64(2)
-ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 CITATIONS = (b"[edit]", b"[citation needed]")
 # Places of what became of lines.
 LONG_WORD, NO_STOP, FEW_WORDS, WITH_SCRIPT, WITH_POLICY, KEPT = range(6)
@@ -107,33 +115,27 @@ def _scan(data, begin, end, tail):
     found = np.int64(0)
     at = begin
     while at < end:
-        block = data
-        place = at
         if at + 64 > len(data):
-            for j in range(end - at):
-                tail[j] = data[at + j]
-            block = tail
-            place = np.int64(0)
-        valid = ALL if end - at >= 64 else (ONE << np.uint64(end - at)) - ONE
-        if mask_of_range(block, place, 0x5B, 0) & valid:
+            copy_tail(data, at, end, tail)
+        block = block_of(data, at, tail)
+        valid = valid_in(at, end)
+        if mask_of_range(block, 0, 0x5B, 0) & valid:
             found |= HAS_BRACKET
-        if mask_of_range(block, place, 0x7B, 0) & valid:
+        if mask_of_range(block, 0, 0x7B, 0) & valid:
             found |= HAS_CURLY
-        m = mask_of_letter(block, place, 0x6D)
-        s = mask_of_letter(block, place, 0x73)
-        phrase = mask_of_letter(block, place, 0x6B) & (mask_of_letter(block, place, 0x69) >> ONE)  # kie: cookie
-        phrase &= mask_of_letter(block, place, 0x65) >> TWO
-        phrase |= mask_of_letter(block, place, 0x6A) & (mask_of_letter(block, place, 0x61) >> ONE)  # ja: javascript
-        phrase |= mask_of_letter(block, place, 0x72) & (m >> ONE) & (s >> TWO)  # rms: terms
+        m = mask_of_letter(block, 0, 0x6D)
+        s = mask_of_letter(block, 0, 0x73)
+        phrase = mask_of_letter(block, 0, 0x6B) & (mask_of_letter(block, 0, 0x69) >> ONE)  # kie: cookie
+        phrase &= mask_of_letter(block, 0, 0x65) >> TWO
+        phrase |= mask_of_letter(block, 0, 0x6A) & (mask_of_letter(block, 0, 0x61) >> ONE)  # ja: javascript
+        phrase |= mask_of_letter(block, 0, 0x72) & (m >> ONE) & (s >> TWO)  # rms: terms
+        phrase |= mask_of_letter(block, 0, 0x70) & (s >> ONE) & (mask_of_letter(block, 0, 0x75) >> TWO)  # psu: ipsum
         phrase |= (
-            mask_of_letter(block, place, 0x70) & (s >> ONE) & (mask_of_letter(block, place, 0x75) >> TWO)
-        )  # psu: ipsum
-        phrase |= (
-            mask_of_letter(block, place, 0x76)
-            & (mask_of_letter(block, place, 0x61) >> ONE)
-            & (mask_of_letter(block, place, 0x63) >> TWO)
+            mask_of_letter(block, 0, 0x76)
+            & (mask_of_letter(block, 0, 0x61) >> ONE)
+            & (mask_of_letter(block, 0, 0x63) >> TWO)
         )  # vac: privacy
-        phrase |= mask_of_range(block, place, 0x84, 0) & (mask_of_range(block, place, 0xAA, 0) >> ONE)  # of U+212A
+        phrase |= mask_of_range(block, 0, 0x84, 0) & (mask_of_range(block, 0, 0xAA, 0) >> ONE)  # of U+212A
         if phrase & valid:
             found |= MAYBE_PHRASE
         at += 62

@@ -10,13 +10,18 @@ from numba.extending import intrinsic
 
 from gristmill.kernels.compile import helper
 
+ONE = np.uint64(1)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BYTE, _WORD, _INDEX = ir.IntType(8), ir.IntType(64), ir.IntType(32)
 _VECTOR = ir.VectorType(_BYTE, 64)
 
 
 def _place(context, builder, signature, arguments, kind):
-    array = context.make_array(signature.args[0])(context, builder, arguments[0])
-    return builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
+    """Where a byte lies, at an index of an array or behind an address."""
+    start, of = arguments[0], signature.args[0]
+    if isinstance(of, types.Array):
+        start = context.make_array(of)(context, builder, start).data
+    return builder.bitcast(builder.gep(start, [arguments[1]]), kind.as_pointer())
 
 
 def _splat(builder, value):
@@ -93,6 +98,37 @@ def count_trailing_zeros(typing_context, mask):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.uint64), generate
+
+
+@intrinsic
+def block_of(typing_context, data, at, tail):
+    """The address of the 64 bytes at an index; of `tail` (64,) uint8 where the array stops inside them: `copy_tail` is the caller's.
+
+    Masks take it for an array, at 0. For each array that a loop chooses among numba counts references, which takes as long as the
+    masks do; an address has none, and the caller keeps both arrays.
+    """
+
+    def generate(context, builder, signature, arguments):
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        spare = context.make_array(signature.args[2])(context, builder, arguments[2])
+        last = builder.add(arguments[1], ir.Constant(_WORD, 64))
+        inside = builder.icmp_signed("<=", last, array.nitems)
+        return builder.select(inside, builder.gep(array.data, [arguments[1]]), spare.data)
+
+    return types.CPointer(types.uint8)(data, types.int64, tail), generate
+
+
+@helper
+def copy_tail(data, at, stop, tail):
+    """Copy data[at:stop], less than 64 bytes, to `tail` (64,) uint8, where the buffer stops inside the 64 at `at`."""
+    for j in range(stop - at):
+        tail[j] = data[at + j]
+
+
+@helper
+def valid_in(at, stop):
+    """Of the 64 bytes at an index, which lie before `stop`: bit j is byte j. at < stop."""
+    return ALL if stop - at >= 64 else (ONE << np.uint64(stop - at)) - ONE
 
 
 @helper

@@ -4,11 +4,14 @@ import numpy as np
 
 from gristmill.kernels.compile import helper
 from gristmill.kernels.loads import (
+    block_of,
+    copy_tail,
     count_characters,
     count_trailing_zeros,
     hash_bytes,
     mask_of_range,
     same_bytes,
+    valid_in,
 )
 
 NEWLINE = 0x0A
@@ -21,16 +24,10 @@ def find_newlines(data, begin, stop, tail, found):
     count = np.int64(0)
     at = begin
     while at < stop:
-        block = data
-        place = at
         if at + 64 > len(data):
-            for j in range(stop - at):
-                tail[j] = data[at + j]
-            block = tail
-            place = np.int64(0)
-        newlines = mask_of_range(block, place, NEWLINE, 0)
-        if stop - at < 64:
-            newlines &= (ONE << np.uint64(stop - at)) - ONE
+            copy_tail(data, at, stop, tail)
+        block = block_of(data, at, tail)
+        newlines = mask_of_range(block, 0, NEWLINE, 0) & valid_in(at, stop)
         while newlines:
             found[count] = at + count_trailing_zeros(newlines)
             newlines &= newlines - ONE

@@ -11,7 +11,16 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, UINT64S, helper, kernel
-from gristmill.kernels.loads import count_ones, count_trailing_zeros, load_u64, load_up_to_8, mask_of_range
+from gristmill.kernels.loads import (
+    block_of,
+    copy_tail,
+    count_ones,
+    count_trailing_zeros,
+    load_u64,
+    load_up_to_8,
+    mask_of_range,
+    valid_in,
+)
 from gristmill.kernels.unicode import (
     CLASS_INDEX,
     CLASS_PAGES,
@@ -173,21 +182,17 @@ def _count_signs(offsets, data, tail, hashes, ellipses):
         run = np.int64(0)  # of dots that reaches the block's start
         at = np.int64(offsets[i])
         while at < stop:
-            block = data
-            place = at
             if at + 64 > len(data):
-                for j in range(stop - at):
-                    tail[j] = data[at + j]
-                block = tail
-                place = np.int64(0)
-            valid = np.uint64(0xFFFFFFFFFFFFFFFF) if stop - at >= 64 else (ONE << np.uint64(stop - at)) - ONE
-            signs += count_ones(mask_of_range(block, place, HASH, 0) & valid)
-            wide = mask_of_range(block, place, 0xE2, 0) & valid
+                copy_tail(data, at, stop, tail)
+            block = block_of(data, at, tail)
+            valid = valid_in(at, stop)
+            signs += count_ones(mask_of_range(block, 0, HASH, 0) & valid)
+            wide = mask_of_range(block, 0, 0xE2, 0) & valid
             while wide:
                 k = at + count_trailing_zeros(wide)
                 wide &= wide - ONE
                 dotted += data[k + 1] == 0x80 and data[k + 2] == 0xA6
-            dots = mask_of_range(block, place, DOT, 0) & valid
+            dots = mask_of_range(block, 0, DOT, 0) & valid
             if run or (dots & ((dots >> ONE) | (ONE << np.uint64(63)))):
                 for j in range(min(stop - at, np.int64(64))):
                     if (dots >> np.uint64(j)) & ONE:

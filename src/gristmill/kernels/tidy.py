@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.compile import BYTES, OFFSETS, UINT64S, helper, kernel
-from gristmill.kernels.loads import count_trailing_zeros, mask_of_range
+from gristmill.kernels.loads import block_of, copy_tail, count_trailing_zeros, mask_of_range, valid_in
 from gristmill.kernels.unicode import (
     CLASS_INDEX,
     CLASS_PAGES,
@@ -24,7 +24,6 @@ from gristmill.kernels.unicode import (
 )
 
 ONE, TWO = np.uint64(1), np.uint64(2)
-ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 SPACE, LINE = np.uint8(0x20), np.uint8(0x0A)
 
 # What a character is; from BREAK on it is white space.
@@ -172,10 +171,10 @@ def _url_stop(data, at, stop, control, index, pages):
 
 
 @helper
-def _copy_64(data, at, out, end):
-    source, target = np.uint64(at), np.uint64(end)  # unsigned: an index that may be negative keeps LLVM from wide moves
+def _copy_64(block, out, end):
+    target = np.uint64(end)  # unsigned: an index that may be negative keeps LLVM from wide moves
     for j in range(np.uint64(64)):
-        out[target + j] = data[source + j]
+        out[target + j] = block[j]
 
 
 @helper
@@ -233,59 +232,53 @@ def _take(data, at, stop, out, begin, end, control, urls, space, index, pages):
 
 
 @helper
-def _wide_events(block, place):
+def _wide_events(block):
     """Of 64 bytes those where a character of two to four bytes starts that may not be kept as it is.
 
     What lies beyond the 64 bytes is taken for anything.
     """
     second_open = ONE << np.uint64(63)
     third_open = np.uint64(3) << np.uint64(62)
-    mask_80 = mask_of_range(block, place, 0x80, 0)
+    mask_80 = mask_of_range(block, 0, 0x80, 0)
     after_80 = (mask_80 >> ONE) | second_open
-    events = mask_of_range(block, place, 0xC2, 0)
-    events &= ((mask_of_range(block, place, 0x80, 0x20) | mask_of_range(block, place, 0xAD, 0)) >> ONE) | second_open
-    events |= mask_of_range(block, place, 0xE1, 0) & ((mask_of_range(block, place, 0x9A, 0) >> ONE) | second_open)
-    punctuation = mask_of_range(block, place, 0xE2, 0) & ((mask_of_range(block, place, 0x80, 1) >> ONE) | second_open)
+    events = mask_of_range(block, 0, 0xC2, 0)
+    events &= ((mask_of_range(block, 0, 0x80, 0x20) | mask_of_range(block, 0, 0xAD, 0)) >> ONE) | second_open
+    events |= mask_of_range(block, 0, 0xE1, 0) & ((mask_of_range(block, 0, 0x9A, 0) >> ONE) | second_open)
+    punctuation = mask_of_range(block, 0, 0xE2, 0) & ((mask_of_range(block, 0, 0x80, 1) >> ONE) | second_open)
     if punctuation:  # U+2000..U+200B, U+2028..U+202F, U+205F..U+2069, and some that are kept
         third = (
-            mask_of_range(block, place, 0x80, 0x0B)
-            | mask_of_range(block, place, 0x9F, 0)
-            | mask_of_range(block, place, 0xA0, 0x0F)
+            mask_of_range(block, 0, 0x80, 0x0B) | mask_of_range(block, 0, 0x9F, 0) | mask_of_range(block, 0, 0xA0, 0x0F)
         )
         events |= punctuation & ((third >> TWO) | third_open)
-    events |= mask_of_range(block, place, 0xE3, 0) & after_80 & ((mask_80 >> TWO) | third_open)
-    last = mask_of_range(block, place, 0xEF, 0)
+    events |= mask_of_range(block, 0, 0xE3, 0) & after_80 & ((mask_80 >> TWO) | third_open)
+    last = mask_of_range(block, 0, 0xEF, 0)
     if last:
-        second = (
-            mask_of_range(block, place, 0xB7, 0)
-            | mask_of_range(block, place, 0xBB, 0)
-            | mask_of_range(block, place, 0xBF, 0)
-        )
+        second = mask_of_range(block, 0, 0xB7, 0) | mask_of_range(block, 0, 0xBB, 0) | mask_of_range(block, 0, 0xBF, 0)
         events |= last & ((second >> ONE) | second_open)
     # Of the noncharacters U+1FFFE, U+1FFFF and so on the third byte is BF.
-    events |= mask_of_range(block, place, 0xF0, 4) & ((mask_of_range(block, place, 0xBF, 0) >> TWO) | third_open)
+    events |= mask_of_range(block, 0, 0xF0, 4) & ((mask_of_range(block, 0, 0xBF, 0) >> TWO) | third_open)
     return events
 
 
 @helper
-def _events(block, place, control, urls, space, space_before, line_before, lines_before):
+def _events(block, control, urls, space, space_before, line_before, lines_before):
     """Of 64 bytes those where a character starts that may not be kept as it is."""
     events = np.uint64(0)
     if control:
-        events |= mask_of_range(block, place, 0, 8) | mask_of_range(block, place, 0x0B, 0x14)
-        events |= mask_of_range(block, place, 0x7F, 0)
+        events |= mask_of_range(block, 0, 0, 8) | mask_of_range(block, 0, 0x0B, 0x14)
+        events |= mask_of_range(block, 0, 0x7F, 0)
     if space:
-        spaces = mask_of_range(block, place, 0x20, 0)
-        lines = mask_of_range(block, place, 0x0A, 0)
-        events |= mask_of_range(block, place, 0x09, 0)
+        spaces = mask_of_range(block, 0, 0x20, 0)
+        lines = mask_of_range(block, 0, 0x0A, 0)
+        events |= mask_of_range(block, 0, 0x09, 0)
         events |= (spaces | lines) & ((spaces << ONE) | space_before)
         events |= lines & ((lines << ONE) | line_before) & ((lines << TWO) | (line_before << ONE) | lines_before)
     if urls:  # the byte before these 64 may be anything
-        events |= mask_of_range(block, place, 0x2F, 0) & ((mask_of_range(block, place, 0x2F, 0) << ONE) | ONE)
-        w = mask_of_range(block, place, 0x77, 0) | mask_of_range(block, place, 0x57, 0)
-        events |= mask_of_range(block, place, 0x2E, 0) & ((w << ONE) | ONE)
-    if mask_of_range(block, place, 0x80, 0x7F):
-        events |= _wide_events(block, place)
+        events |= mask_of_range(block, 0, 0x2F, 0) & ((mask_of_range(block, 0, 0x2F, 0) << ONE) | ONE)
+        w = mask_of_range(block, 0, 0x77, 0) | mask_of_range(block, 0, 0x57, 0)
+        events |= mask_of_range(block, 0, 0x2E, 0) & ((w << ONE) | ONE)
+    if mask_of_range(block, 0, 0x80, 0x7F):
+        events |= _wide_events(block)
     return events
 
 
@@ -305,20 +298,14 @@ def _tidy(offsets, data, control, urls, space, index, pages, tail, out, out_offs
             space_before = np.uint64(end == begin or out[end - 1] == SPACE)
             line_before = np.uint64(end > begin and out[end - 1] == LINE)
             lines_before = np.uint64(end - begin > 1 and out[end - 2] == LINE)
-            block = data
-            place = at
             if at + 64 > len(data):
-                # The buffer may stop inside these 64 bytes: read a copy.
-                for j in range(stop - at):
-                    tail[j] = data[at + j]
-                block = tail
-                place = np.int64(0)
-            events = _events(block, place, control, urls, space, space_before, line_before, lines_before)
-            if stop - at < 64:
-                events &= (ONE << np.uint64(stop - at)) - ONE
+                copy_tail(data, at, stop, tail)
+            block = block_of(data, at, tail)
+            events = _events(block, control, urls, space, space_before, line_before, lines_before)
+            events &= valid_in(at, stop)
             size = count_trailing_zeros(events) if events else min(np.int64(64), stop - at)
             # More is copied than is meant: what follows writes over it, and copies of one size are fast.
-            _copy_64(block, place, out, end)
+            _copy_64(block, out, end)
             end += size
             at += size
             if events:
@@ -354,17 +341,11 @@ def _unsettled(offsets, data, settled, tail, longest):
         most = np.int64(0)
         run = np.int64(0)
         while at < stop and most < LONG_RUN:
-            block = data
-            place = at
             if at + 64 > len(data):
-                for j in range(stop - at):
-                    tail[j] = data[at + j]
-                block = tail
-                place = np.int64(0)
+                copy_tail(data, at, stop, tail)
+            block = block_of(data, at, tail)
             # Bytes from CC on start a code point from U+0300 on; all before are settled.
-            high = mask_of_range(block, place, 0xCC, 0x33)
-            if stop - at < 64:
-                high &= (ONE << np.uint64(stop - at)) - ONE
+            high = mask_of_range(block, 0, 0xCC, 0x33) & valid_in(at, stop)
             if high == 0:
                 run = np.int64(0)
                 at += 64

@@ -12,11 +12,10 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
-from gristmill.kernels.loads import count_ones, count_trailing_zeros, mask_of_range
+from gristmill.kernels.loads import block_of, copy_tail, count_ones, count_trailing_zeros, mask_of_range, valid_in
 from gristmill.kernels.unicode import CLASS_INDEX, CLASS_PAGES, UNSPACED, class_of, code_point
 
 ONE = np.uint64(1)
-ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class Bounds(NamedTuple):
@@ -106,24 +105,19 @@ def _find(
         line_start = begin
         at = begin
         while at < stop:
-            block = data
-            place = at
             if at + 64 > len(data):
-                # The buffer may stop inside these 64 bytes: read a copy.
-                for j in range(stop - at):
-                    tail[j] = data[at + j]
-                block = tail
-                place = np.int64(0)
-            valid = ALL if stop - at >= 64 else (ONE << np.uint64(stop - at)) - ONE
-            spaces = mask_of_range(block, place, 9, 4) | mask_of_range(block, place, 28, 3)
-            breaks = mask_of_range(block, place, 10, 3) | mask_of_range(block, place, 28, 2)
-            spaces |= mask_of_range(block, place, 32, 0) | spill
-            signs += count_ones(mask_of_range(block, place, 0x23, 0) & valid)
+                copy_tail(data, at, stop, tail)
+            block = block_of(data, at, tail)
+            valid = valid_in(at, stop)
+            spaces = mask_of_range(block, 0, 9, 4) | mask_of_range(block, 0, 28, 3)
+            breaks = mask_of_range(block, 0, 10, 3) | mask_of_range(block, 0, 28, 2)
+            spaces |= mask_of_range(block, 0, 32, 0) | spill
+            signs += count_ones(mask_of_range(block, 0, 0x23, 0) & valid)
             spill = np.uint64(0)
-            high = mask_of_range(block, place, 0x80, 0x7F) & valid
+            high = mask_of_range(block, 0, 0x80, 0x7F) & valid
             if high:
-                points -= count_ones(mask_of_range(block, place, 0x80, 0x3F) & valid)
-                wide = (mask_of_range(block, place, 0xC2, 0) | mask_of_range(block, place, 0xE1, 2)) & valid
+                points -= count_ones(mask_of_range(block, 0, 0x80, 0x3F) & valid)
+                wide = (mask_of_range(block, 0, 0xC2, 0) | mask_of_range(block, 0, 0xE1, 2)) & valid
                 while wide:
                     j = count_trailing_zeros(wide)
                     wide &= wide - ONE
@@ -204,16 +198,10 @@ def _find_unspaced(offsets, data, tail, class_index, class_pages, unspaced):
         stop = np.int64(offsets[i + 1])
         at = np.int64(offsets[i])
         while at < stop and not unspaced[i]:
-            block = data
-            place = at
             if at + 64 > len(data):
-                for j in range(stop - at):
-                    tail[j] = data[at + j]
-                block = tail
-                place = np.int64(0)
-            leads = mask_of_range(block, place, 0xE0, 0x1F)
-            if stop - at < 64:
-                leads &= (ONE << np.uint64(stop - at)) - ONE
+                copy_tail(data, at, stop, tail)
+            block = block_of(data, at, tail)
+            leads = mask_of_range(block, 0, 0xE0, 0x1F) & valid_in(at, stop)
             while leads:
                 k = at + count_trailing_zeros(leads)
                 leads &= leads - ONE
