@@ -49,7 +49,7 @@ def gather(tables: list[Table], gone: np.ndarray, near: Near, work: Path) -> Row
     """Lay out the signatures of all documents but those `gone` (sorted), and the keys of their bands that may occur twice."""
     total = sum(pq.read_metadata(table.signatures).num_rows for table in tables)
     bits = max(0, (total * near.bands - 1) // KEYS).bit_length()
-    cuts = [work / f"keys.{part:04d}" for part in range(1 << bits)]
+    cuts = [work / f"keys-{part:04d}.cut" for part in range(1 << bits)]
     rows = Rows(0, work / "rows.documents", work / "rows.signatures", [cut.with_suffix(".parquet") for cut in cuts])
     count = 0
     files = [open(path, "wb") for path in (rows.documents, rows.signatures, *cuts)]

@@ -1,0 +1,140 @@
+"""The near stage as a whole against a slow stream of one document after another: every way of verifying, grouping and cutting."""
+
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from gristmill import RecipeError, schema
+from gristmill.dedup import candidates, compare, rows
+from gristmill.dedup.relate import relate
+from gristmill.dedup.settings import Deduplicate, Near
+from gristmill.dedup.signatures import SEED
+from gristmill.recipe import parse
+from tests import naive
+from tests.corpora import article
+from tests.test_dedup import edited, tables
+
+
+def templated(count: int, pick: random.Random) -> list[str]:
+    """Pages of few templates, with more or less of their own; copies; chains; texts shorter than a shingle."""
+    frames = [article(f"frame {number}", 14) for number in range(4)]
+    texts = ["", "!!!", "short one", "short one", "Short, one!"]
+    while len(texts) < count:
+        way = pick.random()
+        if way < 0.5:
+            texts.append(edited(pick.choice(frames), pick.choice([0.0, 0.005, 0.02, 0.06, 0.1]), pick))
+        elif way < 0.8:
+            texts.append(edited(pick.choice(texts), pick.choice([0.0, 0.01, 0.03]), pick))
+        else:
+            texts.append(article(pick.random(), 10))
+    pick.shuffle(texts)
+    return texts
+
+
+def slow(
+    texts: list[str], near: Near, scopes: list[int]
+) -> tuple[dict[int, tuple[int, float]], dict[tuple[int, int], float]]:
+    """The rule as it is said: each document in turn against the first of its buckets, with twins of all kernels.
+
+    (who goes for whom at what similarity; every pair that was compared)
+    """
+    multipliers, addends = naive.permutations(near.numbers, SEED)
+    characters = near.unit == "characters"
+    plain = [naive.normalise(text) for text in texts]
+    signs = [
+        naive.sign(text, width=near.shingle, multipliers=multipliers, addends=addends, characters=characters)
+        for text in plain
+    ]
+    sets = [naive.distinct_shingles(text, width=near.shingle, characters=characters) for text in plain]
+    buckets: dict[int, list[int]] = {}
+    compared: dict[tuple[int, int], float] = {}
+    for number, (signature, count) in enumerate(signs):
+        if not count:
+            continue
+        for key in naive.band_keys(signature, scopes[number], bands=near.bands, rows=near.rows):
+            bucket = buckets.setdefault(key, [])
+            for other in bucket[: near.candidates]:
+                agreement = naive.agreement(signature, signs[other][0]) / near.numbers
+                if near.verify != "none" and agreement < candidates.least_agreement(near):
+                    continue
+                similarity = naive.jaccard(sets[number], sets[other]) if near.verify == "text" else agreement
+                compared[number, other] = similarity
+            bucket.append(number)
+    threshold = near.threshold if near.verify != "none" else 0.0
+    if near.group == "components":
+        keepers, kept = naive.connect(len(texts), compared, threshold=threshold)
+        keepers = [-1 if keeper == number else keeper for number, keeper in enumerate(keepers)]
+    else:
+        keepers, kept = naive.decide(len(texts), compared, threshold=threshold)
+    return {number: (keeper, kept[number]) for number, keeper in enumerate(keepers) if keeper >= 0}, compared
+
+
+WAYS = [
+    Near(), Near(candidates=1), Near(candidates=3, bands=16, rows=8), Near(threshold=0.9, floor=0.5), Near(threshold=0.5),
+    Near(unit="characters", shingle=9), Near(verify="signatures"), Near(verify="none", bands=20, rows=6), Near(group="components"),
+    Near(group="components", verify="signatures", threshold=0.75), Near(candidates=16, bands=64, rows=2, shingle=3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "scopes"), [*((place, [0, 0]) for place in range(len(WAYS))), (0, [1, 2])])
+def test_every_way_is_the_slow_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int, scopes: list[int]
+) -> None:
+    """Cut into small pieces everywhere: many cuts of the keys, chunks of pairs and runs of shingles."""
+    near = WAYS[place]
+    monkeypatch.setattr(rows, "KEYS", 1000)
+    monkeypatch.setattr(rows, "CHUNK", 100)
+    monkeypatch.setattr(candidates, "PAIRS", 50)
+    monkeypatch.setattr(compare, "SHINGLES", 3000)
+    texts = templated(90, random.Random(place))
+    shards = [texts[:45], texts[45:]]
+    settings = Deduplicate(exact=False, near=near)
+    related = relate(
+        tables(tmp_path, shards, settings, scopes),
+        settings,
+        tmp_path / "work",
+        threads=1,
+        memory_mb=300,
+        tell=lambda _: None,
+    )
+    numbers = [schema.first_document(0) + row for row in range(45)] + [
+        schema.first_document(1) + row for row in range(80)
+    ]
+    drops, compared = slow(texts, near, [scopes[0]] * 45 + [scopes[1]] * 45)
+    assert len(drops) > 10
+    assert {row["document"]: (row["keeper"], row["similarity"]) for row in related.drops.to_pylist()} == {
+        numbers[number]: (numbers[keeper], similarity) for number, (keeper, similarity) in drops.items()
+    }
+    found = pq.read_table(related.pairs).to_pylist()
+    assert [((row["document"], row["candidate"]), row["similarity"]) for row in found] == [
+        ((numbers[number], numbers[other]), similarity) for (number, other), similarity in sorted(compared.items())
+    ]
+
+
+def test_a_hot_bucket_costs_no_more_than_its_places(tmp_path: Path) -> None:
+    """20,000 equal texts make 8 pairs each, not 200,000,000."""
+    settings = Deduplicate(exact=False, near=Near())
+    related = relate(
+        tables(tmp_path, [["the same words again and again"] * 20_000], settings), settings, tmp_path / "work",
+        threads=2, memory_mb=500, tell=lambda _: None,
+    )  # fmt: skip
+    assert pq.read_metadata(related.pairs).num_rows == sum(min(number, 8) for number in range(20_000))
+    assert set(related.drops["keeper"].to_pylist()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ("permutations = 100", r"permutations = 100 is not bands \* rows = 32 \* 4 = 128"),
+        ("threshold = 0.6\nfloor = 0.7", "threshold = 0.6 lies below floor = 0.7"),
+        ("bands = 0", "Expected `int` >= 1"), ("shingle = 101", "Expected `int` <= 100"), ("candidates = 17", "Expected `int` <= 16"),
+        ("bands = 1000\nrows = 5", "at most 4096"), ('verify = "luck"', "Invalid enum value 'luck'"),
+        ("threshold = 1.01", "Expected `float` <= 1"), ("threshold = nan", "threshold"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be(tmp_path: Path, keys: str, why: str) -> None:
+    text = f'[[source]]\nname = "web"\nfiles = ["a.jsonl"]\n[deduplicate.near]\n{keys}\n'
+    with pytest.raises(RecipeError, match=why):
+        parse(text, "recipe.toml")
