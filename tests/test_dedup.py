@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill import schema
+from gristmill.dedup.database import duckdb_with
 from gristmill.dedup.relate import relate
 from gristmill.dedup.rows import Table
 from gristmill.dedup.settings import Deduplicate, Near
@@ -54,8 +55,7 @@ def find(
         tables(folder, shards, settings, scopes),
         settings,
         folder / "work",
-        threads=2,
-        memory_mb=500,
+        opener=duckdb_with(2, 500),
         tell=lambda _: None,
     )
     return {row["document"]: row for row in related.drops.to_pylist()}

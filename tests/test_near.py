@@ -8,6 +8,7 @@ import pytest
 
 from gristmill import RecipeError, schema
 from gristmill.dedup import candidates, compare, rows
+from gristmill.dedup.database import duckdb_with
 from gristmill.dedup.relate import relate
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.signatures import SEED
@@ -118,7 +119,7 @@ def test_a_hot_bucket_costs_no_more_than_its_places(tmp_path: Path) -> None:
     settings = Deduplicate(exact=False, near=Near())
     related = relate(
         tables(tmp_path, [["the same words again and again"] * 20_000], settings), settings, tmp_path / "work",
-        threads=2, memory_mb=500, tell=lambda _: None,
+        opener=duckdb_with(2, 500), tell=lambda _: None,
     )  # fmt: skip
     assert pq.read_metadata(related.pairs).num_rows == sum(min(number, 8) for number in range(20_000))
     assert set(related.drops["keeper"].to_pylist()) == {0}

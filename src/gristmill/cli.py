@@ -82,6 +82,9 @@ def run(
     what: Annotated[list[str], typer.Argument(help="A recipe (.toml), or files for a preset.")],
     out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a processor).")] = None,
+    engine: Annotated[
+        str, typer.Option(help="local, spark://host:port, or spark inside spark-submit: the same bytes.")
+    ] = "local",
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A recipe key: tokens.validation=0.01, step.0.min_score=0.5.")
     ] = None,
@@ -151,7 +154,7 @@ def run(
     try:
         with Display(as_json) as display:
             funnel = run_recipe(
-                recipe, out=out, workers=workers, settings=settings, limit=limit, until=until,
+                recipe, out=out, workers=workers, engine=engine, settings=settings, limit=limit, until=until,
                 allow_missing=allow_missing, allow_code=allow_code, resume_only=resume_only, check_inputs=check_inputs,
                 checkpoint_bytes=_bytes("--checkpoint-bytes", checkpoint_bytes),
                 cache_bytes=_bytes("--cache-bytes", cache_bytes), show=ctrl_c.within(display.show), **fetching,

@@ -26,9 +26,8 @@ from typing import Any
 
 import msgspec
 
-from gristmill.engine.local import Pool
 from gristmill.errors import RecipeError, SourceError
-from gristmill.phases import assemble, fetch, inputs, plan, publish, refine, relate, tokenize
+from gristmill.phases import assemble, engines, fetch, inputs, plan, publish, refine, relate, tokenize
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.crew import Crew
 from gristmill.phases.funnel import Funnel
@@ -38,10 +37,8 @@ from gristmill.recipe import (
     Recipe,
     Source,
     check_pages,
-    for_files,
-    from_folder,
     is_own,
-    load,
+    read_recipe,
     stored,
     with_limit,
 )
@@ -66,6 +63,7 @@ def run(
     *,
     out: Path | str | None = None,
     workers: int | None = None,
+    engine: str = "local",
     settings: dict[str, str] | None = None,
     limit: int | None = None,
     until: str | None = None,
@@ -84,7 +82,8 @@ def run(
 ) -> Funnel:
     """Run a recipe (a path, or a list of files for a preset of recipes/) and return the funnel.
 
-    `show` hears of progress as dictionaries; see phases/progress.py. Raises what errors.py draws.
+    `engine` is `local`, `spark://host:port`, or `spark` inside spark-submit: the same bytes. `show` hears of progress as dictionaries;
+    see phases/progress.py. Raises what errors.py draws.
     """
     if until is not None and until not in PHASES:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(PHASES)}")
@@ -94,7 +93,8 @@ def run(
     own = [table["use"] for table in mill.recipe.step if is_own(table)]
     if own and not allow_code:
         raise RecipeError(f"the recipe runs code of one's own ({', '.join(own)}): read it, then say --allow-code")
-    mill.workers = workers or os.cpu_count() or 1
+    engines.check(engine)
+    mill.workers, mill.engine = workers or os.cpu_count() or 1, engine
     mill.asked = fetch.Asked(allow_missing, check_inputs)
     mill.transfer.resume_only = resume_only
     mill.cache_bytes = cache_bytes
@@ -133,7 +133,7 @@ def _mill(
     cache_dir: Path | str | None, tokenizer: str | None, preset: str, fetching: Settings,
     show: Callable[[dict[str, Any]], None] | None,
 ) -> "_Mill":  # fmt: skip
-    loaded = _load(recipe, tokenizer, settings, preset)
+    loaded = read_recipe(recipe, tokenizer, settings, preset)
     target = out or loaded.recipe.output
     if target is None:
         raise RecipeError("no output: name a folder in the recipe (output = ...) or with --out")
@@ -145,23 +145,11 @@ def _mill(
     return _Mill(loaded, Corpus(root.absolute()), transfer, show)
 
 
-def _load(
-    recipe: Path | str | Loaded | list[str], tokenizer: str | None, settings: dict[str, str] | None, preset: str
-) -> Loaded:
-    if isinstance(recipe, Loaded):
-        return recipe
-    if isinstance(recipe, list):
-        return for_files(recipe, tokenizer, settings, preset)[0]
-    if tokenizer is not None:
-        name = from_folder(tokenizer, Path(recipe).parent)
-        settings = {**(settings or {}), "tokens.tokenizer": msgspec.json.encode(name).decode()}
-    return load(Path(recipe), settings)
-
-
 class _Mill:
     """One run: what the phases share."""
 
     workers: int
+    engine: str
     asked: fetch.Asked
     cache_bytes: int | None
 
@@ -199,8 +187,8 @@ class _Mill:
             return Funnel.stored(published[0].funnel, fresh=False)
         if until == "plan":
             return Funnel.empty()
-        with Pool(self.workers, inherited=[handle]) as pool:
-            self.crew = Crew(corpus, pool, self.progress)
+        with engines.engage(self.engine, self.workers, handle) as self.engaged:
+            self.crew = Crew(corpus, self.engaged.pool, self.progress)
             self._fetch()
             if until == "fetch":
                 return Funnel.empty()
@@ -303,7 +291,8 @@ class _Mill:
                 ],
                 deduplicate=settings, threads=self.workers, memory_mb=RELATE_MEMORY_MB,
             )  # fmt: skip
-            related = self._each("relate", relate.find_duplicates, {0: task}, name=lambda _: "all")[0]
+            relating = Crew(self.corpus, self.engaged.relating, self.progress)
+            related = self._each("relate", self.engaged.find_duplicates, {0: task}, lambda _: "all", relating)[0]
         near = settings.near.threshold if settings and settings.near else None
         tasks = {
             number: relate.SettleTask(
@@ -357,7 +346,7 @@ class _Mill:
 
     def _each(
         self, phase: str, function: Callable[[Any, Callable[[int], None]], Record], tasks: dict[int, Any],
-        name: Callable[[int], str] = refine.shard_name,
+        name: Callable[[int], str] = refine.shard_name, crew: Crew | None = None,
     ) -> dict[int, Record]:  # fmt: skip
         """Run a phase over its tasks; raise ShardsFailed when the others are finished."""
 
@@ -366,7 +355,7 @@ class _Mill:
                 return f"{phase} {name(number)}"
             return f"shard {name(number)} ({fetch.name_of(self.plan.shards[number])})"
 
-        records, failed = self.crew.each(phase, function, tasks, name, label)
+        records, failed = (crew or self.crew).each(phase, function, tasks, name, label)
         told = {number: f"{label(number)}: {reason}{self._mend(phase, number)}" for number, reason in failed.items()}
         if failed and phase == "refine" and self.asked.allow_missing:
             self._record_absent(told)

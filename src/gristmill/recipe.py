@@ -326,6 +326,20 @@ def from_folder(tokenizer: str, folder: Path) -> str:
     return Path(os.path.relpath(tokenizer, folder)).as_posix() if os.path.isfile(tokenizer) else tokenizer
 
 
+def read_recipe(
+    recipe: Path | str | Loaded | list[str], tokenizer: str | None, settings: dict[str, str] | None, preset: str
+) -> Loaded:
+    """The recipe in a file, or a preset's for a list of files; one that is read already stays."""
+    if isinstance(recipe, Loaded):
+        return recipe
+    if isinstance(recipe, list):
+        return for_files(recipe, tokenizer, settings, preset)[0]
+    if tokenizer is not None:
+        name = from_folder(tokenizer, Path(recipe).parent)
+        settings = {**(settings or {}), "tokens.tokenizer": msgspec.json.encode(name).decode()}
+    return load(Path(recipe), settings)
+
+
 def for_files(
     files: list[str], tokenizer: str | None, settings: dict[str, str] | None, preset: str = "clean-small"
 ) -> tuple[Loaded, str]:

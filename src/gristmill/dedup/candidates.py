@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.dedup.database import Database, parquet
+from gristmill.dedup.database import Relations
 from gristmill.dedup.rows import Rows, mapped
 from gristmill.dedup.settings import Near
 from gristmill.kernels import pairs
@@ -27,20 +27,20 @@ LIKELY = pa.schema(
 )
 
 
-def find_candidates(database: Callable[[], Database], rows: Rows, near: Near, work: Path) -> Path:
+def find_candidates(relations: Callable[[], Relations], rows: Rows, near: Near, work: Path) -> Path:
     """Every pair of rows worth comparing, LIKELY, sorted by document and candidate, each once. Both are rows, candidate < document."""
     found = []
     for place, keys in enumerate(rows.keys):
-        with database() as connection:
-            connection.view("keys", parquet([keys], "key, document"))
+        with relations() as connection:
+            connection.table("keys", [keys], "key, document")
             ranked = connection.write("buckets", work / f"buckets.{place:04d}.parquet", places=near.candidates)
-            connection.view("ranked", parquet(ranked, "*"))
+            connection.table("ranked", ranked, "*")
             found += connection.write("near", work / f"near.{place:04d}.parquet", places=near.candidates)
         for path in (keys, *ranked):
             path.unlink()
     if len(rows.keys) > 1:
-        with database() as connection:
-            connection.view("found", parquet(found, "document, candidate"))
+        with relations() as connection:
+            connection.table("found", found, "document, candidate")
             merged = connection.write("pairs", work / "pairs.parquet")
         for path in found:
             path.unlink()

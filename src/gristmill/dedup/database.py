@@ -1,19 +1,47 @@
-"""DuckDB as the embedded engine of relations: out of core, shut off from the network and from other folders.
+"""Relations: questions about the whole corpus, `.sql` files that DuckDB and Spark both run. DuckDB is here, spark.py is the other.
 
-Relations are `.sql` files that other engines run as well; what differs from one engine to another is here.
+DuckDB is the embedded engine: out of core, shut off from the network and from other folders.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
+from typing import Protocol
 
 import duckdb
 
 from gristmill.errors import GristmillError, MachineError
 
 
+class Relations(Protocol):
+    """What runs relations: tables in, Parquet files out."""
+
+    def __enter__(self) -> "Relations": ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def table(self, name: str, paths: Mapping[Path, int] | list[Path], columns: str) -> None:
+        """Name the columns of Parquet files; a mapping gives each file's `scope`, one column more."""
+
+    def view(self, name: str, relation: str) -> None:
+        """Name what `<relation>.sql` gives."""
+
+    def write(self, relation: str, target: Path, *, places: int = 0) -> list[Path]:
+        """Run `<relation>.sql` into Parquet files, in the order that it states; which files, at least one."""
+        ...
+
+
+Opener = Callable[[Path, list[Path]], Relations]  # where to spill, which folders to reach
+
+
+def duckdb_with(threads: int, memory_mb: int) -> Opener:
+    """The embedded engine, and what it may take."""
+    return partial(Database, threads=threads, memory_mb=memory_mb)
+
+
 class Database:
-    """A connection for one relation. Only in a process that forks no more: connecting starts threads."""
+    """DuckDB, for one relation. Only in a process that forks no more: connecting starts threads."""
 
     def __init__(self, temporary: Path, folders: list[Path], *, threads: int, memory_mb: int) -> None:
         """Allow reading and writing in `folders` only; spill to `temporary`."""
@@ -40,12 +68,20 @@ class Database:
     def __exit__(self, *error: object) -> None:
         self._connection.close()
 
-    def view(self, name: str, query: str) -> None:
-        """Name a query."""
+    def table(self, name: str, paths: Mapping[Path, int] | list[Path], columns: str) -> None:
+        if isinstance(paths, list):
+            query = _read(paths, columns)
+        else:
+            query = " union all ".join(
+                f"select {columns}, cast({scope} as bigint) as scope from ({_read(members, columns)}) as part"
+                for scope, members in by_scope(paths).items()
+            )
         self._run(f"create view {name} as {query}")
 
+    def view(self, name: str, relation: str) -> None:
+        self._run(f"create view {name} as {sql(relation)}")
+
     def write(self, relation: str, target: Path, *, places: int = 0) -> list[Path]:
-        """Run `<relation>.sql` into Parquet files, in the order that it states; which files."""
         self._run(
             f"copy ({sql(relation, places)}) to {_quoted(target)} (format parquet, compression zstd, row_group_size 100000)"
         )
@@ -62,6 +98,11 @@ class Database:
             raise GristmillError(f"a relation failed: {error}\n{query}") from error
 
 
+def _read(paths: list[Path], columns: str) -> str:
+    names = ", ".join(_quoted(path) for path in paths)
+    return f"select {columns} from read_parquet([{names}])"
+
+
 EACH = " -- each place\n"
 
 
@@ -74,19 +115,13 @@ def sql(relation: str, places: int = 0) -> str:
     )
 
 
-def parquet(paths: Mapping[Path, int] | list[Path], columns: str) -> str:
-    """A query over Parquet files; a mapping gives each file's `scope`."""
-    if isinstance(paths, list):
-        names = ", ".join(_quoted(path) for path in paths)
-        return f"select {columns} from read_parquet([{names}])"
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def by_scope(paths: Mapping[Path, int]) -> dict[int, list[Path]]:
+    """Files by their scope."""
     groups: dict[int, list[Path]] = {}
     for path, scope in paths.items():
         groups.setdefault(scope, []).append(path)
-    return " union all ".join(
-        f"select {columns}, cast({scope} as bigint) as scope from ({parquet(members, columns)}) as part"
-        for scope, members in groups.items()
-    )
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
+    return groups

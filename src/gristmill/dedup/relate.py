@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from gristmill.dedup.candidates import find_candidates
 from gristmill.dedup.compare import Shingles, involved_rows
-from gristmill.dedup.database import Database, parquet, sql
+from gristmill.dedup.database import Opener, Relations
 from gristmill.dedup.rows import Rows, Table, gather, mapped
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.kernels import pairs
@@ -63,27 +63,27 @@ class Found(NamedTuple):
 
 
 def relate(
-    tables: list[Table], settings: Deduplicate, work: Path, *, threads: int, memory_mb: int, tell: Callable[[int], None],
+    tables: list[Table], settings: Deduplicate, work: Path, *, opener: Opener, tell: Callable[[int], None],
     gone: np.ndarray | None = None, known: pa.Table | None = None,
 ) -> Related:  # fmt: skip
-    """Find all duplicates. `work` is for what is needed on the way.
+    """Find all duplicates. `work` is for what is needed on the way; `opener` gives the engine of relations.
 
     `gone` (sorted int64) are documents to leave aside; `known` is a table of pairs found before, whose texts are not compared again.
     """
     work.mkdir(parents=True, exist_ok=True)
     gone = np.empty(0, np.int64) if gone is None else gone
     folders = [work, *{path.parent for table in tables for path in (table.signatures, table.documents)}]
-    database = partial(Database, work / "spill", folders, threads=threads, memory_mb=memory_mb)
-    urls = _same(database, "urls", tables, gone, work) if settings.url else _nothing()
+    relations = partial(opener, work / "spill", folders)
+    urls = _same(relations, "urls", tables, gone, work) if settings.url else _nothing()
     gone = np.union1d(gone, urls.documents)
-    exact = _same(database, "exact", tables, gone, work) if settings.exact else _nothing()
+    exact = _same(relations, "exact", tables, gone, work) if settings.exact else _nothing()
     near, found = _nothing(), work / "found.parquet"
     with pq.ParquetWriter(found, PAIRS_FOUND, compression="zstd") as writer:
         if settings.near is not None:
             rows = gather(tables, np.union1d(gone, exact.documents), settings.near, work)
             tell(rows.size)
             if rows.size:
-                likely = find_candidates(database, rows, settings.near, work)
+                likely = find_candidates(relations, rows, settings.near, work)
                 near = _near(tables, rows, settings.near, likely, known, writer)
     return Related(_merge(urls, exact, near), found)
 
@@ -92,15 +92,17 @@ def _nothing() -> Found:
     return Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
 
 
-def _same(database: Callable[[], Database], relation: str, tables: list[Table], gone: np.ndarray, work: Path) -> Found:
+def _same(
+    relations: Callable[[], Relations], relation: str, tables: list[Table], gone: np.ndarray, work: Path
+) -> Found:
     """Documents that share a URL (`urls.sql`) or a text's hash (`exact.sql`) with an earlier one."""
     pq.write_table(pa.table({"document": pa.array(gone)}), work / "gone.parquet")
-    with database() as connection:
+    with relations() as connection:
         paths = {table.documents if relation == "urls" else table.signatures: table.scope for table in tables}
         columns = "document, url" if relation == "urls" else "document, text_hash"
-        connection.view("every", parquet(paths, columns))
-        connection.view("gone", parquet([work / "gone.parquet"], "document"))
-        connection.view("left_over", sql("left"))
+        connection.table("every", paths, columns)
+        connection.table("gone", [work / "gone.parquet"], "document")
+        connection.view("left_over", "left")
         written = connection.write(relation, work / f"{relation}.parquet")
     table = pa.concat_tables(pq.read_table(path) for path in written)
     documents = table["document"].to_numpy()

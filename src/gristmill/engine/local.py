@@ -146,6 +146,24 @@ class Pool:
         return Event(job, result=value)
 
 
+def _hear_nothing(units: int) -> None:
+    """Nobody waits for progress."""
+
+
+class Here:
+    """Runs jobs in this process, one after another."""
+
+    def run(self, jobs: list[Job]) -> Iterator[Event]:
+        """Run jobs; yield an event when each ends."""
+        for job in jobs:
+            try:
+                with machine_errors(Path.cwd()):
+                    event = Event(job, result=job.function(job.task, _hear_nothing))
+            except Exception as error:  # noqa: BLE001 (whoever asked for the job decides)
+                event = Event(job, error=error)
+            yield event
+
+
 def _serve(pipe: connection.Connection, kept: list[_Handle]) -> None:
     """A worker's life: one task after another, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
@@ -160,12 +178,12 @@ def _serve(pipe: connection.Connection, kept: list[_Handle]) -> None:
             with machine_errors(Path.cwd()):
                 answer = ("result", function(task, teller.tell))
         except BaseException as error:  # noqa: BLE001 (whatever it is, the parent reports it with the task's name)
-            answer = ("error", _portable(error))
+            answer = ("error", portable(error))
         teller.flush()
         pipe.send(answer)
 
 
-def _portable(error: BaseException) -> BaseException:
+def portable(error: BaseException) -> BaseException:
     """An error that can cross a pipe, its traceback noted where it is no error of ours."""
     if not isinstance(error, GristmillError):
         error.add_note("".join(traceback.format_exception(error)))

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gristmill.engine.local import Job, Pool
+from gristmill.engine.local import Job
 from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.phases.corpus import Corpus, Record
+from gristmill.phases.engines import Runs
 from gristmill.phases.progress import Progress
 
 
@@ -19,7 +20,7 @@ class Ran(NamedTuple):
 class Crew:
     """The workers of one run, and what they are told."""
 
-    def __init__(self, corpus: Corpus, pool: Pool, progress: Progress) -> None:
+    def __init__(self, corpus: Corpus, pool: Runs, progress: Progress) -> None:
         """`pool` is open for as long as the crew works."""
         self._corpus, self._pool, self._progress = corpus, pool, progress
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill import schema
+from gristmill.dedup.database import Opener, duckdb_with
 from gristmill.dedup.relate import DROPS, NEAR, PAIRS_FOUND, relate
 from gristmill.dedup.rows import Table
 from gristmill.dedup.settings import Deduplicate
@@ -44,8 +45,8 @@ class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
         return content_key("relate", shards=given, signatures=self.signatures, deduplicate=self.deduplicate)
 
 
-def find_duplicates(task: RelateTask, tell: Callable[[int], None]) -> Record:
-    """Find all duplicates of the corpus; the drops rest under work/."""
+def find_duplicates(task: RelateTask, tell: Callable[[int], None], opener: Opener | None = None) -> Record:
+    """Find all duplicates of the corpus, by the embedded engine unless another is given; the drops rest under work/."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
     work = corpus.work / "relate"
@@ -58,7 +59,9 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None]) -> Record:
         )
         for number, scope in zip(task.numbers, task.scopes, strict=True)
     ]
-    drops, pairs = relate(tables, task.deduplicate, work, threads=task.threads, memory_mb=task.memory_mb, tell=tell)
+    drops, pairs = relate(
+        tables, task.deduplicate, work, opener=opener or duckdb_with(task.threads, task.memory_mb), tell=tell
+    )
     with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):
         for batch in read_batches(pairs):
             table.write(batch)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.clean.step import Step
+from gristmill.dedup.database import duckdb_with
 from gristmill.dedup.relate import PAIRS_FOUND, relate
 from gristmill.dedup.rows import Table
 from gristmill.errors import RecipeError
@@ -115,7 +116,7 @@ def _duplicates(root: Path, manifest: Manifest, recipe: Recipe, gone: np.ndarray
     known = pq.read_table(pairs, use_threads=False) if pairs.exists() else PAIRS_FOUND.empty_table()
     with tempfile.TemporaryDirectory() as work:
         drops = relate(
-            tables, settings, Path(work).resolve(), threads=os.cpu_count() or 1, memory_mb=MEMORY_MB, tell=lambda _: None,
+            tables, settings, Path(work).resolve(), opener=duckdb_with(os.cpu_count() or 1, MEMORY_MB), tell=lambda _: None,
             gone=np.sort(gone), known=known,
         ).drops  # fmt: skip
     return Counter(drops["reason"].to_pylist())

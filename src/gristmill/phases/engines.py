@@ -1,0 +1,53 @@
+"""Which engine does a run's work: worker processes on this machine with DuckDB, or the nodes of a Spark cluster with its SQL.
+
+each shard's tasks      workers            nodes
+relations               DuckDB, a worker   Spark's SQL; what is between them on the driver
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from gristmill.engine import spark
+from gristmill.engine.local import Event, Here, Job, Pool
+from gristmill.errors import RecipeError
+from gristmill.phases.relate import find_duplicates
+
+
+class Runs(Protocol):
+    """What runs jobs."""
+
+    def run(self, jobs: list[Job]) -> Iterator[Event]:
+        """Run jobs; yield events as they come."""
+        ...
+
+
+class Engaged(NamedTuple):
+    """An engine at work."""
+
+    pool: Runs  # for the tasks of shards
+    relating: Runs  # for what looks at the whole corpus
+    find_duplicates: Callable[..., Any]
+
+
+def check(engine: str) -> None:
+    """Raise RecipeError for an engine that there is not."""
+    if engine != "local" and not spark.is_spark(engine):
+        raise RecipeError(
+            f"--engine {engine}: no such engine; there are local, spark://host:port, and spark inside spark-submit"
+        )
+
+
+@contextmanager
+def engage(engine: str, workers: int, handle: int) -> Iterator[Engaged]:
+    """Start an engine; it ends with the block. `handle` is the corpus' lock, which workers hold as long as they live."""
+    if engine == "local":
+        with Pool(workers, inherited=[handle]) as pool:
+            yield Engaged(pool, pool, find_duplicates)
+        return
+    from gristmill.dedup.spark import SparkRelations
+
+    session = spark.start(engine)
+    with spark.SparkPool(session) as nodes:
+        yield Engaged(nodes, Here(), partial(find_duplicates, opener=partial(SparkRelations, session)))

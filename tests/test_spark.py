@@ -1,0 +1,132 @@
+"""Spark against the embedded engine: a real standalone cluster on 127.0.0.1, the same bytes, also when a worker dies."""
+
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gristmill import RecipeError, run, verify
+from tests.conftest import missing
+from tests.corpora import article, digests, jsonl
+from tests.spark import Cluster, cluster
+from tests.test_dedup import edited, real_documents
+
+RECIPE = """
+[[source]]
+name = "web"
+files = ["web/*.jsonl"]
+[[source]]
+name = "docs"
+files = ["docs/*.jsonl"]
+[[step]]
+use = "gopher"
+sources = ["web"]
+[deduplicate]
+url = true
+scope = "SCOPE"
+near = {}
+"""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if shutil.which("java") is None:
+        missing("java", "Spark needs Java, and there is none")
+    with cluster(tmp_path_factory.mktemp("spark")) as started:
+        yield started
+
+
+def lay_out(folder: Path, texts: list[str], shards: int, scope: str) -> Path:
+    """Documents over the shards of two sources, with URLs that repeat."""
+    pick = random.Random(7)
+    for number in range(shards):
+        rows = [
+            {"url": f"https://x.example/{pick.randrange(3 * len(texts))}", "text": text}
+            for text in texts[number::shards]
+        ]
+        path = folder / ("web" if number % 2 else "docs") / f"{number}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jsonl(rows))
+    (folder / "recipe.toml").write_text(RECIPE.replace("SCOPE", scope))
+    return folder / "recipe.toml"
+
+
+def run_on(spark: Cluster, recipe: Path, out: Path, *more: str) -> "subprocess.Popen[bytes]":
+    """A run from the command line: a Spark session is one a process."""
+    command = [
+        sys.executable,
+        "-m",
+        "gristmill",
+        "run",
+        str(recipe),
+        "--out",
+        str(out),
+        "--engine",
+        spark.address,
+        *more,
+    ]
+    return subprocess.Popen(command, env=spark.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def ended(process: "subprocess.Popen[bytes]") -> str:
+    told = process.communicate(timeout=240)[0].decode("utf-8", "replace")
+    assert process.returncode == 0, told
+    return told
+
+
+@pytest.mark.parametrize("scope", ["corpus", pytest.param("source", marks=pytest.mark.soak)])
+def test_the_same_bytes_from_both_engines(spark: Cluster, tmp_path: Path, scope: str) -> None:
+    pick = random.Random(11)
+    texts = [article(number, 30) for number in range(200)]
+    texts += [edited(pick.choice(texts), pick.choice([0.0, 0.005, 0.02, 0.08]), pick) for _ in range(300)]
+    recipe = lay_out(tmp_path, texts, 6, scope)
+    process = run_on(spark, recipe, tmp_path / "spark")
+    here = run(recipe, out=tmp_path / "local", workers=2).table
+    ended(process)
+    assert digests(tmp_path / "spark") == digests(tmp_path / "local")
+    assert here["steps"][-1]["reasons"].keys() >= {"deduplicate.same_url", "deduplicate.near_duplicate"}
+    verify(tmp_path / "spark")
+    # The other engine finds nothing to do: what was done is not Spark's, or the embedded engine's.
+    assert run(recipe, out=tmp_path / "spark", workers=1).table == here
+
+
+@pytest.mark.soak
+def test_20000_real_documents_and_a_worker_that_dies(spark: Cluster, data: Path, tmp_path: Path) -> None:
+    pick = random.Random(12)
+    texts = real_documents(data)
+    texts = [text[:2500] for text in texts if len(text) > 300]
+    while len(texts) < 20_000:
+        texts.append(edited(pick.choice(texts), pick.choice([0.0, 0.005, 0.01, 0.02, 0.05]), pick))
+    recipe = lay_out(tmp_path, texts, 12, "corpus")
+    process = run_on(spark, recipe, tmp_path / "spark")
+
+    def kill() -> None:
+        """As soon as the first shard is done, a worker and all that it runs goes; another comes."""
+        state = tmp_path / "spark/work/state/refine"
+        while process.poll() is None and not (state.is_dir() and any(state.iterdir())):
+            time.sleep(0.05)
+        subprocess.run(["pkill", "-KILL", "-P", str(spark.workers[0].pid)], check=False)
+        spark.workers[0].kill()
+        spark.add_worker()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    told = ended(process)
+    killer.join()
+    assert "failed" not in told
+    table = run(recipe, out=tmp_path / "local", workers=2).table
+    assert table["documents"] == len(texts) >= 20_000
+    assert sum(table["steps"][-1]["reasons"].values()) > 2_000
+    assert digests(tmp_path / "spark") == digests(tmp_path / "local")
+
+
+def test_no_such_engine(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": "text"}]))
+    with pytest.raises(RecipeError, match="no such engine; there are local, spark://host:port"):
+        run([str(tmp_path / "a.jsonl")], out=tmp_path / "corpus", engine="yarn")
