@@ -1,9 +1,8 @@
 """The recipe's `[deduplicate]`."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
-from msgspec import Meta
 
 FLOOR = 0.7  # pairs from here on are stored, so that another threshold reads no text
 MOST_CANDIDATES = 16  # of a bucket: a column each in near.sql
@@ -15,32 +14,38 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     A document's candidates are the first `candidates` documents of each of its buckets that come before it.
     """
 
-    shingle: Annotated[int, Meta(ge=1, le=100)] = 5
+    shingle: int = 5
     unit: Literal["words", "characters"] = (
         "words"  # of a shingle; scripts written without spaces have a word a character
     )
     permutations: int | None = None  # numbers in a signature; null: bands * rows, the only number that is right
-    bands: Annotated[int, Meta(ge=1)] = 32
-    rows: Annotated[int, Meta(ge=1)] = 4
-    threshold: Annotated[float, Meta(gt=0, le=1)] = 0.8  # Jaccard similarity
-    floor: Annotated[float, Meta(gt=0, le=1)] | None = None  # null: 0.7, or the threshold if that is lower
-    candidates: Annotated[int, Meta(ge=1, le=MOST_CANDIDATES)] = 8
+    bands: int = 32
+    rows: int = 4
+    threshold: float = 0.8  # Jaccard similarity
+    floor: float | None = None  # null: 0.7, or the threshold if that is lower
+    candidates: int = 8
     verify: Literal["text", "signatures", "none"] = "text"
     group: Literal["kept", "components"] = "kept"
 
     def __post_init__(self) -> None:
+        if not 1 <= self.shingle <= 100:
+            raise ValueError("shingle is a number of words or characters, 1 to 100")
         made = self.bands * self.rows
-        if made > 4096:
-            raise ValueError("bands * rows, the permutations, is at most 4096")
+        if self.bands < 1 or self.rows < 1 or made > 4096:
+            raise ValueError("bands and rows are at least 1, bands * rows (the permutations) at most 4096")
         if self.permutations not in (None, made):
             raise ValueError(
                 f"permutations = {self.permutations} is not bands * rows = {self.bands} * {self.rows} = {made}"
             )
+        if not 0.0 < self.threshold <= 1.0:
+            raise ValueError("threshold is a similarity, over 0 and at most 1")
         floor = min(FLOOR, self.threshold) if self.floor is None else self.floor
-        if self.threshold < floor:
+        if not 0.0 < floor <= self.threshold:
             raise ValueError(
-                f"threshold = {self.threshold} lies below floor = {floor}: pairs below the floor are not known"
+                f"floor = {floor} is a similarity, over 0 and at most threshold = {self.threshold}: pairs below it are not known"
             )
+        if not 1 <= self.candidates <= MOST_CANDIDATES:
+            raise ValueError(f"candidates is a number of a bucket's documents, 1 to {MOST_CANDIDATES}")
         # The recipe that is stored has every default filled in.
         msgspec.structs.force_setattr(self, "permutations", made)
         msgspec.structs.force_setattr(self, "floor", floor)
