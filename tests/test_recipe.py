@@ -291,7 +291,10 @@ def test_the_stored_recipe_has_every_default_and_no_output() -> None:
         },
     }  # type: ignore[attr-defined]
     assert table["step"][0]["min_score"] == 0.65
-    assert table["deduplicate"]["near"] == {"shingle": 5, "bands": 32, "rows": 4, "threshold": 0.9, "verify": "text"}
+    assert table["deduplicate"]["near"] == {
+        "shingle": 5, "unit": "words", "permutations": 128, "bands": 32, "rows": 4, "threshold": 0.9, "floor": 0.7, "candidates": 8,
+        "verify": "text", "group": "kept",
+    }  # fmt: skip
     assert table["tokens"]["tokens_per_shard"] == 100_000_000
     # Stored and read again it is the same.
     from gristmill.phases.publish import recipe_bytes

@@ -12,6 +12,7 @@ from gristmill.recipe import Source, parse
 from gristmill.report.rejudge import READ
 from gristmill.store.manifest import decode
 from tests.corpora import article, digests, jsonl, pages, wet
+from tests.test_dedup import edited
 
 STEPS = """
 seed = 7
@@ -101,6 +102,26 @@ def test_tightening_opens_no_raw_shard(recipe: Path, tmp_path: Path) -> None:
     assert "read" not in steps_timed(tmp_path)
     run(recipe, out=tmp_path, workers=1, settings=settings | LOOSER)
     assert "read" in steps_timed(tmp_path)
+
+
+def test_any_threshold_from_the_floor_on_reads_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pick = random.Random(8)
+    texts = [article(number, 20) for number in range(30)]
+    texts += [edited(pick.choice(texts), pick.choice([0.004, 0.01, 0.015, 0.02, 0.03]), pick) for _ in range(90)]
+    (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": text} for text in texts]))
+    path = tmp_path / "recipe.toml"
+    path.write_text('[[source]]\nname = "web"\nfiles = ["a.jsonl"]\n[deduplicate.near]\nthreshold = 0.9\n')
+    run(path, out=tmp_path / "corpus", workers=1)
+    monkeypatch.setattr("gristmill.dedup.relate.Shingles", None)  # whoever reads a text meets this
+    kept = set()
+    for threshold in ("0.7", "0.75", "0.8", "0.87", "0.95"):
+        changed = {"deduplicate.near.threshold": threshold, "deduplicate.near.floor": "0.7"}
+        told = rejudge(path, out=tmp_path / "corpus", settings=changed)
+        kept.add(told["kept"]["now"])
+        assert told["kept"]["now"] == run(path, out=tmp_path / threshold, workers=1, settings=changed).table["kept"]
+    assert len(kept) > 3
+    with pytest.raises(RecipeError, match=r"a floor of 0\.65 lies below the corpus' own, 0\.7"):
+        rejudge(path, out=tmp_path / "corpus", settings={"deduplicate.near.threshold": "0.65"})
 
 
 def test_what_would_be_measured_otherwise_is_refused(recipe: Path, tmp_path: Path) -> None:

@@ -145,6 +145,12 @@ def _check(new: Recipe, old: Recipe) -> None:
             f"{', '.join(changed)}: measures something else than the corpus did, so that its measures tell nothing. "
             "Only thresholds can be judged again; run the recipe"
         )
+    floors = [recipe.deduplicate.near.least for recipe in (old, new) if recipe.deduplicate and recipe.deduplicate.near]
+    if len(floors) == 2 and floors[1] < floors[0]:
+        raise RecipeError(
+            f"deduplicate.near: a floor of {floors[1]} lies below the corpus' own, {floors[0]}: less like pairs were never compared. "
+            "Run the recipe"
+        )
 
 
 # The keys of a source that say what is read of it. Others give a plan's new shards their numbers, or check or fetch the same bytes.
