@@ -1,0 +1,398 @@
+"""An index for a stream: whether a text is a duplicate of an earlier one that stays, told as each comes.
+
+The rule is that of a corpus (`relate.py`), one document at a time:
+
+    text -> normalised -> hash        an equal text came before: its verdict, or it as keeper; no further
+                       -> signature   band keys -> candidates: the first `near.candidates` documents of each bucket
+                                      agreement: candidates that are out of reach are discarded unread
+                                      verified: of the candidates that stay, the most like one, of equals the earliest
+
+Which documents are candidates depends on no verdict, so a batch finds all of its pairs at once; only the last step goes one by one.
+"""
+
+import json
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gristmill.columns import utf8_buffers, well_formed
+from gristmill.dedup.relate import EXACT, NEAR, STANDARD_ERRORS
+from gristmill.dedup.settings import Near
+from gristmill.dedup.signatures import HASH_BYTES, SEED, text_hashes
+from gristmill.dedup.store import Store, Synchronous, Verdict
+from gristmill.errors import RecipeError
+from gristmill.kernels import minhash, pairs
+from gristmill.kernels.normalise import normalise
+
+FORMAT = 1  # of the tables, and of all that is computed into them: normalised text, hashes, signatures, keys
+PAIR_BITS = 48  # of a candidate in a pair; a place among TEXTS stands above them
+TEXTS = 1024  # taken together, at most
+CHARACTERS = 16 << 20  # of texts taken together, but for one that is longer by itself
+SHINGLES = 8 << 20  # shingle hashes of stored documents held in memory (8 bytes each)
+DEFAULT = Near()
+
+
+class DuplicateIndex:
+    """Texts come one after another; each is told whether it is a duplicate of an earlier one that was kept.
+
+    A text is dropped if, and only if, it is like an earlier one that is kept: equal to it once both are normalised (`exact`), or a
+    near duplicate by `near`. What is said stays said, however much comes later.
+
+    The index is one SQLite file (and its `-wal` beside it while it is open), or in memory where `path` is None. It holds the
+    normalised texts of kept documents where `near.verify` is "text": treat it as you treat them. One process holds it, from opening
+    to `close`; threads of that process may share it.
+
+    Each `add` and `add_batch` is one transaction. A process that is killed leaves what was added, each addition whole or not at
+    all. `synchronous` is SQLite's, with a write-ahead log: "full" has each addition on the disk before it returns; "normal" may
+    lose the last additions when the power goes, "off" may lose the index then. None of them loses anything when a process is killed.
+
+    Raises RecipeError for a file that is no index, or one that was built with other parameters; MachineError where another process
+    holds it, the disk is full or the file cannot be written; VerificationError where it is damaged.
+    """
+
+    def __init__(
+        self,
+        path: Path | str | None,
+        *,
+        exact: bool = True,
+        near: Near | None = DEFAULT,
+        synchronous: Synchronous = "full",
+    ) -> None:
+        """Open the index at `path`, or create it."""
+        _refuse(exact, near, synchronous)
+        self._exact = exact
+        self._near = near
+        self._lock = threading.RLock()
+        self._store = Store(path, _parameters(exact, near), synchronous)
+        self._shingles = _Held(SHINGLES)
+
+    def __enter__(self) -> "DuplicateIndex":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return self._store.count()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._store.close()
+
+    def add(self, text: str, *, scope: int = 0) -> Verdict:
+        """Add a text, and say what becomes of it. Texts of different scopes are never compared."""
+        return self.add_batch([text], scope=scope)[0]
+
+    def add_batch(self, texts: Iterable[str], *, scope: int = 0) -> list[Verdict]:
+        """Add texts in order, all or none; the verdicts are those of adding one by one."""
+        _refuse_scope(scope)
+        verdicts: list[Verdict] = []
+        with self._lock:
+            try:
+                with self._store.transaction():
+                    for part in _parts(texts):
+                        judged = self._judge(part, scope)
+                        self._store.write(*judged)
+                        verdicts += judged.verdicts
+            except BaseException:
+                self._shingles.clear()  # the numbers of what is not stored go to other texts
+                raise
+        return verdicts
+
+    def look_up(self, text: str, *, scope: int = 0) -> Verdict:
+        """Say what would become of a text, as the document that it would be. Adds nothing."""
+        _refuse_scope(scope)
+        with self._lock:
+            return self._judge([text], scope).verdicts[0]
+
+    def verdict(self, document: int) -> Verdict:
+        """What was said of a document when it was added. Raises IndexError where there is none."""
+        with self._lock:
+            found = self._store.verdict(document)
+        if found is None:
+            raise IndexError(f"document {document}: the index has {len(self)}")
+        return found
+
+    def _judge(self, texts: list[str], scope: int) -> "_Judged":
+        """What would become of texts, and what to store of them. Nothing is written here."""
+        signed = _sign(texts, self._store.count(), self._near)
+        copies = self._copies(signed, scope)
+        near = self._near
+        fresh = np.array([copy is None for copy in copies]) & (signed.shingles > 0)
+        met = None if near is None else self._meet(signed, np.flatnonzero(fresh), scope, near)
+        verdicts: list[Verdict] = []
+        own: dict[int, np.ndarray] = {}  # shingles of these texts, once they are needed
+        for place, copy in enumerate(copies):
+            document = signed.first + place
+            verdict = Verdict(document, None, None, None)
+            if copy is not None:
+                verdict = _copied(
+                    document, verdicts[copy - signed.first] if copy >= signed.first else self.verdict(copy)
+                )
+            elif met is not None and near is not None:
+                verdict = self._decide(document, signed, met, verdicts, own, near)
+            verdicts.append(verdict)
+        first_ones = [
+            (scope, signed.hashes[place], signed.first + place) for place in range(len(texts)) if copies[place] is None
+        ]
+        kept = [place for place in np.flatnonzero(fresh).tolist() if verdicts[place].reason is None]
+        return _Judged(
+            verdicts,
+            first_ones if self._exact else [],
+            [signed.row(place, text=near.verify == "text") for place in kept] if near is not None else [],
+            met.entries if met is not None else [],
+        )
+
+    def _copies(self, signed: "_Signed", scope: int) -> list[int | None]:
+        """For each text the earliest document that is equal to it."""
+        if not self._exact:
+            return [None] * len(signed.hashes)
+        copies: list[int | None] = []
+        seen: dict[bytes, int] = {}
+        for place, text_hash in enumerate(signed.hashes):
+            earlier = seen.get(text_hash)
+            if earlier is None:
+                earlier = self._store.earliest(scope, text_hash)
+                seen[text_hash] = signed.first + place if earlier is None else earlier
+            copies.append(earlier)
+        return copies
+
+    def _meet(self, signed: "_Signed", fresh: np.ndarray, scope: int, near: Near) -> "_Met":
+        """The candidates of the texts at `fresh` places, and which buckets these enter."""
+        scopes = np.full(len(fresh), scope, np.uint64)
+        keys = minhash.band_keys(signed.signatures[fresh], scopes, bands=near.bands, rows=near.rows).reshape(-1)
+        held_keys, held = self._store.bucket(np.unique(keys))
+        keys = np.concatenate([held_keys, keys])
+        documents = np.concatenate([held, np.repeat(fresh + signed.first, near.bands)])
+        order = np.lexsort((documents, keys))
+        keys, documents = keys[order], documents[order]
+        heads = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+        heads = np.repeat(heads, np.diff(heads, append=len(keys)))
+        ranks = np.arange(len(keys)) - heads
+        new = documents >= signed.first
+        enters = new & (ranks < near.candidates)
+        found = [np.empty(0, np.int64)]
+        for rank in range(min(near.candidates, int(ranks.max(initial=0)))):
+            at = np.flatnonzero(new & (ranks > rank))
+            found.append(((documents[at] - signed.first) << PAIR_BITS) + documents[heads[at] + rank])
+        both = np.unique(np.concatenate(found))
+        entries = list(zip(keys[enters].tolist(), documents[enters].tolist(), strict=True))
+        return self._likely(signed, both >> PAIR_BITS, both & ((1 << PAIR_BITS) - 1), near)._replace(entries=entries)
+
+    def _likely(self, signed: "_Signed", places: np.ndarray, candidates: np.ndarray, near: Near) -> "_Met":
+        """Of pairs in order, those whose candidate may stay and is not ruled out by the signatures."""
+        if not len(places):
+            return _Met([0] * (len(signed.hashes) + 1), candidates, np.empty(0), [])
+        kept, signatures = self._store.signatures(np.unique(candidates[candidates < signed.first]), near.numbers)
+        possible = (candidates >= signed.first) | np.isin(candidates, kept)
+        places, candidates = places[possible], candidates[possible]
+        rows = np.where(
+            candidates < signed.first, np.searchsorted(kept, candidates), len(kept) + candidates - signed.first
+        )
+        agreement = pairs.agreement(np.concatenate([signatures, signed.signatures]), places + len(kept), rows)
+        if near.verify == "text":
+            likely = agreement >= _least(near)
+            places, candidates, agreement = places[likely], candidates[likely], agreement[likely]
+        bounds = np.searchsorted(places, np.arange(len(signed.hashes) + 1))
+        return _Met(bounds.tolist(), candidates, agreement / near.numbers, [])
+
+    def _decide(
+        self,
+        document: int,
+        signed: "_Signed",
+        met: "_Met",
+        verdicts: list[Verdict],
+        own: dict[int, np.ndarray],
+        near: Near,
+    ) -> Verdict:
+        """The verdict of a text that no equal one came before."""
+        place = document - signed.first
+        pairs_of_it = slice(met.bounds[place], met.bounds[place + 1])
+        candidates, similarities = met.candidates[pairs_of_it], met.agreements[pairs_of_it]
+        stays = [other < signed.first or verdicts[other - signed.first].reason is None for other in candidates.tolist()]
+        if not any(stays):
+            return Verdict(document, None, None, None)
+        candidates, similarities = candidates[stays], similarities[stays]
+        if near.verify == "text":
+            similarities = self._compare(document, candidates.tolist(), signed, own, near)
+        best = int(np.argmax(similarities))  # of equals the first, which is the earliest
+        if near.verify != "none" and similarities[best] < near.threshold:
+            return Verdict(document, None, None, None)
+        return Verdict(document, NEAR, int(candidates[best]), float(similarities[best]))
+
+    def _compare(
+        self, document: int, candidates: list[int], signed: "_Signed", own: dict[int, np.ndarray], near: Near
+    ) -> np.ndarray:
+        """The exact Jaccard similarity of a text to each candidate."""
+        sets = []
+        for number in (document, *candidates):
+            held = own.get(number) if number >= signed.first else self._shingles.get(number)
+            if held is None:
+                text = signed.text(number) if number >= signed.first else self._store.text(number)
+                held = _distinct(text, near)
+                if number >= signed.first:
+                    own[number] = held
+                else:
+                    self._shingles.put(number, held)
+            sets.append(held)
+        offsets = np.cumsum([0, *map(len, sets)])
+        right = np.arange(1, len(sets))
+        return pairs.jaccard(offsets, np.concatenate(sets), np.zeros_like(right), right)
+
+
+class _Signed(NamedTuple):
+    """Texts, and what they are found by."""
+
+    first: int  # the document that the first of them is
+    hashes: list[bytes]
+    offsets: np.ndarray  # (n + 1,) int64 into data: the normalised texts
+    data: np.ndarray  # (bytes,) uint8
+    signatures: np.ndarray  # (n, permutations) uint32
+    shingles: np.ndarray  # (n,) int64: how many
+
+    def text(self, document: int) -> bytes:
+        """The normalised text of one of them."""
+        place = document - self.first
+        return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes()
+
+    def row(self, place: int, *, text: bool) -> tuple[int, bytes, bytes | None]:
+        """What is stored of one that stays."""
+        document = self.first + place
+        signature = self.signatures[place].astype("<u4", copy=False).tobytes()
+        return document, signature, self.text(document) if text else None
+
+
+class _Met(NamedTuple):
+    """The candidates of texts: those of the text at place i are candidates[bounds[i]:bounds[i + 1]], ascending."""
+
+    bounds: list[int]
+    candidates: np.ndarray  # int64
+    agreements: np.ndarray  # float64: the share of the two signatures that agrees
+    entries: list[tuple[int, int]]  # (key, document): what enters buckets, in order
+
+
+class _Judged(NamedTuple):
+    """Verdicts, and what the store takes beside them."""
+
+    verdicts: list[Verdict]
+    hashes: list[tuple[int, bytes, int]]
+    texts: list[tuple[int, bytes, bytes | None]]
+    buckets: list[tuple[int, int]]
+
+
+class _Held:
+    """The shingles used last, up to so many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._sets: OrderedDict[int, np.ndarray] = OrderedDict()
+
+    def get(self, document: int) -> np.ndarray | None:
+        """A document's, where they are held."""
+        found = self._sets.get(document)
+        if found is not None:
+            self._sets.move_to_end(document)
+        return found
+
+    def put(self, document: int, shingles: np.ndarray) -> None:
+        """Hold a document's; those used longest ago go."""
+        self._sets[document] = shingles
+        self._size += len(shingles)
+        while self._size > self._most and len(self._sets) > 1:
+            self._size -= len(self._sets.popitem(last=False)[1])
+
+    def clear(self) -> None:
+        """Hold none."""
+        self._sets.clear()
+        self._size = 0
+
+
+def _sign(texts: list[str], first: int, near: Near | None) -> _Signed:
+    try:
+        column = pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        column = pa.array(map(well_formed, texts), pa.string())
+    offsets, data = normalise(*utf8_buffers(column))
+    joined = text_hashes(offsets, data, column)
+    hashes = [joined[at : at + HASH_BYTES] for at in range(0, len(joined), HASH_BYTES)]
+    if near is None:
+        return _Signed(
+            first, hashes, offsets, data, np.empty((len(texts), 0), np.uint32), np.zeros(len(texts), np.int64)
+        )
+    multipliers, addends = _permutations(near.numbers)
+    signatures, shingles = minhash.sign(offsets, data, width=near.shingle, multipliers=multipliers, addends=addends)
+    return _Signed(first, hashes, offsets, data, signatures, shingles)
+
+
+@lru_cache(maxsize=8)
+def _permutations(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """They are made in Python: half of the time that one text takes."""
+    return minhash.permutations(count, SEED)
+
+
+def _distinct(text: bytes, near: Near) -> np.ndarray:
+    """The distinct shingle hashes of one normalised text."""
+    return minhash.distinct_shingles(
+        np.array([0, len(text)], np.int64), np.frombuffer(text, np.uint8), width=near.shingle
+    )[1]
+
+
+def _least(near: Near) -> int:
+    """In how many places the signatures of a pair at the floor agree, but for a chance of one in 30,000."""
+    error = math.sqrt(near.least * (1.0 - near.least) / near.numbers)
+    return math.ceil(near.numbers * (near.least - STANDARD_ERRORS * error))
+
+
+def _copied(document: int, of: Verdict) -> Verdict:
+    """The verdict of a text that is equal to an earlier one: what that one went for, or itself."""
+    return Verdict(document, EXACT, of.document, 1.0) if of.reason is None else of._replace(document=document)
+
+
+def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Texts in parts that fit memory."""
+    if isinstance(texts, str):  # its characters would be taken for texts
+        raise TypeError("add_batch takes several texts; add takes one")
+    part: list[str] = []
+    size = 0
+    for text in texts:
+        if part and (len(part) == TEXTS or size + len(text) > CHARACTERS):
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    if part:
+        yield part
+
+
+def _parameters(exact: bool, near: Near | None) -> dict[str, str]:
+    """What an index must have been built with, name by name."""
+    of_near = {} if near is None else msgspec.to_builtins(near)
+    values = {"format": FORMAT, "exact": exact, "near": near is not None}
+    return {name: json.dumps(value) for name, value in (values | {f"near.{k}": v for k, v in of_near.items()}).items()}
+
+
+def _refuse(exact: bool, near: Near | None, synchronous: str) -> None:
+    if synchronous not in ("full", "normal", "off"):
+        raise RecipeError(f"synchronous = {synchronous!r}: write full, normal or off")
+    if near is None and not exact:
+        raise RecipeError("an index of neither exact nor near duplicates finds nothing; ask for one of them")
+    if near is not None and near.group != "kept":
+        raise RecipeError(f"group = {near.group!r}: a stream does not know its components before it ends; write kept")
+    if near is not None and near.unit != "words":
+        raise NotImplementedError(f"unit = {near.unit!r}: an index has shingles of words only")
+
+
+def _refuse_scope(scope: int) -> None:
+    if not 0 <= scope < 1 << 63:
+        raise RecipeError(f"scope = {scope}: write a number from 0 up to 2^63 - 1")
