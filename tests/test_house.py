@@ -90,6 +90,7 @@ OPTIONS = {
     "diff": "--help --json",
     "why": "--help --json",
     "rejudge": "--help --json --out --set",
+    "curve": "--bands --budget --help --json --permutations --rows --threshold",
     "status": "--help --json",
     "export": "--help --json --out --to",
     "demo": "--help --workers",

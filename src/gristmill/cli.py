@@ -14,6 +14,7 @@ import typer
 
 from gristmill import __version__
 from gristmill.errors import GristmillError
+from gristmill.terminal import CtrlC
 
 EXIT_CODES = (
     "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, permission; 130 interrupted."
@@ -34,36 +35,15 @@ Json = Annotated[bool, typer.Option("--json", help="For machines: one JSON objec
 Corpus = Annotated[Path, typer.Argument(help="The corpus' folder.")]
 
 
-class _CtrlC:
-    """Ctrl-C, heard surely: Python drops a KeyboardInterrupt that comes inside a callback of its own (a weak reference's, an import's)."""
-
-    def __init__(self) -> None:
-        self._asked = False
-
-    def __call__(self, number: int, frame: Any) -> None:
-        self._asked = True
-        raise KeyboardInterrupt
-
-    def within(self, show: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-        """Raise again what was dropped, at the next telling."""
-
-        def tell(told: dict[str, Any]) -> None:
-            if self._asked:
-                raise KeyboardInterrupt
-            show(told)
-
-        return tell
-
-
 def _leave(number: int, frame: Any) -> None:
     """Ctrl-C before anything was begun, or in a verb that only reads."""
     os.write(2, b"gristmill: interrupted\n")
     os._exit(130)
 
 
-def _hear_ctrl_c() -> _CtrlC:
+def _hear_ctrl_c() -> CtrlC:
     """From here on something is written: Ctrl-C is answered by leaving it in order."""
-    heard = _CtrlC()
+    heard = CtrlC()
     signal.signal(signal.SIGINT, heard)
     return heard
 
@@ -274,6 +254,31 @@ def rejudge(
     from gristmill.report.rejudge import rejudge as ask
 
     told = ask(recipe, out=out, settings=_settings(set_))
+    _print(told, as_json, lines(told))
+
+
+@app.command()
+def curve(
+    bands: Annotated[
+        list[int] | None, typer.Option(help="Bands of a signature; give it again for another curve.")
+    ] = None,
+    rows: Annotated[list[int] | None, typer.Option(help="Rows of a band, one for each --bands.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="The similarity from which on pairs are wanted.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Of pairs below the threshold, spread evenly, the share that may be compared.")
+    ] = None,
+    permutations: Annotated[int, typer.Option(help="Numbers in a signature, at most.")] = 128,
+    as_json: Json = False,
+) -> None:
+    """Draw how likely pairs become candidates, 1 - (1 - s^rows)^bands; choose both for a threshold.
+
+    With --budget: of all bands and rows whose `false` (the mean of the curve below the threshold) keeps to it, those whose
+    `missed` (the mean of 1 - curve from the threshold up) is least, and the runners-up.
+    """
+    from gristmill.dedup.banding import curve as draw
+    from gristmill.dedup.banding import lines
+
+    told = draw(bands=bands or (), rows=rows or (), threshold=threshold, budget=budget, permutations=permutations)
     _print(told, as_json, lines(told))
 
 

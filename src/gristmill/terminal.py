@@ -1,8 +1,9 @@
-"""Progress for people: one bar a phase on a terminal, plain lines elsewhere, JSON lines for machines."""
+"""Progress for people: one bar a phase on a terminal, plain lines elsewhere, JSON lines for machines; and their Ctrl-C."""
 
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 EVERY = 5.0  # seconds between two plain lines
@@ -104,3 +105,24 @@ def _transfer(shard: dict[str, Any]) -> str:
     rate = (shard["bytes"] - shard["resumed"]) / 1e6 / max(shard["seconds"], 1e-3)
     resumed = f", resumed at {shard['resumed'] / 1e6:,.1f} MB" if shard["resumed"] else ""
     return f"{shard['bytes'] / 1e6:,.1f}{of} MB, {rate:,.1f} MB/s{resumed}"
+
+
+class CtrlC:
+    """Ctrl-C, heard surely: Python drops a KeyboardInterrupt that comes inside a callback of its own (a weak reference's, an import's)."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        self._asked = True
+        raise KeyboardInterrupt
+
+    def within(self, show: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+        """Raise again what was dropped, at the next telling."""
+
+        def tell(told: dict[str, Any]) -> None:
+            if self._asked:
+                raise KeyboardInterrupt
+            show(told)
+
+        return tell

@@ -1,13 +1,13 @@
-"""Duplicates: signatures, candidates as SQL, and the rule that decides; an index for a stream.
+"""Duplicates: signatures, candidates as SQL, and the rule that decides; an index for a stream; the curve of bands and rows.
 
-`DuplicateIndex` is found here, and not imported before it is asked for.
+`DuplicateIndex` and `curve` are found here; neither is imported before it is asked for.
 """
 
 from typing import Any
 
-__all__ = ["DuplicateIndex", "Verdict"]
+__all__ = ["DuplicateIndex", "Verdict", "curve"]
 
-_HOMES = {"DuplicateIndex": "index", "Verdict": "store"}
+_HOMES = {"DuplicateIndex": "index", "Verdict": "store", "curve": "banding"}
 
 
 def __getattr__(name: str) -> Any:
