@@ -150,7 +150,7 @@ def chained(count: int, seed: int) -> list[str]:
 
 
 def test_a_corpus_of_the_same_documents_has_the_same_verdicts(tmp_path: Path) -> None:
-    near = Near(candidates=4, floor=0.8)
+    near = Near()
     texts = chained(400, 1)
     recipe = lay_out(tmp_path / "in", count=10, recipe=RECIPE)
     for path in (tmp_path / "in/raw").iterdir():
@@ -177,15 +177,17 @@ name = "web"
 files = ["raw/*"]
 [deduplicate]
 exact = true
-near = { candidates = 4, floor = 0.8 }
+near = {}
 [tokens]
 tokenizer = "tokenizer.json"
 """
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_related_tables_have_the_same_drops(tmp_path: Path, exact: bool) -> None:
-    near = Near(candidates=4, floor=0.8)
+@pytest.mark.parametrize(
+    "near", [Near(), Near(unit="characters", shingle=9), Near(verify="signatures"), Near(verify="none")]
+)
+def test_related_tables_have_the_same_drops(tmp_path: Path, exact: bool, near: Near) -> None:
     texts = ["", "!!!", "a", "a b", "A, b.", "!!!", *chained(300, 2), *([article("hot", 12)] * 30)]
     drops = find(tmp_path / "batch", [texts], Deduplicate(exact=exact, near=near))
     with DuplicateIndex(None, exact=exact, near=near) as index:
@@ -405,8 +407,6 @@ def test_what_a_stream_cannot_do_is_refused() -> None:
         DuplicateIndex(None, exact=False, near=None)
     with pytest.raises(RecipeError, match="synchronous"):
         DuplicateIndex(None, synchronous="maybe")  # type: ignore[arg-type]
-    with pytest.raises(NotImplementedError):
-        DuplicateIndex(None, near=Near(unit="characters"))
     with DuplicateIndex(None) as index, pytest.raises(RecipeError, match="scope"):
         index.add("a", scope=-1)
 

@@ -1,5 +1,6 @@
 """The near stage as a whole against a slow stream of one document after another: every way of verifying, grouping and cutting."""
 
+import math
 import random
 from pathlib import Path
 
@@ -57,9 +58,11 @@ def slow(
         for key in naive.band_keys(signature, scopes[number], bands=near.bands, rows=near.rows):
             bucket = buckets.setdefault(key, [])
             for other in bucket[: near.candidates]:
-                agreement = naive.agreement(signature, signs[other][0]) / near.numbers
-                if near.verify != "none" and agreement < candidates.least_agreement(near):
+                places = naive.agreement(signature, signs[other][0])
+                deviation = math.sqrt(near.least * (1 - near.least) / near.numbers)
+                if near.verify != "none" and places < near.numbers * (near.least - 4 * deviation):
                     continue
+                agreement = places / near.numbers
                 similarity = naive.jaccard(sets[number], sets[other]) if near.verify == "text" else agreement
                 compared[number, other] = similarity
             bucket.append(number)

@@ -48,19 +48,20 @@ def find_candidates(relations: Callable[[], Relations], rows: Rows, near: Near, 
     return _likely(found, rows, near, work / "likely.parquet")
 
 
-def least_agreement(near: Near) -> float:
-    """The share of a signature's numbers below which a pair is surely not at the floor: four standard errors of the estimate."""
+def least_agreement(near: Near) -> int:
+    """In how many places the signatures of a pair at the floor agree, but for a chance of one in 30,000."""
+    if near.verify == "none":
+        return 0
     floor = near.least
-    return floor - STANDARD_ERRORS * math.sqrt(floor * (1.0 - floor) / near.numbers)
+    return math.ceil(near.numbers * (floor - STANDARD_ERRORS * math.sqrt(floor * (1.0 - floor) / near.numbers)))
 
 
 def _likely(found: list[Path], rows: Rows, near: Near, target: Path) -> Path:
-    least = 0.0 if near.verify == "none" else math.ceil(near.numbers * least_agreement(near))
     with pq.ParquetWriter(target, LIKELY, compression="zstd") as writer:
         for path in found:
             for one, other in _chunks(path):
                 same = pairs.agreement(mapped(rows.signatures, np.uint32, near.numbers), one, other)
-                stays = same >= least
+                stays = same >= least_agreement(near)
                 columns = [one[stays], other[stays], same[stays] / near.numbers]
                 writer.write_table(pa.table([pa.array(column) for column in columns], schema=LIKELY))
         path.unlink()

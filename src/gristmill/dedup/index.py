@@ -11,7 +11,6 @@ Which documents are candidates depends on no verdict, so a batch finds all of it
 """
 
 import json
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -24,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.columns import utf8_buffers, well_formed
-from gristmill.dedup.relate import EXACT, NEAR, STANDARD_ERRORS
+from gristmill.dedup.candidates import least_agreement
+from gristmill.dedup.relate import EXACT, NEAR
 from gristmill.dedup.settings import Near
 from gristmill.dedup.signatures import HASH_BYTES, SEED, text_hashes
 from gristmill.dedup.store import Store, Synchronous, Verdict
@@ -201,7 +201,7 @@ class DuplicateIndex:
         )
         agreement = pairs.agreement(np.concatenate([signatures, signed.signatures]), places + len(kept), rows)
         if near.verify == "text":
-            likely = agreement >= _least(near)
+            likely = agreement >= least_agreement(near)
             places, candidates, agreement = places[likely], candidates[likely], agreement[likely]
         bounds = np.searchsorted(places, np.arange(len(signed.hashes) + 1))
         return _Met(bounds.tolist(), candidates, agreement / near.numbers, [])
@@ -331,7 +331,9 @@ def _sign(texts: list[str], first: int, near: Near | None) -> _Signed:
             first, hashes, offsets, data, np.empty((len(texts), 0), np.uint32), np.zeros(len(texts), np.int64)
         )
     multipliers, addends = _permutations(near.numbers)
-    signatures, shingles = minhash.sign(offsets, data, width=near.shingle, multipliers=multipliers, addends=addends)
+    signatures, shingles = minhash.sign(
+        offsets, data, width=near.shingle, multipliers=multipliers, addends=addends, characters=near.unit == "characters"
+    )  # fmt: skip
     return _Signed(first, hashes, offsets, data, signatures, shingles)
 
 
@@ -344,14 +346,8 @@ def _permutations(count: int) -> tuple[np.ndarray, np.ndarray]:
 def _distinct(text: bytes, near: Near) -> np.ndarray:
     """The distinct shingle hashes of one normalised text."""
     return minhash.distinct_shingles(
-        np.array([0, len(text)], np.int64), np.frombuffer(text, np.uint8), width=near.shingle
-    )[1]
-
-
-def _least(near: Near) -> int:
-    """In how many places the signatures of a pair at the floor agree, but for a chance of one in 30,000."""
-    error = math.sqrt(near.least * (1.0 - near.least) / near.numbers)
-    return math.ceil(near.numbers * (near.least - STANDARD_ERRORS * error))
+        np.array([0, len(text)], np.int64), np.frombuffer(text, np.uint8), width=near.shingle, characters=near.unit == "characters"
+    )[1]  # fmt: skip
 
 
 def _copied(document: int, of: Verdict) -> Verdict:
@@ -389,8 +385,6 @@ def _refuse(exact: bool, near: Near | None, synchronous: str) -> None:
         raise RecipeError("an index of neither exact nor near duplicates finds nothing; ask for one of them")
     if near is not None and near.group != "kept":
         raise RecipeError(f"group = {near.group!r}: a stream does not know its components before it ends; write kept")
-    if near is not None and near.unit != "words":
-        raise NotImplementedError(f"unit = {near.unit!r}: an index has shingles of words only")
 
 
 def _refuse_scope(scope: int) -> None:
