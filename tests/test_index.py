@@ -412,18 +412,18 @@ def test_what_a_stream_cannot_do_is_refused() -> None:
 
 
 def test_candidates_are_ruled_out_four_standard_errors_below_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gristmill.dedup.index import _least
+    from gristmill.dedup.candidates import least_agreement
 
     # 0.7 - 4 * sqrt(0.7 * 0.3 / 128) is 0.5380, of 128 numbers 68.9; at 0.8 it is 0.6586, 84.3.
-    assert _least(Near()) == 69
-    assert _least(Near(floor=0.8)) == 85
-    assert _least(Near(threshold=0.1)) == 0
+    assert least_agreement(Near()) == 69
+    assert least_agreement(Near(floor=0.8)) == 85
+    assert least_agreement(Near(threshold=0.1)) == 0
     texts = [article(1), edited(article(1), 0.01, random.Random(2))]
     with DuplicateIndex(None, near=Near(verify="none")) as index:
         agreement = index.add_batch(texts)[1].similarity * 128
     assert 69 < agreement < 128
     for least, dropped in ((agreement, True), (agreement + 1, False)):
-        monkeypatch.setattr("gristmill.dedup.index._least", lambda near, least=least: least)
+        monkeypatch.setattr("gristmill.dedup.index.least_agreement", lambda near, least=least: least)
         with DuplicateIndex(None) as index:
             index.add(texts[0])
             if not dropped:
