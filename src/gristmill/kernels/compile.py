@@ -43,7 +43,7 @@ UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
 
 BUILDING = "GRISTMILL_KERNELS_BUILDING"  # set for the one process that fills a folder
 MODULES = (
-    "bpe", "c4", "fasttext", "fineweb", "gopher", "keys", "lists", "markup", "merges", "minhash", "ngrams", "normalise", "pairs",
+    "bpe", "c4", "fasttext", "fineweb", "gopher", "keys", "lines", "lists", "markup", "merges", "minhash", "ngrams", "normalise", "pairs",
     "phrases", "quality", "repetition", "scripts", "shuffle", "simple", "tidy", "urls", "words",
 )  # fmt: skip
 
