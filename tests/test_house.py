@@ -89,6 +89,7 @@ OPTIONS = {
     "verify": "--cache-dir --help --json --pin --quick --raw",
     "diff": "--help --json",
     "why": "--help --json",
+    "lines": "--help --json --top",
     "rejudge": "--help --json --out --set",
     "curve": "--bands --budget --help --json --permutations --rows --threshold",
     "status": "--help --json",

@@ -243,6 +243,18 @@ def why(
 
 
 @app.command()
+def lines(
+    corpus: Corpus, top: Annotated[int, typer.Option(min=1, help="So many.")] = 20, as_json: Json = False
+) -> None:
+    """Tell the most repeated lines of a corpus whose recipe cuts them, and in how many documents each stood."""
+    from gristmill.report.lines import frequent
+    from gristmill.report.lines import lines as shown
+
+    told = frequent(corpus, top=top)
+    _print(told, as_json, shown(told))
+
+
+@app.command()
 def rejudge(
     recipe: Annotated[Path, typer.Argument(help="The recipe, with other thresholds (or --set).")],
     out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,

@@ -8,6 +8,7 @@
      refine           raw -> documents, measures, signatures, samples; one streaming pass a shard       phases/refine.py
        v
      relate           duplicates over the whole corpus; then each shard's verdicts, once                phases/relate.py
+       |              and, of what they leave, the lines that stand in too many documents              phases/lines.py
        v
      tokenize         what is left, as a stream -> tokens (or text/, in a recipe without [tokens])      phases/tokenize.py
        v
@@ -27,7 +28,7 @@ from typing import Any
 import msgspec
 
 from gristmill.errors import RecipeError, SourceError
-from gristmill.phases import assemble, engines, fetch, inputs, plan, publish, refine, relate, tokenize
+from gristmill.phases import assemble, engines, fetch, inputs, lines, plan, publish, refine, relate, tokenize
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.crew import Crew
 from gristmill.phases.funnel import Funnel
@@ -45,7 +46,7 @@ from gristmill.recipe import (
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.client import Settings, asked_of
 from gristmill.store.manifest import Manifest
-from gristmill.store.parts import Part, machine_errors, write_bytes
+from gristmill.store.parts import machine_errors
 from gristmill.store.transfer import Transfer
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.tokens.tokenizer import load as load_tokenizer
@@ -197,9 +198,10 @@ class _Mill:
             if until == "refine":
                 return Funnel.empty()
             settled, related = self._relate(refined)
+            listed = self._list_lines(refined, settled)
             if until == "relate":
                 return Funnel.empty()
-            written = self._tokenize(refined, settled, tokenizer)
+            written = self._tokenize(refined, settled, listed, tokenizer)
             if until == "tokenize":
                 return Funnel.empty()
             assembled = self._assemble(written, tokenizer) if tokenizer else {}
@@ -207,7 +209,8 @@ class _Mill:
                 return Funnel.empty()
         funnel = publish.publish(
             corpus, self.recipe, self.plan, self.folder, tokenizer=tokenizer, table=stored(self.recipe), inputs=named,
-            refined=refined, related=related, settled=settled, written=written, assembled=assembled, progress=self.progress,
+            refined=refined, related=related, settled=settled, listed=listed, written=written, assembled=assembled,
+            progress=self.progress,
         )  # fmt: skip
         self.transfer.cache.release(corpus.root)
         self._evict()
@@ -279,17 +282,14 @@ class _Mill:
         related = None
         settings = self.recipe.deduplicate
         if settings is not None and (settings.url or settings.exact or settings.near):
-            by_source = settings.scope == "source"
-            places = {source.name: place for place, source in enumerate(self.recipe.source, 1)}
             task = relate.RelateTask(
-                root=str(self.corpus.root), numbers=list(refined),
-                scopes=[places[self.plan.shards[number].source] if by_source else 0 for number in refined],
+                root=str(self.corpus.root), numbers=list(refined), scopes=self._scopes(list(refined)),
                 signatures=[
                     record.part(folder).sha256
                     for record in refined.values()
                     for folder in ("signatures/", *(["documents/"] if settings.url else []))
                 ],
-                deduplicate=settings, threads=self.workers, memory_mb=RELATE_MEMORY_MB,
+                deduplicate=msgspec.structs.replace(settings, lines=None), threads=self.workers, memory_mb=RELATE_MEMORY_MB,
             )  # fmt: skip
             relating = Crew(self.corpus, self.engaged.relating, self.progress)
             related = self._each("relate", self.engaged.find_duplicates, {0: task}, lambda _: "all", relating)[0]
@@ -303,6 +303,26 @@ class _Mill:
         }  # fmt: skip
         return self._each("settle", relate.settle, tasks), related
 
+    def _scopes(self, numbers: list[int]) -> list[int]:
+        """Of each shard which others it is compared with: 0 all, or the place of its source."""
+        if self.recipe.deduplicate is None or self.recipe.deduplicate.scope == "corpus":
+            return [0] * len(numbers)
+        places = {source.name: place for place, source in enumerate(self.recipe.source, 1)}
+        return [places[self.plan.shards[number].source] for number in numbers]
+
+    def _list_lines(self, refined: dict[int, Record], settled: dict[int, Record]) -> Record | None:
+        """The frequent lines of what is kept, where the recipe cuts them."""
+        settings = self.recipe.deduplicate
+        if settings is None or settings.lines is None:
+            return None
+        root, names = str(self.corpus.root), [source.name for source in self.recipe.source]
+        counted = self._each("lines", lines.count, lines.count_tasks(root, settings.lines, refined, settled))
+        task = lines.list_task(
+            root, settings.lines, refined, counted, self._scopes(list(refined)), names, threads=self.workers,
+            memory_mb=RELATE_MEMORY_MB,
+        )  # fmt: skip
+        return self._each("frequent", lines.list_frequent, {0: task}, name=lambda _: "all")[0]
+
     def _tokenizer(self) -> Tokenizer | None:
         tokens, cache = self.recipe.tokens, self.transfer.cache.root
         if tokens is None:
@@ -310,36 +330,14 @@ class _Mill:
         return load_tokenizer(tokens.tokenizer, self.folder, cache, tokens.end_of_text, self.transfer.resume_only)
 
     def _tokenize(
-        self, refined: dict[int, Record], settled: dict[int, Record], tokenizer: Tokenizer | None
+        self, refined: dict[int, Record], settled: dict[int, Record], listed: Record | None, tokenizer: Tokenizer | None
     ) -> dict[int, Record]:
-        tokens = self.recipe.tokens
-        part: Part | None = None
-        if tokenizer:
-            part = write_bytes(self.corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data)
-        tasks = {
-            number: tokenize.TokenizeTask(
-                root=str(self.corpus.root), number=number, source=self.plan.shards[number].source,
-                documents=record.part("documents/").sha256, verdicts=settled[number].parts[0].sha256,
-                seed=self.recipe.seed, tokenizer=part.path if part else None,
-                tokenizer_name=tokenizer.name if tokenizer else None,
-                tokenizer_sha256=tokenizer.sha256 if tokenizer else None,
-                end_of_text=tokens.end_of_text if tokens else None, validation=tokens.validation if tokens else 0.0,
-            )
-            for number, record in refined.items()
-        }  # fmt: skip
+        cut = lines.cut_of(self.recipe.deduplicate, listed.parts) if listed else None
+        tasks = tokenize.tasks(self.corpus, self.plan, self.recipe, refined, settled, cut, tokenizer)
         return self._each("tokenize", tokenize.tokenize, tasks)
 
     def _assemble(self, written: dict[int, Record], tokenizer: Tokenizer) -> dict[int, Record]:
-        tokens = self.recipe.tokens
-        assert tokens is not None
-        tasks = {}
-        for place, source in enumerate(self.recipe.source):
-            numbers = [number for number in written if self.plan.shards[number].source == source.name]
-            tasks[place] = assemble.AssembleTask(
-                root=str(self.corpus.root), source=source.name, numbers=numbers,
-                inputs=[written[number].counts["work"] for number in numbers], dtype=tokenizer.dtype.str,
-                tokens_per_shard=tokens.tokens_per_shard, order=tokens.order, seed=self.recipe.seed,
-            )  # fmt: skip
+        tasks = assemble.tasks(self.corpus, self.plan, self.recipe, written, dtype=tokenizer.dtype.str)
         return self._each("assemble", assemble.assemble, tasks, name=lambda number: self.recipe.source[number].name)
 
     # -- how a phase runs
@@ -351,7 +349,7 @@ class _Mill:
         """Run a phase over its tasks; raise ShardsFailed when the others are finished."""
 
         def label(number: int) -> str:
-            if phase in ("relate", "assemble"):
+            if phase in ("relate", "frequent", "assemble"):
                 return f"{phase} {name(number)}"
             return f"shard {name(number)} ({fetch.name_of(self.plan.shards[number])})"
 

@@ -61,10 +61,20 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.threshold if self.floor is None else self.floor
 
 
+class Lines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Frequent lines: what stands in more than `most` documents, compared as normalised text, is cut out of them; docs/lines.md."""
+
+    most: Annotated[int, Meta(ge=1)]  # documents that a line may stand in
+    keep: Literal["none", "first"] = "none"  # first: it stays where it stands first, in the earliest document
+    unit: Literal["lines", "paragraphs"] = "lines"  # paragraphs: with blank lines between them
+    least_characters: Annotated[int, Meta(ge=1)] = 1  # of a normalised line; a shorter one is never cut
+
+
 class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which duplicates go. A document goes only for an earlier one that stays."""
 
     url: bool = False  # equal URL
     exact: bool = True  # equal normalised text
     near: Near | None = None
+    lines: Lines | None = None
     scope: Literal["corpus", "source"] = "corpus"  # source: compare within a source only

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.phases.corpus import Corpus, Record, content_key
+from gristmill.phases.plan import Plan
 from gristmill.phases.refine import shard_name
+from gristmill.recipe import Recipe
 from gristmill.store.parts import Part
 from gristmill.tokens.shards import Run, ShardWriter, in_order, shuffled
 
@@ -33,6 +35,23 @@ class AssembleTask(msgspec.Struct, frozen=True, kw_only=True):
         fields = msgspec.structs.asdict(self)
         del fields["root"]
         return content_key("assemble", **fields)
+
+
+def tasks(
+    corpus: Corpus, plan: Plan, recipe: Recipe, written: dict[int, Record], *, dtype: str
+) -> dict[int, AssembleTask]:
+    """A task for each source, by its place in the recipe."""
+    tokens = recipe.tokens
+    assert tokens is not None
+    found = {}
+    for place, source in enumerate(recipe.source):
+        numbers = [number for number in written if plan.shards[number].source == source.name]
+        found[place] = AssembleTask(
+            root=str(corpus.root), source=source.name, numbers=numbers,
+            inputs=[written[number].counts["work"] for number in numbers], dtype=dtype,
+            tokens_per_shard=tokens.tokens_per_shard, order=tokens.order, seed=recipe.seed,
+        )  # fmt: skip
+    return found
 
 
 def assemble(task: AssembleTask, tell: Callable[[int], None]) -> Record:

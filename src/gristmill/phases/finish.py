@@ -1,4 +1,4 @@
-"""Finish: what is left of a shard, as a stream. Dropped rows go out here; tokenizing, `text/` and `export` all read it."""
+"""Finish: what is left of a shard, as a stream. Dropped rows go out here, and frequent lines; tokenizing, `text/` and `export` all read it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,13 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gristmill.dedup.lines import Cutter
 from gristmill.store.parts import read_batches
 
 SLICE = 4 << 20  # bytes of text given at a time
 
 
-def finish(documents: Path, verdicts: Path) -> Iterator[pa.RecordBatch]:
-    """The documents of a shard that are kept, in document order: DOCUMENTS, in batches of a few MB."""
+def finish(documents: Path, verdicts: Path, cutter: Cutter | None = None) -> Iterator[pa.RecordBatch]:
+    """The documents of a shard that are kept, in document order: DOCUMENTS, in batches of a few MB.
+
+    `cutter` cuts frequent lines out of them; a document of which nothing is left stays, empty.
+    """
     gone = []
     for batch in read_batches(verdicts, ["document", "reason"]):
         gone.append(batch["document"].filter(pc.is_valid(batch["reason"])).to_numpy())
@@ -24,4 +28,5 @@ def finish(documents: Path, verdicts: Path) -> Iterator[pa.RecordBatch]:
             batch = batch.filter(pa.array(stays))
         step = max(1, len(batch) * SLICE // max(batch["text"].nbytes, 1))
         for start in range(0, len(batch), step):
-            yield batch.slice(start, step)
+            part = batch.slice(start, step)
+            yield part if cutter is None else cutter.cut(part)

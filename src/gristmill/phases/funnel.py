@@ -39,6 +39,12 @@ class Funnel:
             for reason, count in step["reasons"].items():
                 lines.append(f"  {reason.partition('.')[2]:<32}{-count:>14,}".rstrip())
         lines.append(f"{'kept':<34}{self.table['kept']:>14,}{_share(self.table['kept'], total):>10}")
+        if "lines" in self.table:
+            cut = self.table["lines"]
+            lines.append(
+                f"{'lines cut':<34}{-cut['cut']:>14,}  {cut['listed']:,} different; {cut['characters']:,} characters of "
+                f"{cut['documents']:,} documents, {cut['emptied']:,} of them empty now"
+            )
         lines.append(f"{'characters':<34}{self.table['characters']:>14,}")
         lines.append(f"{'bytes':<34}{self.table['bytes']:>14,}")
         if "tokens" in self.table:
@@ -67,7 +73,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def table_of(
-    recipe: Recipe, refined: dict[int, Record], settled: dict[int, Record], written: dict[int, Record],
+    recipe: Recipe, settled: dict[int, Record], listed: Record | None, written: dict[int, Record],
     assembled: dict[int, Record],
 ) -> dict[str, Any]:  # fmt: skip
     """Count the funnel from the phases' records."""
@@ -86,6 +92,10 @@ def table_of(
         left -= sum(own.values())
         steps.append({"step": name, "dropped": sum(own.values()), "left": left, "reasons": own})
     table: dict[str, Any] = {"documents": total, "steps": steps, "kept": left}
+    if listed is not None:
+        table["lines"] = {"listed": listed.counts["listed"]}
+        for name in ("cut", "characters", "documents", "emptied"):
+            table["lines"][name] = sum(record.counts["lines"][name] for record in written.values())
     for name in ("characters", "bytes"):
         table[name] = sum(record.counts[name] for record in written.values())
     if recipe.tokens is not None:

@@ -128,11 +128,11 @@ def inputs_of(recipe: Recipe, found: dict[str, Input], tokenizer: Tokenizer | No
 
 def publish(
     corpus: Corpus, recipe: Recipe, plan: Plan, folder: Path, *, tokenizer: Tokenizer | None, table: dict[str, Any],
-    inputs: dict[str, Any], refined: dict[int, Record], related: Record | None, settled: dict[int, Record], written: dict[int, Record],
-    assembled: dict[int, Record], progress: Progress,
+    inputs: dict[str, Any], refined: dict[int, Record], related: Record | None, settled: dict[int, Record], listed: Record | None,
+    written: dict[int, Record], assembled: dict[int, Record], progress: Progress,
 ) -> Funnel:  # fmt: skip
     """Gather all parts into a manifest and make it the corpus' state."""
-    counted = table_of(recipe, refined, settled, written, assembled)
+    counted = table_of(recipe, settled, listed, written, assembled)
     parts = [
         write_json(corpus.stage, PLAN, plan),
         write_bytes(corpus.stage, RECIPE, recipe_bytes(table)),
@@ -143,8 +143,8 @@ def publish(
     for records in (refined, settled, written, assembled):
         for record in records.values():
             parts += [part for part in record.parts if recipe.keep_documents or not part.path.startswith("documents/")]
-    if related is not None:
-        parts += related.parts
+    for whole in (related, listed):
+        parts += whole.parts if whole is not None else []
     parts.sort(key=lambda part: part.path)
     raw_shards = []
     for shard in plan.shards:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,8 +24,11 @@ from gristmill.dedup.signatures import text_hashes
 from gristmill.kernels.normalise import normalise
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.finish import finish
+from gristmill.phases.lines import LIST, Cut
+from gristmill.phases.plan import Plan
 from gristmill.phases.refine import shard_name
-from gristmill.store.parts import Part, writing, writing_table
+from gristmill.recipe import Recipe
+from gristmill.store.parts import Part, write_bytes, writing, writing_table
 from gristmill.tokens.tokenizer import Tokenizer
 
 INDEX = pa.schema(
@@ -44,6 +48,7 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     documents: str  # sha256 of the shard's documents
     verdicts: str  # and of its verdicts
+    cut: Cut | None  # the frequent lines that go; null: none
     seed: int
     tokenizer: str | None  # the part with the tokenizer; null: write text/
     tokenizer_name: str | None = None
@@ -77,8 +82,9 @@ def tokenize(task: TokenizeTask, tell: Callable[[int], None]) -> Record:
     """Tokenize one shard, or write its text."""
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
-    stream = finish(corpus.find(f"documents/{name}.parquet"), corpus.find(f"verdicts/{name}.parquet"))
-    counts = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0}
+    cutter = task.cut.cutter(corpus.find(LIST), task.source) if task.cut else None
+    stream = finish(corpus.find(f"documents/{name}.parquet"), corpus.find(f"verdicts/{name}.parquet"), cutter)
+    counts: dict[str, Any] = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0}
     start = time.perf_counter()
     parts: list[Part] = []
     if task.tokenizer is None:
@@ -87,7 +93,7 @@ def tokenize(task: TokenizeTask, tell: Callable[[int], None]) -> Record:
                 _count(counts, batch)
                 table.write(batch)
                 tell(batch["text"].nbytes)
-        extra = {}
+        extra: dict[str, Any] = {}
     else:
         assert task.tokenizer_name is not None and task.tokenizer_sha256 is not None
         path = corpus.find(task.tokenizer)
@@ -111,8 +117,31 @@ def tokenize(task: TokenizeTask, tell: Callable[[int], None]) -> Record:
                 table.write(pa.RecordBatch.from_arrays(columns, schema=INDEX))
                 tell(batch["text"].nbytes)
         extra = {"work": [train.hexdigest(), val.hexdigest(), index[0].sha256]}
-    seconds = {"seconds": time.perf_counter() - start}
-    return corpus.record("tokenize", name, Record(key=task.key(), parts=parts, counts={**counts, **extra, **seconds}))
+    counts |= extra | {"seconds": time.perf_counter() - start}
+    if cutter is not None:
+        counts["lines"] = cutter.counts
+    return corpus.record("tokenize", name, Record(key=task.key(), parts=parts, counts=counts))
+
+
+def tasks(
+    corpus: Corpus, plan: Plan, recipe: Recipe, refined: dict[int, Record], settled: dict[int, Record], cut: Cut | None,
+    tokenizer: Tokenizer | None,
+) -> dict[int, TokenizeTask]:  # fmt: skip
+    """A task for each shard that was refined; lays the tokenizer down for them."""
+    tokens = recipe.tokens
+    part: Part | None = None
+    if tokenizer:
+        part = write_bytes(corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data)
+    return {
+        number: TokenizeTask(
+            root=str(corpus.root), number=number, source=plan.shards[number].source,
+            documents=record.part("documents/").sha256, verdicts=settled[number].parts[0].sha256, cut=cut, seed=recipe.seed,
+            tokenizer=part.path if part else None, tokenizer_name=tokenizer.name if tokenizer else None,
+            tokenizer_sha256=tokenizer.sha256 if tokenizer else None,
+            end_of_text=tokens.end_of_text if tokens else None, validation=tokens.validation if tokens else 0.0,
+        )
+        for number, record in refined.items()
+    }  # fmt: skip
 
 
 def with_ends(tokenizer: Tokenizer, texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +157,7 @@ def with_ends(tokenizer: Tokenizer, texts: pa.Array) -> tuple[np.ndarray, np.nda
     return out, np.diff(offsets) + 1
 
 
-def _count(counts: dict[str, int], batch: pa.RecordBatch) -> None:
+def _count(counts: dict[str, Any], batch: pa.RecordBatch) -> None:
     counts["documents"] += len(batch)
     counts["characters"] += int(pa.compute.sum(pa.compute.utf8_length(batch["text"])).as_py() or 0)
     counts["bytes"] += int(pa.compute.sum(pa.compute.binary_length(batch["text"])).as_py() or 0)

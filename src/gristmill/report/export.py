@@ -14,6 +14,8 @@ from gristmill import schema
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus
 from gristmill.phases.finish import finish
+from gristmill.phases.lines import LIST, cut_of
+from gristmill.recipe import Recipe
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches, writing, writing_table
 
@@ -75,7 +77,9 @@ def _stream(root: Path, manifest: Manifest, source: str, number: int) -> Iterato
         raise RecipeError(
             f"{root}: it keeps neither documents/ (keep_documents = false) nor text/: there is nothing to export"
         )
-    return finish(root / "documents" / name, root / "verdicts" / name)
+    cut = cut_of(msgspec.convert(manifest.recipe, Recipe).deduplicate, manifest.parts)
+    cutter = cut.cutter(root / LIST, source) if cut else None
+    return finish(root / "documents" / name, root / "verdicts" / name, cutter)
 
 
 def _packed(file: BinaryIO, to: str) -> BinaryIO:

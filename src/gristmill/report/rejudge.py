@@ -37,7 +37,7 @@ def rejudge(
     """What the recipe's corpus would keep: counts by step and reason, before and after, and how many documents must be read again.
 
     `unread` were not measured as far as they would get now. `anew` pass every step, and their texts are not there to be compared: `kept`
-    counts neither.
+    counts neither. `lines` says that a run would cut frequent lines: they are not counted again here, and take no document away.
 
     Raises RecipeError where the recipe measures something else than the corpus did.
     """
@@ -68,6 +68,7 @@ def rejudge(
         "kept": {"was": int(manifest.funnel["kept"]), "now": total - sum(reasons.values()) - unread - anew},
         "unread": unread,
         "anew": anew,
+        "lines": loaded.recipe.deduplicate is not None and loaded.recipe.deduplicate.lines is not None,
         "reasons": {
             reason: {"was": was.get(reason, 0), "now": reasons.get(reason, 0)} for reason in sorted(was.keys() | reasons.keys())
         },
@@ -168,6 +169,8 @@ def lines(told: dict[str, Any]) -> list[str]:
         mark = "" if count["was"] == count["now"] else f"{count['now'] - count['was']:>+12,}"
         out.append(f"  {reason:<38}{count['was']:>12,}{count['now']:>12,}{mark}")
     out.append(f"{'kept':<40}{kept['was']:>12,}{kept['now']:>12,}{kept['now'] - kept['was']:>+12,}")
+    if told["lines"]:
+        out.append("frequent lines are not counted again: a run does it, and cuts them; that drops no document")
     if told["anew"]:
         out.append(
             f"{told['anew']:,} more pass every step now; which of them are copies a run finds out, which reads them again"

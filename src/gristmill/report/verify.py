@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus, part_folders
+from gristmill.phases.lines import LIST
 from gristmill.store import manifest as manifests
 from gristmill.store import urls
 from gristmill.store.cache import Cache, default_cache
@@ -191,6 +192,7 @@ def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
         wrong.append("funnel: its counts are not those of the verdicts")
     wrong += _check_tables(root, manifest, sound)
     wrong += _check_keepers(root, manifest, sound)
+    wrong += _check_lines(manifest)
     wrong += _check_tokens(root, manifest, sound)
     return wrong
 
@@ -240,6 +242,15 @@ def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
                 f"duplicates/copies.parquet: counts {counted:,} copies, the verdicts name keepers for {copies:,}"
             )
     return wrong
+
+
+def _check_lines(manifest: Manifest) -> list[str]:
+    """The funnel counts the rows of the list of frequent lines."""
+    rows = [part.counts.get("rows") for part in manifest.parts if part.path == LIST]
+    counted = [manifest.funnel["lines"]["listed"]] if "lines" in manifest.funnel else []
+    if rows != counted:
+        return [f"{LIST}: the funnel counts {counted}, the manifest {rows} rows"]
+    return []
 
 
 def _check_tokens(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
