@@ -2,6 +2,7 @@
 
 Lines are those of `str.splitlines()`. A paragraph is a run of lines that are not blank; the blank lines behind it are its end, and
 blank lines before the first are one of their own, which is blank. A line's end is its break, of one byte to three, or nothing at the end of a text.
+64 bytes are looked at together for breaks.
 """
 
 from typing import NamedTuple
@@ -9,18 +10,19 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, kernel
+from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.loads import count_trailing_zeros, mask_of_range
 from gristmill.kernels.minhash import BASIS, PRIME, mix
 from gristmill.kernels.unicode import (
     CLASS_INDEX,
     CLASS_PAGES,
-    LINE_BREAK,
     PYTHON_SPACE,
     class_of,
     code_point,
     width_of,
 )
 
+ONE, ALL = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF)
 BOOLS = types.Array(types.boolean, 1, "C", readonly=True)
 
 
@@ -33,50 +35,88 @@ class Lines(NamedTuple):
     blank: np.ndarray  # (lines,) bool: nothing but white space
 
 
+@helper
+def _is_blank(data, at, stop, class_index, class_pages):
+    """Whether there is nothing but white space."""
+    while at < stop:
+        lead = data[at]
+        if lead > 0x20 and lead < 0x80:
+            return False
+        width = width_of(lead)
+        if not class_of(code_point(data, at, width), class_index, class_pages) & PYTHON_SPACE:
+            return False
+        at += width
+    return True
+
+
+@helper
+def _add(starts, stops, blank, count, first, start, stop, is_blank, goes_on):
+    """Note a line, of `first` and those behind it; return how many there are. `goes_on`: it belongs to the paragraph before, if not blank."""
+    if goes_on and count > first:
+        if not is_blank:
+            stops[count - 1] = stop
+        return count
+    starts[count] = start
+    stops[count] = stop
+    blank[count] = is_blank
+    return count + 1
+
+
 @kernel(
-    OFFSETS, BYTES, types.boolean, BYTES, BYTES, types.int64[::1], types.int32[::1], types.int32[::1], types.boolean[::1],
-    returns=types.int64,
+    OFFSETS, BYTES, types.boolean, types.uint8[::1], BYTES, BYTES, types.int64[::1], types.int32[::1], types.int32[::1],
+    types.boolean[::1], returns=types.int64,
 )  # fmt: skip
-def _find(offsets, data, paragraphs, class_index, class_pages, line_offsets, starts, stops, blank):
+def _find(offsets, data, paragraphs, tail, class_index, class_pages, line_offsets, starts, stops, blank):
     count = np.int64(0)
     for i in range(len(offsets) - 1):
         line_offsets[i] = count
+        first = count
         stop = np.int64(offsets[i + 1])
         at = np.int64(offsets[i])
-        open_ = False  # the line before is of a paragraph that may go on
+        start = at
+        before = True  # the line before is blank, or there is none
         while at < stop:
-            start = at
-            solid = False
-            ended = stop
-            while at < stop:
-                lead = data[at]
-                width = np.int64(1)
-                if lead < 0x80:
-                    if lead > 0x20:
-                        solid = True
-                        at += 1
-                        continue
-                    bits = class_of(np.int64(lead), class_index, class_pages)
-                else:
-                    width = width_of(lead)
-                    bits = class_of(code_point(data, at, width), class_index, class_pages)
-                if bits & LINE_BREAK:
-                    ended = at
-                    at += width
-                    if lead == 0x0D and at < stop and data[at] == 0x0A:
-                        at += 1
-                    break
-                solid |= (bits & PYTHON_SPACE) == 0
-                at += width
-            if not paragraphs or (solid and not open_) or (not solid and count == line_offsets[i]):
-                starts[count] = start
+            block = data
+            place = at
+            if at + 64 > len(data):
+                # The buffer may stop inside these 64 bytes: read a copy.
+                for j in range(stop - at):
+                    tail[j] = data[at + j]
+                block = tail
+                place = np.int64(0)
+            valid = ALL if stop - at >= 64 else (ONE << np.uint64(stop - at)) - ONE
+            breaks = mask_of_range(block, place, 10, 3) | mask_of_range(block, place, 28, 2)
+            wide = (mask_of_range(block, place, 0xC2, 0) | mask_of_range(block, place, 0xE2, 0)) & valid
+            while wide:
+                j = count_trailing_zeros(wide)
+                wide &= wide - ONE
+                k = at + j
+                if data[k] == 0xC2:
+                    if data[k + 1] == 0x85:  # U+0085
+                        breaks |= ONE << np.uint64(j)
+                elif data[k + 1] == 0x80 and data[k + 2] >= 0xA8 and data[k + 2] <= 0xA9:  # U+2028, U+2029
+                    breaks |= ONE << np.uint64(j)
+            breaks &= valid
+            while breaks:
+                ended = at + count_trailing_zeros(breaks)
+                breaks &= breaks - ONE
+                if ended < start:
+                    continue  # the \n of \r\n
+                is_blank = _is_blank(data, start, ended, class_index, class_pages)
                 # Blank lines before the first paragraph are all end.
-                stops[count] = ended if solid or not paragraphs else start
-                blank[count] = not solid
-                count += 1
-            elif solid:
-                stops[count - 1] = ended
-            open_ = solid
+                stops_at = start if paragraphs and is_blank else ended
+                goes_on = paragraphs and (is_blank or not before)
+                count = _add(starts, stops, blank, count, first, start, stops_at, is_blank, goes_on)
+                before = is_blank
+                start = ended + width_of(data[ended])
+                if data[ended] == 0x0D and start < stop and data[start] == 0x0A:
+                    start += 1
+            at += 64
+        if start < stop:
+            is_blank = _is_blank(data, start, stop, class_index, class_pages)
+            stops_at = start if paragraphs and is_blank else stop
+            goes_on = paragraphs and (is_blank or not before)
+            count = _add(starts, stops, blank, count, first, start, stops_at, is_blank, goes_on)
     line_offsets[len(offsets) - 1] = count
     starts[count] = offsets[len(offsets) - 1]
     return count
@@ -85,9 +125,9 @@ def _find(offsets, data, paragraphs, class_index, class_pages, line_offsets, sta
 def find(offsets: np.ndarray, data: np.ndarray, *, paragraphs: bool) -> Lines:
     """Find the lines, or the paragraphs, of n texts in UTF-8: offsets (n + 1,) int32 into data (bytes,) uint8."""
     size = int(offsets[-1]) - int(offsets[0])  # a line takes a byte; what is not written takes no memory
-    line_offsets = np.empty(len(offsets), np.int64)
+    line_offsets, tail = np.empty(len(offsets), np.int64), np.zeros(64, np.uint8)
     starts, stops, blank = np.empty(size + 1, np.int32), np.empty(size, np.int32), np.empty(size, np.bool_)
-    count = _find(offsets, data, paragraphs, CLASS_INDEX, CLASS_PAGES, line_offsets, starts, stops, blank)
+    count = _find(offsets, data, paragraphs, tail, CLASS_INDEX, CLASS_PAGES, line_offsets, starts, stops, blank)
     return Lines(line_offsets, starts[: count + 1], stops[:count], blank[:count])
 
 
