@@ -58,7 +58,7 @@ class _Hashed(NamedTuple):
     data: np.ndarray  # the texts' buffer
     lines: kernels.Lines
     hashes: np.ndarray  # (lines,) int64
-    counts: np.ndarray  # (lines,) bool: long enough to be counted, and cut
+    counts: np.ndarray  # (lines,) bool: long enough to be counted
 
 
 def _hashed(texts: pa.Array, settings: Lines) -> _Hashed:
@@ -169,7 +169,7 @@ def _texts(batch: pa.RecordBatch, wanted: pa.Table, settings: Lines) -> pa.Recor
     hashes = wanted["hash"].to_numpy()
     places = np.minimum(np.searchsorted(hashes, hashed.hashes), len(hashes) - 1)
     own = wanted["earliest"].to_numpy()[places] == _owners(batch, hashed.lines)
-    at = np.flatnonzero(hashed.counts & own & (hashes[places] == hashed.hashes))
+    at = np.flatnonzero(own & (hashes[places] == hashed.hashes))
     rows, firsts = np.unique(places[at], return_index=True)
     # Every line's text and its end by turns.
     ends = np.empty(2 * len(hashed.hashes) + 1, np.int32)
@@ -212,7 +212,7 @@ class Cutter:
             return batch
         hashed = _hashed(texts, self._settings)
         places = np.minimum(np.searchsorted(listed.hashes, hashed.hashes), len(listed.hashes) - 1)
-        gone = hashed.counts & (listed.hashes[places] == hashed.hashes)
+        gone = listed.hashes[places] == hashed.hashes
         if self._settings.keep == "first":
             own = np.flatnonzero(gone & (listed.earliest[places] == _owners(batch, hashed.lines)))
             _, firsts = np.unique(hashed.hashes[own], return_index=True)
