@@ -16,6 +16,7 @@ import pytest
 import gristmill
 from gristmill import schema
 from gristmill.dedup import lines as relation
+from gristmill.dedup.database import duckdb_with
 from gristmill.dedup.settings import Lines
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
@@ -348,7 +349,7 @@ def test_documents_that_lost_a_counted_line_are_told(tmp_path: Path) -> None:
         documents = tmp_path / f"{name}.parquet"
         pq.write_table(pa.Table.from_batches(batches(texts)), documents)
         found = relation.frequent(
-            [relation.Counted(counted, documents, 0)], Lines(most=3), tmp_path / "work", threads=1, memory_mb=200
+            [relation.Counted(counted, documents, 0)], Lines(most=3), tmp_path / "work", opener=duckdb_with(1, 200)
         )
         if name == "same":
             assert [row["text"] for batch in found for row in batch.to_pylist()] == [BANNER]

@@ -31,6 +31,7 @@ sources = ["web"]
 url = true
 scope = "SCOPE"
 near = {}
+lines = { most = 40 }
 """
 
 

@@ -1,8 +1,6 @@
 """The command line: a verb is a library function of the same name. Thin; nothing heavy is imported before a verb runs."""
 
-import json
 import os
-import re
 import signal
 import sys
 import threading
@@ -14,7 +12,7 @@ import typer
 
 from gristmill import __version__
 from gristmill.errors import GristmillError
-from gristmill.terminal import CtrlC
+from gristmill.terminal import CtrlC, say, settings_of, size_of, usage
 
 EXIT_CODES = (
     "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, permission; 130 interrupted."
@@ -46,15 +44,6 @@ def _hear_ctrl_c() -> CtrlC:
     heard = CtrlC()
     signal.signal(signal.SIGINT, heard)
     return heard
-
-
-def _print(told: Any, as_json: bool, lines: list[str]) -> None:
-    print(json.dumps(told, ensure_ascii=False) if as_json else "\n".join(map(_printable, lines)))
-
-
-def _printable(line: str) -> str:
-    """A line with control characters escaped: crawled text may try to drive a terminal."""
-    return "".join(c if c.isprintable() or c in " \t" else c.encode("unicode_escape").decode() for c in line)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -111,13 +100,13 @@ def run(
     from gristmill.recipe import for_files
     from gristmill.terminal import Display
 
-    settings = _settings(set_)
+    settings = settings_of(set_)
     if len(what) == 1 and what[0].endswith(".toml"):
         recipe: Any = Path(what[0])
     else:
         recipe = what
         if out is None:
-            raise _usage("files alone need --out DIR, the corpus' folder")
+            raise usage("files alone need --out DIR, the corpus' folder")
         if not as_json:
             print(f"# recipes/{preset}.toml\n" + for_files(what, tokenizer, settings, preset)[1])
     fetching: Any = {
@@ -136,14 +125,14 @@ def run(
             funnel = run_recipe(
                 recipe, out=out, workers=workers, engine=engine, settings=settings, limit=limit, until=until,
                 allow_missing=allow_missing, allow_code=allow_code, resume_only=resume_only, check_inputs=check_inputs,
-                checkpoint_bytes=_bytes("--checkpoint-bytes", checkpoint_bytes),
-                cache_bytes=_bytes("--cache-bytes", cache_bytes), show=ctrl_c.within(display.show), **fetching,
+                checkpoint_bytes=size_of("--checkpoint-bytes", checkpoint_bytes),
+                cache_bytes=size_of("--cache-bytes", cache_bytes), show=ctrl_c.within(display.show), **fetching,
             )  # fmt: skip
     except KeyboardInterrupt:
         print("gristmill: interrupted; what is done is kept, run the same command again to go on", file=sys.stderr)
         raise SystemExit(130) from None
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: the interpreter's end is nothing to interrupt
-    _print({"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines())
+    say({"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines())
 
 
 def _preview(as_json: bool, recipe: Any, **asked: Any) -> None:
@@ -152,34 +141,7 @@ def _preview(as_json: bool, recipe: Any, **asked: Any) -> None:
     from gristmill.pipeline import dry_run
 
     for told, line in preview_lines(dry_run(recipe, **asked)):
-        _print(told, as_json, [line])
-
-
-def _settings(given: list[str] | None) -> dict[str, str]:
-    settings = {}
-    for setting in given or []:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise _usage(f"--set {setting}: write key=value")
-        settings[key.strip()] = value.strip()
-    return settings
-
-
-def _bytes(option: str, given: str | None) -> int | None:
-    """A size such as 64MiB, 200GB or 5000."""
-    if given is None:
-        return None
-    found = re.fullmatch(r"(\d+)\s*([kKMGT]?)(i?)B?", given.strip())
-    size = int(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ") if found else 0
-    if size < 1:
-        raise _usage(f"{option} {given}: write a size, such as 64MiB, 200GB or 5000000")
-    return size
-
-
-def _usage(message: str) -> GristmillError:
-    from gristmill.errors import RecipeError
-
-    return RecipeError(message)
+        say(told, as_json, [line])
 
 
 @app.command()
@@ -211,7 +173,7 @@ def verify(
     told = check(corpus, quick=quick, pin=pin, raw=raw, cache_dir=cache_dir)
     what = "sizes" if quick else "sha256 and counts"
     line = f"{corpus}: {told['parts']} parts, {told['bytes'] / 1e6:,.1f} MB: {what} as the manifest says"
-    _print(told, as_json, [line, f"manifest {told['manifest']}", f"content  {told['content']}"])
+    say(told, as_json, [line, f"manifest {told['manifest']}", f"content  {told['content']}"])
 
 
 @app.command()
@@ -225,7 +187,7 @@ def diff(
     from gristmill.report.diff import lines
 
     told = compare(a, b)
-    _print(told, as_json, lines(told))
+    say(told, as_json, lines(told))
 
 
 @app.command()
@@ -239,7 +201,7 @@ def why(
     from gristmill.report.why import why as ask
 
     for told in ask(corpus, document):
-        _print(told, as_json, lines(told))
+        say(told, as_json, lines(told))
 
 
 @app.command()
@@ -251,7 +213,7 @@ def lines(
     from gristmill.report.lines import lines as shown
 
     told = frequent(corpus, top=top)
-    _print(told, as_json, shown(told))
+    say(told, as_json, shown(told))
 
 
 @app.command()
@@ -265,8 +227,8 @@ def rejudge(
     from gristmill.report.rejudge import lines
     from gristmill.report.rejudge import rejudge as ask
 
-    told = ask(recipe, out=out, settings=_settings(set_))
-    _print(told, as_json, lines(told))
+    told = ask(recipe, out=out, settings=settings_of(set_))
+    say(told, as_json, lines(told))
 
 
 @app.command()
@@ -291,7 +253,7 @@ def curve(
     from gristmill.dedup.banding import lines
 
     told = draw(bands=bands or (), rows=rows or (), threshold=threshold, budget=budget, permutations=permutations)
-    _print(told, as_json, lines(told))
+    say(told, as_json, lines(told))
 
 
 @app.command()
@@ -303,7 +265,7 @@ def status(corpus: Corpus, as_json: Json = False) -> None:
 
     told = ask(corpus)
     shown = lines(told) + (Funnel(told["funnel"]).lines() if "funnel" in told else [])
-    _print(told, as_json, shown)
+    say(told, as_json, shown)
 
 
 @app.command()
@@ -318,7 +280,7 @@ def export(
 
     _hear_ctrl_c()
     told = write(corpus, out, to=to)
-    _print(
+    say(
         told,
         as_json,
         [f"{out}: {told['documents']:,} documents in {told['files']} files, {told['bytes'] / 1e6:,.1f} MB"],
@@ -351,7 +313,7 @@ def tokenizer_train(
 
     _hear_ctrl_c()
     told = train_tokenizer(list(files), out, vocabulary=vocabulary, text=text, limit=limit)
-    _print(told, as_json, [f"{out}: {told['vocabulary']:,} tokens, learned from {told['documents']:,} documents"])
+    say(told, as_json, [f"{out}: {told['vocabulary']:,} tokens, learned from {told['documents']:,} documents"])
 
 
 @tokenizer_app.command("show")
@@ -376,7 +338,7 @@ def tokenizer_show(
     }
     by = "gristmill's kernel" if loaded.kernel else "the tokenizers library"
     lines = [f"{tokenizer}: {loaded.vocabulary:,} tokens, encoded by {by}, sha256 {loaded.sha256}"]
-    _print(told, as_json, [*lines, " ".join(map(str, tokens)), "|".join(pieces)])
+    say(told, as_json, [*lines, " ".join(map(str, tokens)), "|".join(pieces)])
 
 
 @app.command()

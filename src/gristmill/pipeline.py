@@ -291,8 +291,7 @@ class _Mill:
                 ],
                 deduplicate=msgspec.structs.replace(settings, lines=None), threads=self.workers, memory_mb=RELATE_MEMORY_MB,
             )  # fmt: skip
-            relating = Crew(self.corpus, self.engaged.relating, self.progress)
-            related = self._each("relate", self.engaged.find_duplicates, {0: task}, lambda _: "all", relating)[0]
+            related = self._whole("relate", relate.find_duplicates, task)
         near = settings.near.threshold if settings and settings.near else None
         tasks = {
             number: relate.SettleTask(
@@ -321,7 +320,7 @@ class _Mill:
             root, settings.lines, refined, counted, self._scopes(list(refined)), names, threads=self.workers,
             memory_mb=RELATE_MEMORY_MB,
         )  # fmt: skip
-        return self._each("frequent", lines.list_frequent, {0: task}, name=lambda _: "all")[0]
+        return self._whole("frequent", lines.list_frequent, task)
 
     def _tokenizer(self) -> Tokenizer | None:
         tokens, cache = self.recipe.tokens, self.transfer.cache.root
@@ -341,6 +340,11 @@ class _Mill:
         return self._each("assemble", assemble.assemble, tasks, name=lambda number: self.recipe.source[number].name)
 
     # -- how a phase runs
+
+    def _whole(self, phase: str, function: Callable[..., Record], task: Any) -> Record:
+        """Run a phase that looks at the whole corpus at once."""
+        crew = Crew(self.corpus, self.engaged.relating, self.progress)
+        return self._each(phase, self.engaged.related(function), {0: task}, lambda _: "all", crew)[0]
 
     def _each(
         self, phase: str, function: Callable[[Any, Callable[[int], None]], Record], tasks: dict[int, Any],

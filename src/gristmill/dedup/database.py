@@ -24,6 +24,9 @@ class Relations(Protocol):
     def table(self, name: str, paths: Mapping[Path, int] | list[Path], columns: str) -> None:
         """Name the columns of Parquet files; a mapping gives each file's `scope`, one column more."""
 
+    def row(self, name: str, **values: int) -> None:
+        """Name a table of one row: a relation's parameters."""
+
     def view(self, name: str, relation: str) -> None:
         """Name what `<relation>.sql` gives."""
 
@@ -78,6 +81,9 @@ class Database:
             )
         self._run(f"create view {name} as {query}")
 
+    def row(self, name: str, **values: int) -> None:
+        self._run(f"create view {name} as {one_row(values)}")
+
     def view(self, name: str, relation: str) -> None:
         self._run(f"create view {name} as {sql(relation)}")
 
@@ -117,6 +123,11 @@ def sql(relation: str, places: int = 0) -> str:
 
 def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def one_row(values: Mapping[str, int]) -> str:
+    """A query for a row of numbers."""
+    return "select " + ", ".join(f"cast({value} as bigint) as {name}" for name, value in values.items())
 
 
 def by_scope(paths: Mapping[Path, int]) -> dict[int, list[Path]]:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.columns import strings_of, utf8_buffers
-from gristmill.dedup.database import Database, parquet
+from gristmill.dedup.database import Opener
 from gristmill.dedup.settings import Lines
 from gristmill.errors import VerificationError
 from gristmill.kernels import lines as kernels
@@ -115,28 +115,27 @@ def _batch(columns: tuple[np.ndarray, ...]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=COUNTED)
 
 
-def frequent(
-    tables: list[Counted], settings: Lines, work: Path, *, threads: int, memory_mb: int
-) -> Iterator[pa.RecordBatch]:
+def frequent(tables: list[Counted], settings: Lines, work: Path, *, opener: Opener) -> Iterator[pa.RecordBatch]:
     """The list: FOUND, those of most documents first, then by hash. `work` is for what is needed on the way."""
     work.mkdir(parents=True, exist_ok=True)
     folders = [work, *{table.lines.parent for table in tables}]
-    with Database(work / "spill", folders, threads=threads, memory_mb=memory_mb) as database:
+    with opener(work / "spill", folders) as relations:
         scopes = {table.lines: table.scope for table in tables}
-        database.view("counted", parquet(scopes, "hash, documents, earliest"))
-        database.view("parameters", f"select cast({settings.most} as bigint) as most")
-        database.write("lines", work / "frequent.parquet")
+        relations.table("counted", scopes, "hash, documents, earliest")
+        relations.row("parameters", most=settings.most)
+        frequent = relations.write("lines", work / "frequent.parquet")
     with pq.ParquetWriter(work / "found.parquet", FOUND) as writer:
         for table in tables:
-            for batch in _with_texts(table, work / "frequent.parquet", settings):
+            for batch in _with_texts(table, frequent, settings):
                 writer.write_batch(batch)
-    with Database(work / "spill", folders, threads=threads, memory_mb=memory_mb) as database:
-        database.view("found", parquet([work / "found.parquet"], "*"))
-        database.write("listed", work / "listed.parquet")
-    yield from read_batches(work / "listed.parquet")
+    with opener(work / "spill", folders) as relations:
+        relations.table("found", [work / "found.parquet"], "*")
+        listed = relations.write("listed", work / "listed.parquet")
+    for path in listed:
+        yield from read_batches(path)
 
 
-def _with_texts(table: Counted, frequent: Path, settings: Lines) -> Iterator[pa.RecordBatch]:
+def _with_texts(table: Counted, frequent: list[Path], settings: Lines) -> Iterator[pa.RecordBatch]:
     """The frequent lines whose earliest document is of this shard, as it has them: FOUND."""
     with pq.ParquetFile(table.documents, pre_buffer=False) as documents:
         for group in range(documents.num_row_groups):

@@ -1,8 +1,9 @@
 """The recipe's `[deduplicate]`."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 FLOOR = 0.7  # pairs from here on are stored, so that another threshold reads no text
 MOST_CANDIDATES = 16  # of a bucket: a column each in near.sql

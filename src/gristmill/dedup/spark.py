@@ -6,7 +6,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from gristmill.dedup.database import by_scope, sql
+from gristmill.dedup.database import by_scope, one_row, sql
 from gristmill.errors import MachineError
 
 
@@ -36,6 +36,9 @@ class SparkRelations:
                 ),
             )
         found.createOrReplaceTempView(name)
+
+    def row(self, name: str, **values: int) -> None:
+        self._session.sql(one_row(values)).createOrReplaceTempView(name)
 
     def view(self, name: str, relation: str) -> None:
         self._session.sql(sql(relation)).createOrReplaceTempView(name)

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from gristmill.dedup.database import Opener
 from gristmill.engine import spark
 from gristmill.engine.local import Event, Here, Job, Pool
 from gristmill.errors import RecipeError
-from gristmill.phases.relate import find_duplicates
 
 
 class Runs(Protocol):
@@ -28,7 +28,11 @@ class Engaged(NamedTuple):
 
     pool: Runs  # for the tasks of shards
     relating: Runs  # for what looks at the whole corpus
-    find_duplicates: Callable[..., Any]
+    opener: Opener | None  # of its relations; null: as the task says
+
+    def related(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that runs relations, on this engine's."""
+        return function if self.opener is None else partial(function, opener=self.opener)
 
 
 def check(engine: str) -> None:
@@ -44,10 +48,10 @@ def engage(engine: str, workers: int, handle: int) -> Iterator[Engaged]:
     """Start an engine; it ends with the block. `handle` is the corpus' lock, which workers hold as long as they live."""
     if engine == "local":
         with Pool(workers, inherited=[handle]) as pool:
-            yield Engaged(pool, pool, find_duplicates)
+            yield Engaged(pool, pool, None)
         return
     from gristmill.dedup.spark import SparkRelations
 
     session = spark.start(engine)
     with spark.SparkPool(session) as nodes:
-        yield Engaged(nodes, Here(), partial(find_duplicates, opener=partial(SparkRelations, session)))
+        yield Engaged(nodes, Here(), partial(SparkRelations, session))

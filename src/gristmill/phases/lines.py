@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from gristmill.dedup import lines as relation
+from gristmill.dedup.database import Opener, duckdb_with
 from gristmill.dedup.settings import Deduplicate, Lines
 from gristmill.errors import VerificationError
 from gristmill.phases.corpus import Corpus, Record, content_key
@@ -83,8 +84,8 @@ class ListTask(msgspec.Struct, frozen=True, kw_only=True):
         return content_key("frequent", **fields, sources=list(self.sources.items()))
 
 
-def list_frequent(task: ListTask, tell: Callable[[int], None]) -> Record:
-    """List the lines that stand in too many documents of the corpus."""
+def list_frequent(task: ListTask, tell: Callable[[int], None], opener: Opener | None = None) -> Record:
+    """List the lines that stand in too many documents of the corpus; by the embedded engine unless another is given."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
     work = corpus.work / "frequent"
@@ -96,7 +97,7 @@ def list_frequent(task: ListTask, tell: Callable[[int], None]) -> Record:
             raise VerificationError(f"{path}: changed since it was written. Remove the folder work/ and run again")
         tables.append(relation.Counted(path, corpus.find(f"documents/{shard_name(number)}.parquet"), scope))
     with writing_table(corpus.stage, LIST, relation.LISTED) as (table, part):
-        found = relation.frequent(tables, task.lines, work, threads=task.threads, memory_mb=task.memory_mb)
+        found = relation.frequent(tables, task.lines, work, opener=opener or duckdb_with(task.threads, task.memory_mb))
         for batch in found:
             sources = pa.array([task.sources.get(scope) for scope in batch["scope"].to_pylist()], pa.string())
             columns = [*(batch[name] for name in relation.LISTED.names[:-1]), sources]
