@@ -99,12 +99,11 @@ def test_every_way_is_the_slow_stream(
         tables(tmp_path, shards, settings, scopes),
         settings,
         tmp_path / "work",
-        threads=1,
-        memory_mb=300,
+        opener=duckdb_with(1, 300),
         tell=lambda _: None,
     )
     numbers = [schema.first_document(0) + row for row in range(45)] + [
-        schema.first_document(1) + row for row in range(80)
+        schema.first_document(1) + row for row in range(45)
     ]
     drops, compared = slow(texts, near, [scopes[0]] * 45 + [scopes[1]] * 45)
     assert len(drops) > 10

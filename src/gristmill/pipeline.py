@@ -179,7 +179,8 @@ class _Mill:
         publish.write_plan(corpus, self.plan)
         tokenizer = self._tokenizer()
         self.inputs = inputs.gather(self.recipe, self.folder, self.transfer)
-        named = publish.inputs_of(self.recipe, self.inputs, tokenizer)
+        self.older = relate.open_all(self.recipe.deduplicate, self.folder)
+        named = publish.inputs_of(self.recipe, self.inputs, tokenizer, self.older)
         if published is not None and publish.is_current(corpus, published, self.plan, stored(self.recipe), named):
             if self.asked.check_inputs:
                 self._report(self.fetching().check(self.progress))
@@ -289,7 +290,8 @@ class _Mill:
                     for record in refined.values()
                     for folder in ("signatures/", *(["documents/"] if settings.url else []))
                 ],
-                deduplicate=msgspec.structs.replace(settings, lines=None), threads=self.workers, memory_mb=RELATE_MEMORY_MB,
+                deduplicate=msgspec.structs.replace(settings, lines=None),
+                folder=str(self.folder), digests=[corpus.digest for corpus in self.older], threads=self.workers, memory_mb=RELATE_MEMORY_MB,
             )  # fmt: skip
             related = self._whole("relate", relate.find_duplicates, task)
         near = settings.near.threshold if settings and settings.near else None

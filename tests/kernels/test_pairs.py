@@ -17,7 +17,8 @@ def test_fuzz_agreement(data: st.DataObject, count: int, places: int) -> None:
     rows = data.draw(st.lists(numbers, min_size=count, max_size=count))
     wanted = data.draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=9))
     left, right = (np.array([pair[side] for pair in wanted], np.int64) for side in (0, 1))
-    got = pairs.agreement(np.array(rows, np.uint32).reshape(count, places), left, right)
+    signatures = np.array(rows, np.uint32).reshape(count, places)
+    got = pairs.agreement(signatures, signatures[::-1].copy(), left, count - 1 - right)
     assert got.tolist() == [naive.agreement(rows[a], rows[b]) for a, b in wanted]
 
 

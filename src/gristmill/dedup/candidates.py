@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.dedup.database import Relations
+from gristmill.dedup.older import Earlier
 from gristmill.dedup.rows import Rows, mapped
 from gristmill.dedup.settings import Near
 from gristmill.kernels import pairs
@@ -27,8 +28,8 @@ LIKELY = pa.schema(
 )
 
 
-def find_candidates(relations: Callable[[], Relations], rows: Rows, near: Near, work: Path) -> Path:
-    """Every pair of rows worth comparing, LIKELY, sorted by document and candidate, each once. Both are rows, candidate < document."""
+def find_candidates(relations: Callable[[], Relations], rows: Rows, near: Near, work: Path) -> list[Path]:
+    """Every pair that shares a band, sorted by document and candidate, each once. Both are numbers, candidate < document."""
     found = []
     for place, keys in enumerate(rows.keys):
         with relations() as connection:
@@ -45,7 +46,17 @@ def find_candidates(relations: Callable[[], Relations], rows: Rows, near: Near, 
         for path in found:
             path.unlink()
         found = merged
-    return _likely(found, rows, near, work / "likely.parquet")
+    return found
+
+
+def earlier_numbers(found: list[Path], rows: Rows) -> np.ndarray:
+    """The numbers of older corpora's documents that new ones may be compared with, sorted."""
+    if not rows.first:
+        return np.empty(0, np.int64)
+    met = [
+        np.unique(other[(one >= rows.first) & (other < rows.first)]) for path in found for one, other in _chunks(path)
+    ]
+    return np.unique(np.concatenate([*met, np.empty(0, np.int64)]))
 
 
 def least_agreement(near: Near) -> int:
@@ -56,16 +67,37 @@ def least_agreement(near: Near) -> int:
     return math.ceil(near.numbers * (floor - STANDARD_ERRORS * math.sqrt(floor * (1.0 - floor) / near.numbers)))
 
 
-def _likely(found: list[Path], rows: Rows, near: Near, target: Path) -> Path:
+def likely(found: list[Path], rows: Rows, earlier: Earlier, near: Near, target: Path) -> Path:
+    """The pairs whose signatures do not rule them out: LIKELY, as rows. Rows are the earlier documents first, then all new ones."""
+    older = len(earlier.numbers)
     with pq.ParquetWriter(target, LIKELY, compression="zstd") as writer:
         for path in found:
             for one, other in _chunks(path):
-                same = pairs.agreement(mapped(rows.signatures, np.uint32, near.numbers), one, other)
+                if rows.first:
+                    new = one >= rows.first
+                    one, other = one[new], other[new]
+                    own = other >= rows.first
+                    other = np.where(own, other - rows.first + older, np.searchsorted(earlier.numbers, other))
+                    one = one - rows.first + older
+                same = _agreement(one, other, rows, earlier, near)
                 stays = same >= least_agreement(near)
                 columns = [one[stays], other[stays], same[stays] / near.numbers]
                 writer.write_table(pa.table([pa.array(column) for column in columns], schema=LIKELY))
-        path.unlink()
+            path.unlink()
     return target
+
+
+def _agreement(one: np.ndarray, other: np.ndarray, rows: Rows, earlier: Earlier, near: Near) -> np.ndarray:
+    older = len(earlier.numbers)
+    signatures = mapped(rows.signatures, np.uint32, near.numbers)
+    if not older:
+        return pairs.agreement(signatures, signatures, one, other)
+    same = np.empty(len(one), np.int64)
+    own = other >= older
+    same[own] = pairs.agreement(signatures, signatures, one[own] - older, other[own] - older)
+    before = mapped(earlier.signatures, np.uint32, near.numbers)
+    same[~own] = pairs.agreement(signatures, before, one[~own] - older, other[~own])
+    return same
 
 
 def _chunks(path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:

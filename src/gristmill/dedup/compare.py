@@ -6,6 +6,7 @@ Shingles take about as many bytes as the texts, and rest on disk while pairs are
 """
 
 from collections.abc import Iterator
+from itertools import chain, starmap
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.columns import utf8_buffers
-from gristmill.dedup.rows import Rows, Table, among, mapped
+from gristmill.dedup.rows import Table, among, mapped
 from gristmill.dedup.settings import Near
 from gristmill.kernels import minhash, pairs
 from gristmill.kernels.normalise import normalise
@@ -26,10 +27,12 @@ RUN = 1 << 16  # pairs of a run, at most
 class Shingles:
     """The distinct shingles of the documents that stand in a pair."""
 
-    def __init__(self, tables: list[Table], rows: Rows, involved: np.ndarray, near: Near, target: Path) -> None:
-        """Write them to `target`; involved: rows, sorted."""
+    def __init__(
+        self, groups: list[tuple[list[Table], np.ndarray]], involved: np.ndarray, near: Near, target: Path
+    ) -> None:
+        """Write them to `target`. groups: tables, and which of their documents (sorted); all groups together are the rows `involved`."""
         self._involved, self._target = involved, target
-        self._bounds = _write(tables, mapped(rows.documents, np.int64)[involved], near, target)
+        self._bounds = _write(groups, near, target)
 
     def compare(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         """The similarity of pairs of rows, grouped by `one`: (pairs,) float64."""
@@ -61,11 +64,11 @@ def involved_rows(likely: Path, size: int) -> np.ndarray:
     return np.flatnonzero(stands)
 
 
-def _write(tables: list[Table], wanted: np.ndarray, near: Near, target: Path) -> np.ndarray:
-    """Write the shingles of the wanted documents (sorted); where each begins, (n + 1,) int64."""
+def _write(groups: list[tuple[list[Table], np.ndarray]], near: Near, target: Path) -> np.ndarray:
+    """Write the shingles of the wanted documents; where each begins, (n + 1,) int64."""
     sizes = [np.zeros(1, np.int64)]
     with open(target, "wb") as file:
-        for texts in _texts(tables, wanted):
+        for texts in chain.from_iterable(starmap(_texts, groups)):
             offsets, hashes = minhash.distinct_shingles(
                 *normalise(*utf8_buffers(texts)), width=near.shingle, characters=near.unit == "characters"
             )

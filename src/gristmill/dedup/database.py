@@ -76,7 +76,7 @@ class Database:
             query = _read(paths, columns)
         else:
             query = " union all ".join(
-                f"select {columns}, cast({scope} as bigint) as scope from ({_read(members, columns)}) as part"
+                f"select part.*, cast({scope} as bigint) as scope from ({_read(members, columns)}) as part"
                 for scope, members in by_scope(paths).items()
             )
         self._run(f"create view {name} as {query}")

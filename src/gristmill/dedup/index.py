@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from gristmill.columns import utf8_buffers, well_formed
 from gristmill.dedup.candidates import least_agreement
-from gristmill.dedup.relate import EXACT, NEAR
+from gristmill.dedup.same import EXACT, NEAR
 from gristmill.dedup.settings import Near
 from gristmill.dedup.signatures import HASH_BYTES, SEED, text_hashes
 from gristmill.dedup.store import Store, Synchronous, Verdict
@@ -199,7 +199,8 @@ class DuplicateIndex:
         rows = np.where(
             candidates < signed.first, np.searchsorted(kept, candidates), len(kept) + candidates - signed.first
         )
-        agreement = pairs.agreement(np.concatenate([signatures, signed.signatures]), places + len(kept), rows)
+        every = np.concatenate([signatures, signed.signatures])
+        agreement = pairs.agreement(signed.signatures, every, places, rows)
         if near.verify == "text":
             likely = agreement >= least_agreement(near)
             places, candidates, agreement = places[likely], candidates[likely], agreement[likely]

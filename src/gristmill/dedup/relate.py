@@ -1,18 +1,21 @@
 """Which documents are duplicates of which: the rule, over a whole corpus, out of core.
 
-    documents  -> urls.sql      equal URLs, where the recipe asks: all but the earliest go no further
-    signatures -> exact.sql     equal normalised texts: the same
+    documents  -> same          equal URLs, where the recipe asks: all but the earliest go no further          same.py
+    signatures -> same          equal normalised texts: the same
                -> rows          signatures by number, keys of bands                                       rows.py
                -> candidates    the first documents of each bucket, if signatures do not rule them out    candidates.py
                -> compare       exact Jaccard of the texts' shingles                                      compare.py
                -> decide        in document order: dropped if, and only if, at or above the threshold with an earlier document that
                                 is kept; or, `group = "components"`, connected with an earlier one at all
 
+Documents of older corpora (older.py) come before all others in every step, and their verdicts stand.
+
 What is held in memory is a chunk of pairs and some twenty bytes a document; the rest is on disk.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,21 +23,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.dedup.candidates import find_candidates
+from gristmill.dedup.candidates import earlier_numbers, find_candidates, likely
 from gristmill.dedup.compare import Shingles, involved_rows
 from gristmill.dedup.database import Opener, Relations
+from gristmill.dedup.older import Earlier, Older, Widened, gather_earlier, tables_of
 from gristmill.dedup.rows import Rows, Table, gather, mapped
+from gristmill.dedup.same import NEAR, REASONS, SAME_URL, Found, Same, nothing
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.kernels import pairs
 from gristmill.store.parts import read_batches
-
-SAME_URL, EXACT, NEAR = "deduplicate.same_url", "deduplicate.exact_duplicate", "deduplicate.near_duplicate"
 
 DROPS = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),
         pa.field("reason", pa.string(), nullable=False),
         pa.field("keeper", pa.int64(), nullable=False),
+        pa.field("keeper_corpus", pa.string()),  # null: this one
         pa.field("similarity", pa.float64(), nullable=False),
     ]
 )
@@ -42,6 +46,7 @@ PAIRS_FOUND = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),
         pa.field("candidate", pa.int64(), nullable=False),
+        pa.field("candidate_corpus", pa.string()),  # null: this one
         pa.field("similarity", pa.float64(), nullable=False),
     ]
 )
@@ -51,83 +56,75 @@ class Related(NamedTuple):
     """What a corpus' documents are to each other."""
 
     drops: pa.Table  # DROPS, sorted by document
-    pairs: Path  # PAIRS_FOUND: every pair that was compared, sorted by document and candidate
-
-
-class Found(NamedTuple):
-    """Arrays sorted by document."""
-
-    documents: np.ndarray
-    keepers: np.ndarray
-    similarities: np.ndarray
+    pairs: Path  # PAIRS_FOUND: every pair that was compared, sorted by document; candidates of older corpora first
+    entries: list[Path]  # files of the index, where one is wanted
 
 
 def relate(
     tables: list[Table], settings: Deduplicate, work: Path, *, opener: Opener, tell: Callable[[int], None],
-    gone: np.ndarray | None = None, known: pa.Table | None = None,
+    gone: np.ndarray | None = None, known: pa.Table | None = None, against: Sequence[Older] = (),
 ) -> Related:  # fmt: skip
     """Find all duplicates. `work` is for what is needed on the way; `opener` gives the engine of relations.
 
-    `gone` (sorted int64) are documents to leave aside; `known` is a table of pairs found before, whose texts are not compared again.
+    `gone` (sorted int64) are documents to leave aside; `known` is a table of pairs found before, whose texts are not compared again;
+    `against` are older corpora, in their order.
     """
     work.mkdir(parents=True, exist_ok=True)
     gone = np.empty(0, np.int64) if gone is None else gone
-    folders = [work, *{path.parent for table in tables for path in (table.signatures, table.documents)}]
+    every = [*tables, *chain.from_iterable(map(tables_of, against))]
+    folders = [work, *{path.parent for table in every for path in (table.signatures, table.documents)}]
     relations = partial(opener, work / "spill", folders)
-    urls = _same(relations, "urls", tables, gone, work) if settings.url else _nothing()
+    same = Same(relations, tables, list(against), work)
+    urls = same.find("urls", gone) if settings.url else nothing()
     gone = np.union1d(gone, urls.documents)
-    exact = _same(relations, "exact", tables, gone, work) if settings.exact else _nothing()
-    near, found = _nothing(), work / "found.parquet"
+    exact = same.find("exact", gone) if settings.exact else nothing()
+    near, found, index = nothing(), work / "found.parquet", work / "index"
     with pq.ParquetWriter(found, PAIRS_FOUND, compression="zstd") as writer:
         if settings.near is not None:
-            rows = gather(tables, np.union1d(gone, exact.documents), settings.near, work)
+            widened = Widened(list(against), index if settings.index else None)
+            rows = gather(
+                tables, np.union1d(gone, exact.documents), settings.near, work, first=sum(corpus.size for corpus in against),
+                visit=widened.visit if against or settings.index else None,
+            )  # fmt: skip
             tell(rows.size)
             if rows.size:
-                likely = find_candidates(relations, rows, settings.near, work)
-                near = _near(tables, rows, settings.near, likely, known, writer)
-    return Related(_merge(urls, exact, near), found)
-
-
-def _nothing() -> Found:
-    return Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
-
-
-def _same(
-    relations: Callable[[], Relations], relation: str, tables: list[Table], gone: np.ndarray, work: Path
-) -> Found:
-    """Documents that share a URL (`urls.sql`) or a text's hash (`exact.sql`) with an earlier one."""
-    pq.write_table(pa.table({"document": pa.array(gone)}), work / "gone.parquet")
-    with relations() as connection:
-        paths = {table.documents if relation == "urls" else table.signatures: table.scope for table in tables}
-        columns = "document, url" if relation == "urls" else "document, text_hash"
-        connection.table("every", paths, columns)
-        connection.table("gone", [work / "gone.parquet"], "document")
-        connection.view("left_over", "left")
-        written = connection.write(relation, work / f"{relation}.parquet")
-    table = pa.concat_tables(pq.read_table(path) for path in written)
-    documents = table["document"].to_numpy()
-    return Found(documents, table["keeper"].to_numpy(), np.ones(len(documents)))
+                near = _near(tables, list(against), rows, settings.near, relations, work, known, writer)
+    written = sorted(index.iterdir()) if settings.index else []
+    return Related(_merge(urls, exact, near, same.digests), found, written)
 
 
 def _near(
-    tables: list[Table], rows: Rows, near: Near, likely: Path, known: pa.Table | None, writer: pq.ParquetWriter
-) -> Found:
-    """Compare all likely pairs, write them down as documents, and decide."""
-    documents = mapped(rows.documents, np.int64)
-    keepers, kept = np.full(rows.size, -1, np.int64), np.zeros(rows.size)
-    parents = np.arange(rows.size) if near.group == "components" else None
+    tables: list[Table], against: list[Older], rows: Rows, near: Near, relations: Callable[[], Relations], work: Path,
+    known: pa.Table | None, writer: pq.ParquetWriter,
+) -> Found:  # fmt: skip
+    """Compare all likely pairs, write them down as documents, and decide. Rows are earlier documents first, then the new ones."""
+    found = find_candidates(relations, rows, near, work)
+    earlier = gather_earlier(against, earlier_numbers(found, rows), near, work)
+    pairs_of = likely(found, rows, earlier, near, work / "likely.parquet")
+    older = len(earlier.numbers)
+    documents = np.concatenate([earlier.documents, mapped(rows.documents, np.int64)])
+    corpora = np.zeros(len(documents), np.int64)
+    corpora[:older] = earlier.corpora + 1
+    digests = pa.array([None, *(corpus.digest for corpus in against)], pa.string())
+    keepers, kept = np.full(len(documents), -1, np.int64), np.zeros(len(documents))
+    keepers[:older][~earlier.stays] = np.flatnonzero(~earlier.stays)  # whoever went keeps nobody
+    parents = np.arange(len(documents)) if near.group == "components" else None
     shingles: Shingles | None = None
     threshold = 0.0 if near.verify == "none" else near.threshold
-    for one, other, similarities in _chunks(likely):
+    for one, other, similarities in _chunks(pairs_of):
         if near.verify == "text":
             similarities = _known(known, documents[one], documents[other])
+            similarities[other < older] = np.nan  # what is known is of this corpus
             new = np.isnan(similarities)
             if new.any():
-                shingles = shingles or Shingles(
-                    tables, rows, involved_rows(likely, rows.size), near, likely.with_suffix(".shingles")
-                )
+                shingles = shingles or _shingles(tables, against, rows, earlier, near, pairs_of)
                 similarities[new] = shingles.compare(one[new], other[new])
-        columns = [pa.array(documents[one]), pa.array(documents[other]), pa.array(similarities)]
+        columns = [
+            pa.array(documents[one]),
+            pa.array(documents[other]),
+            digests.take(pa.array(corpora[other])),
+            pa.array(similarities),
+        ]
         writer.write_table(pa.table(columns, schema=PAIRS_FOUND))
         if parents is None:
             pairs.decide(keepers, kept, one, other, similarities, threshold=threshold)
@@ -135,9 +132,25 @@ def _near(
             pairs.connect(parents, kept, one, other, similarities, threshold=threshold)
     if parents is not None:
         keepers = pairs.components(parents)
-        keepers[keepers == np.arange(rows.size)] = -1
-    gone = np.flatnonzero(keepers >= 0)
-    return Found(documents[gone], documents[keepers[gone]], kept[gone])
+        keepers[keepers == np.arange(len(documents))] = -1
+    gone = older + np.flatnonzero(keepers[older:] >= 0)
+    reasons = np.full(len(gone), REASONS.index(NEAR), np.int8)
+    return Found(documents[gone], documents[keepers[gone]], corpora[keepers[gone]], reasons, kept[gone])
+
+
+def _shingles(
+    tables: list[Table], against: list[Older], rows: Rows, earlier: Earlier, near: Near, pairs_of: Path
+) -> Shingles:
+    """The shingles of all that stand in a pair."""
+    older = len(earlier.numbers)
+    involved = involved_rows(pairs_of, older + rows.size)
+    before = involved[involved < older]
+    groups = [
+        (tables_of(corpus), earlier.documents[before[earlier.corpora[before] == place]])
+        for place, corpus in enumerate(against)
+    ]
+    groups.append((tables, mapped(rows.documents, np.int64)[involved[involved >= older] - older]))
+    return Shingles(groups, involved, near, pairs_of.with_suffix(".shingles"))
 
 
 def _chunks(likely: Path) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -163,26 +176,21 @@ def _known(known: pa.Table | None, documents: np.ndarray, candidates: np.ndarray
     return similarities
 
 
-def _merge(urls: Found, exact: Found, near: Found) -> pa.Table:
+def _merge(urls: Found, exact: Found, near: Found, digests: list[str]) -> pa.Table:
     """Point each copy at the document that stays in the end: a keeper may itself have gone for another one later on."""
-    documents = np.concatenate([urls.documents, exact.documents, near.documents])
-    keepers = np.concatenate([urls.keepers, exact.keepers, near.keepers])
-    similarities = np.concatenate([urls.similarities, exact.similarities, near.similarities])
-    names = (SAME_URL, EXACT, NEAR)
-    reasons = np.repeat(np.arange(3, dtype=np.int8), [len(urls.documents), len(exact.documents), len(near.documents)])
-    for reason, later in ((1, exact), (2, near)):
+    documents, keepers, corpora, reasons, similarities = map(np.concatenate, zip(urls, exact, near, strict=True))
+    for later in (exact, near):
         if not len(later.documents) or not len(keepers):
             continue
         place = np.minimum(np.searchsorted(later.documents, keepers), len(later.documents) - 1)
-        moved = later.documents[place] == keepers
+        moved = (later.documents[place] == keepers) & (corpora == 0)
         # A page of the same URL stays one, whatever became of the page that it gave way to.
-        other = moved & (reasons != 0)
-        reasons[other] = reason
-        similarities[other] = later.similarities[place[other]]
-        keepers[moved] = later.keepers[place[moved]]
+        other = moved & (reasons != REASONS.index(SAME_URL))
+        reasons[other], similarities[other] = later.reasons[place[other]], later.similarities[place[other]]
+        keepers[moved], corpora[moved] = later.keepers[place[moved]], later.corpora[place[moved]]
     order = np.argsort(documents, kind="stable")
     columns = [
-        pa.array(documents[order]), pa.array(names, pa.string()).take(pa.array(reasons[order])), pa.array(keepers[order]),
-        pa.array(similarities[order]),
+        pa.array(documents[order]), pa.array(REASONS, pa.string()).take(pa.array(reasons[order])), pa.array(keepers[order]),
+        pa.array([None, *digests], pa.string()).take(pa.array(corpora[order])), pa.array(similarities[order]),
     ]  # fmt: skip
     return pa.table(columns, schema=DROPS)

@@ -7,7 +7,7 @@ A cut is as large whatever the corpus is; only how many there are grows with it.
 """
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from gristmill.kernels import minhash
 from gristmill.kernels.keys import Repeated, split
 from gristmill.store.parts import read_batches
 
-KEYS = 1 << 25  # keys of one cut, before those that occur once are left out
+KEYS = 1 << 23  # keys of one cut, before those that occur once are left out
 CHUNK = 1 << 21  # keys looked at together
 
 KEY_ROWS = pa.schema([pa.field("key", pa.int64()), pa.field("document", pa.int64())])
@@ -37,20 +37,29 @@ class Table(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What is compared: n documents with a signature each."""
+    """What is compared: n documents with a signature each. Their numbers among the keys are first, first + 1, ..."""
 
     size: int
+    first: int
     documents: Path  # (n,) int64, ascending
     signatures: Path  # (n, k) uint32
     keys: list[Path]  # Parquet files, KEY_ROWS: no key stands in two of them
 
 
-def gather(tables: list[Table], gone: np.ndarray, near: Near, work: Path) -> Rows:
-    """Lay out the signatures of all documents but those `gone` (sorted), and the keys of their bands that may occur twice."""
+def gather(
+    tables: list[Table], gone: np.ndarray, near: Near, work: Path, *, first: int = 0,
+    visit: Callable[[int, Path, Path], None] | None = None,
+) -> Rows:  # fmt: skip
+    """Lay out the signatures of all documents but those `gone` (sorted), and the keys of their bands that may occur twice.
+
+    `visit` is shown each cut with all its keys, and the file of documents: (number of the cut, the cut, documents). It may add keys.
+    """
     total = sum(pq.read_metadata(table.signatures).num_rows for table in tables)
     bits = max(0, (total * near.bands - 1) // KEYS).bit_length()
     cuts = [work / f"keys-{part:04d}.cut" for part in range(1 << bits)]
-    rows = Rows(0, work / "rows.documents", work / "rows.signatures", [cut.with_suffix(".parquet") for cut in cuts])
+    rows = Rows(
+        0, first, work / "rows.documents", work / "rows.signatures", [cut.with_suffix(".parquet") for cut in cuts]
+    )
     count = 0
     files = [open(path, "wb") for path in (rows.documents, rows.signatures, *cuts)]
     try:
@@ -64,7 +73,7 @@ def gather(tables: list[Table], gone: np.ndarray, near: Near, work: Path) -> Row
                 values = rows_of(batch["signature"], np.uint32)
                 scopes = np.full(len(batch), table.scope, np.uint64)
                 banded = minhash.band_keys(values, scopes, bands=near.bands, rows=near.rows)
-                for file, piece in zip(parts, split(banded, count, bits=bits), strict=True):
+                for file, piece in zip(parts, split(banded, first + count, bits=bits), strict=True):
                     file.write(piece.data)
                 documents.write(np.ascontiguousarray(batch["document"].to_numpy()).data)
                 signatures.write(np.ascontiguousarray(values).data)
@@ -72,7 +81,9 @@ def gather(tables: list[Table], gone: np.ndarray, near: Near, work: Path) -> Row
     finally:
         for file in files:
             file.close()
-    for cut, target in zip(cuts, rows.keys, strict=True):
+    for place, (cut, target) in enumerate(zip(cuts, rows.keys, strict=True)):
+        if visit is not None:
+            visit(place, cut, rows.documents)
         _leave_out_single(cut, target)
         cut.unlink()
     return rows._replace(size=count)
@@ -81,16 +92,17 @@ def gather(tables: list[Table], gone: np.ndarray, near: Near, work: Path) -> Row
 def _leave_out_single(cut: Path, target: Path) -> None:
     """Write the keys of a cut that may occur twice; those that surely occur once make no pair."""
     repeated = Repeated(cut.stat().st_size // 16)
-    for chunk in _chunks(cut):
+    for chunk in chunks(cut):
         repeated.add(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))
     with pq.ParquetWriter(target, KEY_ROWS, compression="none", use_dictionary=False) as writer:
-        for chunk in _chunks(cut):
+        for chunk in chunks(cut):
             chunk = chunk[repeated.mask(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))]
             columns = [pa.array(np.ascontiguousarray(chunk[:, place])) for place in range(2)]
             writer.write_table(pa.table(columns, schema=KEY_ROWS))
 
 
-def _chunks(cut: Path) -> Iterator[np.ndarray]:
+def chunks(cut: Path) -> Iterator[np.ndarray]:
+    """A cut in pieces: (n, 2) int64, key and number."""
     with open(cut, "rb") as file:
         while len(chunk := np.fromfile(file, np.int64, 2 * CHUNK)):
             yield chunk.reshape(-1, 2)

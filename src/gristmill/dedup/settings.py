@@ -79,3 +79,15 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     near: Near | None = None
     lines: Lines | None = None
     scope: Literal["corpus", "source"] = "corpus"  # source: compare within a source only
+    against: list[str] = []  # older corpora, whose documents come before all of these
+    index: bool = False  # leave an index, so that later corpora can be compared against this one
+
+    def __post_init__(self) -> None:
+        if self.scope == "source" and (self.against or self.index):
+            raise ValueError('against and index compare whole corpora; scope = "source" compares within a source')
+        if self.against and not (self.url or self.exact or self.near):
+            raise ValueError("against: nothing is compared (url, exact, near)")
+        if self.against and self.near and self.near.group != "kept":
+            raise ValueError('against: what stays in an older corpus stays; group = "components" may want it gone')
+        if self.index and self.near is None:
+            raise ValueError("index: it holds the bands of signatures, and there is no near")

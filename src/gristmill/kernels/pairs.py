@@ -13,13 +13,13 @@ SIGNATURES = types.Array(types.uint32, 2, "C", readonly=True)
 FLOAT64S = types.Array(types.float64, 1, "C", readonly=True)
 
 
-@kernel(SIGNATURES, INT64S, INT64S, types.int64[::1])
-def _agree(signatures, left, right, out):
+@kernel(SIGNATURES, SIGNATURES, INT64S, INT64S, types.int64[::1])
+def _agree(of_left, of_right, left, right, out):
     for i in range(len(left)):
-        one = signatures[left[i]]
-        other = signatures[right[i]]
+        one = of_left[left[i]]
+        other = of_right[right[i]]
         same = np.int64(0)
-        for k in range(signatures.shape[1]):
+        for k in range(of_left.shape[1]):
             same += one[k] == other[k]
         out[i] = same
 
@@ -97,10 +97,10 @@ def _settle(parents):
         parents[row] = parents[parents[row]]
 
 
-def agreement(signatures: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """For each pair of rows of signatures (n, k) uint32, in how many of the k places they agree: (pairs,) int64."""
+def agreement(of_left: np.ndarray, of_right: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """For each pair of rows of two arrays of signatures (n, k) uint32, in how many of the k places they agree: (pairs,) int64."""
     out = np.empty(len(left), np.int64)
-    _agree(signatures, left, right, out)
+    _agree(of_left, of_right, left, right, out)
     return out
 
 

@@ -220,7 +220,18 @@ class Corpus:
 
 
 OBSOLETE = "obsolete.json"  # under work/: parts to remove when the state that is being published is there
-FOLDERS = ("documents", "measures", "signatures", "verdicts", "samples", "duplicates", "text", "tokens", "tokenizer")
+FOLDERS = (
+    "documents",
+    "measures",
+    "signatures",
+    "verdicts",
+    "samples",
+    "duplicates",
+    "index",
+    "text",
+    "tokens",
+    "tokenizer",
+)
 
 
 FILES = ("plan.json", "recipe.toml", "funnel.json", "run.json", manifests.SUMS)

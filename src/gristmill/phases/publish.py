@@ -11,6 +11,7 @@ import msgspec
 import tomli_w
 
 from gristmill.clean.step import Input
+from gristmill.dedup.older import Older
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus, Record, versions
 from gristmill.phases.funnel import Funnel, rates_of, table_of
@@ -110,7 +111,9 @@ def _is_whole(path: Path, part: Part) -> bool:
         return False
 
 
-def inputs_of(recipe: Recipe, found: dict[str, Input], tokenizer: Tokenizer | None) -> dict[str, Any]:
+def inputs_of(
+    recipe: Recipe, found: dict[str, Input], tokenizer: Tokenizer | None, older: list[Older]
+) -> dict[str, Any]:
     """What the recipe pulls in besides raw shards, with digests: the manifest's `inputs`.
 
     Where two sources have a step each of one kind, that of the later has the source's name in brackets, if what it reads is another.
@@ -123,6 +126,8 @@ def inputs_of(recipe: Recipe, found: dict[str, Input], tokenizer: Tokenizer | No
                 inputs[what if inputs.get(what, entry) == entry else f"{what}[{source.name}]"] = entry
     if tokenizer is not None:
         inputs["tokens.tokenizer"] = {"name": os.path.basename(tokenizer.name), "sha256": tokenizer.sha256}
+    for place, corpus in enumerate(older):
+        inputs[f"deduplicate.against.{place}"] = {"name": corpus.root.name, "sha256": corpus.digest}
     return dict(sorted(inputs.items()))
 
 

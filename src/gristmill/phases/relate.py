@@ -5,6 +5,7 @@ signatures of all shards -> duplicates (dedup.relate) -> duplicates/copies.parqu
 verdicts of refine + duplicates of the shard          -> verdicts/<shard>.parquet
 """
 
+import hashlib
 import shutil
 import time
 from collections.abc import Callable
@@ -17,15 +18,36 @@ import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.dedup.database import Opener, duckdb_with
-from gristmill.dedup.relate import DROPS, NEAR, PAIRS_FOUND, relate
+from gristmill.dedup.older import Older, open_older
+from gristmill.dedup.relate import DROPS, PAIRS_FOUND, relate
 from gristmill.dedup.rows import Table
+from gristmill.dedup.same import NEAR
 from gristmill.dedup.settings import Deduplicate
-from gristmill.errors import VerificationError
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.refine import shard_name
-from gristmill.store.parts import read_batches, sha256_of, writing_table
+from gristmill.store.parts import Part, read_batches, sha256_of, writing, writing_table
 
-COPIES = pa.schema([pa.field("keeper", pa.int64(), nullable=False), pa.field("copies", pa.int64(), nullable=False)])
+COPIES = pa.schema(
+    [
+        pa.field("keeper", pa.int64(), nullable=False),
+        pa.field("keeper_corpus", pa.string()),  # null: this one
+        pa.field("copies", pa.int64(), nullable=False),
+    ]
+)
+
+
+def open_all(settings: Deduplicate | None, folder: Path) -> list[Older]:
+    """The older corpora that a recipe in `folder` compares against. Raises RecipeError, VerificationError."""
+    found: list[Older] = []
+    for name in settings.against if settings else ():
+        root = (folder / name).absolute()
+        published = Corpus(root).published() if root.is_dir() else None
+        if published is None:
+            raise RecipeError(f"against = {name!r}: {root} is no finished corpus")
+        first = sum(corpus.size for corpus in found)
+        found.append(open_older(root, published[0], hashlib.sha256(published[1]).hexdigest(), settings, first))  # type: ignore[arg-type]
+    return found
 
 
 class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,13 +58,17 @@ class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
     scopes: list[int]
     signatures: list[str]  # sha256 of each shard's signatures, and of its documents where URLs are compared
     deduplicate: Deduplicate
+    folder: str  # which `against` is relative to
+    digests: list[str]  # of the older corpora's manifests
     threads: int
     memory_mb: int
 
     def key(self) -> str:
         """The content key."""
         given = list(zip(self.numbers, self.scopes, strict=True))
-        return content_key("relate", shards=given, signatures=self.signatures, deduplicate=self.deduplicate)
+        return content_key(
+            "relate", shards=given, signatures=self.signatures, deduplicate=self.deduplicate, digests=self.digests
+        )
 
 
 def find_duplicates(task: RelateTask, tell: Callable[[int], None], opener: Opener | None = None) -> Record:
@@ -59,19 +85,33 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None], opener: Opene
         )
         for number, scope in zip(task.numbers, task.scopes, strict=True)
     ]
-    drops, pairs = relate(
-        tables, task.deduplicate, work, opener=opener or duckdb_with(task.threads, task.memory_mb), tell=tell
+    against = open_all(task.deduplicate, Path(task.folder))
+    if [corpus.digest for corpus in against] != task.digests:
+        raise VerificationError(f"{', '.join(task.deduplicate.against)}: changed since the run began. Run again")
+    drops, pairs, entries = relate(
+        tables,
+        task.deduplicate,
+        work,
+        opener=opener or duckdb_with(task.threads, task.memory_mb),
+        tell=tell,
+        against=against,
     )
     with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):
         for batch in read_batches(pairs):
             table.write(batch)
+    index = [_copy(corpus, path) for path in entries]
     shutil.rmtree(work, ignore_errors=True)
     with writing_table(corpus.work, "relate/drops.parquet", DROPS) as (table, part):
         for batch in drops.to_batches(max_chunksize=1 << 16):
             table.write(batch)
-    keepers, copies = np.unique(drops["keeper"].to_numpy(), return_counts=True)
+    copies = (
+        drops.group_by(["keeper", "keeper_corpus"])
+        .aggregate([([], "count_all")])
+        .sort_by([(name, "ascending") for name in ("keeper_corpus", "keeper")])
+    )
     with writing_table(corpus.stage, "duplicates/copies.parquet", COPIES) as (table, copied):
-        table.write(pa.RecordBatch.from_arrays([pa.array(keepers), pa.array(copies.astype(np.int64))], schema=COPIES))
+        for batch in copies.rename_columns(COPIES.names).cast(COPIES).to_batches(max_chunksize=1 << 16):
+            table.write(batch)
     reasons, numbers = np.unique(drops["reason"].to_numpy(zero_copy_only=False).astype(str), return_counts=True)
     counts = {
         "drops": part[0].sha256,
@@ -79,7 +119,15 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None], opener: Opene
         "reasons": dict(zip(reasons.tolist(), numbers.tolist(), strict=True)),
         "seconds": time.perf_counter() - start,
     }
-    return corpus.record("relate", "all", Record(key=task.key(), parts=copied + compared, counts=counts))
+    return corpus.record("relate", "all", Record(key=task.key(), parts=copied + compared + index, counts=counts))
+
+
+def _copy(corpus: Corpus, path: Path) -> Part:
+    """A file of the index, as a part."""
+    target = f"index/{path.name}"
+    with writing(corpus.stage, target) as file, open(path, "rb") as source:
+        shutil.copyfileobj(source, file, 1 << 20)
+    return Part(target, file.size, file.hexdigest())
 
 
 class SettleTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +203,7 @@ def _fill(batch: pa.RecordBatch, drops: pa.Table, near_threshold: float | None) 
         "value": filled("value", similarity),
         "threshold": filled("threshold", threshold),
         "keeper": filled("keeper", drops["keeper"].combine_chunks().take(take)),
+        "keeper_corpus": filled("keeper_corpus", drops["keeper_corpus"].combine_chunks().take(take)),
         "similarity": filled("similarity", similarity),
     }
     return pa.RecordBatch.from_arrays(

@@ -225,10 +225,11 @@ def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
         kept[number] = np.packbits(bits)
     lost = copies = 0
     for name in tables.values():
-        for batch in read_batches(root / name, ["document", "keeper"]):
-            named = batch["keeper"].is_valid().to_numpy(zero_copy_only=False)
+        for batch in read_batches(root / name, ["document", "keeper", "keeper_corpus"]):
+            copies += len(batch) - batch["keeper"].null_count
+            # A keeper in an older corpus is that corpus' to verify.
+            named = pc.and_(batch["keeper"].is_valid(), batch["keeper_corpus"].is_null()).to_numpy(zero_copy_only=False)
             keepers = batch["keeper"].fill_null(0).to_numpy()[named]
-            copies += len(keepers)
             lost += int((keepers >= batch["document"].to_numpy()[named]).sum())
             for shard in np.unique(keepers >> 32).tolist():
                 rows = (keepers[keepers >> 32 == shard]) & ROWS

@@ -1,0 +1,232 @@
+"""Older corpora, whose documents come before all of this one's: `[deduplicate] against`.
+
+    their index/       which of them share a band with a new document; only the pages are read that its keys lie in
+    signatures/        of those alone; and of all the hashes of texts
+    documents/         of those that are compared
+    verdicts/          whether a document stays there, and who keeps it if not
+
+Documents of older corpora are numbered 0, 1, 2 ... through all of them, in the order of the recipe and then of their own; new ones follow.
+So a run against older corpora gives the verdicts that one run over all of them together would give.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gristmill import schema
+from gristmill.columns import rows_of
+from gristmill.dedup.rows import Table, among, chunks, mapped
+from gristmill.dedup.settings import MOST_CANDIDATES, Deduplicate, Near
+from gristmill.errors import RecipeError
+from gristmill.store.manifest import Manifest
+
+KEYS, DOCUMENTS = "index/{:04d}.keys", "index/{:04d}.documents"
+ENTRIES = 1 << 20  # of an index looked up together
+
+
+class Older(NamedTuple):
+    """One older corpus."""
+
+    root: Path
+    first: int  # the number of its first document
+    digest: str  # sha256 of its manifest, which verdicts name it by
+    shards: np.ndarray  # (s,) int64: the numbers of its raw shards, ascending
+    firsts: np.ndarray  # (s,) int64: the number of the first document of each
+    size: int  # its documents
+    cuts: int  # files of its index
+
+    def numbers(self, documents: np.ndarray) -> np.ndarray:
+        """The numbers of its documents, (n,) int64."""
+        shard = np.searchsorted(self.shards, documents >> schema.ROW_BITS)
+        return np.asarray(self.firsts[shard] + (documents & ((1 << schema.ROW_BITS) - 1)))
+
+    def documents(self, numbers: np.ndarray) -> np.ndarray:
+        """Which of its documents have these numbers, (n,) int64."""
+        place = np.searchsorted(self.firsts, numbers, "right") - 1
+        return np.asarray((self.shards[place] << schema.ROW_BITS) + numbers - self.firsts[place])
+
+    def part(self, folder: str, shard: int) -> Path:
+        """A shard's table."""
+        return self.root / f"{folder}/{shard:05d}.parquet"
+
+    def look_up(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of keys (n,) uint64, sorted, each once: (key, number) of the first of its documents that have one, sorted by both."""
+        found: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0, np.uint64), np.empty(0, np.int64))]
+        bits = (self.cuts - 1).bit_length()
+        bounds = [np.uint64(cut << (64 - bits) if bits else 0) for cut in range(self.cuts)]
+        ends = [*np.searchsorted(keys, np.array(bounds[1:], np.uint64)), len(keys)]
+        for cut, (start, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+            own = mapped(self.root / KEYS.format(cut), np.uint64)
+            of_key = mapped(self.root / DOCUMENTS.format(cut), np.int64)
+            for at in range(start, stop, ENTRIES):
+                wanted = keys[at : min(at + ENTRIES, stop)]
+                low, high = np.searchsorted(own, wanted), np.searchsorted(own, wanted, "right")
+                counts = high - low
+                places = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+                found.append((np.repeat(wanted, counts), self.numbers(of_key[places])))
+        return np.concatenate([key for key, _ in found]), np.concatenate([number for _, number in found])
+
+
+def open_older(root: Path, manifest: Manifest, digest: str, settings: Deduplicate, first: int) -> Older:
+    """A published corpus as one to compare against; its first document has the number `first`. Raises RecipeError where it cannot be."""
+    own = msgspec.convert(manifest.recipe.get("deduplicate"), Deduplicate | None)
+    near = settings.near
+    named = {part.path for part in manifest.parts}
+    cuts = sum(path.startswith("index/") and path.endswith(".keys") for path in named)
+    if own is None or not own.index:
+        raise RecipeError(
+            f"against = {str(root)!r}: it has no index; make it with `[deduplicate] index = true`, and run that again"
+        )
+    for key in ("shingle", "unit", "bands", "rows") if near else ():
+        theirs, ours = getattr(own.near, key), getattr(near, key)
+        if theirs != ours:
+            raise RecipeError(
+                f"against = {str(root)!r}: an index built with other parameters: near.{key} is {theirs} in it, {ours} in the recipe"
+            )
+    if not any(path.startswith("documents/") for path in named) and manifest.funnel["documents"]:
+        raise RecipeError(
+            f"against = {str(root)!r}: it keeps no documents (keep_documents = false), and texts are compared"
+        )
+    there = [shard for shard in manifest.raw_shards if shard.missing is None]
+    sizes = np.array([shard.documents for shard in there], np.int64)
+    return Older(
+        root,
+        first,
+        digest,
+        np.array([shard.number for shard in there], np.int64),
+        first + np.cumsum(sizes) - sizes,
+        int(sizes.sum()),
+        cuts,
+    )
+
+
+class Earlier(NamedTuple):
+    """Those documents of older corpora that a new one is compared with, in the order of their numbers."""
+
+    numbers: np.ndarray  # (k,) int64
+    corpora: np.ndarray  # (k,) int64: places in the list of older corpora
+    documents: np.ndarray  # (k,) int64, in their own corpus
+    signatures: Path  # (k, permutations) uint32
+    stays: np.ndarray  # (k,) bool: kept in their own corpus
+
+
+def gather_earlier(corpora: list[Older], numbers: np.ndarray, near: Near, work: Path) -> Earlier:
+    """Fetch what is needed of older documents, given their numbers, sorted."""
+    places = places_of(corpora, numbers)
+    documents = np.empty(len(numbers), np.int64)
+    stays = np.zeros(len(numbers), bool)
+    with open(work / "earlier.signatures", "wb") as file:
+        for place, corpus in enumerate(corpora):
+            own = np.flatnonzero(places == place)
+            documents[own] = corpus.documents(numbers[own])
+            for shard in corpus.shards.tolist():
+                wanted = own[documents[own] >> schema.ROW_BITS == shard]
+                if len(wanted):
+                    file.writelines(
+                        np.ascontiguousarray(rows_of(batch["signature"], np.uint32)).data
+                        for batch in _rows(corpus.part("signatures", shard), "signature", documents[wanted])
+                    )
+                    kept = [
+                        batch["document"].to_numpy()[np.asarray(pc.is_null(batch["reason"]))]
+                        for batch in _rows(corpus.part("verdicts", shard), "reason", documents[wanted])
+                    ]
+                    stays[wanted] = np.isin(documents[wanted], np.concatenate(kept))
+    return Earlier(numbers, places, documents, work / "earlier.signatures", stays)
+
+
+def places_of(corpora: list[Older], numbers: np.ndarray) -> np.ndarray:
+    """In which of the older corpora each number is, (n,) int64."""
+    return np.asarray(np.searchsorted(np.array([corpus.first for corpus in corpora], np.int64), numbers, "right") - 1)
+
+
+class Widened:
+    """What turns the near stage of one corpus into that of it and all before it, cut by cut."""
+
+    def __init__(self, corpora: list[Older], index: Path | None) -> None:
+        """Write this corpus' own index to the folder `index`, if that is wanted."""
+        self._corpora, self._index = corpora, index
+        if index is not None:
+            index.mkdir()
+
+    def visit(self, place: int, cut: Path, documents: Path) -> None:
+        """Write the cut's part of the index; then add the keys of older documents that stand in it."""
+        if self._index is not None:
+            whole = np.fromfile(cut, np.int64).reshape(-1, 2)
+            keys, owners = write_index(whole, mapped(documents, np.int64), sum(corpus.size for corpus in self._corpora))
+            keys.tofile(self._index / Path(KEYS.format(place)).name)
+            owners.tofile(self._index / Path(DOCUMENTS.format(place)).name)
+        for corpus in self._corpora:
+            met = [corpus.look_up(np.unique(chunk[:, 0].astype(np.int64).view(np.uint64)))[0] for chunk in chunks(cut)]
+            keys, numbers = corpus.look_up(np.unique(np.concatenate([*met, np.empty(0, np.uint64)])))
+            with open(cut, "ab") as file:
+                file.write(np.ascontiguousarray(np.stack([keys.view(np.int64), numbers], axis=1)).data)
+
+
+def tables_of(corpus: Older) -> list[Table]:
+    """Its signatures and documents."""
+    return [
+        Table(corpus.part("signatures", shard), corpus.part("documents", shard), 0) for shard in corpus.shards.tolist()
+    ]
+
+
+class Fate(NamedTuple):
+    """What became of an older document in its own corpus."""
+
+    reason: str | None  # null: it is kept, and its own keeper
+    keeper: int
+    corpus: str  # the keeper's
+    similarity: float
+
+
+def fates(corpora: list[Older], numbers: np.ndarray) -> list[Fate]:
+    """What became of older documents, given their numbers, sorted."""
+    places = places_of(corpora, numbers)
+    told: list[Fate] = []
+    for place, corpus in enumerate(corpora):
+        documents = corpus.documents(numbers[places == place])
+        for shard in np.unique(documents >> schema.ROW_BITS).tolist():
+            wanted = documents[documents >> schema.ROW_BITS == shard]
+            for batch in _rows(corpus.part("verdicts", shard), None, wanted):
+                told += [
+                    Fate(None, row["document"], corpus.digest, 1.0)
+                    if row["keeper"] is None
+                    else Fate(row["reason"], row["keeper"], row["keeper_corpus"] or corpus.digest, row["similarity"])
+                    for row in batch.to_pylist()
+                ]
+    return told
+
+
+def _rows(path: Path, column: str | None, documents: np.ndarray) -> Iterator[pa.RecordBatch]:
+    """The rows of a table that are of these documents (sorted), in order."""
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        for group in range(file.num_row_groups):
+            statistics = file.metadata.row_group(group).column(0).statistics
+            if statistics is None or not statistics.has_min_max:
+                continue  # no row
+            low, high = np.searchsorted(documents, [statistics.min, statistics.max + 1])
+            if low < high:
+                table = file.read_row_group(group, columns=column and ["document", column], use_threads=False)
+                for batch in table.to_batches():
+                    mask = among(batch["document"].to_numpy(), documents)
+                    if mask.any():
+                        yield batch.filter(pa.array(mask))
+
+
+def write_index(cut: np.ndarray, documents: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
+    """An index file's entries from the keys and numbers (n, 2) of a cut: (keys (m,) uint64, documents (m,) int64), sorted by both.
+
+    Of each key the first MOST_CANDIDATES documents alone: more are never candidates.
+    """
+    keys, rows = cut[:, 0].astype(np.int64).view(np.uint64), cut[:, 1]
+    order = np.lexsort((rows, keys))
+    keys, rows = keys[order], rows[order]
+    place = np.arange(len(keys))
+    begins = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if len(keys) else place
+    stays = place - np.repeat(begins, np.diff(np.r_[begins, len(keys)])) < MOST_CANDIDATES
+    return np.ascontiguousarray(keys[stays]), documents[rows[stays] - first]

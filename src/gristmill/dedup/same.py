@@ -1,0 +1,107 @@
+"""Documents that share a URL or a normalised text with an earlier one, of this corpus or of an older one."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill import schema
+from gristmill.dedup.database import Relations
+from gristmill.dedup.older import Older, fates
+from gristmill.dedup.rows import Table
+
+SAME_URL, EXACT, NEAR = REASONS = (
+    "deduplicate.same_url", "deduplicate.exact_duplicate", "deduplicate.near_duplicate",
+)  # fmt: skip
+_REASON = {"urls": REASONS.index(SAME_URL), "exact": REASONS.index(EXACT)}
+_VALUE = {"urls": "url", "exact": "text_hash"}
+
+
+class Found(NamedTuple):
+    """Arrays sorted by document."""
+
+    documents: np.ndarray
+    keepers: np.ndarray
+    corpora: np.ndarray  # of the keepers: 0 this corpus, else a place, from 1, in the list of digests
+    reasons: np.ndarray  # places in REASONS
+    similarities: np.ndarray
+
+
+def nothing() -> Found:
+    """No document."""
+    whole = np.empty(0, np.int64)
+    return Found(whole, whole, whole, np.empty(0, np.int8), np.empty(0, np.float64))
+
+
+class Same:
+    """Documents that share a URL or a text with an earlier one, in this corpus or an older one."""
+
+    def __init__(
+        self, relations: Callable[[], Relations], tables: list[Table], against: list[Older], work: Path
+    ) -> None:
+        """`digests` will name all corpora that hold a keeper."""
+        self._relations, self._tables, self._against, self._work = relations, tables, against, work
+        self.digests = [corpus.digest for corpus in against]
+
+    def find(self, relation: str, gone: np.ndarray) -> Found:
+        """Ask `same.sql` of URLs or texts, of documents that are not gone (sorted)."""
+        older = self._older(relation, gone) if self._against else nothing()
+        gone = np.union1d(gone, older.documents)
+        with self._relations() as connection:
+            self._left_over(connection, relation, gone)
+            written = connection.write("same", self._work / f"{relation}.parquet")
+        table = pa.concat_tables(pq.read_table(path) for path in written)
+        documents = table["document"].to_numpy()
+        reasons = np.full(len(documents), _REASON[relation], np.int8)
+        own = Found(
+            documents, table["keeper"].to_numpy(), np.zeros(len(documents), np.int64), reasons, np.ones(len(documents))
+        )
+        both = Found(*map(np.concatenate, zip(older, own, strict=True)))
+        order = np.argsort(both.documents, kind="stable")
+        return Found(*(column[order] for column in both))
+
+    def _left_over(self, connection: Relations, relation: str, gone: np.ndarray) -> None:
+        pq.write_table(pa.table({"document": pa.array(gone)}), self._work / "gone.parquet")
+        paths = {table.documents if relation == "urls" else table.signatures: table.scope for table in self._tables}
+        connection.table("every", paths, f"document, {_VALUE[relation]} as value")
+        connection.table("gone", [self._work / "gone.parquet"], "document")
+        connection.view("left_over", "left")
+
+    def _older(self, relation: str, gone: np.ndarray) -> Found:
+        """Those that an older corpus has. Where its document is gone itself, whoever keeps that keeps them."""
+        shifts: dict[Path, int] = {}
+        aside: list[np.ndarray] = [np.empty(0, np.int64)]
+        for corpus in self._against:
+            for shard, first in zip(corpus.shards.tolist(), corpus.firsts.tolist(), strict=True):
+                shifts[corpus.part("documents" if relation == "urls" else "signatures", shard)] = (
+                    first - schema.first_document(shard)
+                )
+                if relation == "exact":  # texts are compared of what its URL did not drop
+                    same_url = ("reason", "==", SAME_URL)
+                    table = pq.read_table(
+                        corpus.part("verdicts", shard), columns=["document"], filters=[same_url], use_threads=False
+                    )
+                    aside.append(corpus.numbers(table["document"].to_numpy()))
+        pq.write_table(pa.table({"number": pa.array(np.concatenate(aside))}), self._work / "aside.parquet")
+        with self._relations() as connection:
+            self._left_over(connection, relation, gone)
+            connection.table("older", shifts, f"document, {_VALUE[relation]} as value")
+            connection.table("set_aside", [self._work / "aside.parquet"], "number")
+            written = connection.write("older", self._work / f"older.{relation}.parquet")
+        table = pa.concat_tables(pq.read_table(path) for path in written)
+        numbers, place = np.unique(table["keeper"].to_numpy(), return_inverse=True)
+        told = fates(self._against, numbers)
+        for fate in told:
+            if fate.corpus not in self.digests:
+                self.digests.append(fate.corpus)
+        near = [relation == "exact" and fate.reason == NEAR for fate in told]
+        columns = (
+            np.array([fate.keeper for fate in told], np.int64),
+            np.array([1 + self.digests.index(fate.corpus) for fate in told], np.int64),
+            np.where(near, REASONS.index(NEAR), _REASON[relation]).astype(np.int8),
+            np.array([fate.similarity if is_near else 1.0 for fate, is_near in zip(told, near, strict=True)], np.float64),
+        )  # fmt: skip
+        return Found(table["document"].to_numpy(), *(column[place] for column in columns))
