@@ -34,7 +34,7 @@ check: $(VENV)/.tests  ## style, types, imports
 	@$(BIN)/lint-imports --no-cache
 
 soak: $(VENV)/.tests  ## hundreds of kills, long fuzz, large inputs
-	@GRISTMILL_FUZZ=20 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q
+	@GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q
 
 bench: $(VENV)/.tests  ## speed beside peers, into benchmarks/RESULTS.md
 	@$(BIN)/python benchmarks/bench.py

@@ -84,9 +84,9 @@ FACES = ("😀", "👩‍👩‍👧", "🇩🇪", "👍🏽", "\U0001f9ff")
 
 
 def fuzz(examples: int) -> settings:
-    """The settings of a fuzz test: so many examples, times GRISTMILL_FUZZ."""
+    """The settings of a fuzz test: half as many examples, times GRISTMILL_FUZZ."""
     return settings(
-        max_examples=max(8, examples * FUZZ),
+        max_examples=max(8, examples * FUZZ // 2),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
     )
