@@ -217,6 +217,18 @@ def lines(
 
 
 @app.command()
+def duplicates(
+    corpus: Corpus, top: Annotated[int, typer.Option(min=1, help="So many clusters.")] = 10, as_json: Json = False
+) -> None:
+    """Tell how many duplicates went and why, how large clusters are, and what the largest have in common."""
+    from gristmill.report.duplicates import duplicates as ask
+    from gristmill.report.duplicates import lines as shown
+
+    told = ask(corpus, top=top)
+    say(told, as_json, shown(told))
+
+
+@app.command()
 def rejudge(
     recipe: Annotated[Path, typer.Argument(help="The recipe, with other thresholds (or --set).")],
     out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,

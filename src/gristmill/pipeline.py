@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 
 from gristmill.errors import RecipeError, SourceError
-from gristmill.phases import assemble, engines, fetch, inputs, lines, plan, publish, refine, relate, tokenize
+from gristmill.phases import assemble, clusters, engines, fetch, inputs, lines, plan, publish, refine, relate, tokenize
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.crew import Crew
 from gristmill.phases.funnel import Funnel
@@ -290,8 +290,8 @@ class _Mill:
                     for record in refined.values()
                     for folder in ("signatures/", *(["documents/"] if settings.url else []))
                 ],
-                deduplicate=msgspec.structs.replace(settings, lines=None),
-                folder=str(self.folder), digests=[corpus.digest for corpus in self.older], threads=self.workers, memory_mb=RELATE_MEMORY_MB,
+                deduplicate=msgspec.structs.replace(settings, lines=None, largest_cluster=None), folder=str(self.folder),
+                digests=[corpus.digest for corpus in self.older], threads=self.workers, memory_mb=RELATE_MEMORY_MB,
             )  # fmt: skip
             related = self._whole("relate", relate.find_duplicates, task)
         near = settings.near.threshold if settings and settings.near else None
@@ -302,7 +302,10 @@ class _Mill:
             )
             for number, record in refined.items()
         }  # fmt: skip
-        return self._each("settle", relate.settle, tasks), related
+        settled = self._each("settle", relate.settle, tasks)
+        if settings is not None and related is not None:
+            clusters.guard(self.corpus, settings.largest_cluster, refined, self._scopes(list(refined)))
+        return settled, related
 
     def _scopes(self, numbers: list[int]) -> list[int]:
         """Of each shard which others it is compared with: 0 all, or the place of its source."""

@@ -81,6 +81,8 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     scope: Literal["corpus", "source"] = "corpus"  # source: compare within a source only
     against: list[str] = []  # older corpora, whose documents come before all of these
     index: bool = False  # leave an index, so that later corpora can be compared against this one
+    # The share of what is compared that one document and its copies may be; a larger cluster stops the run. null: no guard.
+    largest_cluster: Annotated[float, Meta(gt=0, le=1)] | None = None
 
     def __post_init__(self) -> None:
         if self.scope == "source" and (self.against or self.index):

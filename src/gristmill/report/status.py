@@ -25,7 +25,7 @@ def status(corpus: Path | str) -> dict[str, Any]:
     plan = _plan(root)
     told: dict[str, Any] = {
         "finished": published is not None,
-        "running": _held(root),
+        "running": held(root),
         "shards": len(plan.shards),
         "fetched": sum(1 for shard in plan.shards if shard.sha256 is not None),
         "missing": sum(1 for shard in plan.shards if shard.missing is not None),
@@ -57,7 +57,7 @@ def _records(corpus: Corpus, phase: str, plan: Plan) -> list[Record | None]:
     return [corpus.last(phase, f"{shard.number:05d}") for shard in plan.shards]
 
 
-def _held(root: Path) -> bool:
+def held(root: Path) -> bool:
     """Whether a run holds the corpus."""
     try:
         handle = os.open(root / "work/lock", os.O_RDONLY)

@@ -1,0 +1,244 @@
+"""Duplicates: how many went for an equal URL, an equal text or a like one; how large clusters are; and what the largest share.
+
+    verdicts/                      -> documents by source and reason
+    duplicates/copies.parquet      -> sizes of clusters, and the largest
+    verdicts/, documents/          -> of those a sample of members, and the lines that all of it has
+
+A row group of one table is in memory at a time. What a run that its guard has stopped left behind is read as well: to look is what it stopped for.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gristmill import schema
+from gristmill.columns import strings_of, utf8_buffers
+from gristmill.dedup.relate import EXACT, NEAR, SAME_URL
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.kernels.normalise import normalise
+from gristmill.phases import clusters
+from gristmill.phases.corpus import Corpus
+from gristmill.phases.publish import read_plan
+from gristmill.report.status import held
+from gristmill.report.verify import published
+from gristmill.store.parts import read_batches
+
+TOP = 10
+SAMPLE = 5  # members of a cluster that are shown
+SHOWN = 80  # characters of a text, and of a line
+LINES = 5
+COMPARED = 100_000  # characters of a text whose lines are compared
+REASONS = {SAME_URL: "same URL", EXACT: "exact", NEAR: "near"}
+STEP = "deduplicate."
+
+
+class _State(NamedTuple):
+    """A corpus as it is published, or as a run that stopped after relate left it."""
+
+    published: bool
+    sources: dict[int, str]  # of each shard that is there
+    find: Callable[[str], Path]
+
+    def tables(self, folder: str) -> dict[int, Path]:
+        """A folder's tables, by shard."""
+        return {number: self.find(f"{folder}/{number:05d}.parquet") for number in self.sources}
+
+
+def duplicates(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
+    """How many duplicates went and why, from the corpus alone.
+
+    `documents` reached deduplication; `kept` of them stay, `reasons` counts the others; `sources` has the same by source. `sizes` counts clusters
+    of `least` to `most` documents; a cluster is a document that stays and those that went for it. `clusters` are the `top` largest: `size`,
+    `share` of the documents, `keeper`, its `url` and `text` (80 characters; null: not stored), a `sample` of five members, the same every
+    time, and the `lines` that keeper and sample all have (null: texts are not stored), as the keeper has them: the longest five, found
+    in the first 100,000 characters of each, compared as normalised text.
+    `published` is false of a run that stopped after relate: what it would publish is told.
+
+    Raises RecipeError where nothing looked for duplicates or a run is at work, VerificationError where the corpus is not finished or damaged.
+    """
+    state = _state(Path(corpus))
+    verdicts = state.tables("verdicts")
+    for path in verdicts.values():
+        if not path.exists():
+            raise VerificationError(f"{path}: not there. Run the recipe again to finish it")
+    sources = _by_source(state, verdicts)
+    total: Counter[str] = Counter()
+    for counted in sources.values():
+        total += counted
+    told = {"published": state.published, **_table(total)}
+    told["sources"] = {name: _table(counted) for name, counted in sources.items()}
+    copies = state.find(clusters.TABLE)
+    told["sizes"] = _sizes(copies, told["kept"])
+    told["clusters"] = _clusters(state, verdicts, copies, top, told["documents"])
+    return told
+
+
+def _state(root: Path) -> _State:
+    here = Corpus(root)
+    if not (here.stage / clusters.TABLE).exists():
+        manifest, _ = published(root)
+        if all(part.path != clusters.TABLE for part in manifest.parts):
+            raise RecipeError(
+                f"{root}: its recipe looks for no duplicates. Write [deduplicate] into it and run it again"
+            )
+        sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
+        return _State(True, sources, lambda path: root / path)
+    if held(root):
+        raise RecipeError(
+            f"{root}: a run is at work on it and is not through with its duplicates. Ask when it has ended"
+        )
+    plan = read_plan(here, None)
+    return _State(False, {shard.number: shard.source for shard in plan.shards if shard.missing is None}, here.find)
+
+
+def _by_source(state: _State, verdicts: dict[int, Path]) -> dict[str, Counter[str]]:
+    """Documents that reached deduplication, by source and reason (empty: kept)."""
+    sources: dict[str, Counter[str]] = {}
+    for number, path in verdicts.items():
+        counted = sources.setdefault(state.sources[number], Counter())
+        for batch in read_batches(path, ["reason"]):
+            for entry in pc.value_counts(batch["reason"]).to_pylist():
+                reason = entry["values"] or ""
+                if not reason or reason.startswith(STEP):
+                    counted[reason] += entry["counts"]
+    return sources
+
+
+def _table(counted: Counter[str]) -> dict[str, Any]:
+    names = [*REASONS, *sorted(counted.keys() - {*REASONS, ""})]
+    reasons = {name.removeprefix(STEP): counted[name] for name in names}
+    return {"documents": counted.total(), "kept": counted[""], "reasons": reasons}
+
+
+def _sizes(copies: Path, kept: int) -> list[dict[str, int]]:
+    """Clusters by size, in powers of two: 1, 2, 3 to 4, 5 to 8 and so on, up to the largest that there is."""
+    bins, documents = np.zeros(65, np.int64), np.zeros(65, np.int64)
+    for batch in read_batches(copies):
+        sizes = batch["copies"].to_numpy() + 1
+        places = np.frexp((sizes - 1).astype(np.float64))[1]  # 2: 1; 3 and 4: 2; 5 to 8: 3
+        bins += np.bincount(places, minlength=65)
+        np.add.at(documents, places, sizes)
+    bins[0] = documents[0] = kept - int(bins.sum())
+    last = int(np.flatnonzero(bins).max(initial=-1))
+    return [
+        {"least": (1 << place >> 1) + 1 if place else 1, "most": 1 << place, "clusters": int(bins[place]), "documents": int(documents[place])}
+        for place in range(last + 1)
+    ]  # fmt: skip
+
+
+def _clusters(state: _State, verdicts: dict[int, Path], copies: Path, top: int, documents: int) -> list[dict[str, Any]]:
+    found = clusters.largest(copies, top)
+    samples = clusters.members(verdicts.values(), [cluster.keeper for cluster in found], SAMPLE)
+    told: list[dict[str, Any]] = []
+    for keeper, size in found:
+        named, sample = samples[keeper]
+        if named != size - 1:
+            raise VerificationError(
+                f"{copies}: counts {size - 1:,} copies of {schema.document_name(keeper)}, the verdicts name it {named:,} times. "
+                "Run the recipe again to finish the corpus, or `gristmill verify` it"
+            )
+        told.append({"size": size, "share": size / documents, "keeper": keeper, "sample": sample, "lines": None})
+    shown = [keeper for keeper, _ in found] + [row["document"] for cluster in told for row in cluster["sample"]]
+    urls = clusters.urls_of(verdicts, shown)
+    texts = _texts(state, shown, told)
+    for cluster in told:
+        for row in cluster["sample"]:
+            row |= {"url": urls.get(row["document"]), "text": texts.get(row["document"])}
+        cluster |= {"url": urls.get(cluster["keeper"]), "text": texts.get(cluster["keeper"])}
+    return told
+
+
+def _texts(state: _State, shown: list[int], told: list[dict[str, Any]]) -> dict[int, str]:
+    """How the texts of some documents begin; and into each cluster the lines that they share.
+
+    Documents come in their order, and a keeper is earlier than its copies: what it has is there to be compared with.
+    """
+    owners = {row["document"]: cluster for cluster in told for row in cluster["sample"]}
+    owners |= {cluster["keeper"]: cluster for cluster in told}
+    shared: dict[int, dict[str, str]] = {}
+    begins: dict[int, str] = {}
+    paths = state.tables("documents")
+    for shard, own in clusters.by_shard(shown).items():
+        if not paths[shard].exists():
+            continue  # keep_documents = false
+        for row in clusters.read_rows(paths[shard], own, ["document", "text"]):
+            document, text = row["document"], row["text"]
+            begins[document] = text[:SHOWN]
+            keeper = owners[document]["keeper"]
+            here = _normalised(text[:COMPARED])
+            if document == keeper:
+                shared[keeper] = here
+            elif keeper in shared:
+                shared[keeper] = {form: line for form, line in shared[keeper].items() if form in here}
+    for cluster in told:
+        if cluster["keeper"] in shared:
+            common = shared[cluster["keeper"]]
+            cluster["lines"] = [common[form] for form in sorted(common, key=len, reverse=True)[:LINES]]
+    return begins
+
+
+def _normalised(text: str) -> dict[str, str]:
+    """The lines of a text by their normalised form, those that have one; of equal ones the first."""
+    lines = text.splitlines()
+    offsets, data = normalise(*utf8_buffers(pa.array(lines, pa.string())))
+    forms = strings_of(offsets.astype(np.int32), data).to_pylist()
+    return {form: line for form, line in zip(reversed(forms), reversed(lines), strict=True) if form}
+
+
+def lines(told: dict[str, Any]) -> list[str]:
+    """For people."""
+    out = [] if told["published"] else ["not published: what the run that stopped here has found", ""]
+    names = [*told["reasons"], "kept"]
+    heads = [REASONS.get(f"{STEP}{name}", name) for name in names]
+    out.append(f"{'':<20}{'documents':>14}" + "".join(f"{head:>22}" for head in heads))
+    tables = told["sources"] if len(told["sources"]) > 1 else {}
+    for name, table in {**tables, "all": told}.items():
+        counts = {**table["reasons"], "kept": table["kept"]}
+        cells = "".join(
+            f"{counts.get(one, 0):>14,}{_share(counts.get(one, 0), table['documents']):>8}" for one in names
+        )
+        out.append(f"{name:<20}{table['documents']:>14,}{cells}")
+    out += ["", f"{'documents a cluster':<20}{'clusters':>14}{'documents':>14}"]
+    for size in told["sizes"]:
+        name = f"{size['least']:,}" + (f" to {size['most']:,}" if size["most"] > size["least"] else "")
+        shares = _share(size["documents"], told["documents"])
+        out.append(f"{name:<20}{size['clusters']:>14,}{size['documents']:>14,}{shares:>8}")
+    for cluster in told["clusters"]:
+        out += ["", *_shown(cluster, told["documents"])]
+    if any(cluster["lines"] is None for cluster in told["clusters"]):
+        out += [
+            "",
+            "texts are not stored (keep_documents = false): there is nothing to show of them, and no line to compare",
+        ]
+    return out
+
+
+def _shown(cluster: dict[str, Any], documents: int) -> list[str]:
+    out = [f"{cluster['size']:,} documents, {_share(cluster['size'], documents)}"]
+    keeper = {"document": cluster["keeper"], "reason": None, "url": cluster["url"], "text": cluster["text"]}
+    last = None
+    for row in (keeper, *cluster["sample"]):
+        what = "stays" if row["reason"] is None else REASONS.get(row["reason"], row["reason"].removeprefix(STEP))
+        if row["reason"] == NEAR:
+            what += f" {row['similarity']:.4f}"
+        out.append(f"  {what:<12}{schema.document_name(row['document']):<12}{row['url'] or '(no URL)'}")
+        if row["text"] not in (None, last):  # of documents that begin alike the first tells it
+            last = row["text"]
+            out.append(f"{'':<14}{' '.join(last.split())}")
+    if cluster["lines"]:
+        out.append("  in all of these:")
+        for line in cluster["lines"]:
+            text = " ".join(line.split())
+            out.append(f"    {text[:SHOWN]}{'...' if len(text) > SHOWN else ''}")
+    elif cluster["lines"] is not None:
+        out.append("  no line is in all of these")
+    return out
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
