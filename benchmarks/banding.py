@@ -42,7 +42,9 @@ def main() -> None:
     folder = parser.parse_args().data / "C_neardup"
     texts = [json.loads(line)["text"] for name in SETS for line in gzip.open(folder / name / "docs.jsonl.gz")]
     print(f"{len(texts):,} documents of {', '.join(SETS)}\n")
-    shown("| width | bands x rows | pairs at 0.8 | of them met | pairs met a document | after signatures | of those below 0.7 | dropped | truth drops |")
+    shown(
+        "| width | bands x rows | pairs at 0.8 | of them met | pairs met a document | after signatures | of those below 0.7 | dropped | truth drops |"
+    )
     for width in (3, 5, 9):
         truth = similarities(texts, width)
         for bands, rows in BANDS:
@@ -51,11 +53,16 @@ def main() -> None:
     for name, some in (("real, edited", edited(texts)), ("templated", templated)):
         truth = similarities(some, 5)
         print(f"\n{name}: {len(some):,} documents")
-        shown("| candidates of a bucket | pairs met a document | after signatures | dropped, of what all candidates would drop |")
+        shown(
+            "| candidates of a bucket | pairs met a document | after signatures | dropped, of what all candidates would drop |"
+        )
         every = kept_by(truth, len(some))
         for most in (1, 2, 4, 8, 16):
             found = ask(some, Near(candidates=most))
-            print(f"| {most} | {found['met'] / len(some):.2f} | {found['likely'] / len(some):.2f} | {len(found['drops']) / max(every, 1):.2%} |", flush=True)
+            print(
+                f"| {most} | {found['met'] / len(some):.2f} | {found['likely'] / len(some):.2f} | {len(found['drops']) / max(every, 1):.2%} |",
+                flush=True,
+            )
 
 
 def shown(head: str) -> None:
@@ -120,7 +127,9 @@ def ask(texts: list[str], near: Near) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        batch = pa.RecordBatch.from_pylist([{"document": row, "text": text} for row, text in enumerate(texts)], schema.DOCUMENTS)
+        batch = pa.RecordBatch.from_pylist(
+            [{"document": row, "text": text} for row, text in enumerate(texts)], schema.DOCUMENTS
+        )
         pq.write_table(pa.Table.from_batches([batch]), folder / "documents.parquet")
         pq.write_table(pa.Table.from_batches([sign(batch, settings)]), folder / "signatures.parquet")
         module = sys.modules["gristmill.dedup.relate"]

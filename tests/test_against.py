@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import RecipeError, run, verify
+from gristmill import RecipeError, run, verify, why
 from gristmill.dedup import older, rows
+from gristmill.report.why import lines
 from gristmill.store.manifest import decode
 from tests.corpora import article, digests, jsonl
 from tests.test_dedup import edited
@@ -162,6 +163,9 @@ def test_an_older_corpus_that_changed_is_another_input(crawls: Path, tmp_path: P
     copies = pq.read_table(tmp_path / "c/duplicates/copies.parquet").to_pylist()
     assert sum(row["copies"] for row in copies) == sum(row["keeper"] is not None for row in verdicts(tmp_path / "c"))
     assert {row["keeper_corpus"] for row in copies} == {None, digest_of(tmp_path / "a")}
+    gone = next(row for row in verdicts(tmp_path / "c") if row["keeper_corpus"] is not None)
+    told = "\n".join(lines(why(tmp_path / "c", str(gone["document"]))[0]))
+    assert f"of the corpus whose manifest is {digest_of(tmp_path / 'a')}" in told
 
 
 def test_what_cannot_be_compared_is_refused(crawls: Path, tmp_path: Path) -> None:

@@ -37,10 +37,16 @@ class Cluster(NamedTuple):
     documents: int
 
 
+def own(copies: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of the table of copies whose keeper is a document of this corpus."""
+    for batch in read_batches(copies):
+        yield batch.filter(batch["keeper_corpus"].is_null())
+
+
 def largest(copies: Path, top: int) -> list[Cluster]:
     """The clusters of most documents, the largest first; of equal ones that of the earlier keeper."""
     keepers, documents = np.empty(0, np.int64), np.empty(0, np.int64)
-    for batch in read_batches(copies):
+    for batch in own(copies):
         keepers = np.append(keepers, batch["keeper"].to_numpy())
         documents = np.append(documents, batch["copies"].to_numpy() + 1)
         order = np.lexsort((keepers, -documents))[:top]
@@ -123,7 +129,9 @@ def guard(corpus: Corpus, limit: float | None, refined: dict[int, Record], scope
     reached = np.array([record.counts["kept"]["documents"] for record in refined.values()], np.int64)
     totals = np.array([reached[places == place].sum() for place in scopes], np.int64)
     worst, share, total = Cluster(0, 0), limit, 0
-    for batch in read_batches(corpus.find(TABLE)):
+    for batch in own(corpus.find(TABLE)):
+        if not len(batch):
+            continue
         keepers, documents = batch["keeper"].to_numpy(), batch["copies"].to_numpy() + 1
         among = totals[np.searchsorted(numbers, keepers >> schema.ROW_BITS)]
         shares = np.where(documents > LEAST, documents / among, 0.0)

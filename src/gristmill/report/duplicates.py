@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from gristmill import schema
 from gristmill.columns import strings_of, utf8_buffers
-from gristmill.dedup.relate import EXACT, NEAR, SAME_URL
+from gristmill.dedup.same import EXACT, NEAR, SAME_URL
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.kernels.normalise import normalise
 from gristmill.phases import clusters
@@ -118,7 +118,7 @@ def _table(counted: Counter[str]) -> dict[str, Any]:
 def _sizes(copies: Path, kept: int) -> list[dict[str, int]]:
     """Clusters by size, in powers of two: 1, 2, 3 to 4, 5 to 8 and so on, up to the largest that there is."""
     bins, documents = np.zeros(65, np.int64), np.zeros(65, np.int64)
-    for batch in read_batches(copies):
+    for batch in clusters.own(copies):
         sizes = batch["copies"].to_numpy() + 1
         places = np.frexp((sizes - 1).astype(np.float64))[1]  # 2: 1; 3 and 4: 2; 5 to 8: 3
         bins += np.bincount(places, minlength=65)

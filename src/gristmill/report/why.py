@@ -70,12 +70,13 @@ def _tell(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str, 
     told = {**verdict, "source": shard.source, "raw_shard": shard.url, "row": schema.row_of(document)}
     measures = _one(_part(root, "measures", document), document)
     told["measures"] = {name: value for name, value in measures.items() if name != "document" and value is not None}
-    if verdict["keeper"] is not None:
+    if verdict["keeper"] is not None and verdict["keeper_corpus"] is None:
         keeper = _by_number(root, verdict["keeper"])
         told["keeper_url"] = keeper[0]["url"] if keeper else None
     copies = root / "duplicates/copies.parquet"
     if copies.exists():
         found = pq.read_table(copies, filters=[("keeper", "==", document)])
+        found = found.filter(pc.is_null(found["keeper_corpus"]))
         told["copies"] = found["copies"][0].as_py() if len(found) else 0
     for folder in ("documents", "samples"):
         stored = _one(_part(root, folder, document), document)
@@ -104,6 +105,8 @@ def lines(told: dict[str, Any]) -> list[str]:
         out.append("  kept" + (f"; {told['copies']} copies of it were dropped" if told.get("copies") else ""))
     elif told["keeper"] is not None:
         kept = f"{schema.document_name(told['keeper'])} {told.get('keeper_url') or ''}".rstrip()
+        if told["keeper_corpus"] is not None:
+            kept += f" of the corpus whose manifest is {told['keeper_corpus']}"
         out.append(
             f"  dropped: {reason}, similarity {told['similarity']:.4f} (threshold {told['threshold']:g}) to {kept}, which is kept"
         )
