@@ -93,6 +93,7 @@ OPTIONS = {
     "duplicates": "--help --json --top",
     "rejudge": "--help --json --out --set",
     "curve": "--bands --budget --help --json --permutations --rows --threshold",
+    "size": "--allow-code --cache-dir --cores --help --json --machines --out --sample --set",
     "status": "--help --json",
     "export": "--help --json --out --to",
     "demo": "--help --workers",

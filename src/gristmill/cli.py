@@ -11,8 +11,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from gristmill import __version__
-from gristmill.errors import GristmillError
-from gristmill.terminal import CtrlC, say, settings_of, size_of, usage
+from gristmill.arguments import bytes_of, sample_of, settings_of
+from gristmill.errors import GristmillError, RecipeError
+from gristmill.terminal import CtrlC, say
 
 EXIT_CODES = (
     "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, permission; 130 interrupted."
@@ -106,7 +107,7 @@ def run(
     else:
         recipe = what
         if out is None:
-            raise usage("files alone need --out DIR, the corpus' folder")
+            raise RecipeError("files alone need --out DIR, the corpus' folder")
         if not as_json:
             print(f"# recipes/{preset}.toml\n" + for_files(what, tokenizer, settings, preset)[1])
     fetching: Any = {
@@ -125,8 +126,8 @@ def run(
             funnel = run_recipe(
                 recipe, out=out, workers=workers, engine=engine, settings=settings, limit=limit, until=until,
                 allow_missing=allow_missing, allow_code=allow_code, resume_only=resume_only, check_inputs=check_inputs,
-                checkpoint_bytes=size_of("--checkpoint-bytes", checkpoint_bytes),
-                cache_bytes=size_of("--cache-bytes", cache_bytes), show=ctrl_c.within(display.show), **fetching,
+                checkpoint_bytes=bytes_of("--checkpoint-bytes", checkpoint_bytes),
+                cache_bytes=bytes_of("--cache-bytes", cache_bytes), show=ctrl_c.within(display.show), **fetching,
             )  # fmt: skip
     except KeyboardInterrupt:
         print("gristmill: interrupted; what is done is kept, run the same command again to go on", file=sys.stderr)
@@ -240,32 +241,9 @@ def rejudge(
     from gristmill.report.rejudge import rejudge as ask
 
     told = ask(recipe, out=out, settings=settings_of(set_))
-    say(told, as_json, lines(told))
-
-
-@app.command()
-def curve(
-    bands: Annotated[
-        list[int] | None, typer.Option(help="Bands of a signature; give it again for another curve.")
-    ] = None,
-    rows: Annotated[list[int] | None, typer.Option(help="Rows of a band, one for each --bands.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="The similarity from which on pairs are wanted.")] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="Of pairs below the threshold, spread evenly, the share that may be compared.")
-    ] = None,
-    permutations: Annotated[int, typer.Option(help="Numbers in a signature, at most.")] = 128,
-    as_json: Json = False,
-) -> None:
-    """Draw how likely pairs become candidates, 1 - (1 - s^rows)^bands; choose both for a threshold.
-
-    With --budget: of all bands and rows whose `false` (the mean of the curve below the threshold) keeps to it, those whose
-    `missed` (the mean of 1 - curve from the threshold up) is least, and the runners-up.
-    """
-    from gristmill.dedup.banding import curve as draw
-    from gristmill.dedup.banding import lines
-
-    told = draw(bands=bands or (), rows=rows or (), threshold=threshold, budget=budget, permutations=permutations)
-    say(told, as_json, lines(told))
+from gristmill.arguments import bytes_of, sample_of, settings_of
+from gristmill.errors import GristmillError, RecipeError
+from gristmill.terminal import CtrlC, say
 
 
 @app.command()

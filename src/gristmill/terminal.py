@@ -3,13 +3,11 @@ lines, options, and Ctrl-C.
 """
 
 import json
-import re
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from gristmill.errors import GristmillError, RecipeError
 
 EVERY = 5.0  # seconds between two plain lines
 
@@ -141,30 +139,3 @@ def say(told: Any, as_json: bool, lines: list[str]) -> None:
 def printable(line: str) -> str:
     """A line with control characters escaped: crawled text may try to drive a terminal."""
     return "".join(c if c.isprintable() or c in " \t" else c.encode("unicode_escape").decode() for c in line)
-
-
-def settings_of(given: list[str] | None) -> dict[str, str]:
-    """What `--set key=value` says. Raises RecipeError where it says nothing."""
-    settings = {}
-    for setting in given or []:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise usage(f"--set {setting}: write key=value")
-        settings[key.strip()] = value.strip()
-    return settings
-
-
-def size_of(option: str, given: str | None) -> int | None:
-    """A size such as 64MiB, 200GB or 5000."""
-    if given is None:
-        return None
-    found = re.fullmatch(r"(\d+)\s*([kKMGT]?)(i?)B?", given.strip())
-    size = int(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ") if found else 0
-    if size < 1:
-        raise usage(f"{option} {given}: write a size, such as 64MiB, 200GB or 5000000")
-    return size
-
-
-def usage(message: str) -> GristmillError:
-    """The error of a command that cannot be understood."""
-    return RecipeError(message)

@@ -1,0 +1,36 @@
+"""What is written on the command line, as values."""
+
+import re
+
+from gristmill.errors import RecipeError
+
+
+def settings_of(given: list[str] | None) -> dict[str, str]:
+    """`--set key=value`, as often as it stands."""
+    settings = {}
+    for setting in given or []:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise RecipeError(f"--set {setting}: write key=value")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def bytes_of(option: str, given: str | None) -> int | None:
+    """A size such as 64MiB, 200GB or 5000."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d+)\s*([kKMGT]?)(i?)B?", given.strip())
+    size = int(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ") if found else 0
+    if size < 1:
+        raise RecipeError(f"{option} {given}: write a size, such as 64MiB, 200GB or 5000000")
+    return size
+
+
+def sample_of(given: str | None) -> dict[str, int]:
+    """`--sample`: decoded bytes (64MB), or whole shards of each source (2shards)."""
+    if given is None:
+        return {}
+    if found := re.fullmatch(r"0*([1-9]\d*)\s*shards?", given.strip()):
+        return {"shards": int(found[1])}
+    return {"sample": bytes_of("--sample", given) or 0}
