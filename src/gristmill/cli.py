@@ -1,6 +1,5 @@
 """The command line: a verb is a library function of the same name. Thin; nothing heavy is imported before a verb runs."""
 
-import os
 import signal
 import sys
 import threading
@@ -13,7 +12,7 @@ import typer
 from gristmill import __version__
 from gristmill.arguments import bytes_of, sample_of, settings_of
 from gristmill.errors import GristmillError, RecipeError
-from gristmill.terminal import CtrlC, say
+from gristmill.terminal import hear_ctrl_c, leave, say
 
 EXIT_CODES = (
     "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, permission; 130 interrupted."
@@ -32,19 +31,6 @@ app.add_typer(tokenizer_app, name="tokenizer")
 
 Json = Annotated[bool, typer.Option("--json", help="For machines: one JSON object a line.")]
 Corpus = Annotated[Path, typer.Argument(help="The corpus' folder.")]
-
-
-def _leave(number: int, frame: Any) -> None:
-    """Ctrl-C before anything was begun, or in a verb that only reads."""
-    os.write(2, b"gristmill: interrupted\n")
-    os._exit(130)
-
-
-def _hear_ctrl_c() -> CtrlC:
-    """From here on something is written: Ctrl-C is answered by leaving it in order."""
-    heard = CtrlC()
-    signal.signal(signal.SIGINT, heard)
-    return heard
 
 
 @app.command(epilog=EXIT_CODES)
@@ -120,7 +106,7 @@ def run(
     if dry_run:
         _preview(as_json, recipe, out=out, settings=settings, limit=limit, **fetching)
         return
-    ctrl_c = _hear_ctrl_c()
+    ctrl_c = hear_ctrl_c()
     try:
         with Display(as_json) as display:
             funnel = run_recipe(
@@ -241,9 +227,58 @@ def rejudge(
     from gristmill.report.rejudge import rejudge as ask
 
     told = ask(recipe, out=out, settings=settings_of(set_))
-from gristmill.arguments import bytes_of, sample_of, settings_of
-from gristmill.errors import GristmillError, RecipeError
-from gristmill.terminal import CtrlC, say
+    say(told, as_json, lines(told))
+
+
+@app.command()
+def curve(
+    bands: Annotated[
+        list[int] | None, typer.Option(help="Bands of a signature; give it again for another curve.")
+    ] = None,
+    rows: Annotated[list[int] | None, typer.Option(help="Rows of a band, one for each --bands.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="The similarity from which on pairs are wanted.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Of pairs below the threshold, spread evenly, the share that may be compared.")
+    ] = None,
+    permutations: Annotated[int, typer.Option(help="Numbers in a signature, at most.")] = 128,
+    as_json: Json = False,
+) -> None:
+    """Draw how likely pairs become candidates, 1 - (1 - s^rows)^bands; choose both for a threshold.
+
+    With --budget: of all bands and rows whose `false` (the mean of the curve below the threshold) keeps to it, those whose
+    `missed` (the mean of 1 - curve from the threshold up) is least, and the runners-up.
+    """
+    from gristmill.dedup.banding import curve as draw
+    from gristmill.dedup.banding import lines
+
+    told = draw(bands=bands or (), rows=rows or (), threshold=threshold, budget=budget, permutations=permutations)
+    say(told, as_json, lines(told))
+
+
+@app.command(epilog=EXIT_CODES)
+def size(
+    recipe: Annotated[Path, typer.Argument(help="The recipe.")],
+    out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,
+    machines: Annotated[int, typer.Option(min=1, help="Tell wall time on so many machines, too.")] = 1,
+    cores: Annotated[int | None, typer.Option(min=1, help="Of each (default: as many as here).")] = None,
+    sample: Annotated[
+        str | None, typer.Option(help="Measure so much: decoded bytes (default 64MiB), or whole shards (2shards).")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe key: step.0.min_score=0.5.")] = None,
+    cache_dir: Annotated[Path | None, typer.Option(help="Where fetched shards rest, shared by runs.")] = None,
+    allow_code: Annotated[bool, typer.Option("--allow-code", help="Run the recipe's own filters.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Tell what a run will cost, before it runs, from a measured sample: bytes, processor and wall time, memory, disk."""
+    from gristmill.report.size import lines
+    from gristmill.report.size import size as ask
+
+    hear_ctrl_c()
+    told = ask(
+        recipe, out=out, machines=machines, cores=cores, settings=settings_of(set_), cache_dir=cache_dir, allow_code=allow_code,
+        tell=lambda line: print(line, file=sys.stderr, flush=True), **sample_of(sample),
+    )  # fmt: skip
+    say(told, as_json, lines(told))
 
 
 @app.command()
@@ -268,7 +303,7 @@ def export(
     """Write the kept documents as text, with all the fields they came with."""
     from gristmill.report.export import export as write
 
-    _hear_ctrl_c()
+    hear_ctrl_c()
     told = write(corpus, out, to=to)
     say(
         told,
@@ -285,7 +320,7 @@ def demo(
     """Run a small corpus through all of it, offline, in a minute."""
     from gristmill.demonstration import demo as show
 
-    _hear_ctrl_c()
+    hear_ctrl_c()
     show(folder, workers=workers)
 
 
@@ -301,7 +336,7 @@ def tokenizer_train(
     """Train a byte-level BPE tokenizer on the texts of files."""
     from gristmill.phases.train import train_tokenizer
 
-    _hear_ctrl_c()
+    hear_ctrl_c()
     told = train_tokenizer(list(files), out, vocabulary=vocabulary, text=text, limit=limit)
     say(told, as_json, [f"{out}: {told['vocabulary']:,} tokens, learned from {told['documents']:,} documents"])
 
@@ -345,7 +380,7 @@ def _fail(error: GristmillError) -> NoReturn:
 def main(entry: Callable[[], Any] = app) -> None:
     """Run the command line."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, _leave)
+        signal.signal(signal.SIGINT, leave)
     try:
         entry()
     except GristmillError as error:

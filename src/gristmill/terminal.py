@@ -3,11 +3,12 @@ lines, options, and Ctrl-C.
 """
 
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
-
 
 EVERY = 5.0  # seconds between two plain lines
 
@@ -129,6 +130,19 @@ class CtrlC:
             show(told)
 
         return tell
+
+
+def leave(number: int, frame: Any) -> None:
+    """Ctrl-C before anything was begun, or in a verb that only reads."""
+    os.write(2, b"gristmill: interrupted\n")
+    os._exit(130)
+
+
+def hear_ctrl_c() -> CtrlC:
+    """From here on something is written: Ctrl-C is answered by leaving it in order."""
+    heard = CtrlC()
+    signal.signal(signal.SIGINT, heard)
+    return heard
 
 
 def say(told: Any, as_json: bool, lines: list[str]) -> None:
