@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -97,7 +98,8 @@ def machine_errors(path: Path) -> Iterator[None]:
 def writing(root: Path, path: str) -> Iterator[HashingFile]:
     """Write one part of the corpus at `root`; it gets its name when the block ends without an error."""
     target = root / path
-    temporary = target.with_name(f"{target.name}.{os.getpid()}{TEMPORARY}")
+    # Two that write one part at a time may be of two machines: a task that Spark gave up for lost, and its successor.
+    temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}{TEMPORARY}")
     with machine_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
