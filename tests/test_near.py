@@ -1,13 +1,17 @@
 """The near stage as a whole against a slow stream of one document after another: every way of verifying, grouping and cutting."""
 
 import math
+import os
 import random
+import subprocess
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import RecipeError, schema
+from gristmill import MachineError, RecipeError, schema
 from gristmill.dedup import candidates, compare, rows
 from gristmill.dedup.database import duckdb_with
 from gristmill.dedup.relate import relate
@@ -15,6 +19,7 @@ from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.signatures import SEED
 from gristmill.recipe import parse
 from tests import naive
+from tests.conftest import missing
 from tests.corpora import article
 from tests.test_dedup import edited, tables
 
@@ -125,6 +130,33 @@ def test_a_hot_bucket_costs_no_more_than_its_places(tmp_path: Path) -> None:
     )  # fmt: skip
     assert pq.read_metadata(related.pairs).num_rows == sum(min(number, 8) for number in range(20_000))
     assert set(related.drops["keeper"].to_pylist()) == {0}
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_sort(tmp_path: Path) -> None:
+    """It is told as the machine's, and the same relation runs once there is room."""
+    small = tmp_path / "small"
+    small.mkdir()
+    if (
+        os.geteuid()
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], check=False).returncode
+    ):
+        missing("mount", "a small file system cannot be mounted here")
+    pick = np.random.default_rng(1)
+    table = pa.table({"key": pick.integers(0, 1 << 20, 4_000_000), "document": pick.permutation(4_000_000)})
+    pq.write_table(table, tmp_path / "keys.parquet")
+    del table
+    try:
+        for spill, fits in ((small, False), (tmp_path / "large", True)):
+            with duckdb_with(1, 70)(spill, [tmp_path]) as relations:
+                relations.table("keys", [tmp_path / "keys.parquet"], "key, document")
+                if fits:
+                    (written,) = relations.write("buckets", tmp_path / "buckets.parquet", places=2)
+                    assert pq.read_metadata(written).num_rows == 4_000_000
+                else:
+                    with pytest.raises(MachineError):
+                        relations.write("buckets", tmp_path / "buckets.parquet", places=2)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
 
 
 @pytest.mark.parametrize(

@@ -89,3 +89,14 @@ def test_a_chain_is_one_component() -> None:
     rows = np.arange(1, size)[::-1].copy()
     pairs.connect(parents, best, rows, rows - 1, np.full(size - 1, 0.9), threshold=0.8)
     assert not pairs.components(parents).any()
+
+
+def test_a_chain_of_100_000_versions_is_no_cluster() -> None:
+    """Each version is like the three before it: every fourth stays, and keeps the three that follow it."""
+    size = 100_000
+    rows = np.repeat(np.arange(1, size), 3)
+    candidates = rows - np.tile([3, 2, 1], size - 1)
+    known = candidates >= 0
+    keepers, kept = np.full(size, -1), np.zeros(size)
+    pairs.decide(keepers, kept, rows[known], candidates[known], np.full(int(known.sum()), 0.9), threshold=0.8)
+    assert keepers.tolist() == [-1 if row % 4 == 0 else row - row % 4 for row in range(size)]
