@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import RecipeError, run, verify, why
+from gristmill import RecipeError, rejudge, run, verify, why
 from gristmill.dedup import older, rows
 from gristmill.report.why import lines
 from gristmill.store.manifest import decode
@@ -166,6 +166,19 @@ def test_an_older_corpus_that_changed_is_another_input(crawls: Path, tmp_path: P
     gone = next(row for row in verdicts(tmp_path / "c") if row["keeper_corpus"] is not None)
     told = "\n".join(lines(why(tmp_path / "c", str(gone["document"]))[0]))
     assert f"of the corpus whose manifest is {digest_of(tmp_path / 'a')}" in told
+
+
+def test_rejudge_compares_with_older_corpora(crawls: Path, tmp_path: Path) -> None:
+    run(recipe(crawls, ["a"], []), out=tmp_path / "a", workers=1)
+    path = recipe(crawls, ["c"], [str(tmp_path / "a")])
+    run(path, out=tmp_path / "c", workers=1)
+    for threshold in ("0.8", "0.95"):
+        changed = {"deduplicate.near.threshold": threshold}
+        told = rejudge(path, out=tmp_path / "c", settings=changed)
+        assert told["kept"]["now"] == run(path, out=tmp_path / threshold, workers=1, settings=changed).table["kept"]
+    run(recipe(crawls, ["a"], [], "threshold = 1.0"), out=tmp_path / "a", workers=1)
+    with pytest.raises(RecipeError, match="not the corpus that this one was compared with"):
+        rejudge(path, out=tmp_path / "c")
 
 
 def test_what_cannot_be_compared_is_refused(crawls: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.clean.step import Step
@@ -23,6 +24,7 @@ from gristmill.dedup.relate import PAIRS_FOUND, relate
 from gristmill.dedup.rows import Table
 from gristmill.errors import RecipeError
 from gristmill.phases.rejudge import redecide
+from gristmill.phases.relate import open_all
 from gristmill.recipe import Loaded, Recipe, load, make_step, stored
 from gristmill.report.verify import published
 from gristmill.store.manifest import Manifest
@@ -59,7 +61,7 @@ def rejudge(
             reasons += found
             unread, anew = unread + counts[0], anew + counts[1]
             gone.append(ours)
-    copies = _duplicates(root, manifest, loaded.recipe, np.concatenate([*gone, np.empty(0, np.int64)]))
+    copies = _duplicates(root, manifest, loaded, np.concatenate([*gone, np.empty(0, np.int64)]))
     reasons += copies
     total = int(manifest.funnel["documents"])
     was = {reason: count for step in manifest.funnel["steps"] for reason, count in step["reasons"].items()}
@@ -97,8 +99,9 @@ def _shard(
     return reasons, np.concatenate([*gone, np.empty(0, np.int64)]), (unread, anew)
 
 
-def _duplicates(root: Path, manifest: Manifest, recipe: Recipe, gone: np.ndarray) -> Counter[str]:
+def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray) -> Counter[str]:
     """The reasons of duplicates among what is left."""
+    recipe = loaded.recipe
     settings = recipe.deduplicate
     if settings is None:
         return Counter()
@@ -115,10 +118,16 @@ def _duplicates(root: Path, manifest: Manifest, recipe: Recipe, gone: np.ndarray
         raise RecipeError(f"{root}: keeps no documents (keep_documents = false): new pairs of texts cannot be compared")
     pairs = root / "duplicates/pairs.parquet"
     known = pq.read_table(pairs, use_threads=False) if pairs.exists() else PAIRS_FOUND.empty_table()
+    against = open_all(settings, loaded.folder)
+    for place, corpus in enumerate(against):
+        if manifest.inputs.get(f"deduplicate.against.{place}", {}).get("sha256") != corpus.digest:
+            raise RecipeError(
+                f"against = {settings.against[place]!r}: not the corpus that this one was compared with. Run the recipe"
+            )
     with tempfile.TemporaryDirectory() as work:
         drops = relate(
             tables, settings, Path(work).resolve(), opener=duckdb_with(os.cpu_count() or 1, MEMORY_MB), tell=lambda _: None,
-            gone=np.sort(gone), known=known,
+            gone=np.sort(gone), known=known.filter(pc.is_null(known["candidate_corpus"])), against=against,
         ).drops  # fmt: skip
     return Counter(drops["reason"].to_pylist())
 
