@@ -84,7 +84,7 @@ def test_no_class_inherits_for_reuse() -> None:
 
 OPTIONS = {
     "run": "--allow-code --allow-missing --cache-bytes --cache-dir --check-inputs --checkpoint-bytes --connections --dry-run --engine --help "
-    "--json --limit --out --plan --preset --resume-only --set --tokenizer --until --workers",
+    "--json --limit --out --plan --preset --resume-only --set --shingle-width --tokenizer --until --workers",
     "init": "--help --preset",
     "verify": "--cache-dir --help --json --pin --quick --raw",
     "diff": "--help --json",

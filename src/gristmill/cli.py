@@ -45,6 +45,7 @@ def run(
         list[str] | None, typer.Option("--set", help="A recipe key: tokens.validation=0.01, step.0.min_score=0.5.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="No more than N documents a source.")] = None,
+    shingle_width: Annotated[int | None, typer.Option(help="The recipe's deduplicate.near.shingle.")] = None,
     until: Annotated[
         str | None, typer.Option(help="Stop after a phase: plan, fetch, refine, relate, tokenize.")
     ] = None,
@@ -87,7 +88,9 @@ def run(
     from gristmill.recipe import for_files
     from gristmill.terminal import Display
 
-    settings = settings_of(set_)
+    settings = settings_of(set_) | (
+        {"deduplicate.near.shingle": str(shingle_width)} if shingle_width is not None else {}
+    )
     if len(what) == 1 and what[0].endswith(".toml"):
         recipe: Any = Path(what[0])
     else:
