@@ -23,7 +23,7 @@ FEW = """
 import numpy as np
 from gristmill.kernels import compile as kernels, pairs
 one = np.arange(8, dtype=np.uint32).reshape(2, 4)
-print(kernels._folder(), pairs.agreement(one, np.array([0, 0]), np.array([0, 1])).tolist())
+print(kernels._folder(), pairs.agreement(one, one, np.array([0, 0]), np.array([0, 1])).tolist())
 """
 MEMORY = "None [4, 0]"
 
