@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from gristmill.dedup.database import Relations
 from gristmill.dedup.older import Earlier
-from gristmill.dedup.rows import Rows, mapped
+from gristmill.dedup.rows import Rows, read_rows
 from gristmill.dedup.settings import Near
 from gristmill.kernels import pairs
 from gristmill.store.parts import read_batches
@@ -89,15 +89,13 @@ def likely(found: list[Path], rows: Rows, earlier: Earlier, near: Near, target: 
 
 def _agreement(one: np.ndarray, other: np.ndarray, rows: Rows, earlier: Earlier, near: Near) -> np.ndarray:
     older = len(earlier.numbers)
-    signatures = mapped(rows.signatures, np.uint32, near.numbers)
-    if not older:
-        return pairs.agreement(signatures, signatures, one, other)
-    same = np.empty(len(one), np.int64)
-    own = other >= older
-    same[own] = pairs.agreement(signatures, signatures, one[own] - older, other[own] - older)
-    before = mapped(earlier.signatures, np.uint32, near.numbers)
-    same[~own] = pairs.agreement(signatures, before, one[~own] - older, other[~own])
-    return same
+    wanted, places = np.unique(np.concatenate([one, other]), return_inverse=True)
+    own = np.searchsorted(wanted, older)
+    parts = [read_rows(rows.signatures, wanted[own:] - older, near.numbers)]
+    if older:
+        parts.insert(0, read_rows(earlier.signatures, wanted[:own], near.numbers))
+    signatures = np.concatenate(parts)
+    return pairs.agreement(signatures, signatures, places[: len(one)], places[len(one) :])
 
 
 def _chunks(path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -5,6 +5,7 @@
 Shingles take about as many bytes as the texts, and rest on disk while pairs are compared; a run of pairs is compared at a time.
 """
 
+import os
 from collections.abc import Iterator
 from itertools import chain, starmap
 from pathlib import Path
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.columns import utf8_buffers
-from gristmill.dedup.rows import Table, among, mapped
+from gristmill.dedup.rows import Table, among
 from gristmill.dedup.settings import Near
 from gristmill.kernels import minhash, pairs
 from gristmill.kernels.normalise import normalise
@@ -38,9 +39,18 @@ class Shingles:
         """The similarity of pairs of rows, grouped by `one`: (pairs,) float64."""
         left, right = np.searchsorted(self._involved, one), np.searchsorted(self._involved, other)
         similarities = np.empty(len(one))
-        for start, stop in self._runs(left, right):
-            hashes = mapped(self._target, np.uint64)
-            similarities[start:stop] = pairs.jaccard(self._bounds, hashes, left[start:stop], right[start:stop])
+        with open(self._target, "rb") as file:
+            for start, stop in self._runs(left, right):
+                wanted, places = np.unique(np.concatenate([left[start:stop], right[start:stop]]), return_inverse=True)
+                offsets = np.zeros(len(wanted) + 1, np.int64)
+                np.cumsum(self._bounds[wanted + 1] - self._bounds[wanted], out=offsets[1:])
+                hashes = np.empty(offsets[-1], np.uint64)
+                view = hashes.data.cast("B")
+                for place, begin in enumerate(self._bounds[wanted].tolist()):
+                    if offsets[place] < offsets[place + 1]:
+                        os.preadv(file.fileno(), [view[8 * offsets[place] : 8 * offsets[place + 1]]], 8 * begin)
+                count = stop - start
+                similarities[start:stop] = pairs.jaccard(offsets, hashes, places[:count], places[count:])
         return similarities
 
     def _runs(self, left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ A cut is as large whatever the corpus is; only how many there are grows with it.
 """
 
 import mmap
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from gristmill.store.parts import read_batches
 
 KEYS = 1 << 23  # keys of one cut, before those that occur once are left out
 CHUNK = 1 << 21  # keys looked at together
+GAP, SPAN = 16, 2048  # so many rows that nobody asked for are read along, of so many that are asked for
 
 KEY_ROWS = pa.schema([pa.field("key", pa.int64()), pa.field("document", pa.int64())])
 
@@ -114,6 +116,28 @@ def among(documents: np.ndarray, others: np.ndarray) -> np.ndarray:
         return np.zeros(len(documents), bool)
     places = np.minimum(np.searchsorted(others, documents), len(others) - 1)
     return np.asarray(others[places] == documents)
+
+
+def read_rows(path: Path, rows: np.ndarray, width: int) -> np.ndarray:
+    """Rows (sorted, each once) of a file of uint32, `width` in a row: (n, width).
+
+    A map would be shorter, and hold sixteen pages for each that is touched: a kernel maps what lies around a page as well.
+    """
+    out = np.empty((len(rows), width), np.uint32)
+    breaks = np.flatnonzero(np.diff(rows) > GAP) + 1
+    ends = np.append(np.union1d(breaks, np.arange(SPAN, len(rows), SPAN)), len(rows)).tolist()
+    start = 0
+    with open(path, "rb") as file:
+        for stop in ends if len(rows) else ():
+            first, last = int(rows[start]), int(rows[stop - 1])
+            if last - first == stop - start - 1:
+                os.preadv(file.fileno(), [out[start:stop].data.cast("B")], 4 * width * first)
+            else:
+                span = np.empty((last - first + 1, width), np.uint32)
+                os.preadv(file.fileno(), [span.data.cast("B")], 4 * width * first)
+                out[start:stop] = span[rows[start:stop] - first]
+            start = stop
+    return out
 
 
 def mapped(path: Path, kind: Any, width: int = 1) -> np.ndarray:
