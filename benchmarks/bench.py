@@ -27,17 +27,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dedup
 import documents
 import download
 import extraction
 import languages
 import make_corpus
+import pairs_at_scale
 import rounds
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
 FINEWEB = HERE.parent / "recipes/fineweb-v1.toml"
 DEFAULT_PEERS = HERE / ".peers" / "bin" / "python"
+TEXT_DEDUP = HERE / ".peers-text-dedup" / "bin" / "python"
 SECTIONS = (
     "encode",
     "gopher",
@@ -52,7 +55,10 @@ SECTIONS = (
     "fineweb",
     "pages",
     "scale",
+    "dedup",
+    "dedup-scale",
 )
+LARGE = ("scale", "dedup-scale")  # only where they are asked for
 WHOLE_BYTES, SLICE_BYTES, SCALE_BYTES = 300_000_000, 4_000_000, (1_000_000_000, 10_000_000_000)
 SHARDS = 8
 LARGEST_ERROR = (
@@ -73,6 +79,8 @@ TITLES = {
     "fineweb": "Whole run of recipes/fineweb-v1.toml on WET.gz, to GPT-2 token shards, one worker on one core",
     "pages": "The same on WARC.gz: pages of Debian's documentation",
     "scale": "Ten times the input",
+    "dedup": "Whole near-deduplication: Parquet in, kept documents out",
+    "dedup-scale": "Deduplication of ten times as much",
 }
 REMARKS = {
     "encode": (
@@ -123,6 +131,13 @@ REMARKS = {
         "these pages and says nothing of the others: compare by page."
     ),
     "scale": "One run each.",
+    "dedup": (
+        "Each a whole process from outside, start and imports included, on all cores but where one is named; peers once. Documents and their "
+        "known copies are dedup_corpus.py's, none near a similarity of 0.8: `copies left in` should have gone, `lost` should have stayed. "
+        "Bands miss some copies whoever takes them; who does not verify drops what only resembles. datatrove hashes with 64-bit xxhash, "
+        "its default, on spaCy's words, and counts no tokens here; Daft's script is its guide's."
+    ),
+    "dedup-scale": "One run each. Signatures are made with known duplicates (pairs_at_scale.py); recall and precision are against those.",
     "download": (
         "Each way takes its turn in every round. Ours is timed in a process that has its modules loaded, to the file "
         "under its name; curl from outside. The server shares the cores."
@@ -246,7 +261,7 @@ class Measured:
         self._errors.close()
 
 
-class PeerFailed(Exception):
+class PeerFailed(RuntimeError):
     """A measured process ended without an answer."""
 
 
@@ -408,15 +423,21 @@ class Bench:
             subprocess.run([*command, "--shards", str(SHARDS)], check=True, stdout=subprocess.DEVNULL)
         return folder
 
-    def _tree(self, command: list[str], environment: dict[str, str]) -> dict[str, Any]:
+    def _tree(
+        self, command: list[str], environment: dict[str, str], *, pinned: bool = True, limit: float | None = None
+    ) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             answer = Path(folder, "answer.json")
-            call = [sys.executable, str(HERE / "tree.py"), str(answer), "--core", str(self.core), "--", *command]
+            call = [sys.executable, str(HERE / "tree.py"), str(answer)]
+            call += ["--core", str(self.core)] * pinned + ["--limit", str(limit)] * (limit is not None)
+            call += ["--", *command]
             with Path(folder, "errors").open("w+") as errors:
                 subprocess.run(call, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
                 errors.seek(0)
                 last = [line.strip() for line in errors.read().splitlines() if line.strip()]
             told: dict[str, Any] = json.loads(answer.read_text())
+        if told["stopped"]:
+            raise PeerFailed(f"stopped after {told['wall']:,.0f} s, at {told['peak_pss'] / 1e6:,.0f} MB")
         if told["code"]:
             raise PeerFailed(f"code {told['code']}: {last[-1][:200] if last else 'it said nothing'}")
         return told
@@ -558,6 +579,23 @@ class Bench:
         """Ours on 1 GB and on 10 GB."""
         return [self.ours_whole(size, 1) for size in SCALE_BYTES]
 
+    # -- deduplication alone
+
+    def _hands(self) -> dedup.Hands:
+        text_dedup = self.asked.text_dedup
+        return dedup.Hands(
+            self.data, self.asked.seed, self.peers, str(text_dedup) if text_dedup.exists() else None,
+            self._plain(), self.peer_environment, self._tree, self.say, self.versions,
+        )  # fmt: skip
+
+    def dedup(self) -> list[dict[str, Any]]:
+        """Ours and the peers' on the same documents."""
+        return dedup.measure(self._hands(), self.asked.documents, self.asked.whole_rounds)
+
+    def dedup_scale(self) -> list[dict[str, Any]]:
+        """Ours on ten times as many texts, and on signatures alone."""
+        return pairs_at_scale.measure(self._hands(), self.asked.documents)
+
 
 def _equal(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
     if "digest" in ours:
@@ -693,6 +731,8 @@ def render(results: dict[str, Any]) -> str:
             "languages": languages.table,
             "extraction": lambda rows: extraction.table(rows).splitlines(),
             "scale": _scale,
+            "dedup": dedup.table,
+            "dedup-scale": pairs_at_scale.table,
         }.get(section, _kernels)(told["rows"])
         on = told["machine"]
         versions = ", ".join(f"{name} {version}" for name, version in sorted(told["versions"].items()))
@@ -707,7 +747,7 @@ def render(results: dict[str, Any]) -> str:
         "",
         "## Not measured by this harness",
         "",
-        "Near deduplication alone, decontamination, loader.",
+        "Decontamination, loader.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -832,10 +872,16 @@ def main() -> None:
     """Measure the sections asked for, and write the results."""
     parser = argparse.ArgumentParser(description="Measure gristmill beside its peers.")
     parser.add_argument(
-        "names", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)} (default: all but scale)"
+        "names", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)} (default: all but {' and '.join(LARGE)})"
     )
     parser.add_argument(
         "--peers", type=Path, default=DEFAULT_PEERS, help="Python of the peers' environment (see peers.py)"
+    )
+    parser.add_argument(
+        "--text-dedup",
+        type=Path,
+        default=TEXT_DEDUP,
+        help="Python of the environment of text-dedup (see dedup_peers.py)",
     )
     parser.add_argument("--rounds", type=int, default=7, help="rounds of a comparison")
     parser.add_argument("--whole-rounds", type=int, default=3)
@@ -843,7 +889,8 @@ def main() -> None:
     parser.add_argument(
         "--slice", type=int, default=SLICE_BYTES, help="text of the whole run that the peer does as well"
     )
-    parser.add_argument("--large", action="store_true", help="1 GB against 10 GB as well: long, and tens of GB of disk")
+    parser.add_argument("--documents", type=int, default=100_000, help="documents of the deduplications")
+    parser.add_argument("--large", action="store_true", help="ten times as much as well: long, and tens of GB of disk")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--core", type=int, help="the core that is measured on (default: the last)")
     parser.add_argument("--data", type=Path, default=HERE / "data", help="where documents and corpora are made")
@@ -852,8 +899,8 @@ def main() -> None:
     unknown = set(asked.names) - set(SECTIONS)
     if unknown:
         parser.error(f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
-    names = asked.names or [name for name in SECTIONS if name != "scale"]
-    names += ["scale"] if asked.large and "scale" not in names else []
+    names = asked.names or [name for name in SECTIONS if name not in LARGE]
+    names += [name for name in LARGE if asked.large and name not in names]
     path = asked.out / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {"sections": {}}
     bench = Bench(asked)
@@ -868,6 +915,7 @@ def main() -> None:
                 make_corpus.data_folder(), bench.lid, documents.prepare(bench.data, ["web"])["web"]
             ),
             "extraction": lambda: extraction.rows(make_corpus.data_folder()), "scale": bench.scale,
+            "dedup": bench.dedup, "dedup-scale": bench.dedup_scale,
         }.get(name)  # fmt: skip
         rows = measure() if measure else bench.kernels(name)
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")

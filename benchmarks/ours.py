@@ -169,7 +169,8 @@ def _whole() -> None:
 
     start = time.perf_counter()
     settings = {"source.0.files": json.dumps([asked.files]), **json.loads(os.environ.get("GRISTMILL_BENCH_SET", "{}"))}
-    funnel = run(asked.recipe, out=asked.out, workers=1, settings=settings, show=show)
+    workers = int(os.environ.get("GRISTMILL_BENCH_WORKERS", "1"))
+    funnel = run(asked.recipe, out=asked.out, workers=workers, settings=settings, show=show)
     told = {"funnel": funnel.table, "rates": funnel.rates, "phases": phases, "seconds": time.perf_counter() - start}
     Path(asked.told).write_text(json.dumps(told))
 

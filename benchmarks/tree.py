@@ -1,4 +1,4 @@
-"""Run a command and measure its whole process tree: `python tree.py ANSWER.json [--core N] -- COMMAND...`.
+"""Run a command and measure its whole process tree: `python tree.py ANSWER.json [--core N] [--limit SECONDS] -- COMMAND...`.
 
 Processor time is of the command and of every process that it started, those that outlived it included (this process
 adopts and awaits them). Memory is the peak of the sum of their proportional set sizes (PSS, /proc/PID/smaps_rollup),
@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -43,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("answer", type=Path)
     parser.add_argument("--core", type=int)
+    parser.add_argument("--limit", type=float, help="seconds after which the command is stopped")
     place = sys.argv.index("--")
     command = sys.argv[place + 1 :]
     asked = parser.parse_args(sys.argv[1:place])
@@ -65,7 +67,13 @@ def main() -> None:
 
     sampler = threading.Thread(target=sample)
     sampler.start()
-    code = process.wait()
+    stopped = False
+    try:
+        code = process.wait(asked.limit)
+    except subprocess.TimeoutExpired:
+        stopped = True
+        os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
     wall = time.perf_counter() - start
     ended.set()
     sampler.join()
@@ -79,6 +87,7 @@ def main() -> None:
         json.dumps(
             {
                 "code": code,
+                "stopped": stopped,
                 "wall": wall,
                 "cpu": used.ru_utime + used.ru_stime,
                 "system": used.ru_stime,

@@ -1,0 +1,220 @@
+"""The whole near-deduplication of the same Parquet shards by gristmill and its peers, each a process tree measured from outside.
+
+What each kept is held against the truth of dedup_corpus.py, group by group: an original and its copies. Of a group there should be left
+one document and those copies that are no near duplicates; it does not count which of several equal ones stays.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dedup_corpus
+import numpy as np
+import rounds
+
+HERE = Path(__file__).parent
+LIMIT = 1200  # seconds that a tool may take
+OURS = [(bands, rows, workers) for bands, rows in ((14, 8), (32, 4)) for workers in (1, 2)]
+PEERS = {
+    "datatrove": "datatrove, its four stages, 14 x 8",
+    "text-dedup": "text-dedup, 14 x 8",
+    "rensa": "rensa, 14 x 8",
+    "rensa-readme": "rensa, as its README: single words",
+    "daft": "Daft, its guide's script, 14 x 8",
+}
+VERIFIED = {"rensa": "signatures", "rensa-readme": "signatures"}
+PACKAGES = {"datatrove": "datatrove", "text-dedup": "text-dedup", "rensa": "rensa", "daft": "daft"}
+
+
+class Hands(NamedTuple):
+    """What the harness lends: Pythons, places, and how to measure a process tree."""
+
+    data: Path
+    seed: int
+    peers: str | None
+    text_dedup: str | None  # the Python of an environment with text-dedup
+    ours: dict[str, str]  # environments
+    theirs: dict[str, str]
+    tree: Callable[..., dict[str, Any]]
+    say: Callable[[str], None]
+    versions: dict[str, str]
+
+
+def corpus(hands: Hands, count: int) -> Path:
+    """So many documents and their truth; made once."""
+    source = b"".join(
+        Path(module).read_bytes() for module in (dedup_corpus.__file__, dedup_corpus.make_corpus.__file__)
+    )
+    folder = hands.data / f"dedup-{count}-{hands.seed}-{hashlib.sha256(source).hexdigest()[:8]}"
+    if not (folder / "truth.npz").exists():
+        hands.say(f"making {count:,} documents in {folder}")
+        command = [
+            sys.executable,
+            dedup_corpus.__file__,
+            str(folder),
+            "--documents",
+            str(count),
+            "--seed",
+            str(hands.seed),
+        ]
+        subprocess.run(command, check=True)
+    return folder
+
+
+def score(folder: Path, kept: np.ndarray) -> dict[str, Any]:
+    """How many documents were kept, and how far that is from what should have been."""
+    with np.load(folder / "truth.npz") as truth:
+        groups, similarities, size = truth["group"], truth["similarity"], int(truth["bytes"])
+    count = len(groups)
+    stays = (groups == np.arange(count)) | (similarities < 0.8)
+    right = np.bincount(groups[stays], minlength=count)
+    found = np.bincount(groups[kept], minlength=count)
+    return {
+        "documents": count,
+        "megabytes": size / 1e6,
+        "kept": len(kept),
+        "right": int(right.sum()),
+        "left_in": int(np.maximum(found - right, 0).sum()),
+        "lost": int(np.maximum(right - found, 0).sum()),
+    }
+
+
+def ours(hands: Hands, folder: Path, bands: int, rows: int, workers: int, times: int) -> dict[str, Any]:
+    """Our runs: medians. One worker runs on one core, more on all."""
+    out, told = hands.data / "out", hands.data / "told.json"
+    settings = {"deduplicate.near.bands": str(bands), "deduplicate.near.rows": str(rows)}
+    environment = {
+        **hands.ours, "GRISTMILL_BENCH_SET": json.dumps(settings), "GRISTMILL_BENCH_WORKERS": str(workers),
+    }  # fmt: skip
+    shards = folder / "shards"
+    command = [sys.executable, HERE / "ours.py", "whole", HERE / "dedup.toml", shards / "*.parquet", out, told]
+    runs, inner = [], {}
+    for _ in range(times):
+        shutil.rmtree(out, ignore_errors=True)
+        runs.append(hands.tree([str(part) for part in command], environment, pinned=workers == 1))
+        inner = json.loads(told.read_text())
+        hands.say(f"ours, {bands} x {rows}, {workers} workers: {runs[-1]['wall']:.1f} s, cpu {runs[-1]['cpu']:.1f}")
+    row = _row(f"gristmill, {bands} x {rows}, {_workers(workers)}", "texts", runs)
+    row |= score(folder, np.fromiter(_kept_by_us(out, shards), np.int64)) | {"phases": inner["phases"]}
+    shutil.rmtree(out, ignore_errors=True)
+    return row
+
+
+def _workers(count: int) -> str:
+    return "one worker on one core" if count == 1 else f"{count} workers"
+
+
+def _row(who: str, verified: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "who": who,
+        "verified": verified,
+        "runs": runs,
+        "wall": statistics.median(run["wall"] for run in runs),
+        "cpu": statistics.median(run["cpu"] for run in runs),
+        "pss": max(run["peak_pss"] for run in runs),
+    }
+
+
+def _kept_by_us(out: Path, shards: Path) -> Iterator[int]:
+    import pyarrow.parquet as pq
+
+    first = 0
+    for number, path in enumerate(sorted(shards.glob("*.parquet"))):
+        verdicts = pq.read_table(out / "verdicts" / f"{number:05d}.parquet", columns=["document", "reason"])
+        kept = verdicts["document"].filter(verdicts["reason"].is_null()).to_numpy() & 0xFFFFFFFF
+        yield from (kept + first).tolist()
+        first += pq.read_metadata(path).num_rows
+
+
+def theirs(hands: Hands, folder: Path, tool: str) -> dict[str, Any]:
+    """A peer's run, once, on all cores."""
+    python = hands.text_dedup if tool == "text-dedup" else hands.peers
+    told = {"who": PEERS[tool], "verified": VERIFIED.get(tool, "no"), "tool": tool}
+    if python is None:
+        return {**told, "failed": "no environment of peers"}
+    out, cores = hands.data / "out-peer", len(os.sched_getaffinity(0))
+    shutil.rmtree(out, ignore_errors=True)
+    environment = {name: value for name, value in hands.theirs.items() if name not in rounds.ONE_THREAD}
+    environment |= {"HF_HOME": str(hands.data / "hf"), "PYTHONPATH": ""}
+    command = [python, str(HERE / "dedup_peers.py"), tool, str(folder / "shards"), str(out), str(cores)]
+    try:
+        run = hands.tree(command, environment, pinned=False, limit=LIMIT)
+        told |= _row(told["who"], told["verified"], [run])
+        told |= score(folder, np.fromiter(_kept_by_them(out / "kept"), np.int64))
+        hands.say(f"{tool}: {run['wall']:.1f} s, cpu {run['cpu']:.1f}, kept {told['kept']}")
+        package = PACKAGES[tool.partition("-readme")[0]]
+        asked = f"import importlib.metadata as m; print(m.version({package!r}))"
+        found = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False).stdout.strip()
+        hands.versions[package] = found
+    except RuntimeError as error:
+        hands.say(f"{tool}: {error}")
+        told["failed"] = str(error)
+    finally:
+        shutil.rmtree(out, ignore_errors=True)
+    return told
+
+
+def _kept_by_them(folder: Path) -> Iterator[int]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for path in sorted(folder.rglob("*.parquet")):
+        yield from map(int, pq.read_table(path, columns=["id"])["id"].to_pylist())
+    for path in sorted(folder.rglob("*.arrow")):
+        with pa.memory_map(str(path)) as file:
+            yield from map(int, pa.ipc.open_stream(file).read_all()["id"].to_pylist())
+    for path in sorted(folder.rglob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                yield int(json.loads(line)["id"])
+
+
+def measure(hands: Hands, count: int, times: int) -> list[dict[str, Any]]:
+    """All rows: ours, then each peer."""
+    ours(hands, corpus(hands, 2000), 14, 8, 2, 1)  # kernels compiled
+    folder = corpus(hands, count)
+    rows = [ours(hands, folder, *form, times) for form in OURS]
+    return rows + [theirs(hands, folder, tool) for tool in PEERS]
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """The rows as Markdown. A peer's ratios are to our two workers with the same bands."""
+    base = next(row for row in rows if row["who"].startswith("gristmill, 14 x 8, 2"))
+    lines = [
+        f"{base['documents']:,} documents, {base['megabytes']:,.0f} MB, of which {base['right']:,} should stay.",
+        "",
+        "| who | verified on | wall s | processor s | peak PSS, MB | kept | copies left in | lost | times our wall; processor; memory |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        if "failed" in row:
+            lines.append(f"| {row['who']} | {row['verified']} | not measured: {row['failed']} | | | | | | |")
+            continue
+        ratios = " ; ".join(f"{row[name] / base[name]:.2f}" for name in ("wall", "cpu", "pss"))
+        lines.append(
+            f"| {row['who']} | {row['verified']} | {row['wall']:.1f} | {row['cpu']:.1f} | {row['pss'] / 1e6:,.0f} "
+            f"| {row['kept']:,} | {row['left_in']:,} | {row['lost']:,} | {'1' if row is base else ratios} |"
+        )
+    return [*lines, "", *_targets(rows, base)]
+
+
+def _targets(rows: list[dict[str, Any]], base: dict[str, Any]) -> list[str]:
+    lines = []
+    for row in rows:
+        if "tool" not in row or "failed" in row:
+            continue
+        least = 20 if row["tool"] == "datatrove" else 1
+        time, memory = row["wall"] / base["wall"], row["pss"] / base["pss"]
+        met = "met" if time >= least and memory >= 1 else "**not met**"
+        lines.append(
+            f"* {row['who']}: at least {least} times our time and our memory: {met} ({time:.1f}; {memory:.2f})."
+        )
+    return lines
