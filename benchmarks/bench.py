@@ -735,6 +735,7 @@ def render(results: dict[str, Any]) -> str:
             "dedup": dedup.table,
             "dedup-scale": pairs_at_scale.table,
         }.get(section, _kernels)(told["rows"])
+        lines += ["", told["note"]] if "note" in told else []  # by hand: what the load does not say
         on = told["machine"]
         versions = ", ".join(f"{name} {version}" for name, version in sorted(told["versions"].items()))
         lines += [

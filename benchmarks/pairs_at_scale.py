@@ -218,9 +218,11 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     for kind, (small, large) in (("texts", rows[:2]), ("signatures", rows[2:4])):
         if "failed" in small or "failed" in large:
             continue
-        ratio = (large["wall"] / large["documents"]) / (small["wall"] / small["documents"])
-        met = "met" if ratio <= 1.15 else "**not met**"
-        lines.append(f"* Time per document of ten times as many {kind}, ratio at most 1.15: {met} ({ratio:.2f}).")
+        wall, cpu = (large[name] / large["documents"] / (small[name] / small["documents"]) for name in ("wall", "cpu"))
+        met = "met" if max(wall, cpu) <= 1.15 else "**not met**"
+        lines.append(
+            f"* Time per document of ten times as many {kind}, ratio at most 1.15: {met} (wall {wall:.2f}, processor {cpu:.2f})."
+        )
     if "failed" not in rows[3]:
         met = "met" if rows[3]["pss"] < 2e9 else "**not met**"
         lines.append(f"* Memory under 2,000 MB: {met} ({rows[3]['pss'] / 1e6:,.0f}).")
