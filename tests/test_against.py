@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import RecipeError, rejudge, run, verify, why
+from gristmill import RecipeError, SourceError, VerificationError, rejudge, run, verify, why
 from gristmill.dedup import older, rows
 from gristmill.report.why import lines
 from gristmill.store.manifest import decode
@@ -60,7 +60,10 @@ def digest_of(corpus: Path) -> str:
 def crawls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("crawls")
     for place, (name, count) in enumerate((("a", 220), ("b", 0), ("c", 160), ("d", 180))):
-        (folder / f"{name}.jsonl").write_bytes(jsonl(crawl(count, place)))
+        # Blank lines are rows, and no documents.
+        (folder / f"{name}.jsonl").write_bytes(
+            jsonl(crawl(count, place)).replace(b"}\n", b"}\n\n\n" if name != "d" else b"}\n")
+        )
     return folder
 
 
@@ -139,16 +142,33 @@ def test_an_index_in_many_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         written = older.write_index(whole, documents, 7)
         for place, column in zip((older.KEYS, older.DOCUMENTS), written, strict=True):
             column.tofile(tmp_path / place.format(cut))
-    firsts = np.arange(5) * 100 + 40
-    corpus = older.Older(tmp_path, 40, "digest", np.arange(5), firsts, 500, 8)
+    corpus = older.Older(tmp_path, 3, "digest", np.arange(5), 8)
     wanted = sorted({*keys[::2], 0, 5, (1 << 64) - 1, *(cut << 61 for cut in range(8))})
     found = corpus.look_up(np.array(wanted, np.uint64))
     assert list(zip(*(column.tolist() for column in found), strict=True)) == [
-        (key, 40 + row) for key in wanted for row in holders.get(key, [])[:16]
+        (key, ((3 + row // 100) << 32) + row % 100) for key in wanted for row in holders.get(key, [])[:16]
     ]
-    numbers = 40 + np.array([0, 99, 100, 499])
-    assert corpus.documents(numbers).tolist() == [0, 99, 1 << 32, (4 << 32) + 99]
-    assert corpus.numbers(corpus.documents(numbers)).tolist() == numbers.tolist()
+    assert corpus.documents(np.array([3 << 32, (7 << 32) + 99])).tolist() == [0, (4 << 32) + 99]
+    with pytest.raises(VerificationError, match="names documents that it has not"):
+        corpus.numbers(np.array([5 << 32]))
+
+
+def test_an_older_corpus_that_is_damaged(crawls: Path, tmp_path: Path) -> None:
+    """What it lacks or has too much is told; nothing is read beyond what is there."""
+    run(recipe(crawls, ["a"], []), out=tmp_path / "a", workers=1)
+    path = recipe(crawls, ["c"], [str(tmp_path / "a")])
+    for name, change in (
+        ("index/0000.documents", lambda data: (np.frombuffer(data, np.int64) + (1 << 20)).tobytes()),
+        ("index/0000.documents", lambda data: (np.frombuffer(data, np.int64) + (1 << 40)).tobytes()),
+        ("index/0000.keys", lambda data: data[:-8]), ("signatures/00000.parquet", lambda data: data + b"x"),
+    ):  # fmt: skip
+        part = tmp_path / "a" / name
+        data = part.read_bytes()
+        part.write_bytes(change(data))
+        with pytest.raises((VerificationError, SourceError), match="not the|names documents|have a signature"):
+            run(path, out=tmp_path / "c", workers=1)
+        part.write_bytes(data)
+    run(path, out=tmp_path / "c", workers=1)
 
 
 def test_an_older_corpus_that_changed_is_another_input(crawls: Path, tmp_path: Path) -> None:

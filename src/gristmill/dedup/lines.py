@@ -117,6 +117,8 @@ def _batch(columns: tuple[np.ndarray, ...]) -> pa.RecordBatch:
 
 def frequent(tables: list[Counted], settings: Lines, work: Path, *, opener: Opener) -> Iterator[pa.RecordBatch]:
     """The list: FOUND, those of most documents first, then by hash. `work` is for what is needed on the way."""
+    if not tables:
+        return
     work.mkdir(parents=True, exist_ok=True)
     folders = [work, *{table.lines.parent for table in tables}]
     with opener(work / "spill", folders) as relations:

@@ -5,11 +5,11 @@
     documents/         of those that are compared
     verdicts/          whether a document stays there, and who keeps it if not
 
-Documents of older corpora are numbered 0, 1, 2 ... through all of them, in the order of the recipe and then of their own; new ones follow.
-So a run against older corpora gives the verdicts that one run over all of them together would give.
+The number of an older document is its row, and above its 32 bits the place of its raw shard among those of all older corpora, in the order
+of the recipe and then of their own; new documents follow. So a run against older corpora gives the verdicts that one run over all of them together would give.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,10 +23,11 @@ from gristmill import schema
 from gristmill.columns import rows_of
 from gristmill.dedup.rows import Table, among, chunks, mapped
 from gristmill.dedup.settings import MOST_CANDIDATES, Deduplicate, Near
-from gristmill.errors import RecipeError
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.store.manifest import Manifest
 
 KEYS, DOCUMENTS = "index/{:04d}.keys", "index/{:04d}.documents"
+USED = ("index/", "signatures/", "documents/", "verdicts/")
 ENTRIES = 1 << 20  # of an index looked up together
 
 
@@ -34,22 +35,29 @@ class Older(NamedTuple):
     """One older corpus."""
 
     root: Path
-    first: int  # the number of its first document
+    first: int  # the place of its first raw shard among those of all older corpora
     digest: str  # sha256 of its manifest, which verdicts name it by
     shards: np.ndarray  # (s,) int64: the numbers of its raw shards, ascending
-    firsts: np.ndarray  # (s,) int64: the number of the first document of each
-    size: int  # its documents
     cuts: int  # files of its index
+
+    @property
+    def end(self) -> int:
+        """The place after its last raw shard."""
+        return self.first + len(self.shards)
 
     def numbers(self, documents: np.ndarray) -> np.ndarray:
         """The numbers of its documents, (n,) int64."""
-        shard = np.searchsorted(self.shards, documents >> schema.ROW_BITS)
-        return np.asarray(self.firsts[shard] + (documents & ((1 << schema.ROW_BITS) - 1)))
+        places = np.minimum(np.searchsorted(self.shards, documents >> schema.ROW_BITS), len(self.shards) - 1)
+        if not np.array_equal(self.shards[places], documents >> schema.ROW_BITS):
+            raise VerificationError(
+                f"{self.root}: its index names documents that it has not; `gristmill verify` says more"
+            )
+        return np.asarray((self.first + places << schema.ROW_BITS) + (documents & (schema.MOST_ROWS - 1)))
 
     def documents(self, numbers: np.ndarray) -> np.ndarray:
         """Which of its documents have these numbers, (n,) int64."""
-        place = np.searchsorted(self.firsts, numbers, "right") - 1
-        return np.asarray((self.shards[place] << schema.ROW_BITS) + numbers - self.firsts[place])
+        places = (numbers >> schema.ROW_BITS) - self.first
+        return np.asarray((self.shards[places] << schema.ROW_BITS) + (numbers & (schema.MOST_ROWS - 1)))
 
     def part(self, folder: str, shard: int) -> Path:
         """A shard's table."""
@@ -64,6 +72,8 @@ class Older(NamedTuple):
         for cut, (start, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             own = mapped(self.root / KEYS.format(cut), np.uint64)
             of_key = mapped(self.root / DOCUMENTS.format(cut), np.int64)
+            if len(own) != len(of_key):
+                raise VerificationError(f"{self.root / KEYS.format(cut)}: more keys than documents, or fewer")
             for at in range(start, stop, ENTRIES):
                 wanted = keys[at : min(at + ENTRIES, stop)]
                 low, high = np.searchsorted(own, wanted), np.searchsorted(own, wanted, "right")
@@ -74,7 +84,10 @@ class Older(NamedTuple):
 
 
 def open_older(root: Path, manifest: Manifest, digest: str, settings: Deduplicate, first: int) -> Older:
-    """A published corpus as one to compare against; its first document has the number `first`. Raises RecipeError where it cannot be."""
+    """A published corpus as one to compare against; its raw shards begin at the place `first`.
+
+    Raises RecipeError where it cannot be one, VerificationError where a part of it has another size than its manifest says.
+    """
     own = msgspec.convert(manifest.recipe.get("deduplicate"), Deduplicate | None)
     near = settings.near
     named = {part.path for part in manifest.parts}
@@ -89,21 +102,18 @@ def open_older(root: Path, manifest: Manifest, digest: str, settings: Deduplicat
             raise RecipeError(
                 f"against = {str(root)!r}: an index built with other parameters: near.{key} is {theirs} in it, {ours} in the recipe"
             )
+    for part in manifest.parts:
+        path = root / part.path
+        if part.path.startswith(USED) and not (path.is_file() and path.stat().st_size == part.size):
+            raise VerificationError(
+                f"{path}: not the {part.size:,} bytes that its manifest says; `gristmill verify` says more"
+            )
     if not any(path.startswith("documents/") for path in named) and manifest.funnel["documents"]:
         raise RecipeError(
             f"against = {str(root)!r}: it keeps no documents (keep_documents = false), and texts are compared"
         )
-    there = [shard for shard in manifest.raw_shards if shard.missing is None]
-    sizes = np.array([shard.documents for shard in there], np.int64)
-    return Older(
-        root,
-        first,
-        digest,
-        np.array([shard.number for shard in there], np.int64),
-        first + np.cumsum(sizes) - sizes,
-        int(sizes.sum()),
-        cuts,
-    )
+    there = [shard.number for shard in manifest.raw_shards if shard.missing is None]
+    return Older(root, first, digest, np.array(there, np.int64), cuts)
 
 
 class Earlier(NamedTuple):
@@ -136,13 +146,22 @@ def gather_earlier(corpora: list[Older], numbers: np.ndarray, near: Near, work: 
                         batch["document"].to_numpy()[np.asarray(pc.is_null(batch["reason"]))]
                         for batch in _rows(corpus.part("verdicts", shard), "reason", documents[wanted])
                     ]
-                    stays[wanted] = np.isin(documents[wanted], np.concatenate(kept))
+                    stays[wanted] = np.isin(documents[wanted], np.concatenate([*kept, np.empty(0, np.int64)]))
+        if file.tell() != 4 * near.numbers * len(numbers):
+            raise VerificationError(
+                f"against: {len(numbers):,} documents are named by an index, and not all of them have a signature"
+            )
     return Earlier(numbers, places, documents, work / "earlier.signatures", stays)
 
 
 def places_of(corpora: list[Older], numbers: np.ndarray) -> np.ndarray:
     """In which of the older corpora each number is, (n,) int64."""
-    return np.asarray(np.searchsorted(np.array([corpus.first for corpus in corpora], np.int64), numbers, "right") - 1)
+    return np.asarray(np.searchsorted([corpus.first for corpus in corpora], numbers >> schema.ROW_BITS, "right") - 1)
+
+
+def first_number(corpora: Sequence[Older]) -> int:
+    """The number of this corpus' first document."""
+    return corpora[-1].end << schema.ROW_BITS if corpora else 0
 
 
 class Widened:
@@ -158,7 +177,7 @@ class Widened:
         """Write the cut's part of the index; then add the keys of older documents that stand in it."""
         if self._index is not None:
             whole = np.fromfile(cut, np.int64).reshape(-1, 2)
-            keys, owners = write_index(whole, mapped(documents, np.int64), sum(corpus.size for corpus in self._corpora))
+            keys, owners = write_index(whole, mapped(documents, np.int64), first_number(self._corpora))
             keys.tofile(self._index / Path(KEYS.format(place)).name)
             owners.tofile(self._index / Path(DOCUMENTS.format(place)).name)
         for corpus in self._corpora:
@@ -199,6 +218,10 @@ def fates(corpora: list[Older], numbers: np.ndarray) -> list[Fate]:
                     else Fate(row["reason"], row["keeper"], row["keeper_corpus"] or corpus.digest, row["similarity"])
                     for row in batch.to_pylist()
                 ]
+    if len(told) != len(numbers):
+        raise VerificationError(
+            f"against: {len(numbers):,} documents were met, and {len(told):,} of them have a verdict"
+        )
     return told
 
 

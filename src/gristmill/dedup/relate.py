@@ -26,10 +26,11 @@ import pyarrow.parquet as pq
 from gristmill.dedup.candidates import earlier_numbers, find_candidates, likely
 from gristmill.dedup.compare import Shingles, involved_rows
 from gristmill.dedup.database import Opener, Relations
-from gristmill.dedup.older import Earlier, Older, Widened, gather_earlier, tables_of
+from gristmill.dedup.older import Earlier, Older, Widened, first_number, gather_earlier, tables_of
 from gristmill.dedup.rows import Rows, Table, gather, mapped
 from gristmill.dedup.same import NEAR, REASONS, SAME_URL, Found, Same, nothing
 from gristmill.dedup.settings import Deduplicate, Near
+from gristmill.errors import RecipeError
 from gristmill.kernels import pairs
 from gristmill.store.parts import read_batches
 
@@ -70,6 +71,8 @@ def relate(
     `against` are older corpora, in their order.
     """
     work.mkdir(parents=True, exist_ok=True)
+    if not tables:
+        raise RecipeError("no raw shard could be read: there is nothing to compare")
     gone = np.empty(0, np.int64) if gone is None else gone
     every = [*tables, *chain.from_iterable(map(tables_of, against))]
     folders = [work, *{path.parent for table in every for path in (table.signatures, table.documents)}]
@@ -83,7 +86,7 @@ def relate(
         if settings.near is not None:
             widened = Widened(list(against), index if settings.index else None)
             rows = gather(
-                tables, np.union1d(gone, exact.documents), settings.near, work, first=sum(corpus.size for corpus in against),
+                tables, np.union1d(gone, exact.documents), settings.near, work, first=first_number(against),
                 visit=widened.visit if against or settings.index else None,
             )  # fmt: skip
             tell(rows.size)

@@ -75,10 +75,9 @@ class Same:
         shifts: dict[Path, int] = {}
         aside: list[np.ndarray] = [np.empty(0, np.int64)]
         for corpus in self._against:
-            for shard, first in zip(corpus.shards.tolist(), corpus.firsts.tolist(), strict=True):
-                shifts[corpus.part("documents" if relation == "urls" else "signatures", shard)] = (
-                    first - schema.first_document(shard)
-                )
+            for ordinal, shard in enumerate(corpus.shards.tolist(), corpus.first):
+                folder = "documents" if relation == "urls" else "signatures"
+                shifts[corpus.part(folder, shard)] = ordinal - shard << schema.ROW_BITS
                 if relation == "exact":  # texts are compared of what its URL did not drop
                     same_url = ("reason", "==", SAME_URL)
                     table = pq.read_table(

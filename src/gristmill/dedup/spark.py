@@ -1,5 +1,6 @@
 """Relations on Spark: the `.sql` files of the embedded engine, on a cluster whose nodes share the corpus' folder."""
 
+import re
 import shutil
 from collections.abc import Mapping
 from functools import reduce
@@ -48,11 +49,12 @@ class SparkRelations:
 
         shutil.rmtree(target, ignore_errors=True)
         try:
-            self._session.sql(sql(relation, places)).write.parquet(target.as_uri())
+            self._session.sql(sql(relation, places)).write.parquet(f"file://{target}")
         except PySparkException as error:
             raise MachineError(f"a relation failed on Spark: {relation}.sql: {error}") from error
         # A sort in the relation cuts the rows by range: the files' names are in its order.
         return sorted(target.glob("part-*.parquet"))
 
     def _read(self, paths: list[Path]) -> Any:
-        return self._session.read.parquet(*(path.as_uri() for path in paths))
+        # Hadoop takes a path as it is, but for the signs of its patterns.
+        return self._session.read.parquet(*(re.sub(r"([\[\]{}*?\\\\])", r"\\\1", f"file://{path}") for path in paths))

@@ -24,6 +24,7 @@ from gristmill.dedup.rows import Table
 from gristmill.dedup.same import NEAR
 from gristmill.dedup.settings import Deduplicate
 from gristmill.errors import RecipeError, VerificationError
+from gristmill.phases import FORMAT_VERSIONS
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.refine import shard_name
 from gristmill.store.parts import Part, read_batches, sha256_of, writing, writing_table
@@ -45,7 +46,13 @@ def open_all(settings: Deduplicate | None, folder: Path) -> list[Older]:
         published = Corpus(root).published() if root.is_dir() else None
         if published is None:
             raise RecipeError(f"against = {name!r}: {root} is no finished corpus")
-        first = sum(corpus.size for corpus in found)
+        for made in ("refine", "unicode"):
+            if (theirs := published[0].versions.get(made)) != FORMAT_VERSIONS[made]:
+                raise RecipeError(
+                    f"against = {name!r}: made by version {theirs} of {made}, and this is {FORMAT_VERSIONS[made]}: texts and signatures may "
+                    "differ. Run its recipe again"
+                )
+        first = found[-1].end if found else 0
         found.append(open_older(root, published[0], hashlib.sha256(published[1]).hexdigest(), settings, first))  # type: ignore[arg-type]
     return found
 
@@ -66,8 +73,9 @@ class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         """The content key."""
         given = list(zip(self.numbers, self.scopes, strict=True))
+        settings = msgspec.structs.replace(self.deduplicate, against=[])  # where older corpora lie is nothing to them
         return content_key(
-            "relate", shards=given, signatures=self.signatures, deduplicate=self.deduplicate, digests=self.digests
+            "relate", shards=given, signatures=self.signatures, deduplicate=settings, digests=self.digests
         )
 
 

@@ -118,6 +118,9 @@ def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray
         raise RecipeError(f"{root}: keeps no documents (keep_documents = false): new pairs of texts cannot be compared")
     pairs = root / "duplicates/pairs.parquet"
     known = pq.read_table(pairs, use_threads=False) if pairs.exists() else PAIRS_FOUND.empty_table()
+    before = msgspec.convert(manifest.recipe, Recipe).deduplicate
+    if before is None or before.near is None or before.near.verify != "text":
+        known = known.slice(0, 0)  # what is stored are no similarities of texts
     against = open_all(settings, loaded.folder)
     for place, corpus in enumerate(against):
         if manifest.inputs.get(f"deduplicate.against.{place}", {}).get("sha256") != corpus.digest:
