@@ -3,7 +3,8 @@
     signatures of all shards -> rows: document and signature, random access      row r is the r-th document in the order that decides
                              -> keys of bands, cut by their first bits            and of each cut those that may occur twice
 
-A cut is as large whatever the corpus is; only how many there are grows with it. So do time and disk, linearly, and memory does not.
+Up to 512 cuts of 8.4 M keys a cut is as large whatever the corpus is; only how many there are grows with it. So do time and disk, linearly, and
+memory does not. All of one bucket lies in one cut.
 """
 
 import mmap
@@ -24,6 +25,7 @@ from gristmill.kernels.keys import Repeated, split
 from gristmill.store.parts import read_batches
 
 KEYS = 1 << 23  # keys of one cut, before those that occur once are left out
+MOST_BITS = 9  # 512 cuts are 512 open files; beyond 134 M documents of 32 bands cuts grow instead
 CHUNK = 1 << 21  # keys looked at together
 GAP, SPAN = 16, 2048  # so many rows that nobody asked for are read along, of so many that are asked for
 
@@ -57,7 +59,7 @@ def gather(
     `visit` is shown each cut with all its keys, and the file of documents: (number of the cut, the cut, documents). It may add keys.
     """
     total = sum(pq.read_metadata(table.signatures).num_rows for table in tables)
-    bits = max(0, (total * near.bands - 1) // KEYS).bit_length()
+    bits = min(max(0, (total * near.bands - 1) // KEYS).bit_length(), MOST_BITS)
     cuts = [work / f"keys-{part:04d}.cut" for part in range(1 << bits)]
     rows = Rows(
         0, first, work / "rows.documents", work / "rows.signatures", [cut.with_suffix(".parquet") for cut in cuts]

@@ -108,7 +108,10 @@ def sampled(recipe: Recipe, pieces: list[Piece]) -> Recipe:
         )
         for source in recipe.source
     ]  # fmt: skip
-    return msgspec.structs.replace(recipe, source=sources)
+    settings = recipe.deduplicate and msgspec.structs.replace(
+        recipe.deduplicate, largest_cluster=None
+    )  # no guard over a sample
+    return msgspec.structs.replace(recipe, source=sources, deduplicate=settings)
 
 
 def copy_of_start(piece: Piece, target: Path, size: int) -> Piece:
