@@ -25,7 +25,7 @@ $(VENV)/.tests: $(VENV)/.installed
 demo: $(VENV)/.installed  ## a small corpus through all of it, offline, in a minute
 	@$(BIN)/gristmill demo demo
 
-test: check  ## everything but the long soaks, in about ten minutes on two cores
+test: check  ## everything but the long soaks, in about a quarter of an hour on two cores
 	@$(BIN)/python -m pytest -q -m "not soak"
 
 check: $(VENV)/.tests  ## style, types, imports

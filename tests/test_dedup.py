@@ -58,7 +58,8 @@ def find(
         opener=duckdb_with(2, 500),
         tell=lambda _: None,
     )
-    return {row["document"]: row for row in related.drops.to_pylist()}
+    drops = related.drops.drop_columns("keeper_corpus")  # no other is there
+    return {row["document"]: row for row in drops.to_pylist()}
 
 
 def real_documents(data: Path) -> list[str]:

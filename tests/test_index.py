@@ -467,7 +467,7 @@ def test_the_page_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).parent.parent / "docs/deduplication.md").read_text("utf-8")
-    code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.S).groups()  # type: ignore[union-attr]
+    code, printed = re.search(r"```python\n((?:(?!```).)*)```\n\n```\n(.*?)```", page, re.S).groups()  # type: ignore[union-attr]
     monkeypatch.chdir(tmp_path)
     exec(code, {})
     assert capsys.readouterr().out == printed
