@@ -84,10 +84,9 @@ def row_of(texts: list[str], truth: dict[tuple[int, int], float], near: Near) ->
 
 
 def similarities(texts: list[str], width: int) -> dict[tuple[int, int], float]:
-    """All pairs that share a shingle that stands in at most 2,000 documents, with their true similarity where it is 0.3 or more."""
+    """All pairs that share a shingle, with their true similarity where it is 0.3 or more."""
     offsets, hashes = distinct_shingles(*normalise(*utf8_buffers(pa.array(texts))), width=width)
     sizes = np.diff(offsets)
-    holders: dict[int, list[int]] = {}
     owners = np.repeat(np.arange(len(texts)), sizes)
     order = np.argsort(hashes, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(hashes[order].view(np.int64)) != 0])
@@ -95,7 +94,6 @@ def similarities(texts: list[str], width: int) -> dict[tuple[int, int], float]:
     for start, stop in zip(starts, np.r_[starts[1:], len(order)], strict=True):
         if stop - start > 1:
             shared.update(combinations(sorted(owners[order[start:stop]].tolist()), 2))
-    del holders
     told = {(b, a): count / (sizes[a] + sizes[b] - count) for (a, b), count in shared.items()}
     return {pair: float(similarity) for pair, similarity in told.items() if similarity >= 0.3}
 

@@ -10,7 +10,7 @@
 
 Documents of older corpora (older.py) come before all others in every step, and their verdicts stand.
 
-What is held in memory is a chunk of pairs and some twenty bytes a document; the rest is on disk.
+What is held in memory is a chunk of pairs, some forty bytes a document, and what is known of older documents that are met; the rest is on disk.
 """
 
 from collections.abc import Callable, Iterator, Sequence
