@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gristmill.columns import utf8_buffers
-from gristmill.dedup.rows import Table, among
+from gristmill.dedup.rows import Table, read_documents
 from gristmill.dedup.settings import Near
 from gristmill.kernels import minhash, pairs
 from gristmill.kernels.normalise import normalise
@@ -89,15 +88,5 @@ def _write(groups: list[tuple[list[Table], np.ndarray]], near: Near, target: Pat
 
 def _texts(tables: list[Table], wanted: np.ndarray) -> Iterator[pa.Array]:
     for table in tables:
-        with pq.ParquetFile(table.documents, pre_buffer=False) as documents:
-            for group in range(documents.num_row_groups):
-                statistics = documents.metadata.row_group(group).column(0).statistics
-                if statistics is not None and statistics.has_min_max:
-                    low, high = np.searchsorted(wanted, [statistics.min, statistics.max + 1])
-                    if low == high:
-                        continue
-                whole = documents.read_row_group(group, columns=["document", "text"], use_threads=False)
-                for batch in whole.to_batches(max_chunksize=4096):
-                    mask = among(batch["document"].to_numpy(), wanted)
-                    if mask.any():
-                        yield batch["text"].filter(pa.array(mask))
+        for batch in read_documents(table.documents, wanted, ["document", "text"]):
+            yield batch["text"]

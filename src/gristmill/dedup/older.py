@@ -9,19 +9,17 @@ The number of an older document is its row, and above its 32 bits the place of i
 of the recipe and then of their own; new documents follow. So a run against older corpora gives the verdicts that one run over all of them together would give.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.columns import rows_of
-from gristmill.dedup.rows import Table, among, chunks, mapped
+from gristmill.dedup.rows import Table, chunks, mapped, read_documents
 from gristmill.dedup.settings import MOST_CANDIDATES, Deduplicate, Near
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.store.manifest import Manifest
@@ -140,11 +138,15 @@ def gather_earlier(corpora: list[Older], numbers: np.ndarray, near: Near, work: 
                 if len(wanted):
                     file.writelines(
                         np.ascontiguousarray(rows_of(batch["signature"], np.uint32)).data
-                        for batch in _rows(corpus.part("signatures", shard), "signature", documents[wanted])
+                        for batch in read_documents(
+                            corpus.part("signatures", shard), documents[wanted], ["document", "signature"]
+                        )
                     )
                     kept = [
                         batch["document"].to_numpy()[np.asarray(pc.is_null(batch["reason"]))]
-                        for batch in _rows(corpus.part("verdicts", shard), "reason", documents[wanted])
+                        for batch in read_documents(
+                            corpus.part("verdicts", shard), documents[wanted], ["document", "reason"]
+                        )
                     ]
                     stays[wanted] = np.isin(documents[wanted], np.concatenate([*kept, np.empty(0, np.int64)]))
         if file.tell() != 4 * near.numbers * len(numbers):
@@ -194,6 +196,9 @@ def tables_of(corpus: Older) -> list[Table]:
     ]
 
 
+FATE = ["document", "reason", "keeper", "keeper_corpus", "similarity"]
+
+
 class Fate(NamedTuple):
     """What became of an older document in its own corpus."""
 
@@ -211,7 +216,7 @@ def fates(corpora: list[Older], numbers: np.ndarray) -> list[Fate]:
         documents = corpus.documents(numbers[places == place])
         for shard in np.unique(documents >> schema.ROW_BITS).tolist():
             wanted = documents[documents >> schema.ROW_BITS == shard]
-            for batch in _rows(corpus.part("verdicts", shard), None, wanted):
+            for batch in read_documents(corpus.part("verdicts", shard), wanted, FATE):
                 told += [
                     Fate(None, row["document"], corpus.digest, 1.0)
                     if row["keeper"] is None
@@ -223,22 +228,6 @@ def fates(corpora: list[Older], numbers: np.ndarray) -> list[Fate]:
             f"against: {len(numbers):,} documents were met, and {len(told):,} of them have a verdict"
         )
     return told
-
-
-def _rows(path: Path, column: str | None, documents: np.ndarray) -> Iterator[pa.RecordBatch]:
-    """The rows of a table that are of these documents (sorted), in order."""
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        for group in range(file.num_row_groups):
-            statistics = file.metadata.row_group(group).column(0).statistics
-            if statistics is None or not statistics.has_min_max:
-                continue  # no row
-            low, high = np.searchsorted(documents, [statistics.min, statistics.max + 1])
-            if low < high:
-                table = file.read_row_group(group, columns=column and ["document", column], use_threads=False)
-                for batch in table.to_batches():
-                    mask = among(batch["document"].to_numpy(), documents)
-                    if mask.any():
-                        yield batch.filter(pa.array(mask))
 
 
 def write_index(cut: np.ndarray, documents: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:

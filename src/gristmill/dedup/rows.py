@@ -120,6 +120,26 @@ def among(documents: np.ndarray, others: np.ndarray) -> np.ndarray:
     return np.asarray(others[places] == documents)
 
 
+def read_documents(path: Path, documents: np.ndarray, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of some documents (sorted int64) in a table sorted by document, in order; null: all columns.
+
+    One row group is in memory, where it has any of them.
+    """
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        for group in range(file.num_row_groups):
+            statistics = file.metadata.row_group(group).column(0).statistics
+            if statistics is None or not statistics.has_min_max:
+                continue  # no row
+            low, high = np.searchsorted(documents, [statistics.min, statistics.max + 1])
+            if low < high:
+                for batch in file.read_row_group(group, columns=columns, use_threads=False).to_batches(
+                    max_chunksize=4096
+                ):
+                    mask = among(batch["document"].to_numpy(), documents[low:high])
+                    if mask.any():
+                        yield batch.filter(pa.array(mask))
+
+
 def read_rows(path: Path, rows: np.ndarray, width: int) -> np.ndarray:
     """Rows (sorted, each once) of a file of uint32, `width` in a row: (n, width).
 

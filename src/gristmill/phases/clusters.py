@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gristmill import schema
+from gristmill.dedup.rows import read_documents
 from gristmill.errors import RecipeError
 from gristmill.kernels.shuffle import order_keys
 from gristmill.phases.corpus import Corpus, Record
@@ -88,26 +88,13 @@ def _least(rows: pa.Table, most: int) -> pa.Table:
     return rows.take(pa.array(order[np.arange(len(order)) - firsts < most]))
 
 
-def read_rows(path: Path, documents: np.ndarray, columns: list[str]) -> Iterator[dict[str, Any]]:
-    """The rows of some documents (sorted int64) in a table sorted by document; one row group is in memory, where it has any of them."""
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        for group in range(file.num_row_groups):
-            statistics = file.metadata.row_group(group).column(0).statistics
-            if statistics is None or not statistics.has_min_max:
-                continue  # no row
-            low, high = np.searchsorted(documents, [statistics.min, statistics.max + 1])
-            if low < high:
-                table = file.read_row_group(group, columns=columns, use_threads=False)
-                yield from table.filter(pc.is_in(table["document"], pa.array(documents[low:high]))).to_pylist()
-
-
 def urls_of(verdicts: dict[int, Path], documents: list[int]) -> dict[int, str | None]:
     """The URLs of some documents, from the verdicts by shard."""
     found: dict[int, str | None] = {}
     for shard, own in by_shard(documents).items():
         if shard in verdicts:
-            rows = read_rows(verdicts[shard], own, ["document", "url"])
-            found |= {row["document"]: row["url"] for row in rows}
+            for batch in read_documents(verdicts[shard], own, ["document", "url"]):
+                found |= dict(zip(batch["document"].to_pylist(), batch["url"].to_pylist(), strict=True))
     return found
 
 

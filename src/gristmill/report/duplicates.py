@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from gristmill import schema
 from gristmill.columns import strings_of, utf8_buffers
+from gristmill.dedup.rows import read_documents
 from gristmill.dedup.same import EXACT, NEAR, SAME_URL
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.kernels.normalise import normalise
@@ -166,8 +167,8 @@ def _texts(state: _State, shown: list[int], told: list[dict[str, Any]]) -> dict[
     for shard, own in clusters.by_shard(shown).items():
         if not paths[shard].exists():
             continue  # keep_documents = false
-        for row in clusters.read_rows(paths[shard], own, ["document", "text"]):
-            document, text = row["document"], row["text"]
+        rows = (row for batch in read_documents(paths[shard], own, ["document", "text"]) for row in batch.to_pylist())
+        for document, text in (row.values() for row in rows):
             begins[document] = text[:SHOWN]
             keeper = owners[document]["keeper"]
             here = _normalised(text[:COMPARED])
