@@ -176,9 +176,9 @@ def distinct_shingles(text: str, *, width: int, characters: bool = False) -> lis
 # kernels.keys
 
 
-def split(keys: Sequence[Sequence[int]], first: int, *, bits: int) -> list[list[tuple[int, int]]]:
-    """Keys and their rows by the keys' first bits, in the order that they came in."""
-    every = [(key, first + place) for place, of_one in enumerate(keys) for key in of_one]
+def split(keys: Sequence[Sequence[int]], numbers: Sequence[int], *, bits: int) -> list[list[tuple[int, int]]]:
+    """Keys and their rows' numbers by the keys' first bits, in the order that they came in."""
+    every = [(key, number) for number, of_one in zip(numbers, keys, strict=True) for key in of_one]
     return [[pair for pair in every if pair[0] >> (64 - bits) == part] for part in range(1 << bits)]
 
 

@@ -121,6 +121,33 @@ def test_every_way_is_the_slow_stream(
     ]
 
 
+@pytest.mark.parametrize("near", [Near(), Near(group="components"), Near(verify="signatures")])
+def test_longest_first_is_the_slow_stream_of_sorted_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, near: Near
+) -> None:
+    monkeypatch.setattr(rows, "KEYS", 1000)
+    monkeypatch.setattr(candidates, "PAIRS", 50)
+    monkeypatch.setattr(compare, "SHINGLES", 3000)
+    texts = templated(90, random.Random(5))
+    settings = Deduplicate(exact=False, near=near, order="longest")
+    order = sorted(range(90), key=lambda number: (-len(texts[number].encode()), number))
+    assert order != list(range(90))
+    related = relate(
+        tables(tmp_path, [texts[:45], texts[45:]], settings), settings, tmp_path / "work", opener=duckdb_with(1, 300),
+        tell=lambda _: None,
+    )  # fmt: skip
+    numbers = [schema.first_document(number // 45) + number % 45 for number in order]
+    drops, compared = slow([texts[number] for number in order], near, [0] * 90)
+    assert len(drops) > 10
+    assert {row["document"]: (row["keeper"], row["similarity"]) for row in related.drops.to_pylist()} == {
+        numbers[number]: (numbers[keeper], similarity) for number, (keeper, similarity) in drops.items()
+    }
+    found = pq.read_table(related.pairs).to_pylist()
+    assert [((row["document"], row["candidate"]), row["similarity"]) for row in found] == [
+        ((numbers[number], numbers[other]), similarity) for (number, other), similarity in sorted(compared.items())
+    ]
+
+
 def test_a_hot_bucket_costs_no_more_than_its_places(tmp_path: Path) -> None:
     """20,000 equal texts make 8 pairs each, not 200,000,000."""
     settings = Deduplicate(exact=False, near=Near())

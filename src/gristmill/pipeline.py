@@ -226,6 +226,7 @@ class _Mill:
             publish.read_plan(self.corpus, plan_file), self.recipe, self.folder, self.transfer,
             lists=plan.Lists(before, stored(self.recipe)["source"], self.transfer.resume_only), absent_again=not self.asked.allow_missing,
         )  # fmt: skip
+        relate.refuse_appended(self.recipe.deduplicate, published[0] if published else None, len(self.plan.shards))
 
     def fetching(self) -> fetch.Fetch:
         """The fetch of what is planned."""
@@ -288,7 +289,7 @@ class _Mill:
                 signatures=[
                     record.part(folder).sha256
                     for record in refined.values()
-                    for folder in ("signatures/", *(["documents/"] if settings.url else []))
+                    for folder in relate.folders(settings)
                 ],
                 deduplicate=msgspec.structs.replace(settings, lines=None, largest_cluster=None), folder=str(self.folder),
                 digests=[corpus.digest for corpus in self.older], threads=self.workers, memory_mb=RELATE_MEMORY_MB,

@@ -31,8 +31,10 @@ class Shingles:
         self, groups: list[tuple[list[Table], np.ndarray]], involved: np.ndarray, near: Near, target: Path
     ) -> None:
         """Write them to `target`. groups: tables, and which of their documents (sorted); all groups together are the rows `involved`."""
-        self._involved, self._target = involved, target
-        self._bounds = _write(groups, near, target)
+        bounds = _write(groups, near, target)
+        order = np.argsort(involved, kind="stable")
+        self._involved, self._target = involved[order], target
+        self._begins, self._sizes = bounds[:-1][order], np.diff(bounds)[order]
 
     def compare(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         """The similarity of pairs of rows, grouped by `one`: (pairs,) float64."""
@@ -42,10 +44,10 @@ class Shingles:
             for start, stop in self._runs(left, right):
                 wanted, places = np.unique(np.concatenate([left[start:stop], right[start:stop]]), return_inverse=True)
                 offsets = np.zeros(len(wanted) + 1, np.int64)
-                np.cumsum(self._bounds[wanted + 1] - self._bounds[wanted], out=offsets[1:])
+                np.cumsum(self._sizes[wanted], out=offsets[1:])
                 hashes = np.empty(offsets[-1], np.uint64)
                 view = hashes.data.cast("B")
-                for place, begin in enumerate(self._bounds[wanted].tolist()):
+                for place, begin in enumerate(self._begins[wanted].tolist()):
                     if offsets[place] < offsets[place + 1]:
                         os.preadv(file.fileno(), [view[8 * offsets[place] : 8 * offsets[place + 1]]], 8 * begin)
                 count = stop - start
@@ -54,7 +56,7 @@ class Shingles:
 
     def _runs(self, left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, int]]:
         """Cut pairs into runs that touch no more than SHINGLES hashes, or of one pair."""
-        sizes = np.cumsum(self._bounds[left + 1] - self._bounds[left] + self._bounds[right + 1] - self._bounds[right])
+        sizes = np.cumsum(self._sizes[left] + self._sizes[right])
         start = 0
         while start < len(left):
             base = int(sizes[start - 1]) if start else 0

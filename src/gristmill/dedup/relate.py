@@ -27,6 +27,7 @@ from gristmill.dedup.candidates import earlier_numbers, find_candidates, likely
 from gristmill.dedup.compare import Shingles, involved_rows
 from gristmill.dedup.database import Opener, Relations
 from gristmill.dedup.older import Earlier, Older, Widened, first_number, gather_earlier, tables_of
+from gristmill.dedup.order import put_in_order
 from gristmill.dedup.rows import Rows, Table, gather, mapped
 from gristmill.dedup.same import NEAR, REASONS, SAME_URL, Found, Same, nothing
 from gristmill.dedup.settings import Deduplicate, Near
@@ -57,17 +58,47 @@ class Related(NamedTuple):
     """What a corpus' documents are to each other."""
 
     drops: pa.Table  # DROPS, sorted by document
-    pairs: Path  # PAIRS_FOUND: every pair that was compared, sorted by document; candidates of older corpora first
+    pairs: (
+        Path  # PAIRS_FOUND: every pair that was compared, in the order that decides; candidates of older corpora first
+    )
     entries: list[Path]  # files of the index, where one is wanted
+
+
+class Known:
+    """Pairs of a corpus that were compared before, and their similarities. 24 bytes a pair in memory."""
+
+    def __init__(self, documents: np.ndarray, candidates: np.ndarray, similarities: np.ndarray) -> None:
+        """Arrays (n,), int64 and float64, in any order."""
+        self._numbers = np.unique(np.concatenate([documents, candidates]))
+        pairs_of = self._pairs(documents, candidates)
+        order = np.argsort(pairs_of)
+        self._pairs_of, self._similarities = pairs_of[order], similarities[order]
+
+    def similarities(self, documents: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """Of pairs the similarities that were found before, (n,) float64; NaN: unknown."""
+        if not len(self._pairs_of):
+            return np.full(len(documents), np.nan)
+        wanted = self._pairs(documents, candidates)
+        at = np.minimum(np.searchsorted(self._pairs_of, wanted), len(self._pairs_of) - 1)
+        return np.where(self._pairs_of[at] == wanted, self._similarities[at], np.nan)
+
+    def _pairs(self, documents: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """A number for each pair; -1: one of them was in none."""
+        columns = []
+        for column in (documents, candidates):
+            place = np.minimum(np.searchsorted(self._numbers, column), len(self._numbers) - 1)
+            columns.append(np.where(self._numbers[place] == column, place, -1))
+        one, other = columns
+        return np.where((one < 0) | (other < 0), -1, one * len(self._numbers) + other)
 
 
 def relate(
     tables: list[Table], settings: Deduplicate, work: Path, *, opener: Opener, tell: Callable[[int], None],
-    gone: np.ndarray | None = None, known: pa.Table | None = None, against: Sequence[Older] = (),
+    gone: np.ndarray | None = None, known: Known | None = None, against: Sequence[Older] = (),
 ) -> Related:  # fmt: skip
     """Find all duplicates. `work` is for what is needed on the way; `opener` gives the engine of relations.
 
-    `gone` (sorted int64) are documents to leave aside; `known` is a table of pairs found before, whose texts are not compared again;
+    `gone` (sorted int64) are documents to leave aside; `known` are pairs found before, whose texts are not compared again;
     `against` are older corpora, in their order.
     """
     work.mkdir(parents=True, exist_ok=True)
@@ -77,7 +108,8 @@ def relate(
     every = [*tables, *chain.from_iterable(map(tables_of, against))]
     folders = [work, *{path.parent for table in every for path in (table.signatures, table.documents)}]
     relations = partial(opener, work / "spill", folders)
-    same = Same(relations, tables, list(against), work)
+    order = put_in_order(settings.order, ((table.documents, table.measures) for table in tables), relations, work)
+    same = Same(relations, tables, list(against), work, order)
     urls = same.find("urls", gone) if settings.url else nothing()
     gone = np.union1d(gone, urls.documents)
     exact = same.find("exact", gone) if settings.exact else nothing()
@@ -86,7 +118,7 @@ def relate(
         if settings.near is not None:
             widened = Widened(list(against), index if settings.index else None)
             rows = gather(
-                tables, np.union1d(gone, exact.documents), settings.near, work, first=first_number(against),
+                tables, np.union1d(gone, exact.documents), settings.near, work, first=first_number(against), order=order,
                 visit=widened.visit if against or settings.index else None,
             )  # fmt: skip
             tell(rows.size)
@@ -98,7 +130,7 @@ def relate(
 
 def _near(
     tables: list[Table], against: list[Older], rows: Rows, near: Near, relations: Callable[[], Relations], work: Path,
-    known: pa.Table | None, writer: pq.ParquetWriter,
+    known: Known | None, writer: pq.ParquetWriter,
 ) -> Found:  # fmt: skip
     """Compare all likely pairs, write them down as documents, and decide. Rows are earlier documents first, then the new ones."""
     found = find_candidates(relations, rows, near, work)
@@ -116,8 +148,11 @@ def _near(
     threshold = 0.0 if near.verify == "none" else near.threshold
     for one, other, similarities in _chunks(pairs_of):
         if near.verify == "text":
-            similarities = _known(known, documents[one], documents[other])
-            similarities[other < older] = np.nan  # what is known is of this corpus
+            if known is None:
+                similarities[:] = np.nan
+            else:
+                similarities = known.similarities(documents[one], documents[other])
+                similarities[other < older] = np.nan  # what is known is of this corpus
             new = np.isnan(similarities)
             if new.any():
                 shingles = shingles or _shingles(tables, against, rows, earlier, near, pairs_of)
@@ -137,6 +172,7 @@ def _near(
         keepers = pairs.components(parents)
         keepers[keepers == np.arange(len(documents))] = -1
     gone = older + np.flatnonzero(keepers[older:] >= 0)
+    gone = gone[np.argsort(documents[gone], kind="stable")]
     reasons = np.full(len(gone), REASONS.index(NEAR), np.int8)
     return Found(documents[gone], documents[keepers[gone]], corpora[keepers[gone]], reasons, kept[gone])
 
@@ -152,31 +188,17 @@ def _shingles(
         (tables_of(corpus), earlier.documents[before[earlier.corpora[before] == place]])
         for place, corpus in enumerate(against)
     ]
-    groups.append((tables, mapped(rows.documents, np.int64)[involved[involved >= older] - older]))
+    own = mapped(rows.documents, np.int64)[involved[involved >= older] - older]
+    # Texts are read as they lie, in the order of documents.
+    reading = np.argsort(own, kind="stable")
+    groups.append((tables, own[reading]))
+    involved = np.concatenate([before, involved[len(before) :][reading]])
     return Shingles(groups, involved, near, pairs_of.with_suffix(".shingles"))
 
 
 def _chunks(likely: Path) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     for batch in read_batches(likely):
         yield batch["document"].to_numpy(), batch["candidate"].to_numpy(), batch["agreement"].to_numpy().copy()
-
-
-def _known(known: pa.Table | None, documents: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """The similarities that were found before, of pairs sorted by document and candidate; NaN: unknown."""
-    similarities = np.full(len(documents), np.nan)
-    if known is None or not len(known) or not len(documents):
-        return similarities
-    # Only what was known of these documents; the table is sorted as they are.
-    low, high = np.searchsorted(known["document"].to_numpy(), [documents[0], documents[-1] + 1])
-    part = known.slice(low, high - low)
-    columns = [documents, candidates, part["document"].to_numpy(), part["candidate"].to_numpy()]
-    numbers = np.unique(np.concatenate(columns))
-    places = [np.searchsorted(numbers, column) for column in columns]
-    wanted, here = places[0] * len(numbers) + places[1], places[2] * len(numbers) + places[3]
-    if len(here):
-        at = np.minimum(np.searchsorted(here, wanted), len(here) - 1)
-        similarities = np.where(here[at] == wanted, part["similarity"].to_numpy()[at], np.nan)
-    return similarities
 
 
 def _merge(urls: Found, exact: Found, near: Found, digests: list[str]) -> pa.Table:

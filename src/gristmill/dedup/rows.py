@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.columns import rows_of
+from gristmill.dedup.order import Order
 from gristmill.dedup.settings import Near
 from gristmill.kernels import minhash
 from gristmill.kernels.keys import Repeated, split
@@ -38,6 +39,7 @@ class Table(NamedTuple):
     signatures: Path
     documents: Path
     scope: int  # documents of different scopes are never compared
+    measures: Path | None = None  # what an order may ask for
 
 
 class Rows(NamedTuple):
@@ -45,17 +47,18 @@ class Rows(NamedTuple):
 
     size: int
     first: int
-    documents: Path  # (n,) int64, ascending
+    documents: Path  # (n,) int64, in the order that decides: the plan's is ascending
     signatures: Path  # (n, k) uint32
     keys: list[Path]  # Parquet files, KEY_ROWS: no key stands in two of them
 
 
 def gather(
-    tables: list[Table], gone: np.ndarray, near: Near, work: Path, *, first: int = 0,
+    tables: list[Table], gone: np.ndarray, near: Near, work: Path, *, first: int = 0, order: Order | None = None,
     visit: Callable[[int, Path, Path], None] | None = None,
 ) -> Rows:  # fmt: skip
     """Lay out the signatures of all documents but those `gone` (sorted), and the keys of their bands that may occur twice.
 
+    Without an `order`, rows are those documents as the plan numbers them; with one, all documents, those that are gone without a key.
     `visit` is shown each cut with all its keys, and the file of documents: (number of the cut, the cut, documents). It may add keys.
     """
     total = sum(pq.read_metadata(table.signatures).num_rows for table in tables)
@@ -65,9 +68,9 @@ def gather(
         0, first, work / "rows.documents", work / "rows.signatures", [cut.with_suffix(".parquet") for cut in cuts]
     )
     count = 0
-    files = [open(path, "wb") for path in (rows.documents, rows.signatures, *cuts)]
+    laid = _Ordered(rows, order, near.numbers) if order else _Appended(rows)
+    files = [open(path, "wb") for path in cuts]
     try:
-        documents, signatures, *parts = files
         for table in tables:
             for batch in read_batches(table.signatures, ["document", "signature"]):
                 stays = ~among(batch["document"].to_numpy(), gone)
@@ -77,12 +80,12 @@ def gather(
                 values = rows_of(batch["signature"], np.uint32)
                 scopes = np.full(len(batch), table.scope, np.uint64)
                 banded = minhash.band_keys(values, scopes, bands=near.bands, rows=near.rows)
-                for file, piece in zip(parts, split(banded, first + count, bits=bits), strict=True):
+                numbers = first + laid.put(batch["document"].to_numpy(), values)
+                for file, piece in zip(files, split(banded, numbers, bits=bits), strict=True):
                     file.write(piece.data)
-                documents.write(np.ascontiguousarray(batch["document"].to_numpy()).data)
-                signatures.write(np.ascontiguousarray(values).data)
                 count += len(batch)
     finally:
+        laid.close()
         for file in files:
             file.close()
     for place, (cut, target) in enumerate(zip(cuts, rows.keys, strict=True)):
@@ -90,7 +93,48 @@ def gather(
             visit(place, cut, rows.documents)
         _leave_out_single(cut, target)
         cut.unlink()
-    return rows._replace(size=count)
+    return rows._replace(size=len(order.documents) if order and count else count)
+
+
+class _Appended:
+    """Rows as they come."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._documents, self._signatures = open(rows.documents, "wb"), open(rows.signatures, "wb")
+        self._count = 0
+
+    def put(self, documents: np.ndarray, signatures: np.ndarray) -> np.ndarray:
+        """Write rows down; which they are, (n,) int64."""
+        self._documents.write(np.ascontiguousarray(documents).data)
+        self._signatures.write(np.ascontiguousarray(signatures).data)
+        first, self._count = self._count, self._count + len(documents)
+        return np.arange(first, self._count)
+
+    def close(self) -> None:
+        self._documents.close()
+        self._signatures.close()
+
+
+class _Ordered:
+    """Rows at their places in an order; those that never come are holes in the file."""
+
+    def __init__(self, rows: Rows, order: Order, width: int) -> None:
+        order.documents.tofile(rows.documents)
+        self._order, self._width, self._path = order, width, rows.signatures
+        with open(rows.signatures, "wb") as file:
+            file.truncate(4 * width * len(order.documents))
+
+    def put(self, documents: np.ndarray, signatures: np.ndarray) -> np.ndarray:
+        """Write rows down; which they are, (n,) int64."""
+        places = self._order.places(documents)
+        with open(self._path, "r+b") as file, mmap.mmap(file.fileno(), 0) as pages:
+            whole = np.frombuffer(pages, np.uint32).reshape(-1, self._width)
+            whole[places] = signatures
+            del whole  # a map cannot be closed while it is looked at
+        return places
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def _leave_out_single(cut: Path, target: Path) -> None:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from gristmill import schema
 from gristmill.dedup.database import Relations
 from gristmill.dedup.older import Older, fates
+from gristmill.dedup.order import Order
 from gristmill.dedup.rows import Table
 
 SAME_URL, EXACT, NEAR = REASONS = (
@@ -40,9 +41,10 @@ class Same:
     """Documents that share a URL or a text with an earlier one, in this corpus or an older one."""
 
     def __init__(
-        self, relations: Callable[[], Relations], tables: list[Table], against: list[Older], work: Path
-    ) -> None:
-        """`digests` will name all corpora that hold a keeper."""
+        self, relations: Callable[[], Relations], tables: list[Table], against: list[Older], work: Path, order: Order | None = None
+    ) -> None:  # fmt: skip
+        """`digests` will name all corpora that hold a keeper; `order` says which document is the first."""
+        self._order = order
         self._relations, self._tables, self._against, self._work = relations, tables, against, work
         self.digests = [corpus.digest for corpus in against]
 
@@ -54,11 +56,11 @@ class Same:
             self._left_over(connection, relation, gone)
             written = connection.write("same", self._work / f"{relation}.parquet")
         table = pa.concat_tables(pq.read_table(path) for path in written)
-        documents = table["document"].to_numpy()
+        documents, keepers = table["document"].to_numpy(), table["keeper"].to_numpy()
+        if self._order is not None:
+            documents, keepers = self._order.documents[documents], self._order.documents[keepers]
         reasons = np.full(len(documents), _REASON[relation], np.int8)
-        own = Found(
-            documents, table["keeper"].to_numpy(), np.zeros(len(documents), np.int64), reasons, np.ones(len(documents))
-        )
+        own = Found(documents, keepers, np.zeros(len(documents), np.int64), reasons, np.ones(len(documents)))
         both = Found(*map(np.concatenate, zip(older, own, strict=True)))
         order = np.argsort(both.documents, kind="stable")
         return Found(*(column[order] for column in both))
@@ -68,7 +70,10 @@ class Same:
         paths = {table.documents if relation == "urls" else table.signatures: table.scope for table in self._tables}
         connection.table("every", paths, f"document, {_VALUE[relation]} as value")
         connection.table("gone", [self._work / "gone.parquet"], "document")
-        connection.view("left_over", "left")
+        connection.view("left_over" if self._order is None else "unplaced", "left")
+        if self._order is not None:
+            connection.table("places", [self._order.path], "document, place")
+            connection.view("left_over", "placed")
 
     def _older(self, relation: str, gone: np.ndarray) -> Found:
         """Those that an older corpus has. Where its document is gone itself, whoever keeps that keeps them."""

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 FLOOR = 0.7  # pairs from here on are stored, so that another threshold reads no text
+ORDER = r"^(plan|longest|(highest|lowest) [A-Za-z0-9_]+\.[A-Za-z0-9_]+)\Z"
 MOST_CANDIDATES = 16  # of a bucket: a column each in near.sql
 
 
@@ -79,6 +80,7 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     near: Near | None = None
     lines: Lines | None = None
     scope: Literal["corpus", "source"] = "corpus"  # source: compare within a source only
+    order: Annotated[str, Meta(pattern=ORDER)] = "plan"  # who stays: order.py
     against: list[str] = []  # older corpora, whose documents come before all of these
     index: bool = False  # leave an index, so that later corpora can be compared against this one
     # The share of what is compared that one document and its copies may be; a larger cluster stops the run. null: no guard.
@@ -91,5 +93,9 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError("against: nothing is compared (url, exact, near)")
         if self.against and self.near and self.near.group != "kept":
             raise ValueError('against: what stays in an older corpus stays; group = "components" may want it gone')
+        if self.order != "plan" and (self.against or self.index):
+            raise ValueError(
+                f'order = "{self.order}": against and index need order = "plan", in which later documents change nothing'
+            )
         if self.index and self.near is None:
             raise ValueError("index: it holds the bands of signatures, and there is no near")

@@ -3,13 +3,11 @@
 import numpy as np
 from numba import types
 
-from gristmill.kernels.compile import UINT64S, kernel
+from gristmill.kernels.compile import INT64S, UINT64S, kernel
 
 
-@kernel(
-    types.Array(types.uint64, 2, "C", readonly=True), types.int64, types.int64, types.int64[::1], types.int64[:, ::1]
-)
-def _split(keys, first, bits, ends, out):
+@kernel(types.Array(types.uint64, 2, "C", readonly=True), INT64S, types.int64, types.int64[::1], types.int64[:, ::1])
+def _split(keys, numbers, bits, ends, out):
     places = np.int64(len(ends) - 1)
     shift = np.uint64(64 - bits)
     ends[:] = 0
@@ -22,7 +20,7 @@ def _split(keys, first, bits, ends, out):
         for band in range(keys.shape[1]):
             part = np.int64(keys[i, band] >> shift) if bits else 0
             out[ends[part], 0] = np.int64(keys[i, band])
-            out[ends[part], 1] = first + i
+            out[ends[part], 1] = numbers[i]
             ends[part] += 1
 
 
@@ -45,11 +43,11 @@ def _repeated(keys, seen_twice, out):
         out[i] = (seen_twice[np.int64(bit >> np.uint64(6))] >> (bit & np.uint64(63))) & np.uint64(1) != 0
 
 
-def split(keys: np.ndarray, first: int, *, bits: int) -> list[np.ndarray]:
-    """Cut the keys (n, bands) int64 of rows first, first + 1, ... apart by their first bits: 2^bits arrays (m, 2) int64 of key and row."""
+def split(keys: np.ndarray, numbers: np.ndarray, *, bits: int) -> list[np.ndarray]:
+    """Cut the keys (n, bands) int64 of rows with numbers (n,) int64 apart by their first bits: 2^bits arrays (m, 2) int64 of key and number."""
     out = np.empty((keys.size, 2), np.int64)
     ends = np.zeros((1 << bits) + 1, np.int64)
-    _split(keys.view(np.uint64), first, bits, ends, out)
+    _split(keys.view(np.uint64), numbers, bits, ends, out)
     return np.split(out, ends[:-2])
 
 

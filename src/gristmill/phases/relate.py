@@ -27,6 +27,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases import FORMAT_VERSIONS
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.refine import shard_name
+from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, read_batches, sha256_of, writing, writing_table
 
 COPIES = pa.schema(
@@ -57,13 +58,37 @@ def open_all(settings: Deduplicate | None, folder: Path) -> list[Older]:
     return found
 
 
+def folders(settings: Deduplicate) -> list[str]:
+    """The folders whose parts decide what is a duplicate of what."""
+    read = {
+        "signatures/": True,
+        "documents/": settings.url or settings.order == "longest",
+        "measures/": " " in settings.order,
+    }
+    return [folder for folder, is_read in read.items() if is_read]
+
+
+def refuse_appended(settings: Deduplicate | None, published: Manifest | None, shards: int) -> None:
+    """Raise RecipeError where a published corpus would grow although its order lets later documents drop earlier ones."""
+    if (
+        settings is not None
+        and settings.order != "plan"
+        and published is not None
+        and shards > len(published.raw_shards)
+    ):
+        raise RecipeError(
+            f'deduplicate.order = "{settings.order}": the corpus is finished with {len(published.raw_shards):,} raw shards and the recipe names '
+            f'{shards:,}. New ones could drop documents that were kept: start a new corpus, or take order = "plan"'
+        )
+
+
 class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
     """All that relating needs."""
 
     root: str
     numbers: list[int]
     scopes: list[int]
-    signatures: list[str]  # sha256 of each shard's signatures, and of its documents where URLs are compared
+    signatures: list[str]  # sha256 of all that is read: each shard's signatures, its documents, its measures
     deduplicate: Deduplicate
     folder: str  # which `against` is relative to
     digests: list[str]  # of the older corpora's manifests
@@ -90,6 +115,7 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None], opener: Opene
             corpus.find(f"signatures/{shard_name(number)}.parquet"),
             corpus.find(f"documents/{shard_name(number)}.parquet"),
             scope,
+            corpus.find(f"measures/{shard_name(number)}.parquet"),
         )
         for number, scope in zip(task.numbers, task.scopes, strict=True)
     ]

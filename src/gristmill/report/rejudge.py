@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from gristmill.clean.step import Step
 from gristmill.dedup.database import duckdb_with
-from gristmill.dedup.relate import PAIRS_FOUND, relate
+from gristmill.dedup.relate import PAIRS_FOUND, Known, relate
 from gristmill.dedup.rows import Table
 from gristmill.errors import RecipeError
 from gristmill.phases.rejudge import redecide
@@ -110,7 +110,7 @@ def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray
     tables = [
         Table(
             root / f"signatures/{shard.number:05d}.parquet", root / f"documents/{shard.number:05d}.parquet",
-            places[shard.source] if by_source else 0,
+            places[shard.source] if by_source else 0, root / f"measures/{shard.number:05d}.parquet",
         )
         for shard in manifest.raw_shards if shard.missing is None
     ]  # fmt: skip
@@ -118,6 +118,7 @@ def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray
         raise RecipeError(f"{root}: keeps no documents (keep_documents = false): new pairs of texts cannot be compared")
     pairs = root / "duplicates/pairs.parquet"
     known = pq.read_table(pairs, use_threads=False) if pairs.exists() else PAIRS_FOUND.empty_table()
+    known = known.filter(pc.is_null(known["candidate_corpus"]))
     before = msgspec.convert(manifest.recipe, Recipe).deduplicate
     if before is None or before.near is None or before.near.verify != "text":
         known = known.slice(0, 0)  # what is stored are no similarities of texts
@@ -130,7 +131,7 @@ def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray
     with tempfile.TemporaryDirectory() as work:
         drops = relate(
             tables, settings, Path(work).resolve(), opener=duckdb_with(os.cpu_count() or 1, MEMORY_MB), tell=lambda _: None,
-            gone=np.sort(gone), known=known.filter(pc.is_null(known["candidate_corpus"])), against=against,
+            gone=np.sort(gone), known=Known(*(known[name].to_numpy() for name in ("document", "candidate", "similarity"))), against=against,
         ).drops  # fmt: skip
     return Counter(drops["reason"].to_pylist())
 

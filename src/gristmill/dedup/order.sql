@@ -1,0 +1,6 @@
+-- Documents in the order that decides: highest value first, none last, equal ones by number.
+-- in:  valued(document, value)
+-- out: document
+select document
+from valued
+order by value desc nulls last, document nulls last

@@ -1,0 +1,6 @@
+-- What is left over, by place in the order that decides.
+-- in:  unplaced(document, value, scope), places(document, place)
+-- out: document (its place), value, scope
+select places.place as document, unplaced.value, unplaced.scope
+from unplaced
+join places on unplaced.document = places.document

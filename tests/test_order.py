@@ -1,0 +1,111 @@
+"""`[deduplicate] order`: who stays is the longest, or the best by a measure; a finished corpus then takes no more shards."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gristmill import RecipeError, rejudge, run
+from gristmill.recipe import parse
+from gristmill.store.manifest import decode
+from tests.corpora import article, digests, jsonl
+
+RECIPE = """
+[[source]]
+name = "web"
+files = ["raw/*"]
+[[step]]
+use = "simple"
+max_special = 0.5
+[deduplicate]
+exact = true
+near = { threshold = 0.75 }
+"""
+
+
+def lay_out(folder: Path) -> Path:
+    """Ten articles; of each a version that shouts more, one that is longer, and one that differs in punctuation alone."""
+    short, long = [], []
+    for number in range(10):
+        text = article(f"ordered {number}", 20)
+        words = text.split(" ")
+        short += [text, " ".join([*words[:3], *(word.upper() for word in words[3:20]), *words[20:]])]
+        long += [text + "\n" + article(f"more {number}", 2), text + " !!!"]
+    raw = folder / "raw"
+    raw.mkdir(parents=True)
+    for name, texts in (("a", short), ("b", long)):
+        rows: list[dict[str, object]] = [
+            {"url": f"https://{name}.example/{place}", "text": text} for place, text in enumerate(texts)
+        ]
+        (raw / f"{name}.jsonl").write_bytes(jsonl(rows))
+    path = folder / "recipe.toml"
+    path.write_text(RECIPE, "utf-8")
+    return path
+
+
+def verdicts(corpus: Path) -> pa.Table:
+    """Every verdict beside the text's length and the share of words in capitals."""
+    table = pa.concat_tables(pq.read_table(path) for path in sorted((corpus / "verdicts").iterdir()))
+    measured = pa.concat_tables(pq.read_table(path) for path in sorted((corpus / "measures").iterdir()))
+    return table.append_column("upper", measured["simple.upper"])
+
+
+def test_the_longest_stays(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path)
+    run(recipe, out=tmp_path / "c", workers=1, settings={"deduplicate.order": '"longest"'})
+    kept = verdicts(tmp_path / "c").filter(pa.compute.field("reason").is_null())
+    assert kept["url"].to_pylist() == [f"https://b.example/{2 * number}" for number in range(10)]
+    gone = verdicts(tmp_path / "c").filter(pa.compute.field("reason").is_valid())
+    assert set(gone["keeper"].to_pylist()) == set(kept["document"].to_pylist())
+
+
+def test_the_best_by_a_measure_stays_and_is_judged_again(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path)
+    lowest = {"deduplicate.order": '"lowest simple.upper"'}
+    for workers in (1, 2):
+        run(recipe, out=tmp_path / f"c{workers}", workers=workers, settings=lowest)
+    assert digests(tmp_path / "c1") == digests(tmp_path / "c2")
+    table = verdicts(tmp_path / "c1").to_pylist()
+    of = {row["document"]: row for row in table}
+    dropped = [row for row in table if row["keeper"] is not None]
+    assert len(dropped) == 30
+    for row in dropped:
+        keeper = of[row["keeper"]]
+        assert (keeper["upper"], keeper["document"]) < (row["upper"], row["document"])
+    changed = lowest | {"deduplicate.near.threshold": "0.95"}
+    told = rejudge(recipe, out=tmp_path / "c1", settings=changed)
+    run(recipe, out=tmp_path / "fresh", workers=1, settings=changed)
+    funnel = decode((tmp_path / "fresh" / "manifest.json").read_bytes()).funnel
+    assert told["kept"] == {"was": 10, "now": funnel["kept"]} and funnel["kept"] > 10
+
+
+def test_a_finished_corpus_takes_no_more(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path)
+    longest = {"deduplicate.order": '"longest"'}
+    run(recipe, out=tmp_path / "c", workers=1, settings=longest)
+    shutil.copy(tmp_path / "raw/a.jsonl", tmp_path / "raw/c.jsonl")
+    with pytest.raises(RecipeError, match="finished with 2 raw shards and the recipe names 3"):
+        run(recipe, out=tmp_path / "c", workers=1, settings=longest)
+    run(recipe, out=tmp_path / "c", workers=1)  # in the plan's order it may grow
+    run(recipe, out=tmp_path / "fresh", workers=1)
+    assert digests(tmp_path / "c") == digests(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ('order = "shortest"', "order"), ('order = "longest"\nindex = true', 'index need order = "plan"'),
+        ('order = "highest language.score"\nagainst = ["old"]', 'index need order = "plan"'),
+    ],
+)  # fmt: skip
+def test_orders_that_cannot_be(lines: str, why: str) -> None:
+    with pytest.raises(RecipeError, match=why):
+        parse(RECIPE.replace("exact = true", lines), "recipe.toml")
+
+
+def test_a_measure_that_no_step_makes(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path)
+    with pytest.raises(RecipeError, match=r"no step of the recipe measures 'language\.score'"):
+        run(recipe, out=tmp_path / "c", workers=1, settings={"deduplicate.order": '"highest language.score"'})
