@@ -375,6 +375,9 @@ def test_a_stopped_run_is_told_before_what_is_published(giant: Path, tmp_path: P
     assert (whole["published"], told["published"]) == (True, False)
     assert told["reasons"]["near_duplicate"] == told["documents"] - told["kept"] == whole["reasons"]["exact_duplicate"]
     gristmill.verify(tmp_path)
+    # Back to the recipe of what is published: that is told again, and the other run loses nothing by it.
+    run(giant, out=tmp_path, workers=1)
+    assert duplicates(tmp_path) == whole
     run(giant, out=tmp_path, workers=1, settings=changed)
     assert duplicates(tmp_path) == {**told, "published": True}
 

@@ -95,6 +95,18 @@ def test_a_sample_of_everything_is_the_whole(tmp_path: Path) -> None:
     assert digests(tmp_path / "corpus") == before
 
 
+def test_frequent_lines_and_an_index_are_rows_of_their_own(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path, count=60)
+    settings = {"deduplicate.lines": "{ most = 3 }", "deduplicate.index": "true"}
+    told = size(recipe, out=tmp_path / "corpus", settings=settings)
+    run(recipe, out=tmp_path / "corpus", workers=1, settings=settings)
+    names = [phase["phase"] for phase in told["phases"]]
+    assert names == ["fetch", "refine", "relate", "settle", "lines", "frequent", "tokenize", "assemble"]
+    for name in ("index", "work/lines"):
+        assert told["disk"]["folders"][name] == pytest.approx(folder_bytes(tmp_path / "corpus" / name), rel=0.05), name
+        assert told["disk"]["folders"][name] > 1000
+
+
 def test_a_recipe_without_tokens_and_duplicates(tmp_path: Path) -> None:
     recipe = lay_out(
         tmp_path, count=60, recipe='[[source]]\nname = "web"\nfiles = ["raw/*"]\n[[step]]\nuse = "gopher"\n'

@@ -184,6 +184,7 @@ class _Mill:
         if published is not None and publish.is_current(corpus, published, self.plan, stored(self.recipe), named):
             if self.asked.check_inputs:
                 self._report(self.fetching().check(self.progress))
+            clusters.forget_stopped(corpus)
             self.transfer.cache.release(corpus.root)
             self.progress.line(f"{corpus.root}: nothing to do, everything in it is up to date")
             return Funnel.stored(published[0].funnel, fresh=False)

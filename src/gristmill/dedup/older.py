@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill import schema
@@ -199,35 +200,44 @@ def tables_of(corpus: Older) -> list[Table]:
 FATE = ["document", "reason", "keeper", "keeper_corpus", "similarity"]
 
 
-class Fate(NamedTuple):
-    """What became of an older document in its own corpus."""
+class Fates(NamedTuple):
+    """What became of n older documents in their own corpora. One that is kept is its own keeper."""
 
-    reason: str | None  # null: it is kept, and its own keeper
-    keeper: int
-    corpus: str  # the keeper's
-    similarity: float
+    keepers: np.ndarray  # (n,) int64
+    corpora: np.ndarray  # (n,) int64: the keepers', places from 1 in a list of digests
+    reasons: np.ndarray  # (n,) int64: places in the list that was asked for, else -1
+    similarities: np.ndarray  # (n,) float64
 
 
-def fates(corpora: list[Older], numbers: np.ndarray) -> list[Fate]:
-    """What became of older documents, given their numbers, sorted."""
+def fates(corpora: list[Older], numbers: np.ndarray, reasons: list[str], digests: list[str]) -> Fates:
+    """What became of older documents, given their numbers, sorted. `digests` grows by the corpora that hold a keeper."""
     places = places_of(corpora, numbers)
-    told: list[Fate] = []
+    none = np.empty(0, np.int64)
+    told = [Fates(none, none, none, np.empty(0))]
     for place, corpus in enumerate(corpora):
         documents = corpus.documents(numbers[places == place])
         for shard in np.unique(documents >> schema.ROW_BITS).tolist():
             wanted = documents[documents >> schema.ROW_BITS == shard]
             for batch in read_documents(corpus.part("verdicts", shard), wanted, FATE):
-                told += [
-                    Fate(None, row["document"], corpus.digest, 1.0)
-                    if row["keeper"] is None
-                    else Fate(row["reason"], row["keeper"], row["keeper_corpus"] or corpus.digest, row["similarity"])
-                    for row in batch.to_pylist()
-                ]
-    if len(told) != len(numbers):
+                kept = np.asarray(pc.is_null(batch["keeper"]))
+                held = batch["keeper_corpus"].fill_null(corpus.digest).dictionary_encode()
+                digests += [digest for digest in held.dictionary.to_pylist() if digest not in digests]
+                known = np.array([1 + digests.index(digest) for digest in held.dictionary.to_pylist()], np.int64)
+                named = pc.index_in(batch["reason"], pa.array(reasons, pa.string())).fill_null(-1)
+                told.append(
+                    Fates(
+                        np.where(kept, batch["document"].to_numpy(), batch["keeper"].fill_null(0).to_numpy()),
+                        known[held.indices.to_numpy()],
+                        named.cast(pa.int64()).to_numpy(),
+                        np.where(kept, 1.0, batch["similarity"].fill_null(1.0).to_numpy()),
+                    )
+                )
+    found = Fates(*map(np.concatenate, zip(*told, strict=True)))
+    if len(found.keepers) != len(numbers):
         raise VerificationError(
-            f"against: {len(numbers):,} documents were met, and {len(told):,} of them have a verdict"
+            f"against: {len(numbers):,} documents were met, and {len(found.keepers):,} of them have a verdict"
         )
-    return told
+    return found
 
 
 def write_index(cut: np.ndarray, documents: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:

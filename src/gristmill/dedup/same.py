@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill import schema
@@ -13,6 +14,7 @@ from gristmill.dedup.database import Relations
 from gristmill.dedup.older import Older, fates
 from gristmill.dedup.order import Order
 from gristmill.dedup.rows import Table
+from gristmill.store.parts import read_batches
 
 SAME_URL, EXACT, NEAR = REASONS = (
     "deduplicate.same_url", "deduplicate.exact_duplicate", "deduplicate.near_duplicate",
@@ -78,18 +80,18 @@ class Same:
     def _older(self, relation: str, gone: np.ndarray) -> Found:
         """Those that an older corpus has. Where its document is gone itself, whoever keeps that keeps them."""
         shifts: dict[Path, int] = {}
-        aside: list[np.ndarray] = [np.empty(0, np.int64)]
-        for corpus in self._against:
-            for ordinal, shard in enumerate(corpus.shards.tolist(), corpus.first):
-                folder = "documents" if relation == "urls" else "signatures"
-                shifts[corpus.part(folder, shard)] = ordinal - shard << schema.ROW_BITS
-                if relation == "exact":  # texts are compared of what its URL did not drop
-                    same_url = ("reason", "==", SAME_URL)
-                    table = pq.read_table(
-                        corpus.part("verdicts", shard), columns=["document"], filters=[same_url], use_threads=False
-                    )
-                    aside.append(corpus.numbers(table["document"].to_numpy()))
-        pq.write_table(pa.table({"number": pa.array(np.concatenate(aside))}), self._work / "aside.parquet")
+        aside = pa.schema([pa.field("number", pa.int64())])
+        with pq.ParquetWriter(self._work / "aside.parquet", aside) as writer:
+            for corpus in self._against:
+                for ordinal, shard in enumerate(corpus.shards.tolist(), corpus.first):
+                    folder = "documents" if relation == "urls" else "signatures"
+                    shifts[corpus.part(folder, shard)] = ordinal - shard << schema.ROW_BITS
+                    if relation == "exact":  # texts are compared of what its URL did not drop
+                        for batch in read_batches(corpus.part("verdicts", shard), ["document", "reason"]):
+                            gone_by_url = batch["document"].filter(pc.equal(batch["reason"], SAME_URL))
+                            writer.write_table(
+                                pa.table([pa.array(corpus.numbers(gone_by_url.to_numpy()))], schema=aside)
+                            )
         with self._relations() as connection:
             self._left_over(connection, relation, gone)
             connection.table("older", shifts, f"document, {_VALUE[relation]} as value")
@@ -97,15 +99,12 @@ class Same:
             written = connection.write("older", self._work / f"older.{relation}.parquet")
         table = pa.concat_tables(pq.read_table(path) for path in written)
         numbers, place = np.unique(table["keeper"].to_numpy(), return_inverse=True)
-        told = fates(self._against, numbers)
-        for fate in told:
-            if fate.corpus not in self.digests:
-                self.digests.append(fate.corpus)
-        near = [relation == "exact" and fate.reason == NEAR for fate in told]
+        told = fates(self._against, numbers, [NEAR], self.digests)
+        near = (relation == "exact") & (told.reasons == 0)
         columns = (
-            np.array([fate.keeper for fate in told], np.int64),
-            np.array([1 + self.digests.index(fate.corpus) for fate in told], np.int64),
+            told.keepers,
+            told.corpora,
             np.where(near, REASONS.index(NEAR), _REASON[relation]).astype(np.int8),
-            np.array([fate.similarity if is_near else 1.0 for fate, is_near in zip(told, near, strict=True)], np.float64),
-        )  # fmt: skip
+            np.where(near, told.similarities, 1.0),
+        )
         return Found(table["document"].to_numpy(), *(column[place] for column in columns))

@@ -37,6 +37,11 @@ class Cluster(NamedTuple):
     documents: int
 
 
+def forget_stopped(corpus: Corpus) -> None:
+    """Forget the clusters of a run that the guard stopped: another recipe's corpus is the published one."""
+    (corpus.stage / TABLE).unlink(missing_ok=True)
+
+
 def own(copies: Path) -> Iterator[pa.RecordBatch]:
     """The rows of the table of copies whose keeper is a document of this corpus."""
     for batch in read_batches(copies):

@@ -147,8 +147,10 @@ def _traffic(recipe: Recipe, phase: str, folders: dict[str, float], whole: Whole
     return {
         "fetch": (raw, whole.coming),
         "refine": (raw, sum(folders[name] for name in refined)),
-        "relate": (folders["signatures"] + texts * folders["documents"], folders["duplicates"] + folders["work/relate"]),
+        "relate": (folders["signatures"] + texts * folders["documents"], folders["duplicates"] + folders["index"] + folders["work/relate"]),
         "settle": (folders["work/refine"], folders["verdicts"]),
+        "lines": (folders["documents"] + folders["verdicts"], folders["work/lines"]),
+        "frequent": (folders["work/lines"], 0.0),
         "tokenize": (folders["documents"] + folders["verdicts"], folders["work/tokens"] + folders["text"]),
         "assemble": (folders["work/tokens"], folders["tokens"]),
     }[phase]  # fmt: skip
@@ -157,9 +159,9 @@ def _traffic(recipe: Recipe, phase: str, folders: dict[str, float], whole: Whole
 def _slots(machines: Machines, shards: int, sources: int) -> dict[str, int]:
     """How many work at once. Fetching is one machine's, relating one process's."""
     workers = machines.machines * machines.cores
-    per_shard = dict.fromkeys(("refine", "settle", "tokenize"), max(1, min(workers, shards)))
+    per_shard = dict.fromkeys(("refine", "settle", "lines", "tokenize"), max(1, min(workers, shards)))
     fetching = max(1, min(machines.cores, shards, Settings().connections))
-    return {"fetch": fetching, "relate": 1, "assemble": max(1, min(workers, sources)), **per_shard}
+    return {"fetch": fetching, "relate": 1, "frequent": 1, "assemble": max(1, min(workers, sources)), **per_shard}
 
 
 def _wall(measured: Measured, whole: Whole, phase: str, units: float, slots: int, download: Download) -> float | None:
@@ -180,15 +182,18 @@ def _memory(
     What a process has had stays its own for a while: each is the sample's, and what more documents and tokens need besides.
     """
     costs = measured.sample.costs
-    worker = max(costs[phase].worker for phase in ("refine", "settle", "tokenize"))
+    worker = max(costs[phase].worker for phase in ("refine", "settle", "lines", "tokenize"))
     near = recipe.deduplicate.near if recipe.deduplicate else None
     more = max(units["relate"] - measured.sample.units("relate"), 0.0)  # documents than in the sample
     relate = costs["relate"].worker + DOCUMENT_BYTES * more
     relate += min(16 * near.bands * more, RELATE_BYTES) if near else 0.0
+    relate = max(relate, costs["frequent"].worker)
     tokens = sum(shard.folders["work/tokens"] for shard in measured.sample.shards)
     had, has = min(tokens, BUCKET_BYTES), min(folders["work/tokens"], BUCKET_BYTES)
     assemble = costs["assemble"].worker + 2 * max(has - had, 0) + INDEX_BYTES * more
-    relate = round(relate) if costs["relate"].worker else 0  # 0: there is no such phase, or nobody tells
+    relate = (
+        round(relate) if costs["relate"].worker or costs["frequent"].worker else 0
+    )  # 0: there is no such phase, or nobody tells
     assemble = round(assemble) if costs["assemble"].worker else 0
     driver = max(cost.driver for cost in costs.values())
     workers = slots["refine"]  # they stay, also while others relate or assemble

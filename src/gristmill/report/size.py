@@ -8,7 +8,8 @@
 
 The runs are: one small shard of each source, thrown away (it compiles kernels and loads modules); the same again; several small
 shards; the sample. Three points tell three unknowns: what a run costs that does nothing, what a shard costs that is empty, and what a unit
-of work costs. Units are raw bytes (fetch), decoded bytes (refine), documents (relate, settle), bytes of text (tokenize), tokens (assemble).
+of work costs. Units are raw bytes (fetch), decoded bytes (refine), documents (relate, settle), bytes of text (lines, tokenize), lines that are
+counted (frequent), tokens (assemble).
 
 Relate's units are documents that passed every filter, n of them with k numbers in a signature and b bands; its time is linear in n, its
 disk on the way 8 n (documents) + 4 k n (signatures), and the larger of 16 b n (keys) and 8 bytes a shingle of each document that stands in a
