@@ -2,7 +2,9 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gristmill.errors import SourceError
 from gristmill.schema import MOST_ROWS, RAW, first_document
@@ -28,8 +30,8 @@ class Fields(NamedTuple):
 class Rows:
     """Numbers the rows of one shard and gathers them to batches of RAW.
 
-    Every row that a format counts takes a number: `add` (a document), `fail` (no readable document: it gets a verdict) or
-    `skip` (a record that is none: counted only).
+    Every row that a format counts takes a number: `add` (a document), `fail` (no readable document: it gets a verdict),
+    `skip` (a record that is none: counted only), or many at once, `extend`.
     """
 
     def __init__(self, shard: int, limit: int | None = None) -> None:
@@ -40,13 +42,20 @@ class Rows:
         self.documents = 0  # rows with a verdict
         self.skipped: dict[str, int] = {}
         self._columns: tuple[list[object], ...] = tuple([] for _ in RAW.names)
-        self._bytes = 0
+        self._pieces: list[pa.RecordBatch] = []  # what came before those
+        self._rows = self._bytes = 0
 
-    def _next(self) -> int:
-        if self.row >= MOST_ROWS:
+    def _next(self, count: int = 1) -> int:
+        """Take so many numbers; the first of them."""
+        if self.row + count > MOST_ROWS:
             raise SourceError(f"more than {MOST_ROWS:,} rows in one raw shard: split it")
-        self.row += 1
-        return self._first + self.row - 1
+        self.row += count
+        return self._first + self.row - count
+
+    @property
+    def left(self) -> int | None:
+        """How many documents the limit leaves; None: there is none."""
+        return None if self._limit is None else self._limit - self.documents
 
     @property
     def full(self) -> bool:
@@ -75,10 +84,30 @@ class Rows:
         self._append((number, b"", url, None, None, None, None, None, None, f"read.{reason}", float(value)))
         self.documents += 1
 
+    def extend(self, texts: pa.Array, urls: pa.Array, extras: pa.Array, reasons: pa.Array) -> None:
+        """N rows: texts (large_binary, may be ill-formed), urls, extras, and `read.*` where one is no readable document.
+
+        `value` of those is their row: such a format has no offset for it.
+        """
+        self._pack()
+        count = len(texts)
+        first = self._next(count)
+        document = pa.array(np.arange(first, first + count))
+        value = pc.if_else(pc.is_null(reasons), None, pc.subtract(document, self._first).cast(pa.float64()))
+        given = {
+            "document": document, "text": _texts(texts.fill_null(b"")), "url": urls, "extra": extras, "reason": reasons, "value": value,
+        }  # fmt: skip
+        columns = [given.get(field.name, pa.nulls(count, field.type)) for field in RAW]
+        self._pieces.append(pa.RecordBatch.from_arrays(columns, schema=RAW))
+        self.documents += count
+        self._rows += count
+        self._bytes += pc.sum(pc.binary_length(texts)).as_py() or 0
+
     def _append(self, values: tuple[object, ...]) -> None:
         """A row's values, in the order of RAW."""
         for column, value in zip(self._columns, values, strict=True):
             column.append(value)
+        self._rows += 1
 
     def skip(self, what: str) -> None:
         """A record that is no document."""
@@ -88,23 +117,31 @@ class Rows:
     @property
     def ready(self) -> bool:
         """Whether a batch is due."""
-        return self._bytes >= BATCH_BYTES or len(self._columns[0]) >= BATCH_ROWS
+        return self._bytes >= BATCH_BYTES or self._rows >= BATCH_ROWS
 
     def take(self) -> pa.RecordBatch | None:
         """The rows gathered so far as a batch; None where there are none."""
-        if not self._columns[0]:
-            return None
-        columns = []
-        for field, values in zip(RAW, self._columns, strict=True):
-            columns.append(_texts(values) if field.name == "text" else pa.array(values, field.type))
-            values.clear()
-        self._bytes = 0
-        return pa.RecordBatch.from_arrays(columns, schema=RAW)
+        self._pack()
+        pieces, self._pieces = self._pieces, []
+        self._rows = self._bytes = 0
+        if len(pieces) > 1:
+            return pa.Table.from_batches(pieces, RAW).combine_chunks().to_batches()[0]
+        return pieces[0] if pieces else None
+
+    def _pack(self) -> None:
+        """Make a piece of the rows that came one by one."""
+        if self._columns[0]:
+            columns = []
+            for field, values in zip(RAW, self._columns, strict=True):
+                values_of = pa.array(values, pa.binary()) if field.name == "text" else pa.array(values, field.type)
+                columns.append(_texts(values_of) if field.name == "text" else values_of)
+                values.clear()
+            self._pieces.append(pa.RecordBatch.from_arrays(columns, schema=RAW))
 
 
-def _texts(values: list[object]) -> pa.Array:
+def _texts(values: pa.Array) -> pa.Array:
     """Bytes as strings: what is ill-formed becomes U+FFFD, one for each maximal ill-formed part."""
     try:
-        return pa.array(values, pa.binary()).cast(pa.string())
+        return values.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([value.decode("utf-8", "replace") for value in values], pa.string())  # type: ignore[attr-defined]
+        return pa.array([value.decode("utf-8", "replace") for value in values.to_pylist()], pa.string())

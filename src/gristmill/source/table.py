@@ -1,15 +1,15 @@
 """Parquet: a row is a document. Columns other than text and URL rest in `extra` as JSON."""
 
 from collections.abc import Iterator
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.columns import well_formed
 from gristmill.errors import SourceError
 from gristmill.source.lines import to_extra
-from gristmill.source.rows import Fields, Rows
+from gristmill.source.rows import BATCH_BYTES, Fields, Rows
 
 READ_ROWS = 1024  # rows decoded at a time
 
@@ -24,16 +24,12 @@ def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
                     "Name the one with the text in the recipe: text = ..."
                 )
             for batch in file.iter_batches(READ_ROWS):
-                texts = {field.name for field in batch.schema if _is_text(field.type)}
-                for record in _plain(batch).to_pylist():
-                    for name in texts:
-                        if name != fields.text and record[name] is not None:
-                            record[name] = record[name].decode("utf-8", "replace")
-                    _read_row(record, rows, fields)
-                    if rows.full:
-                        break
-                if rows.ready and (ready := rows.take()) is not None:
-                    yield ready
+                if rows.left is not None:
+                    batch = batch.slice(0, rows.left)
+                for piece in _pieces(batch, fields):
+                    rows.extend(*piece)
+                    if rows.ready and (ready := rows.take()) is not None:
+                        yield ready
                 if rows.full:
                     break
     except (pa.ArrowInvalid, OSError) as error:
@@ -42,8 +38,84 @@ def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
         yield last
 
 
+def _pieces(batch: pa.RecordBatch, fields: Fields) -> Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array]]:
+    """A batch in pieces of no more bytes than a batch of documents has: texts (null: none that can be read), urls, extras, reasons."""
+    names, columns = batch.schema.names, batch.columns
+    texts = _bytes_of(columns[names.index(fields.text)])
+    if texts is None:
+        texts = pa.nulls(len(batch), pa.large_binary())
+    urls = pa.nulls(len(batch), pa.string())
+    if fields.url in names and _is_text(_kind(url := columns[names.index(fields.url)])):
+        urls = _strings(url)
+        names = [name for name in names if name != fields.url]
+    extras = _extras(batch.select([name for name in names if name != fields.text]))
+    sizes = pc.binary_length(texts).fill_null(0)
+    too_large = pc.greater(sizes, fields.max_document_bytes)
+    reasons = pc.if_else(too_large, "read.too_large", pc.if_else(pc.is_null(texts), "read.no_text", None)).cast(
+        pa.string()
+    )
+    failed = pc.is_valid(reasons)
+    texts, extras = pc.if_else(failed, None, texts), pc.if_else(failed, None, extras)
+    ends = np.cumsum(pc.if_else(failed, 0, sizes).to_numpy())
+    start = 0
+    while start < len(batch):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + BATCH_BYTES, "right")))
+        size = stop - start
+        yield texts.slice(start, size), urls.slice(start, size), extras.slice(start, size), reasons.slice(start, size)
+        start = stop
+
+
+def _kind(column: pa.Array) -> pa.DataType:
+    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+
+
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_large_string(kind) or pa.types.is_string(kind))
+
+
+def _bytes_of(column: pa.Array) -> pa.Array | None:
+    """A column of strings or bytes as large_binary; None where it is neither."""
+    kind = _kind(column)
+    column = column.cast(kind)
+    if pa.types.is_fixed_size_binary(kind):
+        column = column.cast(pa.binary())
+    elif not (_is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        return None
+    return column.cast(pa.large_binary())
+
+
+def _strings(column: pa.Array) -> pa.Array:
+    """A column of strings, which may be ill-formed, as string."""
+    data = column.cast(_kind(column)).cast(pa.large_binary())
+    try:
+        return data.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([value and value.decode("utf-8", "replace") for value in data.to_pylist()], pa.string())
+
+
+def _extras(batch: pa.RecordBatch) -> pa.Array:
+    """The columns of a batch as JSON, (n,) string; null where a row has no value in any."""
+    if not batch.num_columns:
+        return pa.nulls(len(batch), pa.string())
+    records = _plain(batch).to_pylist()
+    known = [{name: value for name, value in record.items() if value is not None} for record in records]
+    return pa.array([to_extra(record) for record in known], pa.string())
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch that Python has values for: ill-formed strings made well, times as strings or numbers."""
+    columns = []
+    for column in batch.columns:
+        kind = column.type
+        if _is_text(kind):
+            column = _strings(column)
+        elif pa.types.is_duration(kind):
+            column = column.cast(pa.int64())
+        elif pa.types.is_temporal(kind) and not _has_values(column):
+            column = _as_text(column)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _has_values(column: pa.Array) -> bool:
@@ -60,33 +132,3 @@ def _as_text(column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     except pa.ArrowInvalid:  # a year that has no name either
         return column.cast(pa.int64())
-
-
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch that Python has values for: strings as bytes, which may be ill-formed; times as strings or numbers."""
-    columns = []
-    for column in batch.columns:
-        kind = column.type
-        if _is_text(kind):
-            column = column.cast(pa.large_binary())
-        elif pa.types.is_duration(kind):
-            column = column.cast(pa.int64())
-        elif pa.types.is_temporal(kind) and not _has_values(column):
-            column = _as_text(column)
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _read_row(record: dict[str, Any], rows: Rows, fields: Fields) -> None:
-    text = record.pop(fields.text)
-    url = record.pop(fields.url, None)
-    if url is not None and not isinstance(url, str):
-        record[fields.url], url = url, None
-    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
-    if not isinstance(data, bytes):
-        rows.fail("no_text", rows.row, url)
-    elif len(data) > fields.max_document_bytes:
-        rows.fail("too_large", rows.row, url)
-    else:
-        known = {name: value for name, value in record.items() if value is not None}
-        rows.add(data, None if url is None else well_formed(url), extra=to_extra(known))
