@@ -7,6 +7,8 @@
        v
      refine           raw -> documents, measures, signatures, samples; one streaming pass a shard       phases/refine.py
        v
+     weigh            what goes by its rank in the whole corpus, where a step asks for that              phases/weigh.py
+       v
      relate           duplicates over the whole corpus; then each shard's verdicts, once                phases/relate.py
        |              and, of what they leave, the lines that stand in too many documents              phases/lines.py
        v
@@ -28,7 +30,20 @@ from typing import Any
 import msgspec
 
 from gristmill.errors import RecipeError, SourceError
-from gristmill.phases import assemble, clusters, engines, fetch, inputs, lines, plan, publish, refine, relate, tokenize
+from gristmill.phases import (
+    assemble,
+    clusters,
+    engines,
+    fetch,
+    inputs,
+    lines,
+    plan,
+    publish,
+    refine,
+    relate,
+    tokenize,
+    weigh,
+)
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.crew import Crew
 from gristmill.phases.funnel import Funnel
@@ -199,7 +214,8 @@ class _Mill:
             refined = self._refine()
             if until == "refine":
                 return Funnel.empty()
-            settled, related = self._relate(refined)
+            weighed = self._weigh(refined)
+            settled, related = self._relate(refined, weighed)
             listed = self._list_lines(refined, settled)
             if until == "relate":
                 return Funnel.empty()
@@ -211,7 +227,7 @@ class _Mill:
                 return Funnel.empty()
         funnel = publish.publish(
             corpus, self.recipe, self.plan, self.folder, tokenizer=tokenizer, table=stored(self.recipe), inputs=named,
-            refined=refined, related=related, settled=settled, listed=listed, written=written, assembled=assembled,
+            refined=refined, weighed=weighed, related=related, settled=settled, listed=listed, written=written, assembled=assembled,
             progress=self.progress,
         )  # fmt: skip
         self.transfer.cache.release(corpus.root)
@@ -281,40 +297,27 @@ class _Mill:
             step=self.recipe.step, inputs=self.inputs, measure=self.recipe.measure, deduplicate=self.recipe.deduplicate, limit=None,
         )  # fmt: skip
 
-    def _relate(self, refined: dict[int, Record]) -> tuple[dict[int, Record], Record | None]:
-        related = None
-        settings = self.recipe.deduplicate
-        if settings is not None and (settings.url or settings.exact or settings.near):
-            task = relate.RelateTask(
-                root=str(self.corpus.root), numbers=list(refined), scopes=self._scopes(list(refined)),
-                signatures=[
-                    record.part(folder).sha256
-                    for record in refined.values()
-                    for folder in relate.folders(settings)
-                ],
-                deduplicate=msgspec.structs.replace(settings, lines=None, largest_cluster=None), folder=str(self.folder),
-                digests=[corpus.digest for corpus in self.older], threads=self.workers, memory_mb=RELATE_MEMORY_MB,
-            )  # fmt: skip
-            related = self._whole("relate", relate.find_duplicates, task)
-        near = settings.near.threshold if settings and settings.near else None
-        tasks = {
-            number: relate.SettleTask(
-                root=str(self.corpus.root), number=number, provisional=record.counts["verdicts"],
-                drops=related.counts["drops"] if related else None, near_threshold=near,
-            )
-            for number, record in refined.items()
-        }  # fmt: skip
+    def _weigh(self, refined: dict[int, Record]) -> Record | None:
+        """What goes by the measures of the whole corpus, where a step asks for it."""
+        steps = {number: self.recipe.steps(self.plan.shards[number].source) for number in refined}
+        task = weigh.task_of(self.corpus, steps, refined, threads=self.workers, memory_mb=RELATE_MEMORY_MB)
+        return self._whole("weigh", weigh.weigh, task) if task else None
+
+    def _relate(self, refined: dict[int, Record], weighed: Record | None) -> tuple[dict[int, Record], Record | None]:
+        scopes = self._scopes(list(refined))
+        task = relate.relate_task(
+            self.corpus, self.recipe, self.folder, refined, scopes, self.older, weighed, threads=self.workers,
+            memory_mb=RELATE_MEMORY_MB,
+        )  # fmt: skip
+        related = self._whole("relate", relate.find_duplicates, task) if task else None
+        tasks = relate.settle_tasks(self.corpus, self.recipe, refined, weighed, related)
         settled = self._each("settle", relate.settle, tasks)
-        if settings is not None and related is not None:
-            clusters.guard(self.corpus, settings.largest_cluster, refined, self._scopes(list(refined)))
+        if related is not None and self.recipe.deduplicate is not None:
+            clusters.guard(self.corpus, self.recipe.deduplicate.largest_cluster, refined, scopes)
         return settled, related
 
     def _scopes(self, numbers: list[int]) -> list[int]:
-        """Of each shard which others it is compared with: 0 all, or the place of its source."""
-        if self.recipe.deduplicate is None or self.recipe.deduplicate.scope == "corpus":
-            return [0] * len(numbers)
-        places = {source.name: place for place, source in enumerate(self.recipe.source, 1)}
-        return [places[self.plan.shards[number].source] for number in numbers]
+        return relate.scopes_of(self.recipe, [self.plan.shards[number].source for number in numbers])
 
     def _list_lines(self, refined: dict[int, Record], settled: dict[int, Record]) -> Record | None:
         """The frequent lines of what is kept, where the recipe cuts them."""
@@ -360,7 +363,7 @@ class _Mill:
         """Run a phase over its tasks; raise ShardsFailed when the others are finished."""
 
         def label(number: int) -> str:
-            if phase in ("relate", "frequent", "assemble"):
+            if phase in ("weigh", "relate", "frequent", "assemble"):
                 return f"{phase} {name(number)}"
             return f"shard {name(number)} ({fetch.name_of(self.plan.shards[number])})"
 

@@ -86,12 +86,12 @@ class Same:
                 for ordinal, shard in enumerate(corpus.shards.tolist(), corpus.first):
                     folder = "documents" if relation == "urls" else "signatures"
                     shifts[corpus.part(folder, shard)] = ordinal - shard << schema.ROW_BITS
-                    if relation == "exact":  # texts are compared of what its URL did not drop
-                        for batch in read_batches(corpus.part("verdicts", shard), ["document", "reason"]):
-                            gone_by_url = batch["document"].filter(pc.equal(batch["reason"], SAME_URL))
-                            writer.write_table(
-                                pa.table([pa.array(corpus.numbers(gone_by_url.to_numpy()))], schema=aside)
-                            )
+                    for batch in read_batches(corpus.part("verdicts", shard), ["document", "reason"]):
+                        # What other rules dropped keeps nobody; texts are compared of what its URL did not drop either.
+                        known = pa.array(REASONS[1:] if relation == "exact" else REASONS)
+                        out = pc.and_(pc.is_valid(batch["reason"]), pc.invert(pc.is_in(batch["reason"], known)))
+                        numbers = corpus.numbers(batch["document"].filter(out).to_numpy())
+                        writer.write_table(pa.table([pa.array(numbers)], schema=aside))
         with self._relations() as connection:
             self._left_over(connection, relation, gone)
             connection.table("older", shifts, f"document, {_VALUE[relation]} as value")

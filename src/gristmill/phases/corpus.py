@@ -226,6 +226,7 @@ FOLDERS = (
     "signatures",
     "verdicts",
     "samples",
+    "judgement",
     "duplicates",
     "index",
     "text",

@@ -133,7 +133,8 @@ def inputs_of(
 
 def publish(
     corpus: Corpus, recipe: Recipe, plan: Plan, folder: Path, *, tokenizer: Tokenizer | None, table: dict[str, Any],
-    inputs: dict[str, Any], refined: dict[int, Record], related: Record | None, settled: dict[int, Record], listed: Record | None,
+    inputs: dict[str, Any], refined: dict[int, Record], weighed: Record | None, related: Record | None,
+    settled: dict[int, Record], listed: Record | None,
     written: dict[int, Record], assembled: dict[int, Record], progress: Progress,
 ) -> Funnel:  # fmt: skip
     """Gather all parts into a manifest and make it the corpus' state."""
@@ -148,7 +149,7 @@ def publish(
     for records in (refined, settled, written, assembled):
         for record in records.values():
             parts += [part for part in record.parts if recipe.keep_documents or not part.path.startswith("documents/")]
-    for whole in (related, listed):
+    for whole in (weighed, related, listed):
         parts += whole.parts if whole is not None else []
     parts.sort(key=lambda part: part.path)
     raw_shards = []

@@ -2,7 +2,7 @@
 
 signatures of all shards -> duplicates (dedup.relate) -> duplicates/copies.parquet    for every keeper, how many copies went
                                                       -> duplicates/pairs.parquet     every pair that was compared
-verdicts of refine + duplicates of the shard          -> verdicts/<shard>.parquet
+verdicts of refine + what was weighed (weigh.py) + duplicates of the shard -> verdicts/<shard>.parquet
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill import schema
@@ -27,6 +28,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases import FORMAT_VERSIONS
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.refine import shard_name
+from gristmill.recipe import Recipe
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, read_batches, sha256_of, writing, writing_table
 
@@ -89,6 +91,7 @@ class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
     numbers: list[int]
     scopes: list[int]
     signatures: list[str]  # sha256 of all that is read: each shard's signatures, its documents, its measures
+    weighed: str | None  # sha256 of what went by the whole corpus' measures; null: nothing is asked of them
     deduplicate: Deduplicate
     folder: str  # which `against` is relative to
     digests: list[str]  # of the older corpora's manifests
@@ -100,7 +103,12 @@ class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
         given = list(zip(self.numbers, self.scopes, strict=True))
         settings = msgspec.structs.replace(self.deduplicate, against=[])  # where older corpora lie is nothing to them
         return content_key(
-            "relate", shards=given, signatures=self.signatures, deduplicate=settings, digests=self.digests
+            "relate",
+            shards=given,
+            signatures=self.signatures,
+            weighed=self.weighed,
+            deduplicate=settings,
+            digests=self.digests,
         )
 
 
@@ -122,14 +130,14 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None], opener: Opene
     against = open_all(task.deduplicate, Path(task.folder))
     if [corpus.digest for corpus in against] != task.digests:
         raise VerificationError(f"{', '.join(task.deduplicate.against)}: changed since the run began. Run again")
-    drops, pairs, entries = relate(
-        tables,
-        task.deduplicate,
-        work,
-        opener=opener or duckdb_with(task.threads, task.memory_mb),
-        tell=tell,
-        against=against,
+    gone = (
+        pq.read_table(_weighed(corpus, task.weighed), columns=["document"])["document"].to_numpy()
+        if task.weighed
+        else None
     )
+    drops, pairs, entries = relate(
+        tables, task.deduplicate, work, opener=opener or duckdb_with(task.threads, task.memory_mb), tell=tell, gone=gone, against=against,
+    )  # fmt: skip
     with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):
         for batch in read_batches(pairs):
             table.write(batch)
@@ -170,7 +178,8 @@ class SettleTask(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     number: int
     provisional: str  # sha256 of refine's verdicts
-    drops: str | None  # sha256 of the corpus' drops; null: the recipe does not deduplicate
+    weighed: str | None  # sha256 of what went by the whole corpus' measures; null: nothing is asked of them
+    drops: str | None  # sha256 of the corpus' duplicates; null: the recipe does not deduplicate
     near_threshold: float | None
 
     def key(self) -> str:
@@ -181,7 +190,7 @@ class SettleTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settle(task: SettleTask, tell: Callable[[int], None]) -> Record:
-    """Write a shard's verdicts: refine's, with its duplicates filled in."""
+    """Write a shard's verdicts: refine's, with what went since filled in."""
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
     source = corpus.work / f"refine/{name}.parquet"
@@ -192,8 +201,8 @@ def settle(task: SettleTask, tell: Callable[[int], None]) -> Record:
     rows = 0
     with writing_table(corpus.stage, f"verdicts/{name}.parquet", schema.VERDICTS) as (table, part):
         for batch in read_batches(source):
-            if drops is not None and len(drops):
-                batch = _fill(batch, drops, task.near_threshold)
+            if len(drops):
+                batch = _fill(batch, drops)
             for counted in batch["reason"].value_counts().to_pylist():
                 if counted["values"] is not None:
                     reasons[counted["values"]] = reasons.get(counted["values"], 0) + counted["counts"]
@@ -204,42 +213,93 @@ def settle(task: SettleTask, tell: Callable[[int], None]) -> Record:
     return corpus.record("settle", name, Record(key=task.key(), parts=part, counts=counts))
 
 
-def _drops_of(corpus: Corpus, task: SettleTask) -> pa.Table | None:
-    if task.drops is None:
-        return None
+def _drops_of(corpus: Corpus, task: SettleTask) -> pa.Table:
+    """What went of a shard since it was refined: the columns of VERDICTS that are then filled, sorted by document."""
     low, high = schema.first_document(task.number), schema.first_document(task.number + 1)
-    return pq.read_table(
-        corpus.work / "relate/drops.parquet",
-        filters=[("document", ">=", low), ("document", "<", high)],
-        use_threads=False,
-    )
+    own = [("document", ">=", low), ("document", "<", high)]
+    found = [FILLED.empty_table()]
+    if task.weighed is not None:
+        table = pq.read_table(_weighed(corpus, task.weighed), filters=own, use_threads=False)
+        nothing = [pa.nulls(len(table), FILLED.field(name).type) for name in FILLED.names[4:]]
+        found.append(pa.table([*table.columns, *nothing], schema=FILLED))
+    if task.drops is not None:
+        table = pq.read_table(corpus.work / "relate/drops.parquet", filters=own, use_threads=False)
+        near = pc.equal(table["reason"], NEAR)
+        threshold = pc.if_else(near, pa.scalar(task.near_threshold, pa.float64()), pa.scalar(1.0))
+        named = {"value": table["similarity"], "threshold": threshold}
+        found.append(
+            pa.table(
+                [named.get(name, table[name] if name in table.column_names else None) for name in FILLED.names],
+                schema=FILLED,
+            )
+        )
+    return pa.concat_tables(found).sort_by("document")
 
 
-def _fill(batch: pa.RecordBatch, drops: pa.Table, near_threshold: float | None) -> pa.RecordBatch:
+FILLED = pa.schema(
+    [
+        schema.VERDICTS.field(name)
+        for name in ("document", "reason", "value", "threshold", "keeper", "similarity", "keeper_corpus")
+    ]
+)
+
+
+def _weighed(corpus: Corpus, sha256: str) -> Path:
+    path = corpus.work / "weigh/drops.parquet"
+    if sha256_of(path)[1] != sha256:
+        raise VerificationError(f"{path}: changed since it was written. Remove the folder work/ and run again")
+    return path
+
+
+def _fill(batch: pa.RecordBatch, drops: pa.Table) -> pa.RecordBatch:
     documents, gone = batch["document"].to_numpy(), drops["document"].to_numpy()
     place = np.minimum(np.searchsorted(gone, documents), len(gone) - 1)
     hit = gone[place] == documents
     if not hit.any():
         return batch
-    take = pa.array(place, mask=~hit)
-
-    def filled(column: str, values: pa.Array) -> pa.Array:
-        old = batch[column]
-        return pa.compute.if_else(pa.array(hit), values, old)
-
-    similarity = drops["similarity"].combine_chunks().take(take)
-    reason = drops["reason"].combine_chunks().take(take)
-    threshold = pa.compute.if_else(
-        pa.compute.equal(reason, NEAR), pa.scalar(near_threshold, pa.float64()), pa.scalar(1.0)
-    )
+    take, mask = pa.array(place, mask=~hit), pa.array(hit)
     columns = {
-        "reason": filled("reason", reason),
-        "value": filled("value", similarity),
-        "threshold": filled("threshold", threshold),
-        "keeper": filled("keeper", drops["keeper"].combine_chunks().take(take)),
-        "keeper_corpus": filled("keeper_corpus", drops["keeper_corpus"].combine_chunks().take(take)),
-        "similarity": filled("similarity", similarity),
+        name: pc.if_else(mask, drops[name].combine_chunks().take(take), batch[name]) for name in FILLED.names[1:]
     }
     return pa.RecordBatch.from_arrays(
         [columns.get(name, batch[name]) for name in schema.VERDICTS.names], schema=schema.VERDICTS
     )
+
+
+def scopes_of(recipe: Recipe, sources: list[str]) -> list[int]:
+    """Of raw shards of these sources which others each is compared with: 0 all, or the place of its source."""
+    if recipe.deduplicate is None or recipe.deduplicate.scope == "corpus":
+        return [0] * len(sources)
+    places = {source.name: place for place, source in enumerate(recipe.source, 1)}
+    return [places[source] for source in sources]
+
+
+def relate_task(
+    corpus: Corpus, recipe: Recipe, folder: Path, refined: dict[int, Record], scopes: list[int], older: list[Older],
+    weighed: Record | None, *, threads: int, memory_mb: int,
+) -> RelateTask | None:  # fmt: skip
+    """The task of all shards that were refined; None: the recipe compares nothing."""
+    settings = recipe.deduplicate
+    if settings is None or not (settings.url or settings.exact or settings.near):
+        return None
+    return RelateTask(
+        root=str(corpus.root), numbers=list(refined), scopes=scopes,
+        signatures=[record.part(name).sha256 for record in refined.values() for name in folders(settings)],
+        weighed=weighed.counts["drops"] if weighed else None,
+        deduplicate=msgspec.structs.replace(settings, lines=None, largest_cluster=None), folder=str(folder),
+        digests=[one.digest for one in older], threads=threads, memory_mb=memory_mb,
+    )  # fmt: skip
+
+
+def settle_tasks(
+    corpus: Corpus, recipe: Recipe, refined: dict[int, Record], weighed: Record | None, related: Record | None
+) -> dict[int, SettleTask]:
+    """A task for each shard that was refined."""
+    near = recipe.deduplicate.near if recipe.deduplicate else None
+    return {
+        number: SettleTask(
+            root=str(corpus.root), number=number, provisional=record.counts["verdicts"], near_threshold=near.threshold if near else None,
+            weighed=weighed.counts["drops"] if weighed else None, drops=related.counts["drops"] if related else None,
+        )
+        for number, record in refined.items()
+    }  # fmt: skip

@@ -9,8 +9,9 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,6 +26,7 @@ from gristmill.dedup.rows import Table
 from gristmill.errors import RecipeError
 from gristmill.phases.rejudge import redecide
 from gristmill.phases.relate import open_all
+from gristmill.phases.weigh import Ranking, Shard, drops_of, judge_whole, rankings
 from gristmill.recipe import Loaded, Recipe, load, make_step, stored
 from gristmill.report.verify import published
 from gristmill.store.manifest import Manifest
@@ -51,18 +53,24 @@ def rejudge(
     manifest, _ = published(root)
     old = msgspec.convert(manifest.recipe, Recipe)
     _check(loaded.recipe, old)
+    sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
+    weighed = {rule.reason for rule in rankings({number: old.steps(source) for number, source in sources.items()})}
     reasons: Counter[str] = Counter()
-    unread, anew, gone = 0, 0, []
-    for shard in manifest.raw_shards:
-        if shard.missing is None:
-            steps = loaded.recipe.steps(shard.source)
-            name = f"{shard.number:05d}.parquet"
-            found, ours, counts = _shard(root, name, steps, everything=old.measure == "all")
-            reasons += found
-            unread, anew = unread + counts[0], anew + counts[1]
-            gone.append(ours)
-    copies = _duplicates(root, manifest, loaded, np.concatenate([*gone, np.empty(0, np.int64)]))
-    reasons += copies
+    judged = {}
+    for number, source in sources.items():
+        steps = loaded.recipe.steps(source)
+        judged[number] = _shard(root, f"{number:05d}.parquet", steps, weighed, everything=old.measure == "all")
+        reasons += judged[number].reasons
+    rules = rankings({number: loaded.recipe.steps(source) for number, source in sources.items()})
+    beyond = _weigh(root, rules, judged)
+    reasons += Counter(beyond["reason"].to_pylist())
+    ranked_out = beyond["document"].to_numpy()
+    unread = sum(int(one.unread.sum()) for one in judged.values())
+    anew = sum(int((one.anew & ~np.isin(one.documents, ranked_out)).sum()) for one in judged.values())
+    gone = [one.documents[~one.standing | one.anew] for one in judged.values()]
+    reasons += _duplicates(
+        root, manifest, loaded, np.union1d(np.concatenate([*gone, np.empty(0, np.int64)]), ranked_out)
+    )
     total = int(manifest.funnel["documents"])
     was = {reason: count for step in manifest.funnel["steps"] for reason, count in step["reasons"].items()}
     return {
@@ -77,26 +85,52 @@ def rejudge(
     }  # fmt: skip
 
 
-def _shard(
-    root: Path, name: str, steps: Sequence[Step], *, everything: bool
-) -> tuple[Counter[str], np.ndarray, tuple[int, int]]:
-    """(reasons of a shard's dropped documents; which of its documents have no signature, or lose it; how many are unread, and anew)."""
+class _Judged(NamedTuple):
+    """A shard's documents under the new thresholds: arrays (n,)."""
+
+    documents: np.ndarray
+    standing: np.ndarray  # all steps keep it
+    unread: np.ndarray  # it gets farther than it was measured
+    anew: np.ndarray  # standing, and dropped before: its text is not stored
+    reasons: Counter[str]
+
+
+def _shard(root: Path, name: str, steps: Sequence[Step], weighed: set[str], *, everything: bool) -> _Judged:
+    """Decide again for a shard; `weighed` are reasons that no step gave, but the corpus as a whole."""
     reasons: Counter[str] = Counter()
-    gone: list[np.ndarray] = []
-    unread = anew = 0
+    found: list[tuple[np.ndarray, ...]] = [tuple(np.empty(0, kind) for kind in (np.int64, bool, bool, bool))]
     path = root / "measures" / name
     measures = pa.Table.from_batches(list(read_batches(path)), pq.read_schema(path)).combine_chunks()
     start = 0
     for verdicts in read_batches(root / "verdicts" / name):
         rows = measures.slice(start, len(verdicts)).combine_chunks().to_batches()[0]
         start += len(verdicts)
+        by_steps = pc.if_else(
+            pc.is_in(verdicts["reason"], pa.array(sorted(weighed), pa.string())), None, verdicts["reason"]
+        )
+        verdicts = verdicts.set_column(
+            verdicts.schema.get_field_index("reason"), verdicts.schema.field("reason"), by_steps
+        )
         said = redecide(rows, verdicts, steps, everything=everything)
         for entry in said.reason.value_counts().to_pylist():
             if entry["values"] is not None:
                 reasons[entry["values"]] += entry["counts"]
-        unread, anew = unread + int(said.unread.sum()), anew + int(said.anew.sum())
-        gone.append(verdicts["document"].to_numpy()[(said.reached < len(steps)) | said.unread | said.anew])
-    return reasons, np.concatenate([*gone, np.empty(0, np.int64)]), (unread, anew)
+        standing = (said.reached == len(steps)) & ~said.unread
+        found.append((verdicts["document"].to_numpy(), standing, said.unread, said.anew))
+    documents, standing, unread, anew = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    return _Judged(documents, standing, unread, anew, reasons)
+
+
+def _weigh(root: Path, rules: list[Ranking], judged: dict[int, _Judged]) -> pa.Table:
+    """What goes by its rank among what stands: weigh.DROPS."""
+    shards = {
+        number: Shard(root / f"measures/{number:05d}.parquet", partial(getattr, one, "standing"))
+        for number, one in judged.items()
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder).resolve()
+        relations = partial(duckdb_with(os.cpu_count() or 1, MEMORY_MB), work / "spill", [work])
+        return drops_of(judge_whole(rules, shards, relations, work), [rule.reason for rule in rules])
 
 
 def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray) -> Counter[str]:
