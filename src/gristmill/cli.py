@@ -12,6 +12,7 @@ import typer
 from gristmill import __version__
 from gristmill.arguments import bytes_of, sample_of, settings_of
 from gristmill.errors import GristmillError, RecipeError
+from gristmill.model_verbs import app as model_app
 from gristmill.terminal import hear_ctrl_c, leave, say
 
 EXIT_CODES = (
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 tokenizer_app = typer.Typer(no_args_is_help=True, help="Train and show tokenizers.", rich_markup_mode=None)
 app.add_typer(tokenizer_app, name="tokenizer")
+app.add_typer(model_app, name="model")
 
 Json = Annotated[bool, typer.Option("--json", help="For machines: one JSON object a line.")]
 Corpus = Annotated[Path, typer.Argument(help="The corpus' folder.")]

@@ -3,8 +3,8 @@
 `read` walks a file to its end and checks every count and index on the way, for the library believes them: a file that is none, or one
 cut short, would have it allocate what four wild bytes say, or read beyond its arrays. The kernel then knows supervised models
 with hierarchical softmax, words alone (no word n-grams) and a plain output, whether their input is plain (lid.176.bin) or quantised
-(lid.176.ftz), pruned or not, with n-grams of at most eight characters and seven sizes. For any other, `read` gives None, and the library
-predicts.
+(lid.176.ftz), pruned or not, with n-grams of at most eight characters and seven sizes; and, for `read_bag`, those of words and word n-grams
+without character n-grams, with a softmax and plain tables (DCLM's). For any other, both give None, and the library predicts.
 """
 
 import struct
@@ -14,10 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gristmill.kernels.bag import Bag
 from gristmill.kernels.fasttext import AHEAD, BASIS, FREE, MOST_SIZES, PRIME, Model
 
 MAGIC, VERSIONS = 793712314, (11, 12)
-SUPERVISED, HIERARCHICAL_SOFTMAX, LOSSES = 3, 1, (1, 2, 3, 4)
+SUPERVISED, HIERARCHICAL_SOFTMAX, SOFTMAX, LOSSES = 3, 1, 3, (1, 2, 3, 4)
+END_OF_LINE = b"</s>"
 LONGEST_NGRAM = 64  # characters; the library makes all n-grams of all words when it loads
 MOST_COUNT = 10**15  # what the library takes for more than all counts together
 
@@ -26,6 +28,13 @@ class Known(NamedTuple):
     """A model for the kernel, and what its labels are called."""
 
     model: Model
+    labels: list[str]
+
+
+class KnownBag(NamedTuple):
+    """A model of words alone, and what its labels are called."""
+
+    model: Bag
     labels: list[str]
 
 
@@ -81,8 +90,51 @@ def _need(holds: bool, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
+class _File(NamedTuple):
+    """A model file as it was read to its end."""
+
+    arguments: _Arguments
+    dictionary: _Dictionary
+    rows: Callable[[], np.ndarray]
+    quantised: bool
+    output: np.ndarray | None
+    labels: list[str]
+
+
 def read(data: bytes | mmap) -> Known | None:
     """Read a model file; None where it is a model that the kernel does not know. A file that is none is a ValueError that says why."""
+    arguments, dictionary, rows, _, output, labels = _walk(data)
+    if (
+        arguments.version != 12 or arguments.loss != HIERARCHICAL_SOFTMAX or arguments.word_ngrams > 1 or not 1 <= arguments.longest <= AHEAD
+        or arguments.longest - arguments.shortest >= MOST_SIZES
+        or output is None or END_OF_LINE not in dictionary.entries[: dictionary.words]
+    ):  # fmt: skip
+        return None
+    return Known(_model(arguments, dictionary, rows(), output), labels)
+
+
+def read_bag(data: bytes | mmap) -> KnownBag | None:
+    """As `read`, for models of words and word n-grams with a softmax over the labels, such as DCLM's: kernels.bag predicts with them."""
+    arguments, dictionary, rows, quantised, output, labels = _walk(data)
+    if (
+        arguments.version != 12 or arguments.loss != SOFTMAX or arguments.longest > 0 or quantised or output is None
+        or END_OF_LINE not in dictionary.entries[: dictionary.words]
+    ):  # fmt: skip
+        return None
+    entries, offsets = _entries(dictionary.entries)
+    bag = Bag(
+        entries, offsets, _table(dictionary.entries), dictionary.words, dictionary.entries.index(END_OF_LINE), max(arguments.word_ngrams, 1),
+        max(arguments.buckets, 1), rows(), np.array(output, np.float32),
+    )  # fmt: skip
+    return KnownBag(bag, labels)
+
+
+def labels_of(data: bytes | mmap) -> list[str]:
+    """The labels of a model file, without `__label__`. A file that is none is a ValueError that says why."""
+    return _walk(data).labels
+
+
+def _walk(data: bytes | mmap) -> _File:
     file = _Reader(data)
     try:
         arguments = _arguments(file)
@@ -94,13 +146,7 @@ def read(data: bytes | mmap) -> Known | None:
         raise ValueError("it is cut short") from error
     except UnicodeDecodeError as error:
         raise ValueError("a label is not UTF-8") from error
-    if (
-        arguments.version != 12 or arguments.loss != HIERARCHICAL_SOFTMAX or arguments.word_ngrams > 1 or not 1 <= arguments.longest <= AHEAD
-        or arguments.longest - arguments.shortest >= MOST_SIZES
-        or output is None or b"</s>" not in dictionary.entries[: dictionary.words]
-    ):  # fmt: skip
-        return None
-    return Known(_model(arguments, dictionary, rows(), output), labels)
+    return _File(arguments, dictionary, rows, quantised, output, labels)
 
 
 def _arguments(file: _Reader) -> _Arguments:
@@ -198,8 +244,7 @@ def _centroids(file: _Reader, expected: int) -> list[np.ndarray]:
 
 def _model(arguments: _Arguments, dictionary: _Dictionary, rows: np.ndarray, output: np.ndarray) -> Model:
     entries, words, buckets = dictionary.entries, dictionary.words, arguments.buckets
-    offsets = np.zeros(len(entries) + 1, np.int64)
-    np.cumsum([len(entry) for entry in entries], out=offsets[1:])
+    text, offsets = _entries(entries)
     of_bucket = np.arange(buckets)
     if dictionary.pruned is not None:
         order = np.argsort(dictionary.pruned[:, 0])
@@ -211,10 +256,17 @@ def _model(arguments: _Arguments, dictionary: _Dictionary, rows: np.ndarray, out
     before[1:] = np.cumsum(np.bitwise_count(kept))[:-1]
     left, right = _tree(dictionary.counts[words:])
     return Model(
-        np.frombuffer(b"".join([*entries, bytes(8)]), np.uint8), offsets, _table(entries), words, entries.index(b"</s>"),
+        text, offsets, _table(entries), words, entries.index(END_OF_LINE),
         arguments.shortest, arguments.longest, buckets, kept, before, rows,
         np.array(output[: len(entries) - words - 1], np.float32), left, right,
     )  # fmt: skip
+
+
+def _entries(entries: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """Entries one after another, and 8 bytes more; (entries + 1,) int64 where each starts."""
+    offsets = np.zeros(len(entries) + 1, np.int64)
+    np.cumsum([len(entry) for entry in entries], out=offsets[1:])
+    return np.frombuffer(b"".join([*entries, bytes(8)]), np.uint8), offsets
 
 
 def _table(entries: list[bytes]) -> np.ndarray:

@@ -128,11 +128,11 @@ def _model(file: Input) -> Any:
     return known if known is not None else library_model(file.path)
 
 
-def library_model(path: str) -> Any:
+def library_model(path: str, where: str = "language.model") -> Any:
     """The library's model, for what the kernel does not know, and for comparison. `read` must have found the file whole."""
     import fasttext as library
 
     try:
         return library.load_model(path)
     except (ValueError, RuntimeError) as error:
-        raise RecipeError(f"language.model: {path} is no fastText model: {error}") from error
+        raise RecipeError(f"{where}: {path} is no fastText model: {error}") from error

@@ -52,7 +52,8 @@ class Model(NamedTuple):
 
 
 @helper
-def _hash_byte(value, byte):
+def hash_byte(value, byte):
+    """One step of FNV-1a, the byte sign-extended."""
     return np.uint32((value ^ np.uint32(np.int32(np.int8(byte)))) * PRIME)
 
 
@@ -143,11 +144,11 @@ def _hash_ahead(head, tail, total, hashes):
     """FNV-1a of the 1 to AHEAD bytes from each place on: hashes[size - 1, place]. Plain loops, which become wide ones."""
     first = hashes[0]
     for k in range(total):
-        first[k] = _hash_byte(BASIS, head[k])
+        first[k] = hash_byte(BASIS, head[k])
     for size in range(2, AHEAD + 1):
         before, now, last = hashes[size - 2], hashes[size - 1], tail[size - 1 :]
         for k in range(total):
-            now[k] = _hash_byte(before[k], last[k])
+            now[k] = hash_byte(before[k], last[k])
 
 
 @helper
@@ -197,10 +198,10 @@ def _gather(tail, begin, end, shortest, longest, buckets, kept, found, events):
         value = BASIS
         while at <= end and size < longest:
             size += 1
-            value = _hash_byte(value, OPEN if at < begin else tail[at])
+            value = hash_byte(value, OPEN if at < begin else tail[at])
             at += 1
             while (tail[at] & 0xC0) == 0x80:
-                value = _hash_byte(value, tail[at])
+                value = hash_byte(value, tail[at])
                 at += 1
             if size >= shortest and (size > 1 or first >= begin):
                 bucket = value % np.uint32(buckets)
@@ -232,7 +233,7 @@ def _find_words(tail, blank, total, hashes, begins, ends, values):
             wides &= ~below
             value = hashes[min(end - begin, AHEAD) - 1, begin]
             for k in range(begin + AHEAD, end):
-                value = _hash_byte(value, tail[k])
+                value = hash_byte(value, tail[k])
             begins[number] = begin
             ends[number] = -end if wide else end
             values[number] = value
@@ -255,7 +256,7 @@ def _is_same(one, at, other, begin, length):
 
 
 @helper
-def _find_entry(tail, begin, length, value, entries, entry_offsets, table):
+def find_entry(tail, begin, length, value, entries, entry_offsets, table):
     """The dictionary's entry that a word is, given its hash; -1: none."""
     mask = np.int64(len(table) - 1)
     slot = np.int64(value) & mask
@@ -291,7 +292,7 @@ def _mark_words(
         length = end - begin
         entry = np.int64(-1)
         if touched[w] != FREE:
-            entry = _find_entry(tail, begin, length, values[w], entries, entry_offsets, table)
+            entry = find_entry(tail, begin, length, values[w], entries, entry_offsets, table)
         if entry >= words or (entry < 0 and length > 8 and load_u64(tail, begin) == LABEL and tail[begin + 8] == 0x5F):
             events[begin - 1 : end] = 0
             continue

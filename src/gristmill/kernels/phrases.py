@@ -198,3 +198,35 @@ def find_bounded(offsets: np.ndarray, data: np.ndarray, automaton: Automaton) ->
     classes, width, moves, ends, also, lengths = automaton
     _find_bounded(offsets, data, classes, width, moves, ends, also, lengths, CLASS_INDEX, CLASS_PAGES, found)
     return found
+
+
+@kernel(
+    OFFSETS, BYTES, BYTES, types.int64, INT32S, INT32S, INT32S, INT32S, BYTES, BYTES, types.boolean, types.int64[::1],
+)  # fmt: skip
+def _count(offsets, data, classes, width, moves, ends, also, lengths, class_index, class_pages, bounded, out):
+    for i in range(len(offsets) - 1):
+        begin = np.int64(offsets[i])
+        stop = np.int64(offsets[i + 1])
+        state = np.uint64(0)
+        count = np.int64(0)
+        for at in range(begin, stop):
+            state = next_state(state, data[at], classes, width, moves)
+            ending = state
+            while ends[ending] != 0:
+                first = at + 1 - lengths[ends[ending] - 1]
+                if not bounded or _bounded(data, begin, stop, first, at + 1, class_index, class_pages):
+                    count += 1
+                    break
+                ending = np.uint64(also[ending])
+        out[i] = count
+
+
+def count(offsets: np.ndarray, data: np.ndarray, automaton: Automaton, *, bounded: bool) -> np.ndarray:
+    """The places of each text where a pattern ends, (n,) int64; `bounded`: one that stands alone, as in `find_bounded`.
+
+    Texts are offsets (n + 1,) int32 into data (bytes,) uint8.
+    """
+    out = np.empty(len(offsets) - 1, np.int64)
+    classes, width, moves, ends, also, lengths = automaton
+    _count(offsets, data, classes, width, moves, ends, also, lengths, CLASS_INDEX, CLASS_PAGES, bounded, out)
+    return out
