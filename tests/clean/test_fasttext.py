@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gristmill.clean.fasttext import Known, read
+from gristmill.clean.fasttext import Known, labels_of, read, read_bag
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import fasttext
+from gristmill.kernels import bag, fasttext
 from tests.strategies import batches
 
 PLANTED = [
@@ -185,6 +185,69 @@ def test_other_models_are_left_to_the_library(tmp_path: Path) -> None:
         path.write_bytes(assemble(**change))
         assert read(path.read_bytes()) is None
         assert library.load_model(str(path)).predict("hello the mill")[0]
+
+
+def check_bag(path: Path, texts: list[str]) -> None:
+    """Each label's probability is the library's own float32."""
+    data = path.read_bytes()
+    known, model = read_bag(data), library.load_model(str(path))
+    assert known is not None
+    assert known.labels == labels_of(data)
+    # The library takes lone NULs and the like for white space as well; of a newline it would see one line.
+    told = [dict(zip(*model.predict(text.replace("\n", " "), k=len(known.labels)), strict=True)) for text in texts]
+    for place, label in enumerate(known.labels):
+        scores = bag.probability(*utf8_buffers(pa.array(texts, pa.string())), known.model, label=place)
+        assert scores.dtype == np.float32
+        for text, score, shares in zip(texts, scores, told, strict=True):
+            assert np.float32(shares["__label__" + label]) == score, text[:80]
+
+
+BAGS = [
+    {"loss": 3, "longest": 0, "shortest": 0, "word_ngrams": n, "buckets": b, "dimension": d}
+    for n, b, d in ((1, 0, 16), (2, 1000, 16), (2, 77, 100), (3, 1000, 13), (5, 1, 3), (2, 5000, 256))
+]
+
+
+@pytest.mark.parametrize("shape", BAGS, ids=str)
+def test_a_bag_of_words(shape: dict[str, int], tmp_path: Path) -> None:
+    """DCLM's kind: words and word n-grams, a softmax, nothing quantised."""
+    path = tmp_path / "bag.bin"
+    path.write_bytes(assemble(**shape))
+    words = " ".join(WORDS[1:])
+    check_bag(path, [
+        *PLANTED, "The mill by the river", "hello Mühle x 日本語 y", "__label__eng_Latn hello", words, f"{words}\n{words}", words * 300,
+        "the the the", "the", "riverbe riverbed's-edgies", "é" * 70, " " * 63 + "mill é the", "</s>", "the </s>",
+    ])  # fmt: skip
+
+
+@settings(max_examples=80, deadline=None)
+@given(batches(), st.lists(st.lists(st.sampled_from([*WORDS, "__label__x", "unheard"]), max_size=12), max_size=4))
+def test_a_bag_of_all_of_unicode(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], more: list[list[str]]
+) -> None:
+    path = tmp_path_factory.mktemp("bag") / "bag.bin"
+    path.write_bytes(assemble(**BAGS[1]))
+    check_bag(path, [*texts, *map(" ".join, more)])
+
+
+def test_other_bags_are_left_to_the_library() -> None:
+    for change in ({"loss": 1}, {"loss": 2}, {"loss": 4}, {"longest": 3}, {"version": 11}):
+        assert read_bag(assemble(**(BAGS[1] | change))) is None
+    assert read_bag(packaged().read_bytes()) is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 420), st.integers(0, 255)), min_size=1, max_size=4))
+def test_wild_bytes_of_a_bag(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(assemble(**BAGS[1]))
+    for place, byte in changes:
+        data[place] = byte
+    try:
+        found = read_bag(bytes(data))
+    except ValueError:
+        return
+    if found is not None:
+        bag.probability(*utf8_buffers(pa.array(PLANTED[:12])), found.model, label=len(found.labels) - 1)
 
 
 REFUSED = (

@@ -130,3 +130,21 @@ def test_many_patterns_are_built_in_seconds() -> None:
     found = phrases.find_bounded(*strategies.buffers([f"- {text} -" for text in texts]), automaton)
     assert found.tolist() == list(range(1, len(patterns) + 1, 100))
     assert not phrases.find_bounded(*strategies.buffers([f"- {text}q -" for text in texts]), automaton).any()
+
+
+def count(text: str, patterns: list[str], bounded: bool) -> int:
+    r"""The twin: places behind a pattern that has a \W or an end of the text at both sides."""
+    found = set()
+    for pattern in patterns:
+        form = rf"(?=((?:(?<=\W)|^){re.escape(pattern)}(?=\W|\Z)))" if bounded else rf"(?=({re.escape(pattern)}))"
+        found |= {match.end(1) for match in re.finditer(form, text)}
+    return len(found)
+
+
+@strategies.fuzz(150)
+@given(cases(), st.booleans())
+def test_fuzz_count(case: tuple[pa.Array, list[str], list[str], bool], bounded: bool) -> None:
+    column, texts, patterns, _ = case
+    automaton = phrases.build([pattern.encode() for pattern in patterns])
+    got = phrases.count(*utf8_buffers(column), automaton, bounded=bounded).tolist()
+    assert got == [count(text, patterns, bounded) for text in texts]

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from gristmill.clean.classifier import scorer
 from gristmill.clean.step import Check, Decision, Inputs, Measured, check, refuse_nan, share
 from gristmill.columns import utf8_buffers
-from gristmill.errors import RecipeError
 
 
 class Toxicity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,10 +76,6 @@ class Toxicity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             for name, location in self.wants().items() if name != "toxicity.model"
             for entry in read(name, inputs[location]).all()
         }  # fmt: skip
-        if not entries:
-            raise RecipeError(
-                f"toxicity.lists: {', '.join(self.lists)}: no word in any: expected one word or phrase a line"
-            )
         automaton = phrases.build(sorted(entries))
 
         def count(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
