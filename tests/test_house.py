@@ -98,6 +98,9 @@ OPTIONS = {
     "export": "--help --json --out --to",
     "demo": "--help --workers",
     "version": "--help",
+    "model train-classifier": "--bad --bits --epochs --good --help --json --limit --out --rate --seed --text",
+    "model train-perplexity": "--help --json --least --limit --order --out --text --vocabulary",
+    "model show": "--help --json",
     "tokenizer train": "--help --json --limit --out --text --vocabulary",
     "tokenizer show": "--help --json",
 }

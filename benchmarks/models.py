@@ -1,0 +1,272 @@
+"""How well trained models tell: `python models.py --peers PYTHON`. Classifiers by AUC on what they have not seen, beside scikit-learn's logistic
+regression on the same words; n-gram models by the rank correlation of their perplexities with KenLM's.
+
+    tweets     Davidson's labels: hate or offensive against neither; a fifth of the tweets held out
+    prose      paragraphs of wikitext-2 and of novels against text of gov.uk's WET and of crawled pages; a fifth of the sources held out
+    articles   main text of article-extraction-benchmark against what stands around it on the same pages; a fifth of the pages held out
+
+All but tweets are cut into pieces of 50 words. KenLM reads an ARPA file of order 5, full vocabulary, which an estimator in plain Python
+(tests/kernels/test_perplexity.py) made of the same reference text: KenLM's wheel trains none.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import make_corpus
+import numpy as np
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+PIECE = 50
+Labelled = list[tuple[str, int]]
+
+PEER = r"""
+import json, sys, time
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+train, labels, test = json.load(open(sys.argv[1]))
+told = {}
+for name, kind in (("counts", CountVectorizer), ("tf-idf", TfidfVectorizer)):
+    start = time.process_time()
+    vectors = kind(ngram_range=(1, 2), token_pattern=r"\S+", lowercase=False)
+    found = LogisticRegression(max_iter=2000, class_weight="balanced").fit(vectors.fit_transform(train), labels)
+    took = time.process_time() - start
+    told[name] = {"seconds": took, "scores": found.predict_proba(vectors.transform(test))[:, 1].tolist()}
+json.dump(told, open(sys.argv[2], "w"))
+"""
+
+
+def auc(scores: Any, labels: list[int]) -> float:
+    """The chance that a positive one scores higher than a negative one (ties: half)."""
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    positive = np.array(labels) == 1
+    return float(
+        (ranks[positive].sum() - positive.sum() * (positive.sum() + 1) / 2) / (positive.sum() * (~positive).sum())
+    )
+
+
+def spearman(one: Any, other: Any) -> float:
+    """The correlation of ranks."""
+    return float(np.corrcoef(np.argsort(np.argsort(one)), np.argsort(np.argsort(other)))[0, 1])
+
+
+def pieces(text: str) -> list[str]:
+    """A text in pieces of PIECE words; a rest of less than half is left out."""
+    words = text.split()
+    return [" ".join(words[k : k + PIECE]) for k in range(0, len(words) - PIECE // 2, PIECE)]
+
+
+def tweets(data: Path) -> tuple[Labelled, Labelled]:
+    """(to learn from, held out)."""
+    with (data / "G_toxic/davidson_labeled_data.csv").open(encoding="utf-8", newline="") as file:
+        rows = [(row["tweet"], int(row["class"] != "2")) for row in csv.DictReader(file)]
+    random.Random(1).shuffle(rows)
+    return rows[: len(rows) * 4 // 5], rows[len(rows) * 4 // 5 :]
+
+
+def _split(sources: list[tuple[str, int]]) -> tuple[Labelled, Labelled]:
+    random.Random(1).shuffle(sources)
+    cut = len(sources) * 4 // 5
+    halves = [
+        [(piece, label) for text, label in some for piece in pieces(text)] for some in (sources[:cut], sources[cut:])
+    ]
+    return halves[0], halves[1]
+
+
+def prose(data: Path) -> tuple[Labelled, Labelled]:
+    """(to learn from, held out); a source is a page, an article of wikitext or a novel's 30th part."""
+    from gristmill.source.read import Shard
+
+    csv.field_size_limit(1 << 30)
+    sources: list[tuple[str, int]] = []
+    for path in sorted((data / "A_warc/cc_wet_govuk_G5").glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            sources += [(text, 0) for text in sorted({row["content"] or "" for row in csv.DictReader(file)})]
+    for batch in Shard(data / "A_warc/cc_sparkwarc_CC-MAIN-2016-50/sample.wet.fixed.gz", 0):
+        sources += [(text, 0) for text in batch["text"].to_pylist()]
+    wikitext = (data / "I_prose/wikitext-2_valid.txt").read_text("utf-8").replace("<unk>", "").replace(" @-@ ", "-")
+    sources += [(part, 1) for part in wikitext.split("\n = ")]
+    for path in sorted((data / "I_prose/english_novels").glob("*.txt"))[:20]:
+        text = path.read_text("utf-8", "replace")
+        sources.append((text[len(text) // 2 :][: len(text) // 30], 1))
+    return _split(sources)
+
+
+def articles(data: Path) -> tuple[Labelled, Labelled]:
+    """(to learn from, held out); both parts of a page are on one side."""
+    from resiliparse.extract.html2text import extract_plain_text
+
+    folder = data / "B_html/article-extraction-benchmark"
+    truth = json.loads((folder / "ground-truth.json").read_text("utf-8"))
+    pages: list[tuple[str, str]] = []
+    for name, told in sorted(truth.items()):
+        source = gzip.decompress((folder / f"html/{name}.html.gz").read_bytes()).decode("utf-8", "replace")
+        whole = told["articleBody"]
+        around = [
+            line
+            for line in extract_plain_text(source).split("\n")
+            if line.strip() and " ".join(line.split())[:60] not in whole
+        ]
+        pages.append((whole, "\n".join(around)))
+    random.Random(1).shuffle(pages)
+    cut = len(pages) * 4 // 5
+    halves = [
+        [(piece, label) for page in some for label, text in ((1, page[0]), (0, page[1])) for piece in pieces(text)]
+        for some in (pages[:cut], pages[cut:])
+    ]
+    return halves[0], halves[1]
+
+
+def _classified(name: str, sets: tuple[Labelled, Labelled], peers: str | None) -> dict[str, Any]:
+    from gristmill.clean.classifier import scorer
+    from gristmill.clean.step import Input
+    from gristmill.columns import utf8_buffers
+    from gristmill.kernels.normalise import normalise
+    from gristmill.phases.models import train_classifier
+
+    train, test = sets
+    labels = [label for _, label in test]
+    row: dict[str, Any] = {"what": name, "train": len(train), "test": len(test), "positive": sum(labels) / len(labels)}
+    with tempfile.TemporaryDirectory() as folder:
+        for role, wanted in (("good", 1), ("bad", 0)):
+            texts = (json.dumps({"text": text}) + "\n" for text, label in train if label == wanted)
+            Path(folder, f"{role}.jsonl").write_text("".join(texts), "utf-8")
+        train_classifier(
+            [Path(folder, "good.jsonl")], [Path(folder, "bad.jsonl")], Path(folder, "warm"), bits=10, epochs=1
+        )
+        for bits in (20, 18, 16):
+            start = time.process_time()
+            train_classifier(
+                [Path(folder, "good.jsonl")], [Path(folder, "bad.jsonl")], Path(folder, f"{bits}"), bits=bits
+            )
+            took = time.process_time() - start
+            scores = scorer("", Input("", str(Path(folder, f"{bits}")), ""), None)(
+                pa.array([text for text, _ in test], pa.string())
+            )
+            row[f"ours {bits}"] = {"auc": auc(scores, labels), "seconds": took}
+        if peers is not None:
+            words = []
+            for half in sets:
+                offsets, data = normalise(*utf8_buffers(pa.array([text for text, _ in half], pa.string())))
+                raw = data.tobytes()
+                words.append(
+                    [raw[a:b].decode() for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+                )
+            Path(folder, "in.json").write_text(json.dumps([words[0], [label for _, label in train], words[1]]))
+            subprocess.run([peers, "-c", PEER, f"{folder}/in.json", f"{folder}/out.json"], check=True)
+            for kind, told in json.loads(Path(folder, "out.json").read_text()).items():
+                row[f"scikit-learn, {kind}"] = {"auc": auc(told["scores"], labels), "seconds": told["seconds"]}
+    return row
+
+
+def perplexities(data: Path) -> list[dict[str, Any]]:
+    """Rank correlations with KenLM, by kind of model."""
+    from tests import naive
+    from tests.kernels.test_perplexity import Estimate
+
+    from gristmill.clean.perplexity import Perplexity
+    from gristmill.clean.step import Input
+    from gristmill.phases.models import train_perplexity
+
+    novels = sorted((data / "I_prose/english_novels").glob("*.txt"))
+    reference = [path.read_text("utf-8", "replace")[:400_000] for path in novels[:8]]
+    _, web = prose(data)
+    _, main = articles(data)
+    held = [text for text, _ in web + main]
+    for path in [
+        *novels[30:40],
+        *sorted((data / "I_prose/eltec_deu").glob("*.xml"))[:3],
+        *sorted((data / "I_prose/eltec_fra").glob("*.xml"))[:3],
+    ]:
+        text = path.read_text("utf-8", "replace")
+        held += pieces(text[100_000:160_000])[:60]
+    held = [text for text in held if naive.normalise(text)]
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "reference.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in reference))
+        letters = (json.dumps({"text": _letters(text)}) + "\n" for text in reference)
+        (folder / "letters.jsonl").write_text("".join(letters))
+        lines = [naive.normalise(line).split() for text in reference for line in text.split("\n")]
+        (folder / "arpa").write_text(Estimate([line for line in lines if line], 5, 1).arpa(), "utf-8")
+
+        def measured(path: Path, texts: list[str]) -> tuple[list[float], float]:
+            step = Perplexity(model="m").ready({"m": Input("m", str(path), path.name)})
+            batch = pa.RecordBatch.from_pydict({"text": pa.array(texts)})
+            start = time.process_time()
+            return step(batch).measures["perplexity"].to_pylist(), time.process_time() - start
+
+        theirs, _ = measured(folder / "arpa", held)
+        for what, file, options in (
+            ("words, order 1", "reference", {"order": 1}), ("words, order 2", "reference", {"order": 2}),
+            ("words, order 3", "reference", {"order": 3}), ("words, order 3, all n-grams", "reference", {"order": 3, "least": 1}),
+            ("words, order 3, 5,000 words", "reference", {"order": 3, "vocabulary": 5_000}),
+            ("words, order 4", "reference", {"order": 4}), ("characters, order 4", "letters", {"order": 4}),
+        ):  # fmt: skip
+            path = folder / what
+            told = train_perplexity([folder / f"{file}.jsonl"], path, **options)
+            ours, _ = measured(path, [_letters(text) for text in held] if file == "letters" else held)
+            rows.append({
+                "what": what, "documents": len(held), "spearman": spearman(ours, theirs), "bytes": told["bytes"], "ngrams": told["counts"]["ngrams"],
+            })  # fmt: skip
+            print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
+def _letters(text: str) -> str:
+    """Characters as words, white space as one of them."""
+    from tests import naive
+
+    return "\n".join(" ".join(word for word in naive.normalise(line).replace(" ", "ˍ")) for line in text.split("\n"))
+
+
+def rows(data: Path, peers: str | None) -> list[dict[str, Any]]:
+    """All rows."""
+    found = []
+    for name, make in (("tweets", tweets), ("prose", prose), ("articles", articles)):
+        found.append(_classified(name, make(data), peers))
+        print(found[-1], file=sys.stderr, flush=True)
+    return found + perplexities(data)
+
+
+def table(found: list[dict[str, Any]]) -> list[str]:
+    """The rows in Markdown."""
+    lines = [
+        "| set | learned from | held out | of them positive | model | AUC | seconds to learn |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in found:
+        for name, told in row.items():
+            if isinstance(told, dict):
+                shown = f"gristmill, 2^{name[5:]} weights" if name.startswith("ours") else name
+                lines.append(
+                    f"| {row['what']} | {row['train']:,} | {row['test']:,} | {row['positive']:.0%} | {shown} | {told['auc']:.4f} | {told['seconds']:.1f} |"
+                )
+    lines += [
+        "",
+        "| n-gram model | n-grams | MB | held-out texts | rank correlation with KenLM, order 5 |",
+        "|---|---|---|---|---|",
+    ]
+    for row in found:
+        if "spearman" in row:
+            lines.append(
+                f"| {row['what']} | {row['ngrams']:,} | {row['bytes'] / 1e6:.1f} | {row['documents']:,} | {row['spearman']:.4f} |"
+            )
+    return lines
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", help="Python of the peers' environment")
+    asked = parser.parse_args()
+    print("\n".join(table(rows(make_corpus.data_folder(), asked.peers))))
