@@ -33,6 +33,7 @@ import download
 import extraction
 import languages
 import make_corpus
+import models
 import pairs_at_scale
 import rounds
 
@@ -47,6 +48,8 @@ SECTIONS = (
     "filters",
     "language",
     "languages",
+    "scores",
+    "models",
     "minhash",
     "startup",
     "download",
@@ -71,6 +74,8 @@ TITLES = {
     "filters": "Filters, each alone",
     "language": "Language, of the first 1,000 characters",
     "languages": "Languages told, and removed",
+    "scores": "Scores by models",
+    "models": "How well models tell",
     "minhash": "MinHash signatures, 128 numbers, shingles of 5 words, from raw text",
     "startup": "Starting",
     "download": "Downloading 1 GB from nginx on loopback, one connection",
@@ -115,6 +120,15 @@ REMARKS = {
     "language": "Equal: the same label for every document. MB are of whole documents. By script asks no model.",
     "languages": (
         "Labels of lid.176.ftz, as the step `language` gives them (equal to fastText's own, label and score: tests/clean/test_fasttext.py)."
+    ),
+    "scores": (
+        "fastText: a model of words and pairs of words, 100 dimensions, 500,000 buckets, softmax (DCLM's kind); equal: the same documents below "
+        "0.5. The classifier of our own, of words and pairs too, stands beside the same peer. KenLM reads our n-gram model as an ARPA file and gets "
+        "lines in small letters, made before; ours normalises them in its time. Models are learned from other texts of the same kind."
+    ),
+    "models": (
+        "benchmarks/models.py says what each set is. scikit-learn's logistic regression (C = 1, balanced classes) has the same normalised words and "
+        "pairs of words, unhashed. Seconds are of one process' processor time, reading included for ours. All n-gram models are of the same text."
     ),
     "extraction": (
         "Word-level precision, recall and F1 (bags of `\\w+`, lower case), means over pages; pages a second of one core. The step gives what the "
@@ -200,6 +214,10 @@ def _comparisons() -> list[Comparison]:
         Comparison("language", "web", "language", "fasttext-predict", "fasttext-predict", 8.0, 8.0, own_python=True),
         Comparison("language", "web", "language", "fasttext", "fastText's own library", 8.0, 8.0),
         Comparison("language", "web", "script", "fasttext", "by script: fastText's own library", 8.0, equal=False),
+        Comparison("scores", "web", "bag", "fasttext-bag", "the same fastText model: fasttext-predict", 8.0, own_python=True),
+        Comparison("scores", "web", "classifier", "fasttext-bag", "classifier of our own: fasttext-predict", 8.0, equal=False, own_python=True),
+        Comparison("scores", "web", "toxicity", "fasttext-bag", "toxicity, list and classifier: fasttext-predict", 8.0, equal=False, own_python=True),
+        Comparison("scores", "web", "perplexity", "kenlm", "perplexity: KenLM", 8.0, equal=False),
         Comparison("minhash", "web", "sign", "datatrove-minhash", "datatrove as shipped", 0.5, 100.0),
         Comparison("minhash", "web", "sign", "datatrove-minhash-split", "datatrove, words by `split()`", 2),
         Comparison("minhash", "web", "sign", "datasketch", "datasketch, bulk", 3, 25.0),
@@ -297,6 +315,10 @@ class Bench:
         """The rows of a section of comparisons."""
         mine = [row for row in _comparisons() if row.section == section]
         paths = documents.prepare(self.data, sorted({row.documents for row in mine}))
+        if section == "scores":
+            warm = json.loads(paths["web"].read_text("utf-8"))["warm"]
+            made = str(models.prepare(self.data, warm, self.peers))
+            self.environment["GRISTMILL_BENCH_MODELS"] = self.peer_environment["GRISTMILL_BENCH_MODELS"] = made
         return [self._compare(row, paths[row.documents]) for row in mine]
 
     def _compare(self, row: Comparison, path: Path) -> dict[str, Any]:
@@ -730,6 +752,7 @@ def render(results: dict[str, Any]) -> str:
             "fineweb": _whole,
             "pages": _pages,
             "languages": languages.table,
+            "models": models.table,
             "extraction": lambda rows: extraction.table(rows).splitlines(),
             "scale": _scale,
             "dedup": dedup.table,
@@ -916,6 +939,7 @@ def main() -> None:
             "languages": lambda: languages.rows(
                 make_corpus.data_folder(), bench.lid, documents.prepare(bench.data, ["web"])["web"]
             ),
+            "models": lambda: models.rows(make_corpus.data_folder(), bench.peers),
             "extraction": lambda: extraction.rows(make_corpus.data_folder()), "scale": bench.scale,
             "dedup": bench.dedup, "dedup-scale": bench.dedup_scale,
         }.get(name)  # fmt: skip

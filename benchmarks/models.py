@@ -12,6 +12,7 @@ All but tweets are cut into pieces of 50 words. KenLM reads an ARPA file of orde
 import argparse
 import csv
 import gzip
+import hashlib
 import json
 import random
 import subprocess
@@ -237,6 +238,66 @@ def rows(data: Path, peers: str | None) -> list[dict[str, Any]]:
         found.append(_classified(name, make(data), peers))
         print(found[-1], file=sys.stderr, flush=True)
     return found + perplexities(data)
+
+
+TRAIN_FASTTEXT = r"""
+import sys, fasttext
+model = fasttext.train_supervised(sys.argv[1], wordNgrams=2, dim=100, bucket=500_000, minn=0, maxn=0, epoch=1, thread=1, verbose=0)
+model.save_model(sys.argv[2])
+"""
+
+
+def prepare(folder: Path, warm: list[str], peers: str | None) -> Path:
+    """The models whose speed is measured, learned from texts of the same kind; made once."""
+    from tests import naive
+
+    from gristmill.phases.models import train_classifier, train_perplexity
+
+    key = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+    out = folder / f"models-{key}"
+    if (out / "ready").exists():
+        return out
+    out.mkdir(parents=True, exist_ok=True)
+    for role, start in (("good", 0), ("bad", 1)):
+        (out / f"{role}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in warm[start::2]), "utf-8")
+    train_classifier([out / "good.jsonl"], [out / "bad.jsonl"], out / "classifier")
+    train_perplexity([out / "good.jsonl", out / "bad.jsonl"], out / "perplexity")
+    words = {word for text in warm for word in naive.normalise(text).split(" ") if word}
+    (out / "model.arpa").write_text(arpa(out / "perplexity", words), "utf-8")
+    if peers is not None:
+        lines = (f"__label__{'hq' if place % 2 else 'cc'} {' '.join(text.split())}\n" for place, text in enumerate(warm))
+        (out / "fasttext.txt").write_text("".join(lines), "utf-8")
+        subprocess.run([peers, "-c", TRAIN_FASTTEXT, str(out / "fasttext.txt"), str(out / "fasttext.bin")], check=True)
+    (out / "ready").touch()
+    return out
+
+
+def arpa(path: Path, words: set[str]) -> str:
+    """A model file of ours as KenLM reads it; `words` are those that its hashes may be of."""
+    from tests import naive
+
+    from gristmill.clean import models
+    from gristmill.kernels.perplexity import BEGIN, END, FIRST, UNIT, UNKNOWN
+
+    arrays = models.decode(path.read_bytes()).arrays
+    known = {naive.hash_word(word): word for word in words}
+    names = {UNKNOWN: "<unk>", BEGIN: "<s>", END: "</s>"} | {n: known[h] for n, h in enumerate(arrays["word_hashes"].tolist(), FIRST)}
+    sizes: list[list[str]] = [[], [], [], []]
+    tables = [([(number,) for number in range(1, len(arrays["costs"]))], arrays["costs"][1:], arrays["backs"][1:])]
+    grams = [tuple(part for part in (key >> 48, key >> 32 & 0xFFFF, key >> 16 & 0xFFFF, key & 0xFFFF) if part) for key in arrays["keys"].tolist()]
+    tables.append((grams, arrays["gram_costs"], arrays["gram_backs"]))
+    longest = max(map(len, grams))
+    unit = UNIT * np.log(10)
+    for of, costs, backs in tables:
+        for gram, cost, back in zip(of, costs.tolist(), backs.tolist(), strict=True):
+            share = -99.0 if gram == (BEGIN,) else -cost / unit
+            row = f"{share:.7f}\t{' '.join(names[part] for part in gram)}"
+            sizes[len(gram) - 1].append(row + (f"\t{-back / unit:.7f}" if len(gram) < longest else ""))
+    found = [some for some in sizes if some]
+    text = "\\data\\\n" + "".join(f"ngram {size}={len(some)}\n" for size, some in enumerate(found, 1))
+    for size, some in enumerate(found, 1):
+        text += f"\n\\{size}-grams:\n" + "\n".join(some) + "\n"
+    return text + "\n\\end\\\n"
 
 
 def table(found: list[dict[str, Any]]) -> list[str]:

@@ -38,13 +38,16 @@ def _works() -> dict[str, Any]:
 
     from gristmill import schema
     from gristmill.clean.c4 import C4
+    from gristmill.clean.classifier import Classifier
     from gristmill.clean.fineweb import FineWeb
     from gristmill.clean.gopher import Lab, Quality
     from gristmill.clean.language import PACKAGED, Language
     from gristmill.clean.normalise import Normalise
+    from gristmill.clean.perplexity import Perplexity
     from gristmill.clean.repetition import Repetition
     from gristmill.clean.simple import Simple
     from gristmill.clean.step import Input
+    from gristmill.clean.toxicity import Toxicity
     from gristmill.clean.url import Url
     from gristmill.columns import utf8_buffers
     from gristmill.dedup.signatures import SEED
@@ -131,7 +134,13 @@ def _works() -> dict[str, Any]:
             return rounds.error_of_estimates(list(np.concatenate(result)), self.documents.pairs)
 
     lists = os.environ.get("GRISTMILL_BENCH_LISTS", "")
+    models = os.environ.get("GRISTMILL_BENCH_MODELS", "")
+    toxic = Path(os.environ.get("GRISTMILL_DATA") or Path.home() / ".cache/gristmill-data") / "G_toxic/ldnoobw/en"
     steps = {
+        "bag": lambda: Classifier(model=f"{models}/fasttext.bin", label="hq", min_score=0.5),
+        "classifier": lambda: Classifier(model=f"{models}/classifier", min_score=0.5),
+        "perplexity": lambda: Perplexity(model=f"{models}/perplexity", max_perplexity=1000.0),
+        "toxicity": lambda: Toxicity(lists=[str(toxic)], model=f"{models}/classifier", max_words=3, max_score=0.9),
         "lab": lambda: Lab(),
         "quality": lambda: Quality(rules="datatrove-0.10"),
         "repetition": lambda: Repetition(),

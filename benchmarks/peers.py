@@ -4,7 +4,7 @@ Each peer gets documents in the form that it takes (a list of strings; Daft an A
 published form on one thread. What it needs:
 
     pip install "datatrove[io,processing]" spacy fasttext-numpy2-wheel faust-cchardet python-magic fasteners \
-        lxml_html_clean datasketch rensa daft tiktoken quicktok-v1 gigatoken tokenizers
+        lxml_html_clean datasketch kenlm scikit-learn rensa daft tiktoken quicktok-v1 gigatoken tokenizers
 """
 
 import argparse
@@ -232,6 +232,43 @@ class FastTextPredict(FastText):
         import fasttext
 
         return fasttext.load_model(path)
+
+
+class FastTextBag(FastTextPredict):
+    """A model of words and pairs of words, on whole documents."""
+
+    def __init__(self, documents: rounds.Documents) -> None:
+        rounds.Work.__init__(self, documents)
+        self.model = self.load(os.environ["GRISTMILL_BENCH_MODELS"] + "/fasttext.bin")
+        self.texts = [text.replace("\n", " ") for text in documents.texts]
+
+    def run(self) -> Any:
+        predict = self.model.predict
+        return [predict(text, k=2) for text in self.texts]
+
+    def check(self, result: Any) -> Any:
+        shares = [dict(zip(*pair, strict=True))["__label__hq"] for pair in result]
+        return rounds.digest_of_reasons(["low_score" if share < 0.5 else "ok" for share in shares])
+
+
+class KenLM(rounds.Work):
+    """KenLM's Python, a line a call, as cc_net calls it."""
+
+    packages = ("kenlm",)
+
+    def __init__(self, documents: rounds.Documents) -> None:
+        super().__init__(documents)
+        import kenlm
+
+        self.model = kenlm.Model(os.environ["GRISTMILL_BENCH_MODELS"] + "/model.arpa")
+        self.texts = [[line for line in text.lower().split("\n") if line.strip()] for text in documents.texts]
+
+    def run(self) -> Any:
+        score = self.model.score
+        return [sum(score(line) for line in lines) for lines in self.texts]
+
+    def check(self, result: Any) -> Any:
+        return rounds.digest_of_reasons(["ok"] * len(result))
 
 
 def gopher_steps() -> list[Any]:
@@ -472,6 +509,8 @@ WORKS: dict[str, Any] = {
     },
     "fasttext": FastText,
     "fasttext-predict": FastTextPredict,
+    "fasttext-bag": FastTextBag,
+    "kenlm": KenLM,
     "datatrove-gopher": DatatroveGopher,
     "datatrove-gopher-split": DatatroveGopherSplit,
     "datatrove-minhash": DatatroveMinhash,

@@ -165,64 +165,82 @@ def _find_gram(slot, high, table):
         slot = (slot + np.uint64(1)) & mask
 
 
+@helper
+def _read_line(data, at, stop, words, ids):
+    """The ids of a line's words between BEGIN and END; how many there are."""
+    ids[0] = np.uint64(BEGIN)
+    count = np.int64(1)
+    while at < stop:
+        value = BASIS
+        while at < stop and data[at] != SPACE:
+            value = (value ^ np.uint64(data[at])) * PRIME
+            at += 1
+        ids[count] = _id_of(mix(value), words)
+        count += 1
+        at += 1
+    ids[count] = np.uint64(END)
+    return count + 1
+
+
+@helper
+def _touch(ids, count, order, grams, touched):
+    """Look at the slots of all pairs and triples of a line: the table is larger than any cache, and loads that wait for nothing overlap."""
+    mask = np.uint64(len(grams) - 1)
+    if order > 1:
+        for j in range(1, count):
+            slot, _ = _slot_of(ids[j - 1] << np.uint64(16) | ids[j], mask)
+            touched[j] = grams[slot]
+    if order > 2:
+        for j in range(2, count):
+            slot, _ = _slot_of(ids[j - 2] << np.uint64(32) | ids[j - 1] << np.uint64(16) | ids[j], mask)
+            touched[j] ^= grams[slot]
+
+
 @kernel(
-    INT64S, BYTES, UINT64S, UINT16S, UINT16S, UINT64S, types.int64, types.int64, types.int64[::1], types.int64[::1], types.int64[::1],
+    INT64S, BYTES, UINT64S, UINT16S, UINT16S, UINT64S, types.int64, types.int64, types.uint64[::1], types.uint64[::1],
+    types.int64[::1], types.int64[::1], types.int64[::1],
 )  # fmt: skip
-def _score(offsets, data, words, costs, backs, grams, order, unknown, held, totals, tokens):
+def _score(offsets, data, words, costs, backs, grams, order, unknown, ids, touched, held, totals, tokens):
+    """held[k] is what the context of the last k words costs to back off from, held[ORDERS + k] the same for the next word."""
     mask = np.uint64(len(grams) - 1)
     for i in range(len(offsets) - 1):
-        at = offsets[i]
-        stop = offsets[i + 1]
+        totals[i] = 0
+        tokens[i] = 0
+        if offsets[i] == offsets[i + 1]:
+            continue
+        count = _read_line(data, offsets[i], offsets[i + 1], words, ids)
+        _touch(ids, count, order, grams, touched)
         total = np.int64(0)
-        count = np.int64(0)
-        past = np.uint64(BEGIN)  # the last words, the last lowest
-        depth = min(
-            np.int64(1), order - 1
-        )  # how many of them are a stored context; held[k] is what the context of k words costs to back off from
+        depth = min(np.int64(1), order - 1)  # so many words before are a context that is stored
         held[1] = backs[BEGIN]
-        while at <= stop and stop > offsets[i]:
-            if at < stop:
-                value = BASIS
-                while at < stop and data[at] != SPACE:
-                    value = (value ^ np.uint64(data[at])) * PRIME
-                    at += 1
-                word = _id_of(mix(value), words)
-                at += at < stop  # behind the last word stands the end
-            else:
-                word = np.uint64(END)
-                at += 1
-            count += 1
+        for j in range(1, count):
+            word = ids[j]
             found = np.int64(costs[word])
-            if word == UNKNOWN:
-                found += unknown
-            length = np.int64(1)
             back = np.int64(backs[word])
             key = word
-            while length < order and length <= depth:
-                # One word more of the past.
-                reach = (past >> np.uint64(16 * (length - 1))) & LOW_16
-                key |= reach << np.uint64(16 * length)
+            length = np.int64(1)
+            while length <= depth:
+                key |= ids[j - length] << np.uint64(16 * length)
                 slot, high = _slot_of(key, mask)
                 gram = _find_gram(slot, high, grams)
                 if gram == FREE:
                     break
                 found = np.int64((gram >> np.uint64(16)) & LOW_16)
-                if word == UNKNOWN:
-                    found += unknown
                 held[ORDERS + length] = back
                 back = np.int64(gram & LOW_16)
                 length += 1
+            held[ORDERS + length] = back
+            total += found
+            if word == UNKNOWN:
+                total += unknown
             # Contexts as long as what was found, or longer, were backed off from.
             for k in range(length, depth + 1):
-                found += held[k]
-            held[ORDERS + length] = back
+                total += held[k]
             depth = min(length, order - 1)
             for k in range(1, depth + 1):
                 held[k] = held[ORDERS + k]
-            past = past << np.uint64(16) | word
-            total += found
         totals[i] = total
-        tokens[i] = count
+        tokens[i] = count - 1
 
 
 def score(offsets: np.ndarray, data: np.ndarray, model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -232,7 +250,9 @@ def score(offsets: np.ndarray, data: np.ndarray, model: Model) -> tuple[np.ndarr
     """
     lines = len(offsets) - 1
     totals, tokens = np.empty(lines, np.int64), np.empty(lines, np.int64)
-    _score(offsets, data, *model, np.zeros(2 * ORDERS + 2, np.int64), totals, tokens)
+    room = int(np.diff(offsets).max(initial=0)) // 2 + 3
+    scratch = (np.empty(room, np.uint64), np.empty(room, np.uint64), np.zeros(2 * ORDERS + 2, np.int64))
+    _score(offsets, data, *model, *scratch, totals, tokens)
     return totals, tokens
 
 
