@@ -259,13 +259,17 @@ def prepare(folder: Path, warm: list[str], peers: str | None) -> Path:
         return out
     out.mkdir(parents=True, exist_ok=True)
     for role, start in (("good", 0), ("bad", 1)):
-        (out / f"{role}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in warm[start::2]), "utf-8")
+        (out / f"{role}.jsonl").write_text(
+            "".join(json.dumps({"text": text}) + "\n" for text in warm[start::2]), "utf-8"
+        )
     train_classifier([out / "good.jsonl"], [out / "bad.jsonl"], out / "classifier")
     train_perplexity([out / "good.jsonl", out / "bad.jsonl"], out / "perplexity")
     words = {word for text in warm for word in naive.normalise(text).split(" ") if word}
     (out / "model.arpa").write_text(arpa(out / "perplexity", words), "utf-8")
     if peers is not None:
-        lines = (f"__label__{'hq' if place % 2 else 'cc'} {' '.join(text.split())}\n" for place, text in enumerate(warm))
+        lines = (
+            f"__label__{'hq' if place % 2 else 'cc'} {' '.join(text.split())}\n" for place, text in enumerate(warm)
+        )
         (out / "fasttext.txt").write_text("".join(lines), "utf-8")
         subprocess.run([peers, "-c", TRAIN_FASTTEXT, str(out / "fasttext.txt"), str(out / "fasttext.bin")], check=True)
     (out / "ready").touch()
@@ -281,10 +285,15 @@ def arpa(path: Path, words: set[str]) -> str:
 
     arrays = models.decode(path.read_bytes()).arrays
     known = {naive.hash_word(word): word for word in words}
-    names = {UNKNOWN: "<unk>", BEGIN: "<s>", END: "</s>"} | {n: known[h] for n, h in enumerate(arrays["word_hashes"].tolist(), FIRST)}
+    names = {UNKNOWN: "<unk>", BEGIN: "<s>", END: "</s>"} | {
+        n: known[h] for n, h in enumerate(arrays["word_hashes"].tolist(), FIRST)
+    }
     sizes: list[list[str]] = [[], [], [], []]
     tables = [([(number,) for number in range(1, len(arrays["costs"]))], arrays["costs"][1:], arrays["backs"][1:])]
-    grams = [tuple(part for part in (key >> 48, key >> 32 & 0xFFFF, key >> 16 & 0xFFFF, key & 0xFFFF) if part) for key in arrays["keys"].tolist()]
+    grams = [
+        tuple(part for part in (key >> 48, key >> 32 & 0xFFFF, key >> 16 & 0xFFFF, key & 0xFFFF) if part)
+        for key in arrays["keys"].tolist()
+    ]
     tables.append((grams, arrays["gram_costs"], arrays["gram_backs"]))
     longest = max(map(len, grams))
     unit = UNIT * np.log(10)
