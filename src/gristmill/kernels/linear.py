@@ -101,16 +101,21 @@ def _train(offsets, buckets, good, order, importance, rate, weights, squares, bi
 
 
 def train(
-    offsets: np.ndarray, buckets: np.ndarray, good: np.ndarray, *, bits: int, epochs: int, rate: float, seed: int
-) -> Weights:
-    """Learn from n texts' features (`features`): good (n,) uint8 is 1 for the good, 0 for the bad; both must be there."""
+    offsets: np.ndarray, buckets: np.ndarray, good: np.ndarray, *, bits: int, epochs: int, rate: float, seed: int,
+    numbers: np.ndarray | None = None,
+) -> Weights:  # fmt: skip
+    """Learn from n texts' features (`features`): good (n,) uint8 is 1 for the good, 0 for the bad; both must be there.
+
+    The order of an epoch is that of a keyed hash of the texts' numbers (n,) int64, a permutation of 0 to n - 1 (default: as they come).
+    """
     from gristmill.kernels.shuffle import order_keys
 
     count = len(good)
     good_count = int(good.sum())
     importance = np.array([count / (2.0 * (count - good_count)), count / (2.0 * good_count)])
     weights, squares, bias = np.zeros(1 << bits), np.zeros(1 << bits), np.zeros(2)
-    numbers = np.arange(count, dtype=np.int64)
+    if numbers is None:
+        numbers = np.arange(count, dtype=np.int64)
     for epoch in range(epochs):
         order = np.argsort(order_keys(numbers + epoch * count, seed)).astype(np.int64)
         _train(offsets, buckets, good, order, importance, rate, weights, squares, bias)
