@@ -88,6 +88,33 @@ def _normalise(offsets, data, ascii_map, class_index, class_pages, lower_index, 
     out_offsets[len(offsets) - 1] = end
 
 
+@kernel(OFFSETS, BYTES, BYTES, BYTES, BYTES, types.int64[::1], types.int32[::1], types.int32[::1])
+def _locate(offsets, data, ascii_map, class_index, class_pages, word_offsets, starts, stops):
+    words = np.int64(0)
+    for i in range(len(offsets) - 1):
+        word_offsets[i] = words
+        at = np.int64(offsets[i])
+        stop = np.int64(offsets[i + 1])
+        gap = True  # the next character that counts starts a word
+        while at < stop:
+            width = width_of(data[at])
+            alone = False
+            if width == 1:
+                solid = ascii_map[data[at]] != GAP
+            else:
+                bits = class_of(code_point(data, at, width), class_index, class_pages)
+                solid = (bits & (PYTHON_SPACE | SYMBOL)) == 0
+                alone = solid and (bits & UNSPACED) != 0
+            if solid:
+                if gap or alone:
+                    starts[words] = at
+                    words += 1
+                stops[words - 1] = at + width
+            gap = alone or not solid
+            at += width
+    word_offsets[len(offsets) - 1] = words
+
+
 def normalise(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Normalise n texts: offsets (n + 1,) int32 into data (bytes,) uint8.
 
@@ -100,3 +127,15 @@ def normalise(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.nda
     tables = (_ASCII, CLASS_INDEX, CLASS_PAGES, LOWER_INDEX, LOWER_PAGES)
     _normalise(offsets, data, *tables, out, out_offsets)
     return out_offsets, out[: out_offsets[-1]]
+
+
+def locate(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where the words of n texts' normalised form stand in the texts: offsets (n + 1,) int32 into data (bytes,) uint8.
+
+    Returns (word offsets (n + 1,) int64, starts (words,) int32, stops (words,) int32), bytes of data.
+    """
+    # A word takes two bytes, the gap after it counted, but for the last of a text.
+    most = (int(offsets[-1]) - int(offsets[0]) + len(offsets)) // 2 + 1
+    starts, stops, word_offsets = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(len(offsets), np.int64)
+    _locate(offsets, data, _ASCII, CLASS_INDEX, CLASS_PAGES, word_offsets, starts, stops)
+    return word_offsets, starts[: word_offsets[-1]], stops[: word_offsets[-1]]

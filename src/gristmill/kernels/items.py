@@ -1,0 +1,289 @@
+"""The n-grams of benchmark items as a table that documents are looked up in (kernels/overlap.py).
+
+    items' parts, normalised -> build -> Index: their distinct n-grams, and which parts each stands in
+
+A part of fewer words than `width` is one n-gram, of all its words; one of fewer than two words has none. A word's hash is of its bytes, a
+run's a polynomial of its words' hashes; in the table bytes are compared, so that no hash decides. N-grams with the same parts (those of
+a template that ten thousand items share) have one list.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from gristmill.kernels.compile import BYTES, INT32S, INT64S, UINT64S, helper, kernel
+from gristmill.kernels.loads import (
+    ONE,
+    block_of,
+    copy_tail,
+    count_trailing_zeros,
+    load_u64,
+    load_up_to_8,
+    mask_of_range,
+    valid_in,
+)
+from gristmill.kernels.minhash import STEP, mix
+
+ALL = 0xFFFFFFFFFFFFFFFF
+SPACE = 0x20
+BITS_A_KEY = 12  # of a bitmap: of what is not there 1 to 2 % goes on to the table, (1 - e^(-3 / 12))^3 and what uneven words add
+MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
+INT32_OUT, INT64_OUT, UINT64_OUT = types.int32[::1], types.int64[::1], types.uint64[::1]
+
+
+class Index(NamedTuple):
+    """The n-grams of p parts. g distinct ones have numbers in order of appearance, and l different lists of parts."""
+
+    width: int  # words of an n-gram
+    mask: int  # what of a hash is used: all of it, but where a test makes hashes collide
+    data: np.ndarray  # (bytes,) uint8: the parts, normalised
+    bitmap: np.ndarray  # uint64: a Bloom filter (1970) of the hashes of `width` words, three bits of one word each
+    table: np.ndarray  # (2^m,) uint64, open addressing: the first half of a hash, then 1 + the number of its n-gram; 0: none
+    starts: np.ndarray  # (g,) int64: its first byte in data
+    lengths: np.ndarray  # (g,) int32: its bytes
+    lists: np.ndarray  # (g,) int32: its list
+    list_offsets: np.ndarray  # (l + 1,) int64
+    list_parts: np.ndarray  # int32: a list's parts, ascending
+    part_offsets: np.ndarray  # (p + 1,) int64
+    part_ngrams: np.ndarray  # int32: a part's distinct n-grams
+    heads: np.ndarray  # uint64: the same of the first two words of short parts
+    head_keys: np.ndarray  # (2^i,) uint64: their hashes
+    head_widths: np.ndarray  # (2^i,) uint64: bit w: a part of w words starts so; 0: no entry
+
+
+@helper
+def _hash_word(base, start, stop, last):
+    """64 bits from a word's bytes, behind an address; eight bytes can be loaded at `last` and before.
+
+    The bytes of its end, one to eight, are loaded together and cut by a mask: how many there are no processor can predict.
+    """
+    value = np.uint64(stop - start)
+    at = start
+    while stop - at > 8:
+        value = (value ^ load_u64(base, at)) * MULTIPLIER
+        value ^= value >> np.uint64(29)
+        at += 8
+    place = min(at, last)
+    end = load_u64(base, place) >> np.uint64(8 * (at - place))
+    value = (value ^ (end & (np.uint64(ALL) >> np.uint64(64 - 8 * (stop - at))))) * MULTIPLIER
+    return value ^ (value >> np.uint64(32))
+
+
+@helper
+def hash_words(data, start, stop, tail, hashes, starts):
+    """Hash the words of a normalised text; their count. starts[j] is where word j starts, starts[words] one past the text's end."""
+    if stop == start:
+        return np.int64(0)
+    if len(data) < 64:
+        copy_tail(data, 0, len(data), tail)
+    # An address: for an array that several helpers take, numba counts references, which takes as long as the hash.
+    base = block_of(data, 0, tail)
+    last = max(len(data), 64) - 8
+    words = np.int64(0)
+    begin = start
+    for at in range(start, stop, 64):
+        block = min(at, last - 56)
+        spaces = mask_of_range(base, block, SPACE, 0) >> np.uint64(at - block) & valid_in(at, stop)
+        while spaces:
+            j = at + count_trailing_zeros(spaces)
+            spaces &= spaces - ONE
+            hashes[words] = _hash_word(base, begin, j, last)
+            starts[words] = begin
+            words += 1
+            begin = j + 1
+    hashes[words] = _hash_word(base, begin, stop, last)
+    starts[words] = begin
+    starts[words + 1] = stop + 1
+    return words + 1
+
+
+@helper
+def _same(one, start, other, place, length):
+    """Whether one[start:start + length] equals other[place:place + length]."""
+    j = np.int64(0)
+    while length - j >= 8:
+        if load_u64(one, start + j) != load_u64(other, place + j):
+            return False
+        j += 8
+    return j == length or load_up_to_8(one, start + j, length - j) == load_up_to_8(other, place + j, length - j)
+
+
+@helper
+def find_ngram(key, data, start, length, table, known, starts, lengths):
+    """The number of an n-gram, given as bytes of `data`; `known` holds those that are in the table. Negative: not there, -1 - its place."""
+    mask = np.int64(len(table) - 1)
+    place = np.int64(key & np.uint64(mask))
+    while table[place] != 0:
+        if (table[place] ^ key) >> np.uint64(32) == 0:
+            number = np.int64(table[place] & np.uint64(0xFFFFFFFF)) - 1
+            if np.int64(lengths[number]) == length and _same(known, starts[number], data, start, length):
+                return number
+        place = (place + 1) & mask
+    return -1 - place
+
+
+@helper
+def hash_run(hashes, first, words):
+    """The hash of a run of words, from nothing."""
+    polynomial = np.uint64(0)
+    for j in range(words):
+        polynomial = polynomial * STEP + hashes[first + j]
+    return mix(polynomial + np.uint64(words))
+
+
+@helper
+def bits_of(bitmap, key):
+    """Where in a bitmap a key's three bits are: (word, bits)."""
+    word = ((key >> np.uint64(32)) * np.uint64(len(bitmap))) >> np.uint64(32)
+    bits = ONE << (key & np.uint64(63))
+    bits |= ONE << ((key >> np.uint64(6)) & np.uint64(63))
+    bits |= ONE << ((key >> np.uint64(12)) & np.uint64(63))
+    return np.int64(word), bits
+
+
+@kernel(
+    INT64S, BYTES, types.int64, types.uint64, types.uint8[::1], UINT64_OUT, INT64_OUT, UINT64_OUT, UINT64_OUT, INT64_OUT, INT32_OUT,
+    INT32_OUT, INT64_OUT, INT32_OUT, UINT64_OUT, UINT64_OUT, returns=types.int64,
+)  # fmt: skip
+def _number(
+    offsets, data, width, mask, tail, hashes, starts, table, keys, ngram_starts, ngram_lengths, seen, part_offsets, part_ngrams,
+    head_keys, head_widths,
+):  # fmt: skip
+    """Number the distinct n-grams of all parts, and enter the beginnings of short ones; how many n-grams there are."""
+    count = np.int64(0)
+    end = np.int64(0)
+    for part in range(len(offsets) - 1):
+        part_offsets[part] = end
+        words = hash_words(data, offsets[part], offsets[part + 1], tail, hashes, starts)
+        if words < 2:
+            continue
+        size = min(words, width)
+        for j in range(words - size + 1):
+            key = hash_run(hashes, j, size) & mask
+            start = starts[j]
+            length = starts[j + size] - 1 - start
+            number = find_ngram(key, data, start, length, table, data, ngram_starts, ngram_lengths)
+            if number < 0:
+                table[-1 - number] = (key & np.uint64(0xFFFFFFFF00000000)) | np.uint64(count + 1)
+                number = count
+                keys[number] = key
+                ngram_starts[number] = start
+                ngram_lengths[number] = length
+                seen[number] = -1
+                count += 1
+            if seen[number] != part:
+                seen[number] = part
+                part_ngrams[end] = number
+                end += 1
+        if words < width:
+            key = hash_run(hashes, 0, 2)
+            last = np.int64(len(head_keys) - 1)
+            place = np.int64(key & np.uint64(last))
+            while head_widths[place] != 0 and head_keys[place] != key:
+                place = (place + 1) & last
+            head_keys[place] = key
+            head_widths[place] |= ONE << np.uint64(words)
+    part_offsets[len(offsets) - 1] = end
+    return count
+
+
+@kernel(INT64S, INT32S, INT64S, INT32_OUT)
+def _turn(part_offsets, part_ngrams, offsets, parts):
+    """Of each n-gram its parts, ascending: offsets (g + 1,) say where they go."""
+    ends = offsets.copy()
+    for part in range(len(part_offsets) - 1):
+        for j in range(part_offsets[part], part_offsets[part + 1]):
+            number = part_ngrams[j]
+            parts[ends[number]] = part
+            ends[number] += 1
+
+
+@kernel(INT64S, INT32S, INT32_OUT, INT32_OUT, INT32_OUT, returns=types.int64)
+def _share(offsets, parts, table, lists, owners):
+    """Give n-grams with equal parts one list: lists (g,), and of each list the n-gram that has it first; how many lists."""
+    count = np.int64(0)
+    last = np.int64(len(table) - 1)
+    for number in range(len(offsets) - 1):
+        start = offsets[number]
+        size = offsets[number + 1] - start
+        key = np.uint64(size)
+        for j in range(size):
+            key = mix(key * STEP + np.uint64(parts[start + j]))
+        place = np.int64(key & np.uint64(last))
+        while True:
+            known = table[place]
+            if known < 0:
+                table[place] = count
+                owners[count] = number
+                lists[number] = count
+                count += 1
+                break
+            other = offsets[owners[known]]
+            equal = offsets[owners[known] + 1] - other == size
+            j = np.int64(0)
+            while equal and j < size:
+                equal = parts[start + j] == parts[other + j]
+                j += 1
+            if equal:
+                lists[number] = known
+                break
+            place = (place + 1) & last
+    return count
+
+
+@kernel(UINT64S, UINT64_OUT)
+def _mark(keys, bitmap):
+    for j in range(len(keys)):
+        word, bits = bits_of(bitmap, keys[j])
+        bitmap[word] |= bits
+
+
+def _power(least: int) -> int:
+    size = 64
+    while size < least:
+        size *= 2
+    return size
+
+
+def build(offsets: np.ndarray, data: np.ndarray, *, width: int, mask: int = ALL) -> Index:
+    """Index p parts: normalised texts, offsets (p + 1,) int64 into data (bytes,) uint8. An n-gram is `width` words, 2 to 63."""
+    if not 2 <= width <= 63:
+        raise ValueError(f"an n-gram of {width} words: 2 to 63 can be looked up")
+    spaces = np.concatenate([[0], np.cumsum(data == SPACE)])
+    words = np.where(np.diff(offsets) > 0, np.diff(spaces[offsets]) + 1, 0)  # (p,)
+    windows = int(np.maximum(words - width + 1, words > 0).sum())
+    longest = int(words.max(initial=0))
+    short = int(((words >= 2) & (words < width)).sum())
+    table, keys = np.zeros(_power(2 * windows), np.uint64), np.empty(windows, np.uint64)
+    starts, lengths, seen = np.empty(windows, np.int64), np.empty(windows, np.int32), np.empty(windows, np.int32)
+    part_offsets, part_ngrams = np.empty(len(offsets), np.int64), np.empty(windows, np.int32)
+    head_keys = np.zeros(_power(2 * short) if short else 1, np.uint64)
+    head_widths = np.zeros(len(head_keys), np.uint64)
+    count = _number(
+        offsets, data, width, np.uint64(mask), np.zeros(64, np.uint8), np.empty(longest, np.uint64), np.empty(longest + 1, np.int64),
+        table, keys, starts, lengths, seen, part_offsets, part_ngrams, head_keys, head_widths,
+    )  # fmt: skip
+    part_ngrams = part_ngrams[: part_offsets[-1]]
+    ngram_offsets = np.concatenate([[0], np.cumsum(np.bincount(part_ngrams, minlength=count))]).astype(np.int64)
+    parts = np.empty(len(part_ngrams), np.int32)
+    _turn(part_offsets, part_ngrams, ngram_offsets, parts)
+    lists, owners = np.empty(count, np.int32), np.empty(count, np.int32)
+    owners = owners[: _share(ngram_offsets, parts, np.full(_power(2 * count), -1, np.int32), lists, owners)]
+    sizes = (ngram_offsets[1:] - ngram_offsets[:-1])[owners]
+    list_offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    places = np.arange(list_offsets[-1]) + np.repeat(ngram_offsets[owners] - list_offsets[:-1], sizes)
+    bitmap, heads = _bitmap(keys[:count] if mask == ALL else None), _bitmap(head_keys[head_widths > 0])
+    return Index(
+        width, mask, data, bitmap, table, starts[:count], lengths[:count], lists, list_offsets, parts[places], part_offsets,
+        part_ngrams, heads, head_keys, head_widths,
+    )  # fmt: skip
+
+
+def _bitmap(keys: np.ndarray | None) -> np.ndarray:
+    """The bitmap of keys; of null one that has everything."""
+    if keys is None:
+        return np.full(1, ALL, np.uint64)
+    bitmap = np.zeros(BITS_A_KEY * len(keys) // 64 + 1, np.uint64)
+    _mark(np.ascontiguousarray(keys), bitmap)
+    return bitmap
