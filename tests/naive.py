@@ -99,6 +99,24 @@ def normalise(text: str) -> str:
     return " ".join("".join(out).split())
 
 
+def locate(text: str) -> list[tuple[int, int]]:
+    """Where the normalised text's words stand in the text, in bytes: letters between gaps, unspaced scripts a word a character."""
+    out, at, begin = [], 0, None
+    for character in text:
+        size = len(character.encode())
+        gap = character.isspace() or unicodedata.category(character)[0] in "PS"
+        alone = not gap and UNSPACED.match(character)
+        if (gap or alone) and begin is not None:
+            out.append((begin, at))
+            begin = None
+        if alone:
+            out.append((at, at + size))
+        elif not gap and begin is None:
+            begin = at
+        at += size
+    return out if begin is None else [*out, (begin, at)]
+
+
 # kernels.minhash
 
 
@@ -171,6 +189,58 @@ def keep_distinct(values: Iterable[int]) -> list[int]:
 def distinct_shingles(text: str, *, width: int, characters: bool = False) -> list[int]:
     """The set of a text's shingle hashes, in order of appearance."""
     return keep_distinct(hash_shingles(text, width, characters))
+
+
+# kernels.items and kernels.overlap
+
+
+def ngrams_of(text: str, width: int) -> dict[tuple[str, ...], int]:
+    """The distinct n-grams of a normalised text, in order, each with the word where it first starts; of a shorter text all its words."""
+    words = text.split()
+    out: dict[tuple[str, ...], int] = {}
+    size = min(width, len(words))
+    for start in range(len(words) - size + 1 if size > 1 else 0):
+        out.setdefault(tuple(words[start : start + size]), start)
+    return out
+
+
+class Overlap(NamedTuple):
+    """What one document holds of parts: rows are (part, n-grams found, first word, last word), those n-grams in the part's order."""
+
+    overlap: float
+    items: int
+    words: int
+    rows: list[tuple[int, int, int, int]]
+    hits: list[list[tuple[str, ...]]]
+
+
+def find_overlap(text: str, parts: Sequence[str], item_of: Sequence[int], *, width: int, floor: float) -> Overlap:
+    """Sets of tuples of words: what of each part's n-grams is among the document's, at every width that the part has."""
+    words = text.split()
+    best, items, rows, hits = 0.0, set(), [], []
+    for number, part in enumerate(parts):
+        wanted = ngrams_of(part, width)
+        if not wanted:
+            continue
+        size = len(next(iter(wanted)))
+        held: dict[tuple[str, ...], int] = {}
+        for start in range(len(words) - size + 1):
+            held.setdefault(tuple(words[start : start + size]), start)
+        there = [ngram for ngram in wanted if ngram in held]
+        if there:
+            share = len(there) / len(wanted)
+            best = max(best, share)
+            items.add(item_of[number])
+            if share >= floor:
+                starts = [held[ngram] for ngram in there]
+                rows.append((number, len(there), min(starts), max(starts) + size - 1))
+                hits.append(there)
+    return Overlap(best, len(items), len(words), rows, hits)
+
+
+def hits_of(overlap: Overlap) -> list[list[tuple[str, ...]]]:
+    """The n-grams of each row."""
+    return overlap.hits
 
 
 # kernels.keys

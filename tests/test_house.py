@@ -90,6 +90,7 @@ OPTIONS = {
     "diff": "--help --json",
     "why": "--help --json",
     "lines": "--help --json --top",
+    "contamination": "--benchmark --help --item --json",
     "duplicates": "--help --json --top",
     "rejudge": "--help --json --out --set",
     "curve": "--bands --budget --help --json --permutations --rows --threshold",

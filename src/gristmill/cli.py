@@ -209,6 +209,21 @@ def lines(
 
 
 @app.command()
+def contamination(
+    corpus: Corpus,
+    benchmark: Annotated[str | None, typer.Option(help="Only this one, item by item.")] = None,
+    item: Annotated[str | None, typer.Option(help="Only this item, by its number or id.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell which benchmark items stood in which documents, how much of each, and the text around them."""
+    from gristmill.report.contamination import contamination as ask
+    from gristmill.report.contamination import lines as shown
+
+    told = ask(corpus, benchmark=benchmark, item=item)
+    say(told, as_json, shown(told))
+
+
+@app.command()
 def duplicates(
     corpus: Corpus, top: Annotated[int, typer.Option(min=1, help="So many clusters.")] = 10, as_json: Json = False
 ) -> None:
@@ -353,22 +368,10 @@ def tokenizer_show(
     as_json: Json = False,
 ) -> None:
     """Show a tokenizer, and how it cuts a text."""
-    from gristmill.store.cache import default_cache
-    from gristmill.tokens.tokenizer import load
+    from gristmill.phases.train import show_tokenizer
 
-    loaded = load(tokenizer, Path.cwd(), default_cache())
-    tokens = loaded.encode([text]).tokens.tolist()
-    pieces = [loaded.decode([token]) for token in tokens]
-    told = {
-        "vocabulary": loaded.vocabulary,
-        "sha256": loaded.sha256,
-        "kernel": loaded.kernel,
-        "tokens": tokens,
-        "pieces": pieces,
-    }
-    by = "gristmill's kernel" if loaded.kernel else "the tokenizers library"
-    lines = [f"{tokenizer}: {loaded.vocabulary:,} tokens, encoded by {by}, sha256 {loaded.sha256}"]
-    say(told, as_json, [*lines, " ".join(map(str, tokens)), "|".join(pieces)])
+    told, lines = show_tokenizer(tokenizer, text)
+    say(told, as_json, lines)
 
 
 @app.command()

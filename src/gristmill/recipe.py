@@ -24,8 +24,9 @@ from gristmill.tokens.settings import Tokens
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
 STEPS = {  # by module of clean/: the class that a [[step]] table makes; null: the module's `kind` chooses one by the table
-    "c4": "C4", "classifier": "Classifier", "extract": "Extract", "fineweb": "FineWeb", "gopher": None, "language": "Language",
-    "normalise": "Normalise", "perplexity": "Perplexity", "repetition": "Repetition", "simple": "Simple", "toxicity": "Toxicity", "url": "Url",
+    "c4": "C4", "classifier": "Classifier", "decontaminate": "Decontaminate", "extract": "Extract", "fineweb": "FineWeb", "gopher": None,
+    "language": "Language", "normalise": "Normalise", "perplexity": "Perplexity", "repetition": "Repetition", "simple": "Simple",
+    "toxicity": "Toxicity", "url": "Url",
 }  # fmt: skip
 Measure = Literal["needed", "all"]
 
@@ -292,6 +293,8 @@ def _stored_step(place: int, table: dict[str, Any]) -> dict[str, Any]:
     def clean(value: Any) -> Any:
         if isinstance(value, list):
             return [clean(one) for one in value]
+        if isinstance(value, dict):
+            return {key: clean(one) for key, one in value.items()}
         return stored_url(value) if isinstance(value, str) and value in locations else value
 
     filled = msgspec.to_builtins(step)

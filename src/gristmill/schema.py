@@ -54,6 +54,26 @@ SAMPLES = pa.schema(
     ]
 )
 
+# What documents hold of benchmark items: a row for each part of an item, in document order.
+CONTAMINATION = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("benchmark", pa.string(), nullable=False),
+        pa.field("item", pa.int64(), nullable=False),  # its row in the benchmark, from 0
+        pa.field("id", pa.string()),
+        pa.field("field", pa.string()),  # the field that was found by itself; null: all of the item's, joined
+        pa.field("part", pa.int32(), nullable=False),  # the part's place among those of all benchmarks
+        pa.field("matched", pa.int32(), nullable=False),  # distinct n-grams of the part that stand in the document
+        pa.field("ngrams", pa.int32(), nullable=False),  # distinct n-grams of the part
+        pa.field("overlap", pa.float64(), nullable=False),
+        pa.field("similarity", pa.float64()),  # of MinHash signatures; null: not asked for, or below it
+        pa.field("start", pa.int64()),  # bytes of the text: of the first n-gram's first word ...
+        pa.field("end", pa.int64()),  # ... and where the last one's last word ends
+        pa.field("context", pa.string()),
+        pa.field("hits", pa.list_(pa.int32())),  # which n-grams; null where `common` is not asked for
+    ]
+)
+
 
 def signatures(permutations: int) -> pa.Schema:
     """The table of signatures: the hash of the normalised text, and k little-endian uint32 minima (none: no words)."""

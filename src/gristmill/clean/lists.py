@@ -74,16 +74,7 @@ def read(what: str, given: Input, *, member: str | None = None, form: int = AS_W
     `form` is what becomes of a line (kernels.lists). Raises RecipeError for what is no list.
     """
     name = f"{what}: {given.name}"
-    try:
-        with open(given.path, "rb") as file:
-            data = _decode(name, Pieces(file, MOST_BYTES), member)
-    except OSError as error:
-        raise RecipeError(f"{name}: cannot be read: {error.strerror or error}") from error
-    if data.startswith(_MARK):
-        del data[: len(_MARK)]
-    head = bytes(data[:1024]).lstrip().lower()
-    if head.startswith(_PAGE):
-        raise RecipeError(f"{name}: is a web page and no list: is the address that of the list itself?")
+    data = read_bytes(name, given.path, member=member)
     found = gather(np.frombuffer(data, np.uint8), form)
     if found.nuls:
         raise RecipeError(f"{name}: is no list of lines but binary: it holds {found.nuls:,} bytes 0")
@@ -94,6 +85,21 @@ def read(what: str, given: Input, *, member: str | None = None, form: int = AS_W
     if len(found.offsets) == 1:
         raise RecipeError(f"{name}: holds no entry: one is expected a line, and lines that start with # are comments")
     return Entries(found.offsets, found.data)
+
+
+def read_bytes(name: str, path: str, *, member: str | None = None) -> bytearray:
+    """A file's bytes, unpacked, without a byte order mark; `name` is what errors call it. Raises RecipeError for a web page."""
+    try:
+        with open(path, "rb") as file:
+            data = _decode(name, Pieces(file, MOST_BYTES), member)
+    except OSError as error:
+        raise RecipeError(f"{name}: cannot be read: {error.strerror or error}") from error
+    if data.startswith(_MARK):
+        del data[: len(_MARK)]
+    head = bytes(data[:1024]).lstrip().lower()
+    if head.startswith(_PAGE):
+        raise RecipeError(f"{name}: is a web page and no list: is the address that of the list itself?")
+    return data
 
 
 class _Decoded:

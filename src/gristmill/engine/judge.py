@@ -22,6 +22,7 @@ class Judgement(NamedTuple):
     measures: Mapping[str, pa.Array]
     text: pa.Array | None = None  # (n,) string: as the step rewrites it
     columns: Mapping[str, pa.Array] = {}  # other columns that it fills
+    found: pa.RecordBatch | None = None  # rows of a table of its own
 
 
 class NamedStep(NamedTuple):
@@ -42,6 +43,7 @@ class Judged(NamedTuple):
     dropped: list[
         pa.RecordBatch
     ]  # the rows that went, as they came to the step, with `reason` (step.reason) and `value`
+    found: Sequence[pa.RecordBatch] = ()  # what the step that finds rows found, in document order
 
 
 EMPTY = "empty"  # the reason where a rewriting step leaves nothing
@@ -61,11 +63,14 @@ def judge(
         batch.select(DOCUMENTS.names), batch["reason"], batch["value"], pa.nulls(len(batch), pa.float64())
     )
     measured: dict[str, _Column] = {}
+    found = []
     alive = pa.array(np.ones(len(rows), bool))
     for step in steps:
         if not len(rows):
             break
         said = _of_text(step.call(rows))
+        if said.found is not None:
+            found.append(said.found)
         for name, column in said.measures.items():
             full = f"{step.name}.{name}"
             measured[full] = _Column(batch["document"], measures.field(full).type)
@@ -88,7 +93,7 @@ def judge(
         measured[field.name].array() if field.name in measured else pa.nulls(len(batch), field.type) for field in fields
     ]
     columns = pa.RecordBatch.from_arrays([batch["document"], *filled], schema=measures)
-    return Judged(rows, table, columns, verdicts.dropped)
+    return Judged(rows, table, columns, verdicts.dropped, found)
 
 
 def _of_text(said: Judgement) -> Judgement:

@@ -227,6 +227,7 @@ FOLDERS = (
     "verdicts",
     "samples",
     "judgement",
+    "contamination",
     "duplicates",
     "index",
     "text",

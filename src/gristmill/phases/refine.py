@@ -4,6 +4,7 @@ raw shard -> batches -> steps (engine.judge drops) -> documents/<shard>.parquet 
                                                    -> measures/<shard>.parquet     every measured value
                                                    -> signatures/<shard>.parquet   where the recipe deduplicates
                                                    -> samples/<shard>.parquet      a seeded sample of what was dropped
+                                                   -> contamination/<shard>.parquet   benchmark items, where a step looks for them
                                                    -> work: verdicts, finished once the duplicates are known
 """
 
@@ -26,7 +27,7 @@ from gristmill.engine.judge import LEFT, Judged, Judgement, NamedStep, judge
 from gristmill.errors import MachineError
 from gristmill.phases.clock import Clock
 from gristmill.phases.corpus import Corpus, Record, content_key
-from gristmill.phases.reuse import Old, Reused, merged, usable
+from gristmill.phases.reuse import FOUND, Old, Reused, merged, usable
 from gristmill.phases.samples import Sampler
 from gristmill.recipe import Measure, Recipe, Source
 from gristmill.source.read import Shard
@@ -113,7 +114,7 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
     corpus = Corpus(Path(task.root))
     clock = Clock()
     steps = [NamedStep(step.name, call) for step, call in zip(task.steps(), _calls(task), strict=True)]
-    measures = _measures(steps)
+    measures, found = _schemas(steps)
     timed = [NamedStep(step.name, clock.around(step.name, step.call)) for step in steps]
     source = task.source
     pages = any(step.name == "extract" for step in steps)
@@ -138,7 +139,7 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
             parts = old.judged_again(task.steps(), sampler, judged, everything=task.measure == "all")
         else:
             last, parts = None, (Reused(one, None, one.kept) for one in judged())
-        outputs = _Outputs(stack, corpus, name, task, measures)
+        outputs = _Outputs(stack, corpus, name, task, measures, found)
         for part in parts:
             with clock.of("write"):
                 outputs.write(part.judged)
@@ -186,22 +187,26 @@ def _call(step: Step, measure: Callable[[pa.RecordBatch], Measured]) -> Callable
     return call
 
 
-def _measures(steps: list[NamedStep]) -> pa.Schema:
-    """The schema of all that the steps measure: what they say of an empty batch tells the types."""
+def _schemas(steps: list[NamedStep]) -> tuple[pa.Schema, pa.Schema | None]:
+    """The schemas of all that the steps measure, and of the rows that one finds (null: none does): an empty batch tells the types."""
     nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
     fields = []
+    found = None
     for step in steps:
         said = step.call(nothing)
+        found = said.found.schema if said.found is not None else found
         fields += [pa.field(f"{step.name}.{name}", column.type) for name, column in said.measures.items()]
         if said.text is not None:
             fields.append(pa.field(f"{step.name}.{LEFT}", pa.int64()))
-    return pa.schema([schema.DOCUMENTS.field("document"), *fields])
+    return pa.schema([schema.DOCUMENTS.field("document"), *fields]), found
 
 
 class _Outputs:
     """The tables that refining a shard writes."""
 
-    def __init__(self, stack: ExitStack, corpus: Corpus, name: str, task: Task, measures: pa.Schema) -> None:
+    def __init__(
+        self, stack: ExitStack, corpus: Corpus, name: str, task: Task, measures: pa.Schema, found: pa.Schema | None
+    ) -> None:
         self.parts: list[list[Part]] = []
         self.kept = 0
         self.kept_bytes = 0
@@ -215,6 +220,7 @@ class _Outputs:
         self._measures = table(f"measures/{name}.parquet", measures)
         self._verdicts = table(f"refine/{name}.parquet", schema.VERDICTS, root=corpus.work)
         self._samples = table(f"samples/{name}.parquet", schema.SAMPLES)
+        self._found = None if found is None else table(f"{FOUND}/{name}.parquet", found)
         self._sampler = None if task.samples is None else Sampler(task.seed, task.samples)
         if task.deduplicate is not None:
             kind = schema.signatures(permutation_count(task.deduplicate))
@@ -225,6 +231,8 @@ class _Outputs:
         self._documents.write(judged.kept)
         self._measures.write(judged.measures)
         self._verdicts.write(judged.verdicts)
+        for rows in judged.found if self._found is not None else ():
+            self._found.write(rows)
         for dropped in judged.dropped:
             if self._sampler is None:
                 self._samples.write(dropped)

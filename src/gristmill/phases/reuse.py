@@ -2,6 +2,7 @@
 
     old measures, verdicts -> rejudge.redecide -> new verdicts; measures of steps that are no longer reached become null
     old documents, signatures                  -> less what goes now
+    old rows that a step found                 -> of documents that still get to it
     the raw shard                              -> what gets farther than it was measured, and texts for samples/, through all steps
 
 The result is a fresh run's, byte for byte. Where nothing must be read the raw shard is not opened.
@@ -25,6 +26,9 @@ from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.rejudge import redecide
 from gristmill.phases.samples import Sampler
 from gristmill.store.parts import read_batches, sha256_of
+
+
+FOUND, FINDS = "contamination", "decontaminate"  # the folder of the rows that a step finds; the step
 
 
 class Reused(NamedTuple):
@@ -83,9 +87,30 @@ class Old:
         fresh = _gather(list(read(again)) if len(again) else [])
         documents = _Reader(read_batches(self._find("documents")), schema.DOCUMENTS)
         signatures = self._signatures and _Reader(read_batches(self._find("signatures")), self._signatures)
+        found = self._found()
         for measures, verdicts in self._rows():
             said = redecide(measures, verdicts, steps, everything=everything)
-            yield self._stretch(measures, verdicts, said, fresh, steps, samples, documents, signatures, everything)
+            part = self._stretch(measures, verdicts, said, fresh, steps, samples, documents, signatures, everything)
+            if found is not None:
+                part = part._replace(judged=part.judged._replace(found=[self._left(found, part.judged, fresh)]))
+            yield part
+
+    def _found(self) -> "_Reader | None":
+        path = self._find(FOUND)
+        return _Reader(read_batches(path), pq.read_schema(path)) if path.exists() else None
+
+    def _left(
+        self, found: "_Reader", judged: Judged, fresh: "_Fresh | None") -> pa.RecordBatch:
+        """Rows that a step found, of documents whose measures of it are there; those of documents judged anew in place of old ones."""
+        numbers = judged.measures["document"].to_numpy()
+        rows = found.upto(int(numbers[-1]))
+        column = next(name for name in judged.measures.schema.names if name.startswith(f"{FINDS}."))
+        there = judged.measures["document"].filter(pc.is_valid(judged.measures[column]))
+        if fresh is not None:
+            part = fresh.between(int(numbers[0]), int(numbers[-1]))
+            old = rows.filter(pc.invert(pc.is_in(rows["document"], part.verdicts["document"])))
+            rows = merged(old, part.found) if part.found is not None else old
+        return rows.filter(pc.is_in(rows["document"], there))
 
     def _rows(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """Measures and verdicts of the same rows."""
@@ -171,6 +196,7 @@ class _Fresh(NamedTuple):
     verdicts: pa.RecordBatch
     measures: pa.RecordBatch
     dropped: list[pa.RecordBatch]
+    found: pa.RecordBatch | None
 
     def between(self, first: int, last: int) -> "_Fresh":
         """Its rows from one document to another."""
@@ -180,7 +206,8 @@ class _Fresh(NamedTuple):
             start, stop = np.searchsorted(numbers, [first, last + 1])
             return batch.slice(start, stop - start)
 
-        return _Fresh(cut(self.kept), cut(self.verdicts), cut(self.measures), [cut(one) for one in self.dropped])
+        found = None if self.found is None else cut(self.found)
+        return _Fresh(cut(self.kept), cut(self.verdicts), cut(self.measures), [cut(one) for one in self.dropped], found)
 
 
 def _gather(judged: list[Judged]) -> _Fresh | None:
@@ -191,7 +218,8 @@ def _gather(judged: list[Judged]) -> _Fresh | None:
     kept, verdicts, measures = (
         _joined([getattr(part, name) for part in judged]) for name in ("kept", "verdicts", "measures")
     )
-    return _Fresh(kept, verdicts, measures, dropped)
+    found = [batch for part in judged for batch in part.found]
+    return _Fresh(kept, verdicts, measures, dropped, _joined(found) if found else None)
 
 
 def _replaced(rows: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:

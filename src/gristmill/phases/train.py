@@ -1,13 +1,15 @@
-"""Training a byte-level BPE tokenizer, by HF tokenizers' trainer, in the shape that our kernel encodes."""
+"""Training a byte-level BPE tokenizer, by HF tokenizers' trainer, in the shape that our kernel encodes; and showing one."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from gristmill.errors import RecipeError
 from gristmill.source.read import Shard
 from gristmill.source.rows import Fields
+from gristmill.store.cache import default_cache
 from gristmill.store.parts import write_bytes
-from gristmill.tokens.tokenizer import END_OF_TEXT
+from gristmill.tokens.tokenizer import END_OF_TEXT, load
 
 
 def train_tokenizer(
@@ -49,3 +51,20 @@ def train_tokenizer(
     target = Path(out)
     write_bytes(target.parent, target.name, tokenizer.to_str(pretty=True).encode())
     return {"tokenizer": str(target), "vocabulary": tokenizer.get_vocab_size(), **counts}
+
+
+def show_tokenizer(tokenizer: str, text: str) -> tuple[dict[str, Any], list[str]]:
+    """A tokenizer (gpt2, or its path or URL) and how it cuts a text: told to machines, and as lines for people."""
+    loaded = load(tokenizer, Path.cwd(), default_cache())
+    tokens = loaded.encode([text]).tokens.tolist()
+    pieces = [loaded.decode([token]) for token in tokens]
+    told = {
+        "vocabulary": loaded.vocabulary,
+        "sha256": loaded.sha256,
+        "kernel": loaded.kernel,
+        "tokens": tokens,
+        "pieces": pieces,
+    }
+    by = "gristmill's kernel" if loaded.kernel else "the tokenizers library"
+    head = f"{tokenizer}: {loaded.vocabulary:,} tokens, encoded by {by}, sha256 {loaded.sha256}"
+    return told, [head, " ".join(map(str, tokens)), "|".join(pieces)]

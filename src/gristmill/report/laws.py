@@ -13,11 +13,12 @@ from gristmill.recipe import Recipe
 from gristmill.report.meter import Cost, folder_bytes
 from gristmill.report.sample import Piece
 
-PHASES = ("fetch", "refine", "relate", "settle", "lines", "frequent", "tokenize", "assemble")
+PHASES = ("fetch", "refine", "weigh", "relate", "settle", "lines", "frequent", "tokenize", "assemble")
 FOLDERS = (
-    "documents", "measures", "signatures", "samples", "verdicts", "text", "tokens", "work/refine", "work/lines", "work/tokens",
+    "documents", "measures", "signatures", "samples", "contamination", "verdicts", "text", "tokens", "work/refine", "work/lines",
+    "work/tokens",
 )  # fmt: skip
-WHOLE = ("duplicates", "index", "work/relate")  # of the corpus as a whole
+WHOLE = ("judgement", "duplicates", "index", "work/relate")  # of the corpus as a whole
 
 
 class Law(NamedTuple):

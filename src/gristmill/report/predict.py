@@ -143,7 +143,7 @@ def _traffic(recipe: Recipe, phase: str, folders: dict[str, float], whole: Whole
     """(bytes read, bytes written) by a phase, as files; what goes and comes within relate is not in it."""
     raw, settings = sum(whole.raw.values()), recipe.deduplicate
     texts = settings is not None and (settings.url or (settings.near is not None and settings.near.verify == "text"))
-    refined = ("documents", "measures", "signatures", "samples", "work/refine")
+    refined = ("documents", "measures", "signatures", "samples", "contamination", "work/refine")
     return {
         "fetch": (raw, whole.coming),
         "refine": (raw, sum(folders[name] for name in refined)),

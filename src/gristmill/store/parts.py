@@ -164,6 +164,8 @@ class TableWriter:
             write_statistics=["document"],
             store_schema=False,
         )
+        if schema.metadata:
+            self._writer.add_key_value_metadata(schema.metadata)
         self._schema = schema
         self._group_bytes = group_bytes
         self._waiting: list[pa.RecordBatch] = []
@@ -211,6 +213,9 @@ def _row_sizes(batch: pa.RecordBatch) -> np.ndarray:
             sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
         elif pa.types.is_fixed_size_binary(column.type):
             sizes += column.type.byte_width
+        elif pa.types.is_list(column.type):
+            width = column.type.value_type.byte_width
+            sizes += width * pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     return sizes
 
 

@@ -1,0 +1,187 @@
+"""Benchmark items in documents: word n-grams of normalised text (kernels/normalise.py), 13 words each unless `ngram` says otherwise.
+
+    overlap     some item's share of distinct n-grams that stand in the document is `threshold` or more; 0: any n-gram stands there
+
+An item is looked for whole and by its long fields (clean/benchmarks.py); the highest share is its overlap. An item of fewer words than an
+n-gram is one n-gram of all its words: it stands in the document as that sequence, or it does not. In scripts written without spaces each
+character is a word. Measures: `overlap`, the highest of all items; `items`, how many of them have any n-gram there.
+
+What was found is written as rows of CONTAMINATION: parts whose overlap is `floor` or more (0.1; `threshold`, if that is lower), of a
+document at most 16 and one for each 8 of its words, those of the highest overlap. With `common = n` n-grams that stand in more than n
+documents of the corpus shall not count: then nothing is dropped here, rows are written of any overlap, with the n-grams that were hit, and
+the corpus is judged as a whole (dedup/common.py).
+
+13 words: GPT-3's appendix C (Brown 2020); a share of an item's n-grams: Llama 2's and marin's decontamination.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from msgspec import Meta
+
+from gristmill import schema
+from gristmill.clean.benchmarks import Benchmark, Parts, read_parts
+from gristmill.clean.step import Check, Decision, Inputs, Measured, check, keep_all, refuse_nan
+from gristmill.columns import utf8_buffers
+
+if TYPE_CHECKING:
+    from gristmill.kernels.items import Index
+    from gristmill.kernels.overlap import Found
+
+FLOOR = 0.1
+LEAST_ROWS, WORDS_A_ROW = 16, 8  # of a document's rows
+CONTEXT = 200  # characters of text in a row, at most ...
+BEFORE = 40  # ... of which stand before the first n-gram
+
+
+class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Drop documents that hold items of evaluation sets."""
+
+    name: ClassVar[str] = "decontaminate"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset({"threshold"})
+
+    sources: list[str] | None = None
+    benchmarks: Annotated[list[Benchmark], Meta(min_length=1)]
+    ngram: Annotated[int, Meta(ge=2, le=63)] = 13  # words
+    threshold: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
+    floor: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None  # null: 0.1, or the threshold if that is lower
+    least_words: Annotated[int, Meta(ge=2)] = 5  # of an item; shorter ones are not looked for
+    common: Annotated[int, Meta(ge=1)] | None = None  # documents that an n-gram may stand in
+
+    def __post_init__(self) -> None:
+        refuse_nan((self.threshold, self.floor))
+        names = [benchmark.name for benchmark in self.benchmarks]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two benchmarks are called {name!r}; verdicts and reports tell them apart by name")
+        floor = min(FLOOR, self.threshold) if self.floor is None else self.floor
+        if self.common is not None:
+            floor = 0.0
+        if floor > self.threshold:
+            raise ValueError(
+                f"floor = {floor} is over threshold = {self.threshold}: what drops a document would not be told"
+            )
+        # The recipe that is stored has every default filled in.
+        msgspec.structs.force_setattr(self, "floor", floor)
+
+    def wants(self) -> dict[str, str]:
+        return {
+            f"decontaminate.{benchmark.name}" + (f".{place}" if len(benchmark.files) > 1 else ""): location
+            for benchmark in self.benchmarks
+            for place, location in enumerate(benchmark.files)
+        }
+
+    def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        loaded = load(self, inputs)
+        return lambda batch: _measure(self, loaded, batch)
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        if self.common is not None:
+            return keep_all(len(measures["overlap"]))
+        broken = Check("overlap", "overlap", ">=" if self.threshold > 0 else ">", self.threshold)
+        return check([broken], measures)
+
+
+class Loaded(NamedTuple):
+    """Benchmarks, ready to be looked for."""
+
+    names: list[str]
+    parts: Parts
+    index: "Index"
+
+
+def load(step: Decontaminate, inputs: Inputs) -> Loaded:
+    """Read the benchmarks of a step. Raises RecipeError where one is none."""
+    from gristmill.kernels.items import build
+
+    parts = read_parts(step.benchmarks, inputs, ngram=step.ngram, least_words=step.least_words)
+    index = build(parts.offsets, parts.data, width=step.ngram)
+    return Loaded([benchmark.name for benchmark in step.benchmarks], parts, index)
+
+
+def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Measured:
+    from gristmill.kernels import normalise, overlap
+
+    offsets, data = utf8_buffers(batch["text"])
+    common = step.common is not None
+    found = overlap.find_overlap(
+        *normalise.normalise(offsets, data), loaded.index, loaded.parts.items, floor=step.floor or 0.0, hits=common
+    )
+    measures = {"overlap": pa.array(found.overlap), "items": pa.array(found.items.astype(np.int64))}
+    found = _fewer(found, loaded.index)
+    hits = overlap.hits_of(found, loaded.index) if common else None
+    return Measured(measures, found=_rows(loaded, batch, found, hits))
+
+
+def _fewer(found: "Found", index: "Index") -> "Found":
+    """Of each document's rows those of the highest overlap, as many as it may have."""
+    most = LEAST_ROWS + found.words.astype(np.int64) // WORDS_A_ROW
+    if not (np.bincount(found.documents, minlength=len(most)) > most).any():
+        return found
+    shares = found.matched / np.diff(index.part_offsets)[found.parts]
+    order = np.lexsort((found.parts, -shares, found.documents))
+    documents = found.documents[order]
+    rank = np.arange(len(order)) - np.searchsorted(documents, documents)
+    kept = np.sort(order[rank < most[documents]])
+    columns = {name: getattr(found, name)[kept] for name in ("documents", "parts", "matched", "firsts", "lasts")}
+    return found._replace(**columns)
+
+
+def _rows(
+    loaded: Loaded, batch: pa.RecordBatch, found: "Found", hits: tuple[np.ndarray, np.ndarray] | None
+) -> pa.RecordBatch:
+    """What was found, as CONTAMINATION; its metadata say how many items each benchmark has."""
+    parts, rows = loaded.parts, len(found.documents)
+    items = parts.items[found.parts]
+    ngrams = np.diff(loaded.index.part_offsets)[found.parts]
+    starts, ends, context = _around(batch["text"], found)
+    columns = {
+        "document": batch["document"].take(pa.array(found.documents)),
+        "benchmark": pa.array(loaded.names, pa.string()).take(pa.array(parts.benchmarks[items])),
+        "item": pa.array(parts.numbers[items]),
+        "id": pa.array([parts.ids[item] for item in items.tolist()], pa.string()),
+        "field": pa.array([parts.fields[part] for part in found.parts.tolist()], pa.string()),
+        "part": pa.array(found.parts),
+        "matched": pa.array(found.matched),
+        "ngrams": pa.array(ngrams.astype(np.int32)),
+        "overlap": pa.array(found.matched / np.maximum(ngrams, 1)),
+        "similarity": pa.nulls(rows, pa.float64()),
+        "start": pa.array(starts),
+        "end": pa.array(ends),
+        "context": context,
+        "hits": pa.nulls(rows, pa.list_(pa.int32()))
+        if hits is None
+        else pa.ListArray.from_arrays(pa.array(hits[0].astype(np.int32)), pa.array(hits[1])),
+    }
+    told = schema.CONTAMINATION.with_metadata({"benchmarks": msgspec.json.encode(parts.counted).decode()})
+    return pa.RecordBatch.from_arrays([columns[name] for name in told.names], schema=told)
+
+
+def _around(texts: pa.Array, found: "Found") -> tuple[np.ndarray, np.ndarray, pa.Array]:
+    """Of each row where in its text the first n-gram starts and the last ends, in bytes, and the text around the start."""
+    from gristmill.kernels.normalise import locate
+
+    rows = len(found.documents)
+    if not rows:
+        return np.empty(0, np.int64), np.empty(0, np.int64), pa.array([], pa.string())
+    documents, place = np.unique(found.documents, return_inverse=True)
+    held = texts.take(pa.array(documents))
+    offsets, data = utf8_buffers(held)
+    words, begins, stops = locate(offsets, data)
+    bases = offsets[place].astype(np.int64)
+    starts = begins[words[place] + found.firsts] - bases
+    ends = stops[words[place] + found.lasts] - bases
+    # As many bytes as so many characters can take, whole ones; then so many characters.
+    sizes = np.diff(offsets).astype(np.int64)[place]
+    left, right = np.maximum(starts - 4 * BEFORE, 0), np.minimum(starts + 4 * CONTEXT, sizes)
+    raw = data.tobytes()
+    context = []
+    for base, start, low, high in zip(bases.tolist(), starts.tolist(), left.tolist(), right.tolist(), strict=True):
+        before = raw[base + low : base + start].decode("utf-8", "ignore")[-BEFORE:]
+        behind = raw[base + start : base + high].decode("utf-8", "ignore")
+        context.append((before + behind)[:CONTEXT])
+    return starts, ends, pa.array(context, pa.string())

@@ -1,0 +1,147 @@
+"""Contamination: which benchmark items stood in which documents, how much of each, and the text around them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gristmill import schema
+from gristmill.errors import RecipeError
+from gristmill.phases.reuse import FOUND
+from gristmill.report.verify import published
+from gristmill.store.manifest import Manifest
+from gristmill.store.parts import read_batches
+
+MOST = 20  # items, and documents of an item, that are shown to people
+
+
+def contamination(corpus: Path | str, *, benchmark: str | None = None, item: str | None = None) -> dict[str, Any]:
+    """What documents hold of benchmarks, whether they were dropped for it or not.
+
+    `benchmarks`: of each its `name`, its `items`, how many of them are `ignored` (too short to be looked for) and `found`, and how many
+    `documents` hold some. With `benchmark` or `item` (its number or id), `items`: of each that was found `benchmark`, `item`, `id`, and `documents`, the highest
+    overlap first: `document`, `overlap`, `matched`, `ngrams`, `field` (null: all fields), `similarity`, `start`, `end`, `context`.
+
+    What was found is what rows were written of: overlaps from the step's `floor` on. Raises RecipeError where no step looks for items, or none
+    is called so; VerificationError where the corpus is not finished.
+    """
+    root = Path(corpus)
+    manifest, _ = published(root)
+    paths = [root / part.path for part in manifest.parts if part.path.startswith(f"{FOUND}/")]
+    if not paths:
+        raise RecipeError(f'{root}: no step looks for benchmark items. Write a [[step]] with use = "decontaminate"')
+    counted: dict[str, dict[str, int]] = {}
+    for path in paths:
+        counted |= msgspec.json.decode((pq.read_metadata(path).metadata or {}).get(b"benchmarks", b"{}"))
+    if benchmark is not None and benchmark not in counted:
+        raise RecipeError(f"{root}: no benchmark {benchmark!r}; there are: {', '.join(counted)}")
+    rows = _best(pa.concat_tables([_rows(path, None) for path in paths]))
+    told: dict[str, Any] = {"benchmarks": [_of(name, counts, rows) for name, counts in counted.items()]}
+    if benchmark is not None or item is not None:
+        wanted = pa.concat_tables([_rows(path, _mask(benchmark, item)) for path in paths])
+        told["items"] = _items(_best(wanted))
+        if item is not None and not told["items"]:
+            _refuse_unknown(root, manifest, counted, benchmark, item)
+    return told
+
+
+def _rows(path: Path, wanted: pc.Expression | None) -> pa.Table:
+    """Rows of a part; without a wish those columns that are counted."""
+    columns = ["document", "benchmark", "item", "overlap"] if wanted is None else None
+    batches = list(read_batches(path, columns))
+    if not batches:
+        table = pa.Table.from_batches([], schema.CONTAMINATION)
+        return table.select(columns) if columns else table
+    table = pa.Table.from_batches(batches)
+    return (table if wanted is None else table.filter(wanted)).replace_schema_metadata()
+
+
+def _mask(benchmark: str | None, item: str | None) -> pc.Expression:
+    mask = pc.scalar(True)
+    if benchmark is not None:
+        mask &= pc.field("benchmark") == benchmark
+    if item is not None:
+        named = pc.field("id") == item
+        mask &= (
+            (pc.field("item") == int(item)) | pc.coalesce(named, pc.scalar(False))
+            if re.fullmatch(r"\d{1,18}", item)
+            else named
+        )
+    return mask
+
+
+def _best(rows: pa.Table) -> pa.Table:
+    """Of each document and item the row with the highest overlap: an item has several parts. Highest first, then by document."""
+    order = pc.sort_indices(
+        rows, [("benchmark", "ascending"), ("item", "ascending"), ("overlap", "descending"), ("document", "ascending")]
+    )
+    rows = rows.take(order)
+    seen: set[tuple[str, int, int]] = set()
+    kept = []
+    for key in zip(*(rows[name].to_pylist() for name in ("benchmark", "item", "document")), strict=True):
+        kept.append(key not in seen)
+        seen.add(key)
+    return rows.filter(pa.array(kept, pa.bool_()))
+
+
+def _of(name: str, counts: dict[str, int], rows: pa.Table) -> dict[str, Any]:
+    own = rows.filter(pc.equal(rows["benchmark"], name))
+    return {
+        "name": name, **counts,
+        "found": len(np.unique(own["item"].to_numpy())), "documents": len(np.unique(own["document"].to_numpy())),
+    }  # fmt: skip
+
+
+def _items(rows: pa.Table) -> list[dict[str, Any]]:
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    names = ("document", "overlap", "matched", "ngrams", "field", "similarity", "start", "end", "context")
+    for row in rows.to_pylist():
+        key = row["benchmark"], row["item"]
+        entry = found.setdefault(
+            key, {"benchmark": row["benchmark"], "item": row["item"], "id": row["id"], "documents": []}
+        )
+        entry["documents"].append({name: row[name] for name in names})
+    return list(found.values())
+
+
+def _refuse_unknown(
+    root: Path, manifest: Manifest, counted: dict[str, dict[str, int]], benchmark: str | None, item: str
+) -> None:
+    """An item that was looked for and not found is an answer; a number that no benchmark has is none. Ids are known only of what was found."""
+    most = max(counts["items"] for name, counts in counted.items() if benchmark in (None, name))
+    if item.isdecimal() and int(item) >= most:
+        raise RecipeError(f"{root}: no item {item}; items are numbered from 0, and there are {most:,}")
+
+
+def lines(told: dict[str, Any]) -> list[str]:
+    """For people."""
+    out = [f"{'benchmark':<28}{'items':>10}{'ignored':>10}{'found':>10}{'documents':>12}"]
+    for one in told["benchmarks"]:
+        out.append(
+            f"{one['name']:<28}{one['items']:>10,}{one['ignored']:>10,}{one['found']:>10,}{one['documents']:>12,}"
+        )
+    items = told.get("items", [])
+    for entry in items[:MOST]:
+        named = f" ({entry['id']})" if entry["id"] is not None else ""
+        count = len(entry["documents"])
+        out.append(f"{entry['benchmark']} item {entry['item']}{named}: {count:,} document{'' if count == 1 else 's'}")
+        for row in entry["documents"][:MOST]:
+            part = f" of {row['field']!r}" if row["field"] is not None else ""
+            where = "" if row["start"] is None else f", bytes {row['start']:,} to {row['end']:,}"
+            alike = "" if row["similarity"] is None else f", similarity {row['similarity']:.2f}"
+            out.append(
+                f"  {schema.document_name(row['document']):<12} overlap {row['overlap']:.3f} "
+                f"({row['matched']:,} of {row['ngrams']:,} n-grams{part}){where}{alike}"
+            )
+            if row["context"]:
+                out.append(f"    {' '.join(row['context'].split())}")
+        if count > MOST:
+            out.append(f"  and {count - MOST:,} documents more (--json has all)")
+    if len(items) > MOST:
+        out.append(f"and {len(items) - MOST:,} items more (--json has all)")
+    return out
