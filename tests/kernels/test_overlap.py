@@ -32,20 +32,26 @@ def check(
     rows = np.column_stack([found.documents, found.parts, found.matched, found.firsts, found.lasts]).tolist()
     normalised = [naive.normalise(part) for part in parts]
     for place, text in enumerate(texts):
-        twin = naive.find_overlap(
-            naive.normalise(text), normalised, item_of.tolist(), width=width, floor=floor
-        )
+        twin = naive.find_overlap(naive.normalise(text), normalised, item_of.tolist(), width=width, floor=floor)
         assert (found.overlap[place], found.items[place], found.words[place]) == twin[:3]
         own = [number for number, row in enumerate(rows) if row[0] == place]
         assert [tuple(rows[number][1:]) for number in own] == twin.rows
-        assert [[spelled[hit] for hit in hits[offsets[number] : offsets[number + 1]]] for number in own] == naive.hits_of(twin)
+        assert [
+            [spelled[hit] for hit in hits[offsets[number] : offsets[number + 1]]] for number in own
+        ] == naive.hits_of(twin)
     return found
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[list[str], list[str], int]:
     """Texts of few words, parts that are pieces of them or of the same words; or any texts."""
-    words = draw(st.lists(st.one_of(st.sampled_from(("a", "b", "cc", "中", "x" * 9, "y" * 40)), strategies.fragments()), min_size=1, max_size=4))
+    words = draw(
+        st.lists(
+            st.one_of(st.sampled_from(("a", "b", "cc", "中", "x" * 9, "y" * 40)), strategies.fragments()),
+            min_size=1,
+            max_size=4,
+        )
+    )
     few = st.lists(st.sampled_from(words), max_size=40).map(" ".join)
     texts = draw(strategies.batches(st.one_of(few, few, strategies.texts())))
     pieces = [few]
@@ -56,7 +62,12 @@ def cases(draw: st.DrawFn) -> tuple[list[str], list[str], int]:
 
 
 @strategies.fuzz(250)
-@given(cases(), st.sampled_from((0.0, 0.3, 1.0)), st.sampled_from((items.ALL, items.ALL, 0, 3)), st.sampled_from((1, 1 << 16)))
+@given(
+    cases(),
+    st.sampled_from((0.0, 0.3, 1.0)),
+    st.sampled_from((items.ALL, items.ALL, 0, 3)),
+    st.sampled_from((1, 1 << 16)),
+)
 @example((["a b c d"], ["b c", "a b c d"], 3), 0.0, 0, 1)
 def test_fuzz_overlap(case: tuple[list[str], list[str], int], floor: float, mask: int, room: int) -> None:
     """`mask` makes all hashes equal, or but four: bytes decide. `room` for one row: the kernel stops and goes on."""
@@ -74,15 +85,22 @@ def test_fuzz_locate(drawn: tuple[list[str], object]) -> None:
     assert (len(starts), len(stops)) == (offsets[-1], offsets[-1])
     for place, (begin, end) in enumerate(pairwise(offsets.tolist())):
         base = int(start_of[place])
-        got = [(start - base, stop - base) for start, stop in zip(starts[begin:end].tolist(), stops[begin:end].tolist(), strict=True)]
+        got = [
+            (start - base, stop - base)
+            for start, stop in zip(starts[begin:end].tolist(), stops[begin:end].tolist(), strict=True)
+        ]
         assert got == naive.locate(batch[place])
         raw = batch[place].encode()
-        assert [naive.normalise(raw[start:stop].decode()) for start, stop in got] == naive.normalise(batch[place]).split()
+        assert [naive.normalise(raw[start:stop].decode()) for start, stop in got] == naive.normalise(
+            batch[place]
+        ).split()
 
 
 def test_a_part_in_two_pieces_and_one_that_stands_twice() -> None:
     parts = ["one two three four five six", "one two three four five six", "four five six seven", "alone", ""]
-    found = check(["six. ONE two; three four (five)", "x four five six seven four five six seven", "", "alone"], parts, width=3)
+    found = check(
+        ["six. ONE two; three four (five)", "x four five six seven four five six seven", "", "alone"], parts, width=3
+    )
     assert found.overlap.tolist() == [0.75, 1.0, 0.0, 0.0]
     assert found.items.tolist() == [1, 2, 0, 0]
 

@@ -1,5 +1,6 @@
 """Benchmark items in documents: word n-grams of normalised text (kernels/normalise.py), 13 words each unless `ngram` says otherwise.
 
+    similar     with `similarity = s`: some stretch of it is s like some item, by MinHash signatures (clean/alike.py)
     overlap     some item's share of distinct n-grams that stand in the document is `threshold` or more; 0: any n-gram stands there
 
 An item is looked for whole and by its long fields (clean/benchmarks.py); the highest share is its overlap. An item of fewer words than an
@@ -28,6 +29,7 @@ from gristmill.clean.step import Check, Decision, Inputs, Measured, check, keep_
 from gristmill.columns import utf8_buffers
 
 if TYPE_CHECKING:
+    from gristmill.clean.alike import Alike, Signed
     from gristmill.kernels.items import Index
     from gristmill.kernels.overlap import Found
 
@@ -50,10 +52,13 @@ class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     threshold: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
     floor: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None  # null: 0.1, or the threshold if that is lower
     least_words: Annotated[int, Meta(ge=2)] = 5  # of an item; shorter ones are not looked for
+    similarity: Annotated[float, Meta(gt=0.0, le=1.0)] | None = None  # also by MinHash: 0.5 finds light paraphrases
     common: Annotated[int, Meta(ge=1)] | None = None  # documents that an n-gram may stand in
 
     def __post_init__(self) -> None:
-        refuse_nan((self.threshold, self.floor))
+        refuse_nan((self.threshold, self.floor, self.similarity))
+        if self.similarity is not None and self.common is not None:
+            raise ValueError("similarity and common: signatures do not tell which n-grams are alike; use one of them")
         names = [benchmark.name for benchmark in self.benchmarks]
         for name in names:
             if names.count(name) > 1:
@@ -83,7 +88,9 @@ class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if self.common is not None:
             return keep_all(len(measures["overlap"]))
         broken = Check("overlap", "overlap", ">=" if self.threshold > 0 else ">", self.threshold)
-        return check([broken], measures)
+        if self.similarity is None:
+            return check([broken], measures)
+        return check([broken, Check("similar", "similarity", ">=", self.similarity)], measures)
 
 
 class Loaded(NamedTuple):
@@ -92,6 +99,7 @@ class Loaded(NamedTuple):
     names: list[str]
     parts: Parts
     index: "Index"
+    signed: "Signed | None"  # null: no similarity is asked for
 
 
 def load(step: Decontaminate, inputs: Inputs) -> Loaded:
@@ -100,39 +108,76 @@ def load(step: Decontaminate, inputs: Inputs) -> Loaded:
 
     parts = read_parts(step.benchmarks, inputs, ngram=step.ngram, least_words=step.least_words)
     index = build(parts.offsets, parts.data, width=step.ngram)
-    return Loaded([benchmark.name for benchmark in step.benchmarks], parts, index)
+    signed = None
+    if step.similarity is not None:
+        from gristmill.clean.alike import sign_parts
+
+        signed = sign_parts(parts.offsets, parts.data)
+    return Loaded([benchmark.name for benchmark in step.benchmarks], parts, index, signed)
 
 
 def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Measured:
     from gristmill.kernels import normalise, overlap
 
-    offsets, data = utf8_buffers(batch["text"])
-    common = step.common is not None
-    found = overlap.find_overlap(
-        *normalise.normalise(offsets, data), loaded.index, loaded.parts.items, floor=step.floor or 0.0, hits=common
-    )
+    normalised = normalise.normalise(*utf8_buffers(batch["text"]))
+    common, floor = step.common is not None, step.floor or 0.0
+    # A part that a document resembles has a row whatever its overlap, which must be known then.
+    least = floor if loaded.signed is None else 0.0
+    found = overlap.find_overlap(*normalised, loaded.index, loaded.parts.items, floor=least, hits=common)
     measures = {"overlap": pa.array(found.overlap), "items": pa.array(found.items.astype(np.int64))}
-    found = _fewer(found, loaded.index)
+    similarities = np.full(len(found.documents), np.nan)
+    if loaded.signed is not None:
+        from gristmill.clean.alike import find_alike
+
+        alike = find_alike(*normalised, loaded.signed)
+        measures["similarity"] = pa.array(alike.similarity)
+        found, similarities = _joined(found, alike, loaded.index, floor, step.similarity or 0.0)
+    found, similarities = _fewer(found, similarities, loaded.index)
     hits = overlap.hits_of(found, loaded.index) if common else None
-    return Measured(measures, found=_rows(loaded, batch, found, hits))
+    return Measured(measures, found=_rows(loaded, batch, found, hits, similarities))
 
 
-def _fewer(found: "Found", index: "Index") -> "Found":
-    """Of each document's rows those of the highest overlap, as many as it may have."""
+def _joined(found: "Found", alike: "Alike", index: "Index", floor: float, least: float) -> tuple["Found", np.ndarray]:
+    """Rows whose overlap is `floor` or more, or whose similarity is `least` or more; of each its similarity, (r,) float64, NaN where it is less."""
+    parts = len(index.part_offsets) - 1
+    chosen = alike.similarities >= least
+    keys, wanted = found.documents.astype(np.int64) * parts + found.parts, (alike.documents * parts + alike.parts)[chosen]
+    both = np.union1d(keys[found.matched >= floor * np.diff(index.part_offsets)[found.parts]], wanted)
+
+    def filled(old: np.ndarray, new: np.ndarray, empty: float) -> np.ndarray:
+        """Of each row what n-grams say, else what the stretch says."""
+        out = np.full(len(both), empty, old.dtype)
+        out[np.searchsorted(both, wanted)] = new
+        mine = np.isin(keys, both)
+        out[np.searchsorted(both, keys[mine])] = old[mine]
+        return out
+
+    columns = {
+        "documents": (both // parts).astype(np.int32), "parts": (both % parts).astype(np.int32),
+        "matched": filled(found.matched, np.zeros(len(wanted)), 0),
+        "firsts": filled(found.firsts, alike.firsts[chosen], 0), "lasts": filled(found.lasts, alike.lasts[chosen], 0),
+    }  # fmt: skip
+    similarities = np.full(len(both), np.nan)
+    similarities[np.searchsorted(both, wanted)] = alike.similarities[chosen]
+    return found._replace(**columns), similarities
+
+
+def _fewer(found: "Found", similarities: np.ndarray, index: "Index") -> tuple["Found", np.ndarray]:
+    """Of each document's rows those of the highest overlap (or similarity), as many as it may have."""
     most = LEAST_ROWS + found.words.astype(np.int64) // WORDS_A_ROW
     if not (np.bincount(found.documents, minlength=len(most)) > most).any():
-        return found
-    shares = found.matched / np.diff(index.part_offsets)[found.parts]
+        return found, similarities
+    shares = np.fmax(found.matched / np.diff(index.part_offsets)[found.parts], similarities)
     order = np.lexsort((found.parts, -shares, found.documents))
     documents = found.documents[order]
     rank = np.arange(len(order)) - np.searchsorted(documents, documents)
     kept = np.sort(order[rank < most[documents]])
     columns = {name: getattr(found, name)[kept] for name in ("documents", "parts", "matched", "firsts", "lasts")}
-    return found._replace(**columns)
+    return found._replace(**columns), similarities[kept]
 
 
 def _rows(
-    loaded: Loaded, batch: pa.RecordBatch, found: "Found", hits: tuple[np.ndarray, np.ndarray] | None
+    loaded: Loaded, batch: pa.RecordBatch, found: "Found", hits: tuple[np.ndarray, np.ndarray] | None, similarities: np.ndarray
 ) -> pa.RecordBatch:
     """What was found, as CONTAMINATION; its metadata say how many items each benchmark has."""
     parts, rows = loaded.parts, len(found.documents)
@@ -149,7 +194,7 @@ def _rows(
         "matched": pa.array(found.matched),
         "ngrams": pa.array(ngrams.astype(np.int32)),
         "overlap": pa.array(found.matched / np.maximum(ngrams, 1)),
-        "similarity": pa.nulls(rows, pa.float64()),
+        "similarity": pa.array(similarities, mask=np.isnan(similarities)),
         "start": pa.array(starts),
         "end": pa.array(ends),
         "context": context,

@@ -142,6 +142,8 @@ def lines(told: dict[str, Any]) -> list[str]:
                 out.append(f"    {' '.join(row['context'].split())}")
         if count > MOST:
             out.append(f"  and {count - MOST:,} documents more (--json has all)")
+    if "items" in told and not items:
+        out.append("none of what is asked for was found in a document")
     if len(items) > MOST:
         out.append(f"and {len(items) - MOST:,} items more (--json has all)")
     return out

@@ -1,0 +1,209 @@
+"""Contamination in whole runs: the part, its bytes when thresholds move, the report, and leaks planted in real documents."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from gristmill import RecipeError, rejudge, run, verify, why
+from gristmill.report.contamination import contamination, lines
+from gristmill.store.manifest import decode
+from tests.corpora import article, digests, jsonl
+
+ITEMS = [
+    {"task": f"b/{number}", "question": article(f"question {number}", 4), "answer": article(f"answer {number}", 2)}
+    for number in range(30)
+]
+STEPS = """
+seed = 3
+[[source]]
+name = "web"
+files = ["raw/*.jsonl"]
+[[step]]
+use = "normalise"
+[[step]]
+use = "gopher"
+rules = "datatrove-0.10"
+min_words = 60
+[[step]]
+use = "decontaminate"
+benchmarks = [{ name = "made", file = "items.jsonl", fields = ["question", "answer"], id = "task" }]
+[[step]]
+use = "simple"
+min_words = 80
+[deduplicate]
+near = { bands = 16, rows = 4 }
+"""
+CHANGES = (
+    {"step.2.threshold": "0.9"},
+    {"step.1.min_words": "150"},  # documents no longer get to the step
+    {"step.1.min_words": "10", "step.2.threshold": "0.2"},  # more do, and are read again
+    {"step.2.threshold": "0.1", "step.3.min_words": "120"},
+    {},
+)
+
+
+def lay_out(folder: Path) -> Path:
+    raw = folder / "raw"
+    raw.mkdir(parents=True)
+    for shard in range(2):
+        rows = []
+        for number in range(60):
+            text = article(f"{shard} {number}", 4 + number % 17)
+            item = ITEMS[(number + shard * 7) % 30]
+            if number % 5 == 0:
+                text = f"{text}\n{item['question']}\n{article(number, 3)}\n{item['answer']}"
+            elif number % 5 == 1:
+                words = str(item["question"]).split()
+                text = f"{' '.join(words[: len(words) * (number % 7) // 7])} {text}"
+            rows.append({"url": f"https://w.example/{shard}/{number}", "text": text})
+        (raw / f"{shard}.jsonl").write_bytes(jsonl(rows))
+    (folder / "items.jsonl").write_bytes(jsonl(ITEMS))
+    (folder / "recipe.toml").write_text(STEPS, "utf-8")
+    return folder / "recipe.toml"
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lay_out(tmp_path_factory.mktemp("contamination"))
+
+
+@pytest.mark.parametrize("measure", ["needed", "all"])
+def test_rows_found_are_a_fresh_runs_when_thresholds_move(recipe: Path, tmp_path: Path, measure: str) -> None:
+    corpus, settings = tmp_path / "corpus", {"measure": f'"{measure}"'}
+    run(recipe, out=corpus, workers=1, settings=settings)
+    for number, changed in enumerate(CHANGES):
+        told = rejudge(recipe, out=corpus, settings=settings | changed)
+        fresh = tmp_path / f"fresh{number}"
+        run(recipe, out=fresh, workers=1, settings=settings | changed)
+        run(recipe, out=corpus, workers=1, settings=settings | changed)
+        assert digests(corpus) == digests(fresh)
+        verify(corpus)
+        gone = decode((corpus / "manifest.json").read_bytes()).funnel
+        reasons = {name: count for step in gone["steps"] for name, count in step["reasons"].items()}
+        if not told["unread"] and not told["anew"]:
+            assert told["reasons"]["decontaminate.overlap"]["now"] == reasons["decontaminate.overlap"]
+    # Rows are told of documents that got to the step, and of no other.
+    for shard in ("00000", "00001"):
+        rows = pq.read_table(corpus / f"contamination/{shard}.parquet")
+        measures = pq.read_table(corpus / f"measures/{shard}.parquet").to_pylist()
+        held = {row["document"] for row in measures if (row["decontaminate.overlap"] or 0) >= 0.1}
+        assert set(rows["document"].to_pylist()) == held
+
+
+def test_a_raw_shard_is_not_opened_for_another_threshold(recipe: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    settings = {"samples": "0"}
+    run(recipe, out=corpus, workers=1, settings=settings)
+    run(recipe, out=corpus, workers=1, settings={**settings, "step.2.threshold": "0.3"})
+    state = json.loads((corpus / "work/state/refine/00000.json").read_bytes())
+    assert "read" not in state["counts"]["seconds"]
+
+
+def test_the_report_names_items_documents_and_text(recipe: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    run(recipe, out=corpus, workers=1)
+    told = contamination(corpus)
+    assert (
+        told["benchmarks"] == [{"name": "made", "items": 30, "ignored": 0, "found": 18, "documents": 44}]
+        or told["benchmarks"][0]["found"] > 10
+    )
+    assert "items" not in told
+    found = contamination(corpus, benchmark="made")["items"]
+    assert len(found) == told["benchmarks"][0]["found"]
+    documents = {row["document"] for entry in found for row in entry["documents"]}
+    assert len(documents) == told["benchmarks"][0]["documents"]
+    for entry in found:
+        overlaps = [row["overlap"] for row in entry["documents"]]
+        assert overlaps == sorted(overlaps, reverse=True)
+        assert len({row["document"] for row in entry["documents"]}) == len(overlaps)
+    one = contamination(corpus, item="b/5")["items"]
+    assert one == contamination(corpus, item="5")["items"]
+    assert [entry["id"] for entry in one] == ["b/5"]
+    shown = lines(contamination(corpus, item="5"))
+    assert "made item 5 (b/5)" in shown[2]
+    best = one[0]["documents"][0]
+    assert best["overlap"] == 1.0
+    assert (
+        why(corpus, f"{best['document'] >> 32}:{best['document'] & 0xFFFFFFFF}")[0]["reason"] == "decontaminate.overlap"
+    )
+    assert lines(contamination(corpus, item="7", benchmark="made"))[-1]
+    with pytest.raises(RecipeError, match="no benchmark 'nade'; there are: made"):
+        contamination(corpus, benchmark="nade")
+    with pytest.raises(RecipeError, match="no item 30"):
+        contamination(corpus, item="30")
+    done = subprocess.run(
+        [sys.executable, "-m", "gristmill", "contamination", str(corpus), "--item", "b/5", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["items"] == one
+
+
+def test_a_corpus_without_the_step_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": article(1)}]))
+    run([str(tmp_path / "a.jsonl")], out=tmp_path / "corpus", workers=1)
+    assert not (tmp_path / "corpus/contamination").exists()
+    with pytest.raises(RecipeError, match="decontaminate"):
+        contamination(tmp_path / "corpus")
+
+
+def test_a_missing_or_changed_part_is_no_corpus(recipe: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    run(recipe, out=corpus, workers=1)
+    part = corpus / "contamination/00000.parquet"
+    data = part.read_bytes()
+    part.write_bytes(data[:-9] + b"x" + data[-8:])
+    with pytest.raises(Exception, match="contamination/00000.parquet: sha256"):
+        verify(corpus)
+    part.unlink()
+    with pytest.raises(Exception, match="contamination/00000.parquet: missing"):
+        verify(corpus)
+
+
+def test_common_ngrams_by_the_relation(recipe: Path, tmp_path: Path) -> None:
+    """ngrams.sql over a corpus' rows counts documents as sets do; the step itself drops nothing."""
+    from gristmill.dedup.common import HITS, hits
+    from gristmill.dedup.database import duckdb_with
+    from gristmill.store.parts import read_batches
+
+    corpus = tmp_path / "corpus"
+    funnel = run(recipe, out=corpus, workers=1, settings={"step.2.common": "1"}).table
+    assert next(step for step in funnel["steps"] if step["step"] == "decontaminate")["dropped"] == 0
+    pairs = set()
+    with pq.ParquetWriter(tmp_path / "hits.parquet", HITS) as writer:
+        for shard in ("00000", "00001"):
+            for batch in hits(read_batches(corpus / f"contamination/{shard}.parquet")):
+                writer.write_batch(batch)
+                pairs |= {(row["document"], row["ngram"]) for row in batch.to_pylist()}
+    with duckdb_with(1, 100)(tmp_path / "spill", [tmp_path]) as relations:
+        relations.table("hits", [tmp_path / "hits.parquet"], "*")
+        relations.row("parameters", most=1)
+        found = pq.read_table(relations.write("ngrams", tmp_path / "ngrams.parquet")).to_pylist()
+    counts: dict[int, int] = {}
+    for _, ngram in pairs:
+        counts[ngram] = counts.get(ngram, 0) + 1
+    expected = [{"ngram": ngram, "documents": count} for ngram, count in sorted(counts.items()) if count > 1]
+    assert found == expected
+    assert expected
+
+
+def test_planted_leaks_are_found_and_plain_text_is_not(data: Path) -> None:
+    """The experiment of docs/decontamination.md, smaller: its benchmark script on real items and documents."""
+    place = Path(__file__).parent.parent / "benchmarks/leaks.py"
+    spec = importlib.util.spec_from_file_location("leaks", place)
+    leaks = importlib.util.module_from_spec(spec)
+    sys.modules["leaks"] = leaks
+    spec.loader.exec_module(leaks)
+    told = leaks.experiment(data, items=120, novels=3)
+    for name in ("verbatim", "reformatted", "padded"):
+        assert told["kinds"][name]["found at 0.5"] >= 0.98 * told["kinds"][name]["planted"], name
+    assert told["kinds"]["question alone"]["found at 0.5"] >= 0.7 * told["kinds"]["question alone"]["planted"]
+    assert told["kinds"]["cut in half"]["found at 0"] >= 0.95 * told["kinds"]["cut in half"]["planted"]
+    assert told["plain"]["dropped at 0.5"] == 0
+    assert told["differs from sets"] == 0
