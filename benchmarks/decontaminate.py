@@ -31,7 +31,7 @@ def rows(data: Path) -> list[dict[str, Any]]:
     reference = leaks.Sets([fields for _, fields in leaks.rows_of(data)])
     steps = {"overlap": leaks.step_of(data), "with similarity": leaks.step_of(data, similarity=0.5)}
     ready = {name: step.ready(leaks.inputs_of(step)) for name, step in steps.items()}
-    sets = {"novels": pieces(leaks.novels(data, 30)), "Debian's documentation": pieces(leaks.manuals(data, 500))}
+    sets = {"novels": pieces(leaks.novels(data, 12)), "Debian's documentation": pieces(leaks.manuals(data, 500))}
     sets["a leak in each"] = _with_leaks(data, sets["novels"])
     out = []
     for name, texts in sets.items():
