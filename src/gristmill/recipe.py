@@ -25,8 +25,8 @@ from gristmill.tokens.settings import Tokens
 COMMON_CRAWL = "https://data.commoncrawl.org/"
 STEPS = {  # by module of clean/: the class that a [[step]] table makes; null: the module's `kind` chooses one by the table
     "c4": "C4", "classifier": "Classifier", "decontaminate": "Decontaminate", "extract": "Extract", "fineweb": "FineWeb", "gopher": None,
-    "language": "Language", "normalise": "Normalise", "perplexity": "Perplexity", "repetition": "Repetition", "simple": "Simple",
-    "toxicity": "Toxicity", "url": "Url",
+    "language": "Language", "normalise": "Normalise", "perplexity": "Perplexity", "private": "Private", "repetition": "Repetition",
+    "simple": "Simple", "toxicity": "Toxicity", "url": "Url",
 }  # fmt: skip
 Measure = Literal["needed", "all"]
 

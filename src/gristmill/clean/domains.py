@@ -53,6 +53,12 @@ class Suffixes:
     def __len__(self) -> int:
         return len(self._tree)
 
+    def top_level(self) -> list[bytes]:
+        """The last labels of all suffixes, as DNS writes them (Punycode), in lower case."""
+        import idna
+
+        return [label.encode() if label.isascii() else idna.encode(label) for label in self._tree if label != "*"]
+
     def split(self, url: str) -> Split:
         """The registered domain of a URL's host, and the host."""
         labels = host_of(url).split(".")

@@ -44,8 +44,8 @@ UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
 BUILDING = "GRISTMILL_KERNELS_BUILDING"  # set for the one process that fills a folder
 MODULES = (
     "bag", "bpe", "c4", "fasttext", "fineweb", "gopher", "items", "keys", "linear", "lines", "lists", "markup", "merges", "minhash",
-    "ngrams", "normalise", "overlap", "pairs", "perplexity", "phrases", "quality", "repetition", "scripts", "shuffle", "simple", "tidy",
-    "urls", "words",
+    "ngrams", "normalise", "overlap", "pairs", "perplexity", "phones", "phrases", "private", "quality", "repetition", "scripts", "shuffle",
+    "simple", "tidy", "urls", "words",
 )  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])

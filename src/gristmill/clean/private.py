@@ -1,0 +1,201 @@
+"""Personal data, redacted: what names or reaches somebody goes, and something that says so takes its place. No document is dropped.
+
+    email   an address whose last label is a top-level domain of the public suffix list; not those for examples (RFC 2606)
+    ip      public IPv4 and IPv6 addresses; what IANA's registries call private, reserved or special stays
+    ssn     US social security numbers, AAA-GG-SSSS
+    card    card numbers: issuer, length and Luhn
+    iban    IBANs: country, length, kinds of characters and modulo 97
+    phone   phone numbers that `phonenumbers` calls valid: with a `+`, or as they are dialled in `region`
+
+kernels/mail.py and kernels/numbers.py have the rules (`rules = "gristmill"`). `rules = "datatrove"` finds what datatrove 0.10.1's
+PIIFormatter does, `email` and `ip` alone, as FineWeb did.
+
+`placeholder` is "typed" (<EMAIL>, <IP>, ...), one's own word in brackets ("[redacted]"), or "datatrove": the n-th address of a document becomes the n-th of
+PIIFormatter's list, and then the first again; what has no list is typed. It depends on the document alone, where PIIFormatter counts
+on through all that a process sees, so that its output depends on their order.
+
+`names` asks a model for names of people as well (clean/names.py), on the text that is already redacted; they become <NAME>.
+
+Redacting twice is redacting once, with gristmill's rules and without names: what is next to a number decides by the same rule from
+both sides, and placeholders in brackets join nothing. With datatrove's, an address joined to a letter beyond ASCII may be found only once.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from msgspec import Meta
+
+from gristmill.clean import names as people
+from gristmill.clean import phones
+from gristmill.clean.domains import Suffixes
+from gristmill.clean.step import Decision, Inputs, Measured, keep_all
+from gristmill.columns import strings_of, utf8_buffers
+from gristmill.errors import RecipeError
+
+SUFFIXES = "package:tldextract/.tld_set_snapshot"
+PHONES = "version:phonenumbers"
+THEIRS = ("email", "ip")  # the kinds that datatrove knows
+# The addresses that PIIFormatter puts (datatrove 0.10.1): examples of RFC 2606, and addresses that answered no ping.
+LISTS = {
+    "email": ("email@example.com", "firstname.lastname@example.org"),
+    "ip": ("22.214.171.124", "126.96.36.199", "188.8.131.52", "184.108.40.206", "220.127.116.11", "18.104.22.168"),
+}
+_BRACKETED = re.compile(r"<[A-Za-z _-]+>|\[[A-Za-z _-]+\]|\{[A-Za-z _-]+\}")
+
+Kind = Literal["email", "phone", "ssn", "ip", "card", "iban"]
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model that finds names of people."""
+
+    model: str  # a path or URL of a zipped spaCy pipeline
+    labels: Annotated[list[str], Meta(min_length=1)] = ["PERSON", "PER"]  # of its entities
+
+
+class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Redact personal data."""
+
+    name: ClassVar[str] = "private"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset()
+
+    sources: list[str] | None = None
+    kinds: Annotated[list[Kind], Meta(min_length=1)] = ["email", "phone", "ssn", "ip", "card", "iban"]
+    placeholder: str = "typed"
+    rules: Literal["gristmill", "datatrove"] = "gristmill"
+    region: str | None = None  # for phone numbers without `+`
+    names: Names | None = None
+
+    def __post_init__(self) -> None:
+        if self.placeholder not in ("typed", "datatrove") and not _BRACKETED.fullmatch(self.placeholder):
+            raise ValueError(
+                f'placeholder = {self.placeholder!r}: expected "typed", "datatrove", or letters in brackets such as "[redacted]": '
+                "anything else could become part of what stands next to it"
+            )
+        if self.rules == "datatrove" and not set(self.kinds) <= set(THEIRS):
+            raise ValueError('rules = "datatrove" knows kinds = ["email", "ip"] alone')
+        if self.region is not None and "phone" not in self.kinds:
+            raise ValueError('region is for phone numbers, and `kinds` has no "phone"')
+
+    def wants(self) -> dict[str, str]:
+        named = {}
+        if self.rules == "gristmill" and "email" in self.kinds:
+            named["private.suffixes"] = SUFFIXES
+        if "phone" in self.kinds:
+            named["private.phonenumbers"] = PHONES
+        if self.names is not None:
+            named["private.names.spacy"] = "version:spacy"
+            named["private.names.model"] = self.names.model
+        return named
+
+    def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        find = self._finder(inputs)
+        find_names = None if self.names is None else people.load(inputs[self.names.model], self.names.labels)
+        return lambda batch: self._measure(find, find_names, batch["text"])
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        return keep_all(len(next(iter(measures.values()))))
+
+    def _finder(self, inputs: Inputs) -> Callable[[np.ndarray, np.ndarray], Any]:
+        """What finds the spans (kernels.private.Spans) in n texts, offsets and data."""
+        from gristmill.kernels import private
+
+        kinds = frozenset(self.kinds)
+        if self.rules == "datatrove":
+            return lambda offsets, data: private.find_as_datatrove(offsets, data, kinds)
+        domains = _domains(inputs) if "email" in kinds else np.empty(0, np.uint64)
+        try:
+            valid = phones.judge(self.region) if "phone" in kinds else None
+        except ValueError as error:
+            raise RecipeError(f"private.region: {error}") from error
+
+        def find(offsets: np.ndarray, data: np.ndarray) -> Any:
+            spans = private.find(offsets, data, kinds - {"phone"}, domains)
+            return spans if valid is None else _with_phones(offsets, data, spans, valid, self.region is not None)
+
+        return find
+
+    def _measure(self, find: Callable[..., Any], find_names: people.Find | None, texts: pa.Array) -> Measured:
+        from gristmill.kernels import private
+
+        offsets, data = utf8_buffers(texts)
+        spans = find(offsets, data)
+        rows = np.repeat(np.arange(len(texts)), np.diff(spans.offsets))
+        counts = {
+            f"{kind}s": np.bincount(rows[spans.kinds == private.KINDS.index(kind)], minlength=len(texts))
+            for kind in self.kinds
+        }
+        if len(rows):
+            chosen, words = self._words(rows, spans)
+            try:
+                texts = strings_of(*private.rewrite(offsets, data, spans, chosen, words))
+            except OverflowError as error:
+                raise RecipeError(f"private.placeholder: {error}: take a shorter one") from error
+        if find_names is not None:
+            word = "<NAME>" if self.placeholder in ("typed", "datatrove") else self.placeholder
+            texts, counts["names"] = _without_names(texts, find_names, word)
+        return Measured({name: pa.array(count.astype(np.int64)) for name, count in counts.items()}, text=texts)
+
+    def _words(self, rows: np.ndarray, spans: Any) -> tuple[np.ndarray, list[bytes]]:
+        """Of each span the place of what is put for it, and all that is put. `rows`: each span's document."""
+        from gristmill.kernels import private
+
+        if self.placeholder not in ("typed", "datatrove"):
+            return np.zeros(len(rows), np.int32), [self.placeholder.encode()]
+        words = [f"<{kind.upper()}>" for kind in private.KINDS]
+        chosen = spans.kinds.astype(np.int32)
+        if self.placeholder == "datatrove":
+            for kind, listed in LISTS.items():
+                ours = np.flatnonzero(spans.kinds == private.KINDS.index(kind))
+                first = np.searchsorted(rows[ours], rows[ours])  # the document's first of this kind
+                chosen[ours] = len(words) + (np.arange(len(ours)) - first) % len(listed)
+                words += listed
+        return chosen, [word.encode() for word in words]
+
+
+def _domains(inputs: Inputs) -> np.ndarray:
+    """The top-level domains, hashed."""
+    from gristmill.kernels import mail
+
+    names = Suffixes(Path(inputs[SUFFIXES].path).read_bytes().decode("utf-8", "replace")).top_level()
+    if not names:
+        raise RecipeError(f"private.suffixes: {inputs[SUFFIXES].name}: is no public suffix list")
+    return mail.domain_hashes(names)
+
+
+def _with_phones(
+    offsets: np.ndarray, data: np.ndarray, spans: Any, valid: Callable[[str], bool], regional: bool
+) -> Any:
+    """The spans, and phone numbers between them."""
+    from gristmill.kernels import phones as kernel
+    from gristmill.kernels import private
+
+    _, firsts, lasts = kernel.candidates(offsets, data, spans, regional=regional)
+    starts, stops = phones.pick(data, firsts, lasts, valid)
+    if not len(starts):
+        return spans
+    order = np.argsort(np.concatenate([spans.starts, starts]))
+    kinds = np.concatenate([spans.kinds, np.full(len(starts), private.KINDS.index("phone"), np.int8)])[order]
+    starts = np.concatenate([spans.starts, starts])[order]
+    stops = np.concatenate([spans.stops, stops])[order]
+    return private.Spans(np.searchsorted(starts, offsets).astype(np.int64), kinds, starts, stops)
+
+
+def _without_names(texts: pa.Array, find: people.Find, word: str) -> tuple[pa.Array, np.ndarray]:
+    """Texts with `word` for each name, and how many names each had, (n,)."""
+    rows, counts = [], np.zeros(len(texts), np.int64)
+    for row, text in enumerate(texts.to_pylist()):
+        parts, at = [], 0
+        for start, stop in find(text):
+            if re.search(r"[<\[{][A-Z_ -]+[>\]}]", text[max(0, start - 1) : stop + 1]):
+                continue  # a placeholder is nobody's name
+            parts += [text[at:start], word]
+            at = stop
+            counts[row] += 1
+        rows.append("".join([*parts, text[at:]]))
+    return pa.array(rows, pa.string()), counts
