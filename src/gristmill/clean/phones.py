@@ -1,7 +1,8 @@
 """Phone numbers among candidates (kernels/phones.py): what `phonenumbers` says is one.
 
-A candidate is tried whole, then without its last group, and so on, at places where nothing goes on; the first that
-`phonenumbers.is_valid_number` knows, in international form or as dialled in `region`, is taken, and what overlaps it is not.
+A candidate is tried whole, then without its last group, and so on, at places where nothing goes on; the first that is a number is taken,
+and what overlaps it is not. With a `+` it is one if it is possible: a country's code, and as many digits as numbers have there. Without, it must be
+valid in `region` (an area and a range in use), and stand in groups that are neither a date nor a decimal fraction.
 """
 
 import re
@@ -12,13 +13,19 @@ import numpy as np
 
 REMEMBERED = 1 << 14  # numbers: pages of one site repeat theirs
 _GROUP = re.compile(rb"[0-9]+(?:[xX][0-9]+)?")
-_JOINED = re.compile(rb"[0-9A-Za-z_]|[-.][0-9A-Za-z]")
+_JOINED = re.compile(rb"[0-9A-Za-z_]|[-.](?:[0-9]|[A-Za-z]{2}[0-9])")  # a word may follow, `-Fax`, and an IBAN not
 _CODE = re.compile(r"\+[ (]?([0-9]{1,3})")
 FEWEST = 7  # digits
+# Without a `+`: digits in a row, a fraction, a date. With one: a fraction.
+_OTHER = re.compile(
+    r"[0-9]+(?:\.[0-9]+)?(?:x[0-9]+)?|[0-9]{4}([-/.])[0-9]{2}\1[0-9]{2}(?![0-9]).*|[0-9]{2}([-/.])[0-9]{2}\2[0-9]{4}(?![0-9]).*"
+    r"|\+[0-9]+\.[0-9]{1,2}",
+    re.DOTALL,
+)
 
 
 def judge(region: str | None) -> Callable[[str], bool]:
-    """A function that tells whether a string is a valid phone number. Raises ValueError for a region that is none."""
+    """A function that tells whether a string is a phone number. Raises ValueError for a region that is none."""
     import phonenumbers
 
     if region is not None and region not in phonenumbers.SUPPORTED_REGIONS:
@@ -28,10 +35,11 @@ def judge(region: str | None) -> Callable[[str], bool]:
     @lru_cache(REMEMBERED)
     def valid(text: str) -> bool:
         code = _CODE.match(text)
-        if code is not None and not any(code[1][:size] in codes for size in range(1, 4)):
+        if _OTHER.fullmatch(text) or (code and not any(code[1][:size] in codes for size in range(1, 4))):
             return False
         try:
-            return bool(phonenumbers.is_valid_number(phonenumbers.parse(text, region)))
+            number = phonenumbers.parse(text, region)
+            return bool(phonenumbers.is_possible_number(number) if code else phonenumbers.is_valid_number(number))
         except phonenumbers.NumberParseException:
             return False
 
@@ -39,16 +47,16 @@ def judge(region: str | None) -> Callable[[str], bool]:
 
 
 def pick(
-    data: np.ndarray, firsts: np.ndarray, lasts: np.ndarray, valid: Callable[[str], bool]
+    data: np.ndarray, firsts: np.ndarray, lasts: np.ndarray, limits: np.ndarray, valid: Callable[[str], bool]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of candidates in data (bytes,) uint8, ascending by start, those that are numbers: starts and stops (numbers,) int32."""
+    """Of candidates in data (bytes,) uint8 (kernels.phones.candidates) those that are numbers: starts and stops (numbers,) int32."""
     starts: list[int] = []
     stops: list[int] = []
     end = 0
-    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+    for first, last, limit in zip(firsts.tolist(), lasts.tolist(), limits.tolist(), strict=True):
         if first < end:
             continue
-        text = data[first : last + 2].tobytes()  # and what follows: kernels keep candidates apart from what was found
+        text = data[first : min(last + 4, limit)].tobytes()  # and what follows
         size = _longest(text, last - first, valid)
         if size:
             starts.append(first)

@@ -49,12 +49,15 @@ _BRACKETED = re.compile(r"<[A-Za-z _-]+>|\[[A-Za-z _-]+\]|\{[A-Za-z _-]+\}")
 
 Kind = Literal["email", "phone", "ssn", "ip", "card", "iban"]
 
+DEFAULT: tuple[Kind, ...] = ("email", "phone", "ssn", "ip", "card", "iban")
+
 
 class Names(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model that finds names of people."""
 
     model: str  # a path or URL of a zipped spaCy pipeline
-    labels: Annotated[list[str], Meta(min_length=1)] = ["PERSON", "PER"]  # of its entities
+    # of its entities
+    labels: Annotated[list[str], Meta(min_length=1)] = msgspec.field(default_factory=lambda: ["PERSON", "PER"])
 
 
 class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,7 +68,7 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     thresholds: ClassVar[frozenset[str]] = frozenset()
 
     sources: list[str] | None = None
-    kinds: Annotated[list[Kind], Meta(min_length=1)] = ["email", "phone", "ssn", "ip", "card", "iban"]
+    kinds: Annotated[list[Kind], Meta(min_length=1)] = msgspec.field(default_factory=lambda: list(DEFAULT))
     placeholder: str = "typed"
     rules: Literal["gristmill", "datatrove"] = "gristmill"
     region: str | None = None  # for phone numbers without `+`
@@ -175,8 +178,8 @@ def _with_phones(
     from gristmill.kernels import phones as kernel
     from gristmill.kernels import private
 
-    _, firsts, lasts = kernel.candidates(offsets, data, spans, regional=regional)
-    starts, stops = phones.pick(data, firsts, lasts, valid)
+    _, *found = kernel.candidates(offsets, data, spans, regional=regional)
+    starts, stops = phones.pick(data, *found, valid)
     if not len(starts):
         return spans
     order = np.argsort(np.concatenate([spans.starts, starts]))

@@ -56,9 +56,9 @@ def _candidate_stop(data, at, stop):
 
 @kernel(
     OFFSETS, BYTES, INT64S, INT32S, INT32S, types.boolean, types.uint8[::1], types.int64[::1], types.int32[::1],
-    types.int32[::1],
+    types.int32[::1], types.int32[::1],
 )  # fmt: skip
-def _candidates(offsets, data, span_offsets, starts, stops, regional, tail, out_offsets, firsts, lasts):
+def _candidates(offsets, data, span_offsets, starts, stops, regional, tail, out_offsets, firsts, lasts, limits):
     count = np.int64(0)
     for i in range(len(offsets) - 1):
         out_offsets[i] = count
@@ -104,6 +104,7 @@ def _candidates(offsets, data, span_offsets, starts, stops, regional, tail, out_
                     if last > 0:
                         firsts[count] = first
                         lasts[count] = last
+                        limits[count] = end
                         count += 1
                 at += 64
             if j < span_offsets[i + 1]:
@@ -113,13 +114,19 @@ def _candidates(offsets, data, span_offsets, starts, stops, regional, tail, out_
 
 def candidates(
     offsets: np.ndarray, data: np.ndarray, spans: Spans, *, regional: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int64, starts and stops (candidates,) int32.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int64; starts, stops and where what is left
+    there stops, each (candidates,) int32.
 
     They may overlap; of each text in order. Without `regional`, only those with a `+`.
     """
     room = (int(offsets[-1]) - int(offsets[0])) // 2 + 1  # a digit and what parts it from the next
-    found = np.empty(len(offsets), np.int64), np.empty(room, np.int32), np.empty(room, np.int32)
+    found = (
+        np.empty(len(offsets), np.int64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+    )
     _candidates(offsets, data, spans.offsets, spans.starts, spans.stops, regional, np.zeros(64, np.uint8), *found)
     count = int(found[0][-1])
-    return found[0], found[1][:count], found[2][:count]
+    return found[0], found[1][:count], found[2][:count], found[3][:count]
