@@ -178,8 +178,8 @@ def _with_phones(
     from gristmill.kernels import phones as kernel
     from gristmill.kernels import private
 
-    _, *found = kernel.candidates(offsets, data, spans, regional=regional)
-    starts, stops = phones.pick(data, *found, valid)
+    _, firsts, lasts, limits = kernel.candidates(offsets, data, spans, regional=regional)
+    starts, stops = phones.pick(data, firsts, lasts, limits, valid)
     if not len(starts):
         return spans
     order = np.argsort(np.concatenate([spans.starts, starts]))
