@@ -44,6 +44,7 @@ def _works() -> dict[str, Any]:
     from gristmill.clean.language import PACKAGED, Language
     from gristmill.clean.normalise import Normalise
     from gristmill.clean.perplexity import Perplexity
+    from gristmill.clean.private import Private
     from gristmill.clean.repetition import Repetition
     from gristmill.clean.simple import Simple
     from gristmill.clean.step import Input
@@ -114,6 +115,15 @@ def _works() -> dict[str, Any]:
                 [reason or "ok" for judgement in result for reason in judgement.reason.to_pylist()]
             )
 
+    class Redact(Filter):
+        """A step that rewrites texts."""
+
+        def run(self) -> Any:
+            return [self.measure(batch).text for batch in self.batches]
+
+        def check(self, result: Any) -> Any:
+            return rounds.digest_of_redacted([text for texts in result for text in texts.to_pylist()])
+
     class Sign(rounds.Work):
         """MinHash signatures from raw text: normalise, then sign."""
 
@@ -157,6 +167,10 @@ def _works() -> dict[str, Any]:
         ),
     }  # fmt: skip
     works: dict[str, Any] = {"encode": Encode, "sign": Sign}
+    works["private"] = lambda documents: Redact(documents, Private())
+    works["private-datatrove"] = lambda documents: Redact(
+        documents, Private(kinds=["email", "ip"], rules="datatrove", placeholder="datatrove")
+    )
     return works | {name: lambda documents, make=make: Filter(documents, make()) for name, make in steps.items()}
 
 

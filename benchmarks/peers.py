@@ -4,7 +4,7 @@ Each peer gets documents in the form that it takes (a list of strings; Daft an A
 published form on one thread. What it needs:
 
     pip install "datatrove[io,processing]" spacy fasttext-numpy2-wheel faust-cchardet python-magic fasteners \
-        lxml_html_clean datasketch kenlm scikit-learn rensa daft tiktoken quicktok-v1 gigatoken tokenizers
+        lxml_html_clean datasketch kenlm scikit-learn rensa daft presidio-analyzer tiktoken quicktok-v1 gigatoken tokenizers
 """
 
 import argparse
@@ -198,6 +198,52 @@ class DatatroveFilter(rounds.Work):
 
     def check(self, result: Any) -> Any:
         return rounds.digest_of_reasons(["ok" if verdict is True else verdict for verdict in result])
+
+
+class DatatrovePrivate(rounds.Work):
+    """datatrove's PIIFormatter, a document a call."""
+
+    packages = ("datatrove",)
+
+    def __init__(self, documents: rounds.Documents) -> None:
+        super().__init__(documents)
+        from datatrove.pipeline.formatters import PIIFormatter
+
+        self.format = PIIFormatter().format
+
+    def run(self) -> Any:
+        return [self.format(text) for text in self.documents.texts]
+
+    def check(self, result: Any) -> Any:
+        return rounds.digest_of_redacted(result)
+
+
+class Presidio(rounds.Work):
+    """presidio's recognisers of the kinds that ours knows, one after another, without its NLP engine; nothing is replaced."""
+
+    packages = ("presidio-analyzer",)
+
+    def __init__(self, documents: rounds.Documents) -> None:
+        super().__init__(documents)
+        from presidio_analyzer import predefined_recognizers as known
+
+        self.asked = [
+            (known.EmailRecognizer(), "EMAIL_ADDRESS"),
+            (known.PhoneRecognizer(), "PHONE_NUMBER"),
+            (known.UsSsnRecognizer(), "US_SSN"),
+            (known.IpRecognizer(), "IP_ADDRESS"),
+            (known.CreditCardRecognizer(), "CREDIT_CARD"),
+            (known.IbanRecognizer(), "IBAN_CODE"),
+        ]
+
+    def run(self) -> Any:
+        return [
+            [recogniser.analyze(text, [kind], None) or [] for recogniser, kind in self.asked]
+            for text in self.documents.texts
+        ]
+
+    def check(self, result: Any) -> Any:
+        return sum(map(len, result))
 
 
 class FastText(rounds.Work):
@@ -507,6 +553,8 @@ WORKS: dict[str, Any] = {
         )
         for split in (0, 1)
     },
+    "datatrove-private": DatatrovePrivate,
+    "presidio": Presidio,
     "fasttext": FastText,
     "fasttext-predict": FastTextPredict,
     "fasttext-bag": FastTextBag,
