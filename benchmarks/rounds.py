@@ -100,7 +100,7 @@ def digest_of_tokens(lists: Sequence[Any]) -> dict[str, Any]:
     return {"tokens": count, "digest": digest.hexdigest()}
 
 
-def digest_of_redacted(texts: Sequence[str]) -> str:
+def digest_of_redacted(texts: Sequence[str]) -> dict[str, Any]:
     """A digest of texts in which datatrove's two e-mail addresses, and its six IP addresses, are taken for one another."""
     hashed = hashlib.sha256()
     for text in texts:
@@ -108,7 +108,7 @@ def digest_of_redacted(texts: Sequence[str]) -> str:
         for address in ("126.96.36.199", "188.8.131.52", "184.108.40.206", "220.127.116.11", "18.104.22.168"):
             text = text.replace(address, "22.214.171.124")
         hashed.update(text.encode() + b"\0")
-    return hashed.hexdigest()[:16]
+    return {"digest": hashed.hexdigest()[:16]}
 
 
 def digest_of_reasons(reasons: Sequence[str]) -> dict[str, Any]:

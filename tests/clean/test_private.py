@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import zipfile
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,12 +30,18 @@ KINDS = {
 }  # fmt: skip
 
 
+@cache
+def ready(table: str, inputs: str):
+    step = msgspec.convert(json.loads(table), Private)
+    return step, step.ready({key: Input(**value) for key, value in json.loads(inputs).items()})
+
+
 def redact(texts: list[str], inputs: dict[str, Input] = INPUTS, **table) -> tuple[list[str], list[dict[str, int]]]:
     batch = pa.RecordBatch.from_pylist(
         [{"document": row, "text": text} for row, text in enumerate(["", *texts])], schema.DOCUMENTS
     ).slice(1)
-    step = msgspec.convert(table, Private)
-    found = step.ready(inputs)(batch)
+    step, measure = ready(json.dumps(table), json.dumps({key: value._asdict() for key, value in inputs.items()}))
+    found = measure(batch)
     assert found.text.type == pa.string()
     assert found.text.null_count == 0
     assert all(column.type == pa.int64() for column in found.measures.values())
@@ -209,7 +216,7 @@ def test_the_addresses_of_changelogs(data: Path) -> None:
 # --- names, by a model that a part of the set trains ---
 
 
-def _train(folder: Path, texts: list[str], spans: list[list[tuple[str, int, int]]]) -> Path:
+def _train(folder: Path, texts: list[str], spans: list[list[tuple[str, int, int]]], rounds: int) -> Path:
     """A small pipeline that finds PERSON, as a .zip."""
     import spacy
     from spacy.training import Example
@@ -225,7 +232,7 @@ def _train(folder: Path, texts: list[str], spans: list[list[tuple[str, int, int]
         examples.append(Example(doc, reference))
     spacy.util.fix_random_seed(1)
     optimizer = pipeline.initialize(lambda: examples)
-    for _ in range(8):
+    for _ in range(rounds):
         for batch in spacy.util.minibatch(examples, 32):
             pipeline.update(batch, sgd=optimizer, drop=0.1)
     pipeline.to_disk(folder / "pipeline")
@@ -236,32 +243,51 @@ def _train(folder: Path, texts: list[str], spans: list[list[tuple[str, int, int]
 def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("spacy")
     texts, spans = labelled(data, "presidio_synth_dataset_v2.json")
-    return _train(tmp_path_factory.mktemp("names"), texts[:1000], spans[:1000])
+    return _train(tmp_path_factory.mktemp("names"), texts[:250], spans[:250], 10)
 
 
 def named(archive: Path) -> dict:
     return {"inputs": {**INPUTS, str(archive): Input(archive.name, str(archive), "")}, "names": {"model": str(archive)}}
 
 
-def test_names_by_a_small_model(data: Path, trained: Path) -> None:
-    """Trained on two thirds of the set, asked about the last third."""
-    texts, spans = labelled(data, "presidio_synth_dataset_v2.json")
-    texts, spans = texts[1000:], spans[1000:]
-    found, counts = redact(texts, **named(trained))
-    values = [
+def found_by(archive: Path, texts: list[str], spans: list[list[tuple[str, int, int]]]) -> tuple[int, int, int]:
+    """Labelled names, those of them that went whole, and all that went."""
+    found, counts = redact(texts, **named(archive))
+    told = sum(count["names"] for count in counts)
+    assert told == sum(row.count("<NAME>") for row in found)
+    assert redact(texts, **named(archive)) == (found, counts)
+    people = [
         (text[a:b], row)
         for text, labels, row in zip(texts, spans, found, strict=True)
         for label, a, b in labels
         if label == "PERSON"
     ]
-    gone = sum(value not in row for value, row in values)
-    told = sum(count["names"] for count in counts)
-    assert told == sum(row.count("<NAME>") for row in found)
-    assert gone >= 0.6 * len(values), gone / len(values)
-    assert gone >= 0.6 * told, gone / told
-    assert redact(texts, **named(trained)) == (found, counts)
-    long = "word " * 30_000 + "My name is Anna Smith."
+    return len(people), sum(value not in row for value, row in people), told
+
+
+def test_names_by_a_tiny_model(data: Path, trained: Path) -> None:
+    """250 texts teach little; what it finds is what is put, twice the same, and a text of any length is read."""
+    texts, spans = labelled(data, "presidio_synth_dataset_v2.json")
+    people, gone, told = found_by(trained, texts[1300:], spans[1300:])
+    assert 0 < gone <= people
+    assert told >= gone // 2
+    long = "word " * 10_000 + "My name is Anna Smith."
     assert redact([long], **named(trained))[0][0].startswith("word " * 100)
+    placed = redact([TEXT], placeholder="[gone]", **named(trained))[0][0]
+    assert placed.count("[gone]") >= 7
+    assert "<" not in placed.replace("<[gone]>", "")
+
+
+@pytest.mark.soak
+def test_names_by_a_small_model(data: Path, tmp_path: Path) -> None:
+    """Trained on two thirds of the set, asked about the last third: docs/private.md has the figures."""
+    pytest.importorskip("spacy")
+    texts, spans = labelled(data, "presidio_synth_dataset_v2.json")
+    archive = _train(tmp_path, texts[:1000], spans[:1000], 8)
+    people, gone, told = found_by(archive, texts[1000:], spans[1000:])
+    print(f"names: {people} labelled, {gone} of them gone, {told} found")
+    assert gone >= 0.7 * people
+    assert gone >= 0.7 * told
 
 
 def test_a_model_that_may_not_be_loaded(tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,6 +322,7 @@ def test_a_model_that_may_not_be_loaded(tmp_path: Path, trained: Path, monkeypat
             redact([""], **named(tmp_path / name))
     with pytest.raises(RecipeError, match="knows none of"):
         redact([""], inputs=named(trained)["inputs"], names={"model": str(trained), "labels": ["DOG"]})
+    ready.cache_clear()
     with monkeypatch.context() as patch:
         patch.setitem(__import__("sys").modules, "spacy", None)
         with pytest.raises(RecipeError, match=r"gristmill\[ner\]"):
