@@ -4,7 +4,8 @@ A number stands alone where no ASCII letter, digit or `_` touches it, and no `-`
 so that what was refused for its neighbour is still refused when the neighbour is gone. `wall` is where the text starts, or what was found
 before stops; nothing looks behind it, nor beyond `stop`.
 
-ip      IPv4 of four octets without leading zeros, not all below 32 (sections and versions are numbered so; of 4,096 addresses one is), IPv6 as in RFC 4291, section 2.2; public ones. What is special is IANA's to say: the IPv4
+ip      IPv4 of four octets without leading zeros; not all below 32, nor the last three below 16 (sections and versions are numbered so, and of
+        2,048 addresses one is). IPv6 as in RFC 4291, section 2.2; public ones. What is special is IANA's to say: the IPv4
         and IPv6 Special-Purpose Address Registries (RFC 6890), multicast (RFC 5771), and for IPv6 that only 2000::/3 is given out
 ssn     AAA-GG-SSSS: areas 001 to 899 but 666, neither group nor serial of zeros (what the Social Security Administration never gave)
 card    12 to 19 digits by Luhn (ISO/IEC 7812-1, annex B) that start and are as long as an issuer's; in a row, or as they stand on cards,
@@ -148,7 +149,7 @@ def ipv4_stop(data, at, stop):
     end, value = _octets(data, at, stop)
     if end == 0 or joined_after(data, end, stop) or not public_v4(value, True):
         return np.int64(0)
-    return end if value & 0xE0E0E0E0 else np.int64(0)
+    return end if value & 0xE0E0E0E0 and value & 0x00F0F0F0 else np.int64(0)
 
 
 @helper
