@@ -252,8 +252,12 @@ def _comparisons() -> list[Comparison]:
             own_python=True,
         ),
         Comparison("scores", "web", "perplexity", "kenlm", "perplexity: KenLM", 8.0, equal=False),
+        Comparison(
             "private", "web", "private", "datatrove-private", "six kinds: datatrove's PIIFormatter", 8, equal=False
+        ),
+        Comparison(
             "private", "web", "private-datatrove", "datatrove-private", '`rules = "datatrove"`: PIIFormatter', 8
+        ),
         Comparison("private", "web", "private", "presidio", "six kinds: presidio's recognisers", 0.5, equal=False),
         Comparison("minhash", "web", "sign", "datatrove-minhash", "datatrove as shipped", 0.5, 100.0),
         Comparison("minhash", "web", "sign", "datatrove-minhash-split", "datatrove, words by `split()`", 2),
