@@ -43,6 +43,8 @@ def rows(data: Path) -> list[dict[str, Any]]:
         found: Any = None
         for turn in range(ROUNDS + 1):
             for way, measure in ready.items():
+                if way == "with similarity" and turn > 3:
+                    continue
                 start = time.process_time()
                 said = [measure(batch) for batch in batches]
                 for one in said:

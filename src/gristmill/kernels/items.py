@@ -27,7 +27,7 @@ from gristmill.kernels.minhash import STEP, mix
 
 ALL = 0xFFFFFFFFFFFFFFFF
 SPACE = 0x20
-BITS_A_KEY = 12  # of a bitmap: of what is not there 1 to 2 % goes on to the table, (1 - e^(-3 / 12))^3 and what uneven words add
+BITS_A_KEY = 16  # of a bitmap: of what is not there less than 1 % goes on to the table, (1 - e^(-4 / 16))^4 and what uneven words add
 MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
 INT32_OUT, INT64_OUT, UINT64_OUT = types.int32[::1], types.int64[::1], types.uint64[::1]
 
@@ -38,7 +38,7 @@ class Index(NamedTuple):
     width: int  # words of an n-gram
     mask: int  # what of a hash is used: all of it, but where a test makes hashes collide
     data: np.ndarray  # (bytes,) uint8: the parts, normalised
-    bitmap: np.ndarray  # uint64: a Bloom filter (1970) of the hashes of `width` words, three bits of one word each
+    bitmap: np.ndarray  # uint64: a Bloom filter (1970) of the hashes of `width` words, four bits of one word each
     table: np.ndarray  # (2^m,) uint64, open addressing: the first half of a hash, then 1 + the number of its n-gram; 0: none
     starts: np.ndarray  # (g,) int64: its first byte in data
     lengths: np.ndarray  # (g,) int32: its bytes
@@ -134,11 +134,12 @@ def hash_run(hashes, first, words):
 
 @helper
 def bits_of(bitmap, key):
-    """Where in a bitmap a key's three bits are: (word, bits)."""
+    """Where in a bitmap a key's four bits are: (word, bits)."""
     word = ((key >> np.uint64(32)) * np.uint64(len(bitmap))) >> np.uint64(32)
     bits = ONE << (key & np.uint64(63))
     bits |= ONE << ((key >> np.uint64(6)) & np.uint64(63))
     bits |= ONE << ((key >> np.uint64(12)) & np.uint64(63))
+    bits |= ONE << ((key >> np.uint64(18)) & np.uint64(63))
     return np.int64(word), bits
 
 
