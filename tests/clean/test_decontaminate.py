@@ -306,7 +306,7 @@ def test_common_ngrams_are_judged_on_tables(step: Callable[..., Decontaminate]) 
     for _, ngram in pairs:
         documents[ngram] = documents.get(ngram, 0) + 1
     listed = np.array(sorted(ngram for ngram, count in documents.items() if count > 3), np.int64)
-    index = load(made, inputs_of(made)).index
+    index = load(made, inputs_of(made)).table
     assert len(listed) == len(naive.ngrams_of(naive.normalise(licence), 13))
     left = unlisted(index.part_offsets, index.part_ngrams, listed)
     common = set(naive.ngrams_of(naive.normalise(licence), 13))

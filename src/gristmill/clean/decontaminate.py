@@ -98,7 +98,7 @@ class Loaded(NamedTuple):
 
     names: list[str]
     parts: Parts
-    index: "Index"
+    table: "Index"
     signed: "Signed | None"  # null: no similarity is asked for
 
 
@@ -123,7 +123,7 @@ def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Meas
     common, floor = step.common is not None, step.floor or 0.0
     # A part that a document resembles has a row whatever its overlap, which must be known then.
     least = floor if loaded.signed is None else 0.0
-    found = overlap.find_overlap(*normalised, loaded.index, loaded.parts.items, floor=least, hits=common)
+    found = overlap.find_overlap(*normalised, loaded.table, loaded.parts.items, floor=least, hits=common)
     measures = {"overlap": pa.array(found.overlap), "items": pa.array(found.items.astype(np.int64))}
     similarities = np.full(len(found.documents), np.nan)
     if loaded.signed is not None:
@@ -131,9 +131,9 @@ def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Meas
 
         alike = find_alike(*normalised, loaded.signed)
         measures["similarity"] = pa.array(alike.similarity)
-        found, similarities = _joined(found, alike, loaded.index, floor, step.similarity or 0.0)
-    found, similarities = _fewer(found, similarities, loaded.index)
-    hits = overlap.hits_of(found, loaded.index) if common else None
+        found, similarities = _joined(found, alike, loaded.table, floor, step.similarity or 0.0)
+    found, similarities = _fewer(found, similarities, loaded.table)
+    hits = overlap.hits_of(found, loaded.table) if common else None
     return Measured(measures, found=_rows(loaded, batch, found, hits, similarities))
 
 
@@ -182,7 +182,7 @@ def _rows(
     """What was found, as CONTAMINATION; its metadata say how many items each benchmark has."""
     parts, rows = loaded.parts, len(found.documents)
     items = parts.items[found.parts]
-    ngrams = np.diff(loaded.index.part_offsets)[found.parts]
+    ngrams = np.diff(loaded.table.part_offsets)[found.parts]
     starts, ends, context = _around(batch["text"], found)
     columns = {
         "document": batch["document"].take(pa.array(found.documents)),

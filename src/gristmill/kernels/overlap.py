@@ -229,8 +229,8 @@ def find_overlap(
         before = int(hit_offsets[done])
     all_rows = np.concatenate([np.empty((0, 5), np.int32), *got])
     all_rows = all_rows[np.lexsort((all_rows[:, 1], all_rows[:, 0]))]
-    columns = [np.ascontiguousarray(all_rows[:, k]) for k in range(5)]
-    return Found(overlap, items, words, *columns, hit_offsets, np.concatenate([np.empty(0, np.int32), *got_hits]))
+    documents, of, matched, firsts, lasts = (np.ascontiguousarray(all_rows[:, k]) for k in range(5))
+    return Found(overlap, items, words, documents, of, matched, firsts, lasts, hit_offsets, np.concatenate([np.empty(0, np.int32), *got_hits]))
 
 
 def hits_of(found: Found, index: Index) -> tuple[np.ndarray, np.ndarray]:

@@ -182,7 +182,7 @@ def _calls(task: Task) -> list[Callable[[pa.RecordBatch], Judgement]]:
 def _call(step: Step, measure: Callable[[pa.RecordBatch], Measured]) -> Callable[[pa.RecordBatch], Judgement]:
     def call(batch: pa.RecordBatch) -> Judgement:
         found = measure(batch)
-        return Judgement(*step.decide(found.measures), *found)
+        return Judgement(*step.decide(found.measures), found.measures, found.text, found.columns, found.found)
 
     return call
 
@@ -231,8 +231,9 @@ class _Outputs:
         self._documents.write(judged.kept)
         self._measures.write(judged.measures)
         self._verdicts.write(judged.verdicts)
-        for rows in judged.found if self._found is not None else ():
-            self._found.write(rows)
+        if self._found is not None:
+            for rows in judged.found:
+                self._found.write(rows)
         for dropped in judged.dropped:
             if self._sampler is None:
                 self._samples.write(dropped)
