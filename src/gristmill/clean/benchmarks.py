@@ -102,14 +102,18 @@ def read_parts(benchmarks: Sequence[Benchmark], inputs: Inputs, *, ngram: int, l
             why = (
                 f"none of its {count:,} items has {least_words} words or more" if count else "expected items, got none"
             )
-            raise RecipeError(f"decontaminate: benchmark {benchmark.name!r}: {why}: is it the right file, and `fields`?")
+            raise RecipeError(
+                f"decontaminate: benchmark {benchmark.name!r}: {why}: is it the right file, and `fields`?"
+            )
     return Parts(
         np.concatenate(offsets), np.concatenate(data), np.array(items, np.int32), fields, np.array(owners, np.int32),
         np.array(numbers, np.int64), ids, counted,
     )  # fmt: skip
 
 
-def _cut(items: list[_Item], ngram: int, least_words: int) -> tuple[np.ndarray, np.ndarray, list[int], list[str | None]]:
+def _cut(
+    items: list[_Item], ngram: int, least_words: int
+) -> tuple[np.ndarray, np.ndarray, list[int], list[str | None]]:
     """The parts of items: (offsets, normalised text, of each part its item, its field)."""
     from gristmill.kernels.normalise import normalise
 
@@ -202,7 +206,9 @@ def _parquet(name: str, path: str, benchmark: Benchmark) -> Rows:
     try:
         with pq.ParquetFile(path) as file:
             there = file.schema_arrow.names
-            wanted = {field.partition(".")[0] for field in (*(benchmark.fields or there), *filter(None, [benchmark.id]))}
+            wanted = {
+                field.partition(".")[0] for field in (*(benchmark.fields or there), *filter(None, [benchmark.id]))
+            }
             number = 0
             for batch in file.iter_batches(columns=[column for column in there if column in wanted]):
                 for row in batch.to_pylist():

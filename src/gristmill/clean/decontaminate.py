@@ -141,7 +141,10 @@ def _joined(found: "Found", alike: "Alike", index: "Index", floor: float, least:
     """Rows whose overlap is `floor` or more, or whose similarity is `least` or more; of each its similarity, (r,) float64, NaN where it is less."""
     parts = len(index.part_offsets) - 1
     chosen = alike.similarities >= least
-    keys, wanted = found.documents.astype(np.int64) * parts + found.parts, (alike.documents * parts + alike.parts)[chosen]
+    keys, wanted = (
+        found.documents.astype(np.int64) * parts + found.parts,
+        (alike.documents * parts + alike.parts)[chosen],
+    )
     both = np.union1d(keys[found.matched >= floor * np.diff(index.part_offsets)[found.parts]], wanted)
 
     def filled(old: np.ndarray, new: np.ndarray, empty: float) -> np.ndarray:
@@ -177,7 +180,11 @@ def _fewer(found: "Found", similarities: np.ndarray, index: "Index") -> tuple["F
 
 
 def _rows(
-    loaded: Loaded, batch: pa.RecordBatch, found: "Found", hits: tuple[np.ndarray, np.ndarray] | None, similarities: np.ndarray
+    loaded: Loaded,
+    batch: pa.RecordBatch,
+    found: "Found",
+    hits: tuple[np.ndarray, np.ndarray] | None,
+    similarities: np.ndarray,
 ) -> pa.RecordBatch:
     """What was found, as CONTAMINATION; its metadata say how many items each benchmark has."""
     parts, rows = loaded.parts, len(found.documents)

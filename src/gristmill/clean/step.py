@@ -33,7 +33,9 @@ class Measured(NamedTuple):
     measures: dict[str, pa.Array]  # by name, each (n,): exact; null where there is nothing to measure
     text: pa.Array | None = None  # (n,) string without nulls: the texts as the step rewrites them
     columns: Mapping[str, pa.Array] = {}  # other columns of DOCUMENTS that the step fills, each (n,)
-    found: pa.RecordBatch | None = None  # rows of a table of its own, with `document`, in document order; of an empty batch it tells the schema
+    found: pa.RecordBatch | None = (
+        None  # rows of a table of its own, with `document`, in document order; of an empty batch it tells the schema
+    )
 
 
 class Decision(NamedTuple):

@@ -39,7 +39,9 @@ class Index(NamedTuple):
     mask: int  # what of a hash is used: all of it, but where a test makes hashes collide
     data: np.ndarray  # (bytes,) uint8: the parts, normalised
     bitmap: np.ndarray  # uint64: a Bloom filter (1970) of the hashes of `width` words, four bits of one word each
-    table: np.ndarray  # (2^m,) uint64, open addressing: the first half of a hash, then 1 + the number of its n-gram; 0: none
+    table: (
+        np.ndarray
+    )  # (2^m,) uint64, open addressing: the first half of a hash, then 1 + the number of its n-gram; 0: none
     starts: np.ndarray  # (g,) int64: its first byte in data
     lengths: np.ndarray  # (g,) int32: its bytes
     lists: np.ndarray  # (g,) int32: its list

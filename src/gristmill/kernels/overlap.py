@@ -19,9 +19,9 @@ from gristmill.kernels.items import (
     UINT64_OUT,
     Index,
     bits_of,
+    find_ngram,
     hash_run,
     hash_words,
-    find_ngram,
 )
 from gristmill.kernels.loads import ONE, count_trailing_zeros
 from gristmill.kernels.minhash import STEP, mix
@@ -230,7 +230,18 @@ def find_overlap(
     all_rows = np.concatenate([np.empty((0, 5), np.int32), *got])
     all_rows = all_rows[np.lexsort((all_rows[:, 1], all_rows[:, 0]))]
     documents, of, matched, firsts, lasts = (np.ascontiguousarray(all_rows[:, k]) for k in range(5))
-    return Found(overlap, items, words, documents, of, matched, firsts, lasts, hit_offsets, np.concatenate([np.empty(0, np.int32), *got_hits]))
+    return Found(
+        overlap,
+        items,
+        words,
+        documents,
+        of,
+        matched,
+        firsts,
+        lasts,
+        hit_offsets,
+        np.concatenate([np.empty(0, np.int32), *got_hits]),
+    )
 
 
 def hits_of(found: Found, index: Index) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,6 @@ from gristmill.phases.rejudge import redecide
 from gristmill.phases.samples import Sampler
 from gristmill.store.parts import read_batches, sha256_of
 
-
 FOUND, FINDS = "contamination", "decontaminate"  # the folder of the rows that a step finds; the step
 
 
@@ -99,8 +98,7 @@ class Old:
         path = self._find(FOUND)
         return _Reader(read_batches(path), pq.read_schema(path)) if path.exists() else None
 
-    def _left(
-        self, found: "_Reader", judged: Judged, fresh: "_Fresh | None") -> pa.RecordBatch:
+    def _left(self, found: "_Reader", judged: Judged, fresh: "_Fresh | None") -> pa.RecordBatch:
         """Rows that a step found, of documents whose measures of it are there; those of documents judged anew in place of old ones."""
         numbers = judged.measures["document"].to_numpy()
         rows = found.upto(int(numbers[-1]))
