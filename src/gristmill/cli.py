@@ -16,7 +16,7 @@ from gristmill.model_verbs import app as model_app
 from gristmill.terminal import hear_ctrl_c, leave, say
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, permission; 130 interrupted."
+    "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, rights; 130 interrupted."
 )
 
 app = typer.Typer(

@@ -13,20 +13,12 @@ from gristmill.recipe import Recipe
 from gristmill.report.meter import Cost, folder_bytes
 from gristmill.report.sample import Piece
 
-PHASES = ("fetch", "refine", "relate", "settle", "tokenize", "assemble")
+PHASES = ("fetch", "refine", "weigh", "relate", "settle", "lines", "frequent", "tokenize", "assemble")
 FOLDERS = (
-    "documents",
-    "measures",
-    "signatures",
-    "samples",
-    "contamination",
-    "verdicts",
-    "text",
-    "tokens",
-    "work/refine",
+    "documents", "measures", "signatures", "samples", "contamination", "verdicts", "text", "tokens", "work/refine", "work/lines",
     "work/tokens",
-)
-WHOLE = ("duplicates", "work/relate")  # of the corpus as a whole
+)  # fmt: skip
+WHOLE = ("judgement", "duplicates", "index", "work/relate")  # of the corpus as a whole
 
 
 class Law(NamedTuple):
@@ -133,17 +125,19 @@ def seen(root: Path, recipe: Recipe, pieces: list[Piece], costs: dict[str, Cost]
 
 def _shard(corpus: Corpus, number: int, piece: Piece, size: int) -> ShardSeen:
     name = f"{number:05d}"
-    records = {phase: corpus.last(phase, name) or Record(key="") for phase in ("refine", "settle", "tokenize")}
+    records = {phase: corpus.last(phase, name) or Record(key="") for phase in ("refine", "settle", "lines", "tokenize")}
     folders = dict.fromkeys(FOLDERS, 0)
     for record in records.values():
         for part in record.parts:
             folders[part.path.partition("/")[0]] += part.size
     folders["work/refine"] = _size(corpus.work / f"refine/{name}.parquet")
+    folders["work/lines"] = _size(corpus.work / f"lines/{name}.parquet")
     folders["work/tokens"] = sum(_size(corpus.work / f"tokens/{name}.{end}") for end in ("train", "val", "parquet"))
     refined, written = records["refine"].counts, records["tokenize"].counts
     units: dict[str, Any] = {
-        "fetch": size, "refine": refined["raw"]["decompressed_bytes"], "relate": refined["kept"]["documents"],
-        "settle": records["settle"].counts["documents"], "tokenize": written["bytes"], "assemble": written["tokens"],
+        "fetch": size, "refine": refined["raw"]["decompressed_bytes"], "relate": refined["kept"]["documents"], "weigh": refined["kept"]["documents"],
+        "settle": records["settle"].counts["documents"], "lines": written["bytes"],
+        "frequent": records["lines"].counts.get("rows", 0), "tokenize": written["bytes"], "assemble": written["tokens"],
         "kept": written["documents"], "passed_bytes": refined["kept"]["bytes"],
     }  # fmt: skip
     units = {phase: float(value) for phase, value in units.items()}

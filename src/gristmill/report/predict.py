@@ -147,6 +147,7 @@ def _traffic(recipe: Recipe, phase: str, folders: dict[str, float], whole: Whole
     return {
         "fetch": (raw, whole.coming),
         "refine": (raw, sum(folders[name] for name in refined)),
+        "weigh": (folders["measures"] + folders["work/refine"] + folders["contamination"], folders["judgement"]),
         "relate": (folders["signatures"] + texts * folders["documents"], folders["duplicates"] + folders["index"] + folders["work/relate"]),
         "settle": (folders["work/refine"], folders["verdicts"]),
         "lines": (folders["documents"] + folders["verdicts"], folders["work/lines"]),
@@ -161,7 +162,14 @@ def _slots(machines: Machines, shards: int, sources: int) -> dict[str, int]:
     workers = machines.machines * machines.cores
     per_shard = dict.fromkeys(("refine", "settle", "lines", "tokenize"), max(1, min(workers, shards)))
     fetching = max(1, min(machines.cores, shards, Settings().connections))
-    return {"fetch": fetching, "relate": 1, "frequent": 1, "assemble": max(1, min(workers, sources)), **per_shard}
+    return {
+        "fetch": fetching,
+        "weigh": 1,
+        "relate": 1,
+        "frequent": 1,
+        "assemble": max(1, min(workers, sources)),
+        **per_shard,
+    }
 
 
 def _wall(measured: Measured, whole: Whole, phase: str, units: float, slots: int, download: Download) -> float | None:
@@ -187,7 +195,7 @@ def _memory(
     more = max(units["relate"] - measured.sample.units("relate"), 0.0)  # documents than in the sample
     relate = costs["relate"].worker + DOCUMENT_BYTES * more
     relate += min(16 * near.bands * more, RELATE_BYTES) if near else 0.0
-    relate = max(relate, costs["frequent"].worker)
+    relate = max(relate, costs["frequent"].worker, costs["weigh"].worker)
     tokens = sum(shard.folders["work/tokens"] for shard in measured.sample.shards)
     had, has = min(tokens, BUCKET_BYTES), min(folders["work/tokens"], BUCKET_BYTES)
     assemble = costs["assemble"].worker + 2 * max(has - had, 0) + INDEX_BYTES * more
