@@ -342,7 +342,7 @@ class _Mill:
         self, refined: dict[int, Record], settled: dict[int, Record], listed: Record | None, tokenizer: Tokenizer | None
     ) -> dict[int, Record]:
         cut = lines.cut_of(self.recipe.deduplicate, listed.parts) if listed else None
-        tasks = tokenize.tasks(self.corpus, self.plan, self.recipe, refined, settled, cut, tokenizer)
+        tasks = tokenize.tasks(self.corpus, self.plan, self.recipe, refined, settled, cut, tokenizer, self.inputs)
         return self._each("tokenize", tokenize.tokenize, tasks)
 
     def _assemble(self, written: dict[int, Record], tokenizer: Tokenizer) -> dict[int, Record]:

@@ -71,7 +71,15 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     measure: Measure = "needed"  # all: later filters measure what an earlier one has dropped as well
 
     def steps(self, source: str) -> list[Step]:
-        """The steps that apply to a source, in order."""
+        """The steps of refine that apply to a source, in order."""
+        return [step for step in self.all_steps(source) if not is_late(step)]
+
+    def late_steps(self, source: str) -> list[Step]:
+        """The steps that apply to a source once duplicates are gone, in order."""
+        return [step for step in self.all_steps(source) if is_late(step)]
+
+    def all_steps(self, source: str) -> list[Step]:
+        """The steps that apply to a source, whenever that is."""
         made = [make_step(place, table) for place, table in enumerate(self.step)]
         return [step for step in made if step.sources is None or source in step.sources]
 
@@ -135,6 +143,11 @@ def make_step(place: int, table: dict[str, Any]) -> Step:
     kind = _kind(place, table)
     step: Step = msgspec.convert(table if is_own(table) else {k: v for k, v in table.items() if k != "use"}, kind)
     return step
+
+
+def is_late(step: Step) -> bool:
+    """Whether a step waits until duplicates are gone (`after_dedup`, a parameter of those that only rewrite)."""
+    return bool(getattr(step, "after_dedup", False))
 
 
 def check_pages(recipe: Recipe) -> None:

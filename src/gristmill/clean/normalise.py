@@ -45,6 +45,7 @@ class Normalise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     space: bool = True
     urls: Literal["keep", "drop"] = "keep"
     mojibake: bool = False
+    after_dedup: bool = False  # once duplicates are gone
 
     def wants(self) -> dict[str, str]:
         return {"normalise.ftfy": "version:ftfy"} if self.mojibake else {}

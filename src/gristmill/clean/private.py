@@ -73,6 +73,7 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     rules: Literal["gristmill", "datatrove"] = "gristmill"
     region: str | None = None  # for phone numbers without `+`
     names: Names | None = None
+    after_dedup: bool = False  # once duplicates are gone: what rests under documents/ is not redacted then
 
     def __post_init__(self) -> None:
         if self.placeholder not in ("typed", "datatrove") and not _BRACKETED.fullmatch(self.placeholder):

@@ -229,6 +229,7 @@ FOLDERS = (
     "judgement",
     "contamination",
     "duplicates",
+    "finished",
     "index",
     "text",
     "tokens",

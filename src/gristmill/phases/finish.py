@@ -1,22 +1,88 @@
-"""Finish: what is left of a shard, as a stream. Dropped rows go out here, and frequent lines; tokenizing, `text/` and `export` all read it."""
+"""Finish: what is left of a shard, as a stream. Dropped rows go out here, and frequent lines; then steps with `after_dedup = true` rewrite
+what stays. Tokenizing, `text/` and `export` all read it.
 
-from collections.abc import Iterator
+What those steps measure is no matter of refine: it goes to finished/<shard>.parquet, as measures/ would have it.
+"""
+
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gristmill import schema
+from gristmill.clean.step import Input, Step
 from gristmill.dedup.lines import Cutter
+from gristmill.engine.judge import LEFT
+from gristmill.recipe import Recipe, Source
 from gristmill.store.parts import read_batches
 
 SLICE = 4 << 20  # bytes of text given at a time
+FOLDER = "finished"
 
 
-def finish(documents: Path, verdicts: Path, cutter: Cutter | None = None) -> Iterator[pa.RecordBatch]:
+class Late(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of a source that wait until duplicates are gone, and what they read."""
+
+    source: str
+    step: list[dict[str, Any]]
+    inputs: dict[str, Input]
+
+    def steps(self) -> list[Step]:
+        """The steps, in order."""
+        return Recipe(source=[Source(name=self.source)], step=self.step).late_steps(self.source)
+
+    def key(self) -> list[dict[str, Any]]:
+        """All that its bytes depend on."""
+        return [
+            {
+                "name": step.name, "version": step.version, "parameters": msgspec.to_builtins(step),
+                "inputs": {name: self.inputs[location].sha256 for name, location in step.wants().items()},
+            }
+            for step in self.steps()
+        ]  # fmt: skip
+
+
+def late_of(recipe: Recipe, source: str, inputs: dict[str, Input]) -> Late | None:
+    """The steps of a source that wait; None: there are none."""
+    wanted = [location for step in recipe.late_steps(source) for location in step.wants().values()]
+    if not recipe.late_steps(source):
+        return None
+    return Late(source=source, step=recipe.step, inputs={location: inputs[location] for location in wanted})
+
+
+class Rewriter:
+    """Late steps, ready: texts are rewritten, and nothing is dropped; a document of which nothing is left stays, empty."""
+
+    def __init__(self, late: Late) -> None:
+        self._calls = [(step.name, step.ready(late.inputs)) for step in late.steps()]
+        self.schema = self.rewrite(pa.RecordBatch.from_pylist([], schema.DOCUMENTS))[1].schema  # of what is measured
+
+    def rewrite(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """(DOCUMENTS as they are left, what was measured: `document` and a column for each `step.measure`)."""
+        measures = {"document": batch["document"]}
+        for name, call in self._calls:
+            found = call(batch)
+            if found.text is None:
+                raise AssertionError(f"{name}: a step that rewrites nothing cannot wait")
+            measures |= {f"{name}.{measure}": column for measure, column in found.measures.items()}
+            measures[f"{name}.{LEFT}"] = pc.binary_length(found.text).cast(pa.int64())
+            for column, values in {"text": found.text, **found.columns}.items():
+                batch = batch.set_column(batch.schema.get_field_index(column), batch.schema.field(column), values)
+        return batch, pa.RecordBatch.from_arrays(list(measures.values()), names=list(measures))
+
+
+def finish(
+    documents: Path, verdicts: Path, cutter: Cutter | None = None, rewriter: Rewriter | None = None,
+    hear: Callable[[pa.RecordBatch], None] = lambda _: None,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The documents of a shard that are kept, in document order: DOCUMENTS, in batches of a few MB.
 
-    `cutter` cuts frequent lines out of them; a document of which nothing is left stays, empty.
+    `cutter` cuts frequent lines out of them, of which a document may be left empty; `rewriter` rewrites the rest, and `hear` hears what it
+    measures.
     """
     gone = []
     for batch in read_batches(verdicts, ["document", "reason"]):
@@ -29,4 +95,9 @@ def finish(documents: Path, verdicts: Path, cutter: Cutter | None = None) -> Ite
         step = max(1, len(batch) * SLICE // max(batch["text"].nbytes, 1))
         for start in range(0, len(batch), step):
             part = batch.slice(start, step)
-            yield part if cutter is None else cutter.cut(part)
+            if cutter is not None:
+                part = cutter.cut(part)
+            if rewriter is not None:
+                part, measured = rewriter.rewrite(part)
+                hear(measured)
+            yield part

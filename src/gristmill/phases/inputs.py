@@ -28,10 +28,25 @@ def gather(recipe: Recipe, folder: Path, transfer: Transfer) -> dict[str, Input]
     """Have every input of every step here, by its location as the recipe names it. Raises RecipeError, SourceError."""
     found: dict[str, Input] = {}
     for source in recipe.source:
-        for step in recipe.steps(source.name):
+        for step in recipe.all_steps(source.name):
             for what, location in step.wants().items():
                 if location not in found:
                     found[location] = _find(what, location, folder, transfer)
+    return found
+
+
+def installed(recipe: Recipe, source: str) -> dict[str, Input]:
+    """The inputs of a source's late steps, where packages hold them all. Raises RecipeError where a file does."""
+    found = {}
+    for step in recipe.late_steps(source):
+        for what, location in step.wants().items():
+            if not location.startswith(("package:", "version:")):
+                raise RecipeError(f"{what} = {location!r}: a corpus does not hold it")
+            found[location] = (
+                _installed(location.removeprefix("version:"))
+                if location.startswith("version:")
+                else _file(what, location, Path())
+            )
     return found
 
 
@@ -42,16 +57,20 @@ def _find(what: str, location: str, folder: Path, transfer: Transfer) -> Input:
     if urls.is_url(place):
         fetched = transfer.fetch(Remote(place))
         path, sha256, name = fetched.path, fetched.sha256, urls.shown(place).rpartition("/")[2]
+        given = Input(name, str(path), sha256)
     else:
-        path = _local(what, place, folder)
-        name = path.name
-        try:
-            sha256 = sha256_of(path)[1]
-        except OSError as error:
-            raise RecipeError(f"{what} = {place!r}: {path}: {error.strerror}") from error
-    if pin and pin != sha256:
-        raise RecipeError(f"{what} = {place!r}: not what its pin says: expected sha256 {pin}, got {sha256}")
-    return Input(name, str(path), sha256)
+        given = _file(what, place, folder)
+    if pin and pin != given.sha256:
+        raise RecipeError(f"{what} = {place!r}: not what its pin says: expected sha256 {pin}, got {given.sha256}")
+    return given
+
+
+def _file(what: str, place: str, folder: Path) -> Input:
+    path = _local(what, place, folder)
+    try:
+        return Input(path.name, str(path), sha256_of(path)[1])
+    except OSError as error:
+        raise RecipeError(f"{what} = {place!r}: {path}: {error.strerror}") from error
 
 
 def _installed(package: str) -> Input:

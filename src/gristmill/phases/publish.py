@@ -120,7 +120,7 @@ def inputs_of(
     """
     inputs: dict[str, Any] = {}
     for source in recipe.source:
-        for step in recipe.steps(source.name):
+        for step in recipe.all_steps(source.name):
             for what, location in step.wants().items():
                 entry = {"name": found[location].name, "sha256": found[location].sha256}
                 inputs[what if inputs.get(what, entry) == entry else f"{what}[{source.name}]"] = entry

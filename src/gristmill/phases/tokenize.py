@@ -9,7 +9,8 @@ Which documents are validation is a keyed hash of the normalised text, never of 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill import schema
+from gristmill.clean.step import Input
 from gristmill.columns import utf8_buffers
 from gristmill.dedup.signatures import text_hashes
 from gristmill.kernels.normalise import normalise
 from gristmill.phases.corpus import Corpus, Record, content_key
-from gristmill.phases.finish import finish
+from gristmill.phases.finish import FOLDER, Late, Rewriter, finish, late_of
 from gristmill.phases.lines import LIST, Cut
 from gristmill.phases.plan import Plan
 from gristmill.phases.refine import shard_name
@@ -49,6 +51,7 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     documents: str  # sha256 of the shard's documents
     verdicts: str  # and of its verdicts
     cut: Cut | None  # the frequent lines that go; null: none
+    late: Late | None  # the steps that wait until then; null: none
     seed: int
     tokenizer: str | None  # the part with the tokenizer; null: write text/
     tokenizer_name: str | None = None
@@ -59,9 +62,9 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         """The content key."""
         fields = msgspec.structs.asdict(self)
-        for name in ("root", "tokenizer", "tokenizer_name"):
+        for name in ("root", "tokenizer", "tokenizer_name", "late"):
             del fields[name]
-        return content_key("tokenize", **fields)
+        return content_key("tokenize", **fields, late=self.late.key() if self.late else None)
 
 
 @lru_cache(1)
@@ -83,7 +86,32 @@ def tokenize(task: TokenizeTask, tell: Callable[[int], None]) -> Record:
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
     cutter = task.cut.cutter(corpus.find(LIST), task.source) if task.cut else None
-    stream = finish(corpus.find(f"documents/{name}.parquet"), corpus.find(f"verdicts/{name}.parquet"), cutter)
+    rewriter = Rewriter(task.late) if task.late else None
+    with ExitStack() as stack:
+        hear: Callable[[pa.RecordBatch], None] = _hear_nothing
+        finished: list[Part] = []
+        if rewriter is not None:
+            measures, finished = stack.enter_context(
+                writing_table(corpus.stage, f"{FOLDER}/{name}.parquet", rewriter.schema)
+            )
+            hear = measures.write
+        documents, verdicts = (corpus.find(f"{folder}/{name}.parquet") for folder in ("documents", "verdicts"))
+        stream = finish(documents, verdicts, cutter, rewriter, hear)
+        parts, counts = _write(corpus, task, stream, tell)
+    if cutter is not None:
+        counts["lines"] = cutter.counts
+    return corpus.record("tokenize", name, Record(key=task.key(), parts=parts + finished, counts=counts))
+
+
+def _hear_nothing(measures: pa.RecordBatch) -> None:
+    """Nothing is measured where nothing is rewritten."""
+
+
+def _write(
+    corpus: Corpus, task: TokenizeTask, stream: Iterator[pa.RecordBatch], tell: Callable[[int], None]
+) -> tuple[list[Part], dict[str, Any]]:
+    """Write a shard's documents as tokens, or as text: (the parts, what was counted)."""
+    name = shard_name(task.number)
     counts: dict[str, Any] = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0}
     start = time.perf_counter()
     parts: list[Part] = []
@@ -117,15 +145,12 @@ def tokenize(task: TokenizeTask, tell: Callable[[int], None]) -> Record:
                 table.write(pa.RecordBatch.from_arrays(columns, schema=INDEX))
                 tell(batch["text"].nbytes)
         extra = {"work": [train.hexdigest(), val.hexdigest(), index[0].sha256]}
-    counts |= extra | {"seconds": time.perf_counter() - start}
-    if cutter is not None:
-        counts["lines"] = cutter.counts
-    return corpus.record("tokenize", name, Record(key=task.key(), parts=parts, counts=counts))
+    return parts, counts | extra | {"seconds": time.perf_counter() - start}
 
 
 def tasks(
     corpus: Corpus, plan: Plan, recipe: Recipe, refined: dict[int, Record], settled: dict[int, Record], cut: Cut | None,
-    tokenizer: Tokenizer | None,
+    tokenizer: Tokenizer | None, inputs: dict[str, Input],
 ) -> dict[int, TokenizeTask]:  # fmt: skip
     """A task for each shard that was refined; lays the tokenizer down for them."""
     tokens = recipe.tokens
@@ -136,6 +161,7 @@ def tasks(
         number: TokenizeTask(
             root=str(corpus.root), number=number, source=plan.shards[number].source,
             documents=record.part("documents/").sha256, verdicts=settled[number].parts[0].sha256, cut=cut, seed=recipe.seed,
+            late=late_of(recipe, plan.shards[number].source, inputs),
             tokenizer=part.path if part else None, tokenizer_name=tokenizer.name if tokenizer else None,
             tokenizer_sha256=tokenizer.sha256 if tokenizer else None,
             end_of_text=tokens.end_of_text if tokens else None, validation=tokens.validation if tokens else 0.0,

@@ -13,7 +13,8 @@ import pyarrow as pa
 from gristmill import schema
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus
-from gristmill.phases.finish import finish
+from gristmill.phases.finish import Rewriter, finish, late_of
+from gristmill.phases.inputs import installed
 from gristmill.phases.lines import LIST, cut_of
 from gristmill.recipe import Recipe
 from gristmill.store.manifest import MANIFEST, Manifest
@@ -79,7 +80,28 @@ def _stream(root: Path, manifest: Manifest, source: str, number: int) -> Iterato
         )
     cut = cut_of(msgspec.convert(manifest.recipe, Recipe).deduplicate, manifest.parts)
     cutter = cut.cutter(root / LIST, source) if cut else None
-    return finish(root / "documents" / name, root / "verdicts" / name, cutter)
+    rewriter = _rewriter(root, manifest, source)
+    return finish(root / "documents" / name, root / "verdicts" / name, cutter, rewriter)
+
+
+def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
+    """The steps that rewrite after duplicates are gone, over just what the run read."""
+    recipe = msgspec.convert(manifest.recipe, Recipe)
+    try:
+        found = installed(recipe, source)
+    except RecipeError as error:
+        raise RecipeError(
+            f"{root}: its documents are to be rewritten after deduplication, and {error}. Run the recipe without [tokens]: text/ holds them"
+        ) from error
+    for step in recipe.late_steps(source):
+        for what, location in step.wants().items():
+            told = [entry["sha256"] for name, entry in manifest.inputs.items() if name.partition("[")[0] == what]
+            if found[location].sha256 not in told:
+                raise RecipeError(
+                    f"{root}: {what} is {found[location].name} here, and another was there when the corpus was made"
+                )
+    late = late_of(recipe, source, found)
+    return Rewriter(late) if late else None
 
 
 def _packed(file: BinaryIO, to: str) -> BinaryIO:

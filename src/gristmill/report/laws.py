@@ -15,7 +15,7 @@ from gristmill.report.sample import Piece
 
 PHASES = ("fetch", "refine", "weigh", "relate", "settle", "lines", "frequent", "tokenize", "assemble")
 FOLDERS = (
-    "documents", "measures", "signatures", "samples", "contamination", "verdicts", "text", "tokens", "work/refine", "work/lines",
+    "documents", "measures", "signatures", "samples", "contamination", "verdicts", "finished", "text", "tokens", "work/refine", "work/lines",
     "work/tokens",
 )  # fmt: skip
 WHOLE = ("judgement", "duplicates", "index", "work/relate")  # of the corpus as a whole

@@ -152,7 +152,7 @@ def _traffic(recipe: Recipe, phase: str, folders: dict[str, float], whole: Whole
         "settle": (folders["work/refine"], folders["verdicts"]),
         "lines": (folders["documents"] + folders["verdicts"], folders["work/lines"]),
         "frequent": (folders["work/lines"], 0.0),
-        "tokenize": (folders["documents"] + folders["verdicts"], folders["work/tokens"] + folders["text"]),
+        "tokenize": (folders["documents"] + folders["verdicts"], folders["work/tokens"] + folders["text"] + folders["finished"]),
         "assemble": (folders["work/tokens"], folders["tokens"]),
     }[phase]  # fmt: skip
 

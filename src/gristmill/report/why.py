@@ -69,6 +69,8 @@ def _tell(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str, 
     shard = manifest.raw_shards[schema.shard_of(document)]
     told = {**verdict, "source": shard.source, "raw_shard": shard.url, "row": schema.row_of(document)}
     measures = _one(_part(root, "measures", document), document)
+    if (late := _part(root, "finished", document)).exists() and verdict["reason"] is None:
+        measures |= _one(late, document)
     told["measures"] = {name: value for name, value in measures.items() if name != "document" and value is not None}
     if verdict["keeper"] is not None and verdict["keeper_corpus"] is None:
         keeper = _by_number(root, verdict["keeper"])
