@@ -31,7 +31,7 @@ def gather(recipe: Recipe, folder: Path, transfer: Transfer) -> dict[str, Input]
         for step in recipe.all_steps(source.name):
             for what, location in step.wants().items():
                 if location not in found:
-                    found[location] = _find(what, location, folder, transfer)
+                    found[location] = find(what, location, folder, transfer)
     return found
 
 
@@ -50,7 +50,8 @@ def installed(recipe: Recipe, source: str) -> dict[str, Input]:
     return found
 
 
-def _find(what: str, location: str, folder: Path, transfer: Transfer) -> Input:
+def find(what: str, location: str, folder: Path, transfer: Transfer) -> Input:
+    """Have one input here; `what` is what errors call it. Raises RecipeError, SourceError."""
     place, _, pin = location.partition(PIN)
     if place.startswith("version:"):
         return _installed(place.removeprefix("version:"))

@@ -2,7 +2,7 @@
 
 measures + verdicts of refine -> a quantile of a measure -> the documents beyond it           a step's `ranks`: drop_lowest, drop_highest
 contamination                 -> common n-grams          -> documents judged without them     decontaminate's `common`
-                              -> judgement/quantiles.json, judgement/ngrams.parquet           what was compared with
+                              -> judgement/rules.json, judgement/ngrams.parquet               what was compared with
                               -> work: weigh/drops.parquet                                    `settle` fills them into the verdicts
 
 Rules are asked one after another, in the order of the steps; a document that one drops is not in the next one's corpus. 17 bytes in memory for
@@ -21,15 +21,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.clean.step import Step
+from gristmill.clean.decontaminate import Decontaminate, load
+from gristmill.clean.step import Input, Step
+from gristmill.dedup import common
 from gristmill.dedup.database import Opener, Relations, duckdb_with
+from gristmill.dedup.rows import among
 from gristmill.errors import VerificationError
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.refine import shard_name
 from gristmill.store.parts import read_batches, sha256_of, write_json, writing_table
 
 FOLDER = "judgement"
-QUANTILES = f"{FOLDER}/quantiles.json"
+TOLD, NGRAMS = f"{FOLDER}/rules.json", f"{FOLDER}/ngrams.parquet"
 DROPS = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),
@@ -39,6 +42,31 @@ DROPS = pa.schema(
     ]
 )
 VALUED = pa.schema([pa.field("value", pa.float64())])
+LISTED = pa.schema(  # common n-grams
+    [
+        pa.field("rule", pa.int64(), nullable=False),  # its place in rules.json
+        pa.field("ngram", pa.int64(), nullable=False),  # its number among the benchmarks'
+        pa.field("documents", pa.int64(), nullable=False),  # that it stands in
+    ]
+)
+
+
+class Shard(NamedTuple):
+    """What is known of one raw shard."""
+
+    measures: Path
+    contamination: Path  # it need not be there
+    standing: Callable[[], np.ndarray]  # of each row of the measures whether all steps keep it
+
+
+class Asked(NamedTuple):
+    """What a rule says: the documents that go, what it compared, and what it found."""
+
+    documents: np.ndarray  # (n,) int64, sorted
+    values: np.ndarray  # (n,) float64
+    threshold: float  # NaN: there was nothing to compare
+    told: dict[str, Any]
+    listed: pa.Table | None = None  # LISTED, without `rule`
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,12 +83,114 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
         """The verdict's reason."""
         return f"{self.step}.{self.end}"
 
+    def key(self) -> dict[str, Any]:
+        """All that its answer depends on, but for tables."""
+        return msgspec.structs.asdict(self)
 
-class Shard(NamedTuple):
-    """What is known of one raw shard."""
+    def ask(self, shards: dict[int, Shard], gone: np.ndarray, relations: Callable[[], Relations], work: Path) -> Asked:
+        """What goes of the documents that stand and are not `gone` (sorted)."""
+        count = 0
+        with pq.ParquetWriter(work / "valued.parquet", VALUED, compression="none") as writer:
+            for _, values in self._values(shards, gone):
+                writer.write_table(pa.table([values], schema=VALUED))
+                count += len(values)
+        threshold = self._quantile(count, relations, work)
+        parts = [(np.empty(0, np.int64), np.empty(0))]
+        for documents, values in self._values(shards, gone):
+            beyond = values < threshold if self.end == "lowest" else values > threshold
+            parts.append((documents[beyond], values[beyond]))
+        documents, values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        told = {
+            "step": self.step, "measure": self.measure, "end": self.end, "share": self.share, "documents": count,
+            "quantile": None if np.isnan(threshold) else threshold, "dropped": len(documents),
+        }  # fmt: skip
+        return Asked(documents, values, threshold, told)
 
-    measures: Path
-    standing: Callable[[], np.ndarray]  # of each row of the measures whether all steps keep it
+    def _values(self, shards: dict[int, Shard], gone: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Of each shard the documents that stand and have the measure, and its values."""
+        name = f"{self.step}.{self.measure}"
+        for number in self.numbers:
+            table = pq.read_table(shards[number].measures, columns=["document", name], use_threads=False)
+            documents, values = table["document"].to_numpy(), table[name].cast(pa.float64()).to_numpy()  # a null is NaN
+            stands = shards[number].standing() & ~np.isnan(values) & ~among(documents, gone)
+            yield documents[stands], values[stands]
+
+    def _quantile(self, count: int, relations: Callable[[], Relations], work: Path) -> float:
+        """The value that a share of `count` values lies below (or above): at most so many go, fewer where values are equal.
+
+        NaN where there are none.
+        """
+        if not count:
+            return float("nan")
+        beyond = int(count * self.share)
+        place = beyond if self.end == "lowest" else count - 1 - beyond
+        with relations() as connection:
+            connection.table("valued", [work / "valued.parquet"], "value")
+            written = connection.write("quantile", work / "quantile.parquet")
+        for path in written:
+            for batch in read_batches(path):
+                counts = np.cumsum(batch["documents"].to_numpy())
+                if place < counts[-1]:
+                    return float(batch["value"][int(np.searchsorted(counts, place, "right"))].as_py())
+                place -= int(counts[-1])
+        raise AssertionError(f"{self.reason}: {count} values, and no value {place}")
+
+
+class Common(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule by overlap with benchmarks, where n-grams that stand in too many documents do not count (dedup/common.py)."""
+
+    step: Decontaminate
+    inputs: dict[str, Input]  # of the step
+    numbers: list[int]  # the raw shards that it applies to
+
+    @property
+    def reason(self) -> str:
+        """The verdict's reason."""
+        return f"{self.step.name}.overlap"
+
+    def key(self) -> dict[str, Any]:
+        """All that its answer depends on, but for tables."""
+        digests = {name: self.inputs[location].sha256 for name, location in self.step.wants().items()}
+        return {"step": self.step, "version": self.step.version, "inputs": digests, "numbers": self.numbers}
+
+    def ask(self, shards: dict[int, Shard], gone: np.ndarray, relations: Callable[[], Relations], work: Path) -> Asked:
+        """What goes of the documents that stand and are not `gone` (sorted)."""
+        with pq.ParquetWriter(work / "hits.parquet", common.HITS, compression="none") as writer:
+            for found in self._found(shards, gone):
+                for batch in common.hits([found]):
+                    writer.write_table(pa.Table.from_batches([batch]))
+        with relations() as connection:
+            connection.table("hits", [work / "hits.parquet"], "document, ngram")
+            connection.row("parameters", most=self.step.common or 0)
+            written = connection.write("ngrams", work / "ngrams.parquet")
+        listed = pa.concat_tables(pq.read_table(path) for path in written).cast(pa.schema(list(LISTED)[1:]))
+        numbers = listed["ngram"].to_numpy()
+        index = load(self.step, self.inputs).table
+        left = common.unlisted(index.part_offsets, index.part_ngrams, numbers)
+        drops = [
+            batch
+            for found in self._found(shards, gone)
+            for batch in common.judge_common([found], numbers, left, threshold=self.step.threshold)
+        ]
+        table = pa.Table.from_batches(drops, common.DROPS)
+        told = {
+            "step": self.step.name, "common": self.step.common, "ngrams": len(listed), "threshold": self.step.threshold, "dropped": len(table),
+        }  # fmt: skip
+        return Asked(table["document"].to_numpy(), table["value"].to_numpy(), self.step.threshold, told, listed)
+
+    def _found(self, shards: dict[int, Shard], gone: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """Rows of items in documents that stand, whole documents at a time."""
+        for number in self.numbers:
+            shard = shards[number]
+            documents = pq.read_table(shard.measures, columns=["document"], use_threads=False)["document"].to_numpy()
+            standing = documents[shard.standing()]
+            rows = pa.Table.from_batches(list(read_batches(shard.contamination)), pq.read_schema(shard.contamination))
+            of = rows["document"].to_numpy()
+            rows = rows.filter(pa.array(among(of, standing) & ~among(of, gone))).combine_chunks()
+            yield from rows.to_batches()
+
+
+Rule = Ranking | Common
 
 
 class Weighed(NamedTuple):
@@ -71,96 +201,68 @@ class Weighed(NamedTuple):
     rules: np.ndarray  # (n,) int8: places in the list of rules
     thresholds: list[float]  # of each rule; NaN: nothing was measured
     told: list[dict[str, Any]]  # of each rule what was found
+    listed: list[pa.Table]  # LISTED, of each rule that lists n-grams
 
 
-def rankings(steps_of: Mapping[int, Sequence[Step]]) -> list[Ranking]:
-    """The rules by rank of the steps of each raw shard, in order."""
-    found: dict[tuple[str, str, str, float, tuple[str, ...]], list[int]] = {}
+def rules_of(steps_of: Mapping[int, Sequence[Step]], inputs: Mapping[str, Input]) -> list[Rule]:
+    """The rules about the whole corpus of the steps of each raw shard, in order."""
+    found: dict[bytes, tuple[Step, list[tuple[Any, ...]], list[int]]] = {}
     for number, steps in steps_of.items():
         for step in steps:
-            for measure, end, share in getattr(step, "ranks", ()):
-                found.setdefault((step.name, measure, end, share, tuple(step.sources or ())), []).append(number)
-    return [
-        Ranking(step=step, measure=measure, end=end, share=share, numbers=numbers)
-        for (step, measure, end, share, _), numbers in found.items()
-    ]
+            asked = list(getattr(step, "ranks", ()))
+            if asked or getattr(step, "common", None) is not None:
+                key = msgspec.json.encode([step.name, step])
+                found.setdefault(key, (step, asked, []))[2].append(number)
+    rules: list[Rule] = []
+    for step, asked, numbers in found.values():
+        if isinstance(step, Decontaminate):
+            rules.append(
+                Common(step=step, inputs={name: inputs[name] for name in step.wants().values()}, numbers=numbers)
+            )
+        rules += [
+            Ranking(step=step.name, measure=measure, end=end, share=share, numbers=numbers)
+            for measure, end, share in asked
+        ]
+    return rules
 
 
 def judge_whole(
-    rules: Sequence[Ranking], shards: dict[int, Shard], relations: Callable[[], Relations], work: Path
+    rules: Sequence[Rule], shards: dict[int, Shard], relations: Callable[[], Relations], work: Path
 ) -> Weighed:
     """Ask the rules, one after another, of the documents that stand. `work` is for what is needed on the way."""
-    weighed = Weighed(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int8), [], [])
+    weighed = Weighed(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int8), [], [], [])
     for place, rule in enumerate(rules):
-        values = partial(_values, rule, shards, weighed.documents)
-        with pq.ParquetWriter(work / "valued.parquet", VALUED, compression="none") as writer:
-            count = 0
-            for _, found in values():
-                writer.write_table(pa.table([found], schema=VALUED))
-                count += len(found)
-        threshold = _quantile(rule, count, relations, work)
-        parts = [(weighed.documents, weighed.values)]
-        for documents, found in values():
-            beyond = found < threshold if rule.end == "lowest" else found > threshold
-            parts.append((documents[beyond], found[beyond]))
-        documents, numbers = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        marks = np.concatenate([weighed.rules, np.full(len(documents) - len(weighed.documents), place, np.int8)])
-        told = {
-            "step": rule.step, "measure": rule.measure, "end": rule.end, "share": rule.share, "documents": count,
-            "quantile": None if np.isnan(threshold) else threshold, "dropped": len(documents) - len(weighed.documents),
-        }  # fmt: skip
+        asked = rule.ask(shards, weighed.documents, relations, work)
+        documents = np.concatenate([weighed.documents, asked.documents])
         order = np.argsort(documents, kind="stable")
-        weighed = Weighed(
-            documents[order], numbers[order], marks[order], [*weighed.thresholds, threshold], [*weighed.told, told]
+        marks = np.concatenate([weighed.rules, np.full(len(asked.documents), place, np.int8)])
+        listed = (
+            []
+            if asked.listed is None
+            else [asked.listed.add_column(0, LISTED.field(0), pa.array(np.full(len(asked.listed), place)))]
         )
+        weighed = Weighed(
+            documents[order], np.concatenate([weighed.values, asked.values])[order], marks[order], [*weighed.thresholds, asked.threshold],
+            [*weighed.told, asked.told], weighed.listed + listed,
+        )  # fmt: skip
     return weighed
-
-
-def _values(rule: Ranking, shards: dict[int, Shard], gone: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Of each shard the documents that stand and have the measure, and its values."""
-    name = f"{rule.step}.{rule.measure}"
-    for number in rule.numbers:
-        table = pq.read_table(shards[number].measures, columns=["document", name], use_threads=False)
-        documents, values = table["document"].to_numpy(), table[name].cast(pa.float64()).to_numpy()  # a null is NaN
-        stands = shards[number].standing() & ~np.isnan(values) & ~np.isin(documents, gone)
-        yield documents[stands], values[stands]
-
-
-def _quantile(rule: Ranking, count: int, relations: Callable[[], Relations], work: Path) -> float:
-    """The value that a share of `count` values lies below (or above): at most so many go, fewer where values are equal.
-
-    NaN where there are none.
-    """
-    if not count:
-        return float("nan")
-    beyond = int(count * rule.share)
-    place = beyond if rule.end == "lowest" else count - 1 - beyond
-    with relations() as connection:
-        connection.table("valued", [work / "valued.parquet"], "value")
-        written = connection.write("quantile", work / "quantile.parquet")
-    for path in written:
-        for batch in read_batches(path):
-            counts = np.cumsum(batch["documents"].to_numpy())
-            if place < counts[-1]:
-                return float(batch["value"][int(np.searchsorted(counts, place, "right"))].as_py())
-            place -= int(counts[-1])
-    raise AssertionError(f"{rule.reason}: {count} values, and no value {place}")
 
 
 class WeighTask(msgspec.Struct, frozen=True, kw_only=True):
     """All that weighing needs."""
 
     root: str
-    rules: list[Ranking]
+    rules: list[Rule]
     measures: dict[int, str]  # sha256 of each shard's measures
     provisional: dict[int, str]  # and of refine's verdicts
+    contamination: dict[int, str]  # and of what was found of benchmarks
     threads: int
     memory_mb: int
 
     def key(self) -> str:
         """The content key."""
-        given = {name: list(getattr(self, name).items()) for name in ("measures", "provisional")}
-        return content_key("weigh", rules=self.rules, **given)
+        given = {name: list(getattr(self, name).items()) for name in ("measures", "provisional", "contamination")}
+        return content_key("weigh", rules=[rule.key() for rule in self.rules], **given)
 
 
 def weigh(task: WeighTask, tell: Callable[[int], None], opener: Opener | None = None) -> Record:
@@ -175,8 +277,10 @@ def weigh(task: WeighTask, tell: Callable[[int], None], opener: Opener | None = 
         verdicts = corpus.work / f"refine/{shard_name(number)}.parquet"
         if sha256_of(verdicts)[1] != sha256:
             raise VerificationError(f"{verdicts}: changed since it was written. Remove the folder work/ and run again")
-        measures = corpus.find(f"measures/{shard_name(number)}.parquet")
-        shards[number] = Shard(measures, partial(_standing, verdicts))
+        measures, contamination = (
+            corpus.find(f"{folder}/{shard_name(number)}.parquet") for folder in ("measures", "contamination")
+        )
+        shards[number] = Shard(measures, contamination, partial(_standing, verdicts))
     relations = partial(opener or duckdb_with(task.threads, task.memory_mb), work / "spill", [work])
     weighed = judge_whole(task.rules, shards, relations, work)
     tell(len(weighed.documents))
@@ -184,8 +288,13 @@ def weigh(task: WeighTask, tell: Callable[[int], None], opener: Opener | None = 
     with writing_table(corpus.work, "weigh/drops.parquet", DROPS) as (table, part):
         for batch in drops_of(weighed, [rule.reason for rule in task.rules]).to_batches(max_chunksize=1 << 16):
             table.write(batch)
-    parts = [write_json(corpus.stage, QUANTILES, weighed.told)]
-    counts = {"drops": part[0].sha256, "rows": table.rows, "seconds": time.perf_counter() - start}
+    parts = [write_json(corpus.stage, TOLD, weighed.told)]
+    if weighed.listed:
+        with writing_table(corpus.stage, NGRAMS, LISTED) as (table, listed):
+            for batch in pa.concat_tables(weighed.listed).to_batches(max_chunksize=1 << 16):
+                table.write(batch)
+        parts += listed
+    counts = {"drops": part[0].sha256, "rows": len(weighed.documents), "seconds": time.perf_counter() - start}
     return corpus.record("weigh", "all", Record(key=task.key(), parts=parts, counts=counts))
 
 
@@ -204,14 +313,18 @@ def _standing(verdicts: Path) -> np.ndarray:
 
 
 def task_of(
-    corpus: Corpus, steps_of: Mapping[int, Sequence[Step]], refined: dict[int, Record], *, threads: int, memory_mb: int
-) -> WeighTask | None:
+    corpus: Corpus, steps_of: Mapping[int, Sequence[Step]], inputs: Mapping[str, Input], refined: dict[int, Record], *, threads: int,
+    memory_mb: int,
+) -> WeighTask | None:  # fmt: skip
     """The task of all shards that were refined; None: no step asks about the whole corpus."""
-    rules = rankings(steps_of)
+    rules = rules_of(steps_of, inputs)
     if not rules:
         return None
     return WeighTask(
         root=str(corpus.root), rules=rules, threads=threads, memory_mb=memory_mb,
         measures={number: record.part("measures/").sha256 for number, record in refined.items()},
         provisional={number: record.counts["verdicts"] for number, record in refined.items()},
+        contamination={
+            number: part.sha256 for number, record in refined.items() for part in record.parts if part.path.startswith("contamination/")
+        },
     )  # fmt: skip

@@ -19,18 +19,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.clean.step import Step
+from gristmill.clean.step import Input, Step
 from gristmill.dedup.database import duckdb_with
 from gristmill.dedup.relate import PAIRS_FOUND, Known, relate
 from gristmill.dedup.rows import Table
 from gristmill.errors import RecipeError
+from gristmill.phases.inputs import find
 from gristmill.phases.rejudge import redecide
 from gristmill.phases.relate import open_all
-from gristmill.phases.weigh import Ranking, Shard, drops_of, judge_whole, rankings
+from gristmill.phases.weigh import Rule, Shard, drops_of, judge_whole, rules_of
 from gristmill.recipe import Loaded, Recipe, load, make_step, stored
 from gristmill.report.verify import published
+from gristmill.store.cache import Cache, default_cache
+from gristmill.store.client import Settings
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
+from gristmill.store.transfer import Transfer
 
 MEMORY_MB = 400
 
@@ -54,14 +58,17 @@ def rejudge(
     old = msgspec.convert(manifest.recipe, Recipe)
     _check(loaded.recipe, old)
     sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
-    weighed = {rule.reason for rule in rankings({number: old.steps(source) for number, source in sources.items()})}
+    inputs = _inputs(loaded, manifest)
+    weighed = {
+        rule.reason for rule in rules_of({number: old.steps(source) for number, source in sources.items()}, inputs)
+    }
     reasons: Counter[str] = Counter()
     judged = {}
     for number, source in sources.items():
         steps = loaded.recipe.steps(source)
         judged[number] = _shard(root, f"{number:05d}.parquet", steps, weighed, everything=old.measure == "all")
         reasons += judged[number].reasons
-    rules = rankings({number: loaded.recipe.steps(source) for number, source in sources.items()})
+    rules = rules_of({number: loaded.recipe.steps(source) for number, source in sources.items()}, inputs)
     beyond = _weigh(root, rules, judged)
     reasons += Counter(beyond["reason"].to_pylist())
     ranked_out = beyond["document"].to_numpy()
@@ -83,6 +90,27 @@ def rejudge(
             reason: {"was": was.get(reason, 0), "now": reasons.get(reason, 0)} for reason in sorted(was.keys() | reasons.keys())
         },
     }  # fmt: skip
+
+
+def _inputs(loaded: Loaded, manifest: Manifest) -> dict[str, Input]:
+    """What rules about the whole corpus read: the benchmarks of a step with `common`. Raises RecipeError where they are not the corpus'."""
+    found: dict[str, Input] = {}
+    for source in loaded.recipe.source:
+        for step in loaded.recipe.steps(source.name):
+            if getattr(step, "common", None) is None:
+                continue
+            transfer = Transfer(Cache(Path(default_cache()).absolute()), Settings())
+            try:
+                for what, location in step.wants().items():
+                    found[location] = find(what, location, loaded.folder, transfer)
+                    told = [
+                        entry["sha256"] for name, entry in manifest.inputs.items() if name.partition("[")[0] == what
+                    ]
+                    if found[location].sha256 not in told:
+                        raise RecipeError(f"{what} = {location!r}: not what the corpus was made with. Run the recipe")
+            finally:
+                transfer.close()
+    return found
 
 
 class _Judged(NamedTuple):
@@ -121,12 +149,14 @@ def _shard(root: Path, name: str, steps: Sequence[Step], weighed: set[str], *, e
     return _Judged(documents, standing, unread, anew, reasons)
 
 
-def _weigh(root: Path, rules: list[Ranking], judged: dict[int, _Judged]) -> pa.Table:
+def _weigh(root: Path, rules: list[Rule], judged: dict[int, _Judged]) -> pa.Table:
     """What goes by its rank among what stands: weigh.DROPS."""
     shards = {
-        number: Shard(root / f"measures/{number:05d}.parquet", partial(getattr, one, "standing"))
+        number: Shard(
+            root / f"measures/{number:05d}.parquet", root / f"contamination/{number:05d}.parquet", partial(getattr, one, "standing")
+        )
         for number, one in judged.items()
-    }
+    }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder).resolve()
         relations = partial(duckdb_with(os.cpu_count() or 1, MEMORY_MB), work / "spill", [work])
