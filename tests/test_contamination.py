@@ -2,8 +2,10 @@
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,6 +14,7 @@ import pytest
 from gristmill import RecipeError, rejudge, run, verify, why
 from gristmill.report.contamination import contamination, lines
 from gristmill.store.manifest import decode
+from tests import naive
 from tests.corpora import article, digests, jsonl
 
 ITEMS = [
@@ -166,31 +169,53 @@ def test_a_missing_or_changed_part_is_no_corpus(recipe: Path, tmp_path: Path) ->
         verify(corpus)
 
 
-def test_common_ngrams_by_the_relation(recipe: Path, tmp_path: Path) -> None:
-    """ngrams.sql over a corpus' rows counts documents as sets do; the step itself drops nothing."""
-    from gristmill.dedup.common import HITS, hits
-    from gristmill.dedup.database import duckdb_with
-    from gristmill.store.parts import read_batches
+def test_common_ngrams_do_not_count(recipe: Path, tmp_path: Path) -> None:
+    """Judged over the whole corpus, of what all steps keep, as sets of words do it; rejudge tells it and another threshold."""
+    folder, corpus = tmp_path / "in", tmp_path / "corpus"
+    shutil.copytree(recipe.parent, folder)
+    recipe = folder / recipe.name
+    licence = article("licence", 5)
+    items = [{**item, "question": f"{licence} {item['question']}"} for item in ITEMS]
+    (folder / "items.jsonl").write_bytes(jsonl(items))
+    for path in sorted((folder / "raw").iterdir()):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for row in rows[::3]:
+            row["text"] += f"\n{licence}"
+        path.write_bytes(jsonl(rows))
+    asked = {"step.2.common": "3", "step.2.threshold": "0.9"}
+    run(recipe, out=corpus, workers=1, settings=asked)
+    tables = {name: read_all(corpus / name) for name in ("verdicts", "documents", "contamination")}
+    judged = {row["document"]: row for row in tables["verdicts"]}
+    texts = {row["document"]: row["text"] for row in tables["documents"]}  # what the steps keep
+    held = {document: set(naive.ngrams_of(naive.normalise(text), 13)) for document, text in texts.items()}
+    often = Counter(ngram for members in held.values() for ngram in members)
+    wanted = []
+    for item in items:
+        fields = [item["question"], item["answer"]]
+        wanted += [set(naive.ngrams_of(naive.normalise(text), 13)) for text in (" ".join(fields), *fields)]
+    listed = {ngram for members in wanted for ngram in members if often[ngram] > 3}
+    expected = {}
+    for document, members in held.items():
+        shares = [len(own & members - listed) / len(own - listed) for own in wanted if own & members - listed]
+        if max(shares, default=0.0) >= 0.9:
+            expected[document] = max(shares)
+    got = {number: row["value"] for number, row in judged.items() if row["reason"] == "decontaminate.overlap"}
+    assert got == pytest.approx(expected) and 3 < len(got) < len(texts)
+    (rule,) = json.loads((corpus / "judgement/rules.json").read_text())
+    assert (rule["common"], rule["ngrams"], rule["dropped"]) == (3, len(listed), len(expected))
+    assert len(pq.read_table(corpus / "judgement/ngrams.parquet")) == len(listed) > 0
+    verify(corpus)
+    for threshold in ("0.9", "0.3"):
+        changed = asked | {"step.2.threshold": threshold}
+        told = rejudge(recipe, out=corpus, settings=changed)
+        run(recipe, out=tmp_path / threshold, workers=2, settings=changed)
+        funnel = decode((tmp_path / threshold / "manifest.json").read_bytes()).funnel
+        assert told["kept"]["now"] == funnel["kept"]
+    assert digests(tmp_path / "0.9") == digests(corpus)
 
-    corpus = tmp_path / "corpus"
-    funnel = run(recipe, out=corpus, workers=1, settings={"step.2.common": "1"}).table
-    assert next(step for step in funnel["steps"] if step["step"] == "decontaminate")["dropped"] == 0
-    pairs = set()
-    with pq.ParquetWriter(tmp_path / "hits.parquet", HITS) as writer:
-        for shard in ("00000", "00001"):
-            for batch in hits(read_batches(corpus / f"contamination/{shard}.parquet")):
-                writer.write_batch(batch)
-                pairs |= {(row["document"], row["ngram"]) for row in batch.to_pylist()}
-    with duckdb_with(1, 100)(tmp_path / "spill", [tmp_path]) as relations:
-        relations.table("hits", [tmp_path / "hits.parquet"], "*")
-        relations.row("parameters", most=1)
-        found = pq.read_table(relations.write("ngrams", tmp_path / "ngrams.parquet")).to_pylist()
-    counts: dict[int, int] = {}
-    for _, ngram in pairs:
-        counts[ngram] = counts.get(ngram, 0) + 1
-    expected = [{"ngram": ngram, "documents": count} for ngram, count in sorted(counts.items()) if count > 1]
-    assert found == expected
-    assert expected
+
+def read_all(folder: Path) -> list[dict]:
+    return [row for path in sorted(folder.iterdir()) for row in pq.read_table(path).to_pylist()]
 
 
 def test_planted_leaks_are_found_and_plain_text_is_not(data: Path) -> None:
