@@ -145,7 +145,7 @@ REMARKS = {
     ),
     "fineweb": (
         "As the whole run above, with all steps of FineWeb: block lists, language, Gopher repetition and quality, C4, FineWeb's own, near "
-        "duplicates as 14 x 8. datatrove's steps are those of its examples/fineweb.py. Ours loads its lists in the run, "
+        "duplicates as 14 x 8, redaction. datatrove's steps are those of its examples/fineweb.py. Ours loads its lists in the run, "
         "datatrove before it."
     ),
     "pages": (

@@ -470,6 +470,7 @@ def whole() -> None:
     )
     from datatrove.pipeline.dedup.minhash import MinhashConfig
     from datatrove.pipeline.filters import LanguageFilter
+    from datatrove.pipeline.formatters import PIIFormatter
     from datatrove.pipeline.readers import JsonlReader, WarcReader
     from datatrove.pipeline.tokens import DocumentTokenizer
     from datatrove.pipeline.writers import JsonlWriter
@@ -505,6 +506,7 @@ def whole() -> None:
     last = [
         JsonlReader(str(out / "clean")),
         MinhashDedupFilter(str(out / "remove")),
+        *([PIIFormatter()] if asked.rules.startswith("fineweb") else []),
         count("kept"),
         DocumentTokenizer(str(out / "tokens"), asked.tokenizer, str(out / "work"), eos_token="<|endoftext|>"),  # noqa: S106
     ]

@@ -157,7 +157,7 @@ def test_an_unknown_step_is_told_with_a_suggestion() -> None:
         refused(text)
         == f"recipe.toml:{line_of(text, 'gofer')}: step[1].use = 'gofer': no such step; did you mean 'gopher'?"
     )
-    assert "there are: c4, classifier, extract, fineweb, gopher, language, normalise" in refused(
+    assert "there are: c4, classifier, decontaminate, extract, fineweb, gopher, language, normalise" in refused(
         GOOD.replace('use = "gopher"', 'use = "xyzzy"')
     )
     assert "step[1].use" in refused(GOOD.replace('use = "gopher"\n', ""))

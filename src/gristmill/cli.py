@@ -77,7 +77,7 @@ def run(
     ] = False,
     tokenizer: Annotated[str | None, typer.Option(help="gpt2, or a tokenizer's path or URL.")] = None,
     preset: Annotated[
-        str, typer.Option(help="For files: c4, clean-small, datatrove-0.10, fineweb-v1, gopher, lab.")
+        str, typer.Option(help="For files: c4, clean-small, datatrove-0.10, fineweb-edu, fineweb-v1, gopher, lab.")
     ] = "clean-small",
     as_json: Json = False,
 ) -> None:

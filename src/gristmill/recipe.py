@@ -325,7 +325,7 @@ def with_limit(recipe: Recipe, limit: int) -> Recipe:
     return msgspec.structs.replace(recipe, source=sources)
 
 
-PRESETS = ("c4", "clean-small", "datatrove-0.10", "fineweb-v1", "gopher", "lab")
+PRESETS = ("c4", "clean-small", "datatrove-0.10", "fineweb-edu", "fineweb-v1", "gopher", "lab")
 
 
 def packaged(name: str) -> Path:
