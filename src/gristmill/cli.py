@@ -48,9 +48,7 @@ def run(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="No more than N documents a source.")] = None,
     shingle_width: Annotated[int | None, typer.Option(help="The recipe's deduplicate.near.shingle.")] = None,
-    until: Annotated[
-        str | None, typer.Option(help="Stop after a phase: plan, fetch, refine, relate, tokenize.")
-    ] = None,
+    until: Annotated[str | None, typer.Option(help="Stop after plan, fetch, refine, relate or tokenize.")] = None,
     plan: Annotated[Path | None, typer.Option(help="Run a stored plan (a corpus' plan.json).")] = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Where fetched shards rest, shared by runs.")] = None,
     cache_bytes: Annotated[
