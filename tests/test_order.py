@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import RecipeError, rejudge, run
+from gristmill import RecipeError, rejudge, run, verify
 from gristmill.recipe import parse
 from gristmill.store.manifest import decode
 from tests.corpora import article, digests, jsonl
@@ -55,6 +55,7 @@ def verdicts(corpus: Path) -> pa.Table:
 def test_the_longest_stays(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path)
     run(recipe, out=tmp_path / "c", workers=1, settings={"deduplicate.order": '"longest"'})
+    verify(tmp_path / "c")
     kept = verdicts(tmp_path / "c").filter(pa.compute.field("reason").is_null())
     assert kept["url"].to_pylist() == [f"https://b.example/{2 * number}" for number in range(10)]
     gone = verdicts(tmp_path / "c").filter(pa.compute.field("reason").is_valid())

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gristmill import RecipeError, run, verify
+from gristmill.phases.models import train_perplexity
 from tests.conftest import missing
 from tests.corpora import article, digests, jsonl
 from tests.spark import Cluster, cluster
@@ -27,9 +28,21 @@ files = ["docs/*.jsonl"]
 [[step]]
 use = "gopher"
 sources = ["web"]
+[[step]]
+use = "perplexity"
+model = "usual.model"
+drop_highest = 0.1
+[[step]]
+use = "decontaminate"
+benchmarks = [{ name = "made", file = "items.jsonl", fields = ["text"] }]
+common = 8
+[[step]]
+use = "private"
+after_dedup = true
 [deduplicate]
 url = true
 scope = "SCOPE"
+order = "ORDER"
 near = {}
 lines = { most = 40 }
 """
@@ -43,8 +56,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield started
 
 
-def lay_out(folder: Path, texts: list[str], shards: int, scope: str) -> Path:
-    """Documents over the shards of two sources, with URLs that repeat."""
+def lay_out(folder: Path, texts: list[str], shards: int, scope: str, order: str = "plan") -> Path:
+    """Documents over the shards of two sources, with URLs that repeat; a model and a benchmark of some of them."""
+    (folder / "usual.jsonl").write_bytes(jsonl([{"text": text} for text in texts[:100]]))
+    train_perplexity([folder / "usual.jsonl"], folder / "usual.model")
+    (folder / "items.jsonl").write_bytes(jsonl([{"text": " ".join(text.split()[:60])} for text in texts[100:130]]))
     pick = random.Random(7)
     for number in range(shards):
         rows = [
@@ -54,7 +70,7 @@ def lay_out(folder: Path, texts: list[str], shards: int, scope: str) -> Path:
         path = folder / ("web" if number % 2 else "docs") / f"{number}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(jsonl(rows))
-    (folder / "recipe.toml").write_text(RECIPE.replace("SCOPE", scope))
+    (folder / "recipe.toml").write_text(RECIPE.replace("SCOPE", scope).replace("ORDER", order))
     return folder / "recipe.toml"
 
 
@@ -86,12 +102,18 @@ def test_the_same_bytes_from_both_engines(spark: Cluster, tmp_path: Path, scope:
     pick = random.Random(11)
     texts = [article(number, 30) for number in range(200)]
     texts += [edited(pick.choice(texts), pick.choice([0.0, 0.005, 0.02, 0.08]), pick) for _ in range(300)]
-    recipe = lay_out(tmp_path, texts, 6, scope)
+    recipe = lay_out(tmp_path, texts, 6, scope, "longest")
     process = run_on(spark, recipe, tmp_path / "spark")
     here = run(recipe, out=tmp_path / "local", workers=2).table
     ended(process)
     assert digests(tmp_path / "spark") == digests(tmp_path / "local")
-    assert here["steps"][-1]["reasons"].keys() >= {"deduplicate.same_url", "deduplicate.near_duplicate"}
+    reasons = {reason for step in here["steps"] for reason, count in step["reasons"].items() if count}
+    assert reasons >= {
+        "deduplicate.same_url",
+        "deduplicate.near_duplicate",
+        "perplexity.highest",
+        "decontaminate.overlap",
+    }
     verify(tmp_path / "spark")
     # The other engine finds nothing to do: what was done is not Spark's, or the embedded engine's.
     assert run(recipe, out=tmp_path / "spark", workers=1).table == here

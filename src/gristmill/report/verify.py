@@ -209,7 +209,8 @@ def _check_tables(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
 
 
 def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """Each duplicate's keeper is an earlier document that was kept; duplicates/copies.parquet counts them all."""
+    """Each duplicate's keeper is a document that was kept, in the plan's order an earlier one; duplicates/copies.parquet counts them all."""
+    by_number = (manifest.recipe.get("deduplicate") or {}).get("order", "plan") == "plan"
     tables = {
         shard.number: name for shard in manifest.raw_shards if (name := f"verdicts/{shard.number:05d}.parquet") in sound
     }
@@ -230,12 +231,16 @@ def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
             # A keeper in an older corpus is that corpus' to verify.
             named = pc.and_(batch["keeper"].is_valid(), batch["keeper_corpus"].is_null()).to_numpy(zero_copy_only=False)
             keepers = batch["keeper"].fill_null(0).to_numpy()[named]
-            lost += int((keepers >= batch["document"].to_numpy()[named]).sum())
+            lost += int((keepers >= batch["document"].to_numpy()[named]).sum()) if by_number else 0
             for shard in np.unique(keepers >> 32).tolist():
                 rows = (keepers[keepers >> 32 == shard]) & ROWS
                 bits = np.unpackbits(kept.get(shard, np.empty(0, np.uint8))).astype(bool)
                 lost += int((~bits[rows[rows < len(bits)]]).sum() + (rows >= len(bits)).sum())
-    wrong = [f"verdicts: {lost:,} duplicates whose keeper is no earlier document that was kept"] if lost else []
+    wrong = (
+        [f"verdicts: {lost:,} duplicates whose keeper is no {'earlier ' if by_number else ''}document that was kept"]
+        if lost
+        else []
+    )
     if "duplicates/copies.parquet" in sound:
         counted = sum(pc.sum(batch["copies"]).as_py() for batch in read_batches(root / "duplicates/copies.parquet"))
         if counted != copies and len(tables) == sum(shard.missing is None for shard in manifest.raw_shards):
