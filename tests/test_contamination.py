@@ -232,3 +232,18 @@ def test_planted_leaks_are_found_and_plain_text_is_not(data: Path) -> None:
     assert told["kinds"]["cut in half"]["found at 0"] >= 0.85 * told["kinds"]["cut in half"]["planted"]
     assert told["plain"]["dropped at 0.5"] == 0
     assert told["differs from sets"] == 0
+
+
+def test_a_part_of_a_recipe_that_is_gone_is_left_alone(recipe: Path, tmp_path: Path) -> None:
+    """The step is taken out, the run stops after refine, a threshold moves: the published contamination/ is another recipe's."""
+    corpus, without = tmp_path / "corpus", tmp_path / "without"
+    shutil.copytree(recipe.parent, without)
+    text = recipe.read_text()
+    start = text.index('[[step]]\nuse = "decontaminate"')
+    (without / "recipe.toml").write_text(text[:start] + text[text.index("[[step]]", start + 1) :])
+    run(recipe, out=corpus, workers=1)
+    run(without / "recipe.toml", out=corpus, workers=1, until="refine")
+    settings = {"step.2.min_words": "90"}
+    run(without / "recipe.toml", out=corpus, workers=1, settings=settings)
+    run(without / "recipe.toml", out=tmp_path / "fresh", workers=1, settings=settings)
+    assert digests(corpus) == digests(tmp_path / "fresh")

@@ -191,3 +191,22 @@ def test_what_went_by_rank_keeps_nobody_out_of_a_later_corpus(recipe: Path, tmp_
     assert gone and not {row["keeper"] for row in rows if row["keeper_corpus"] is not None} & gone
     stays = [row["document"] for row in rows if row["reason"] is None]
     assert stays and set(stays) <= gone  # the same pages once more: who went by rank comes back, all others are there
+
+
+def test_rules_are_asked_in_the_order_of_the_steps(recipe: Path, tmp_path: Path) -> None:
+    """Whatever source comes first: a classifier of source b, then perplexity of all."""
+    told = []
+    for names in (("a", "b"), ("b", "a")):
+        folder = tmp_path / "".join(names)
+        folder.mkdir()
+        for name in ("good.model", "usual.model"):
+            shutil.copy(recipe.parent / name, folder / name)
+        text = "".join(f'[[source]]\nname = "{name}"\nfiles = ["{name}.jsonl"]\n' for name in names)
+        for place, name in enumerate("ab"):
+            shutil.copy(recipe.parent / f"raw/{place}.jsonl", folder / f"{name}.jsonl")
+        text += '[[step]]\nuse = "classifier"\nmodel = "good.model"\ndrop_lowest = 0.4\nsources = ["b"]\n'
+        text += '[[step]]\nuse = "perplexity"\nmodel = "usual.model"\ndrop_highest = 0.2\n'
+        (folder / "recipe.toml").write_text(text)
+        run(folder / "recipe.toml", out=folder / "c", workers=1)
+        told.append(json.loads((folder / "c/judgement/rules.json").read_text()))
+    assert told[0] == told[1] and [rule["step"] for rule in told[0]] == ["classifier", "perplexity"]

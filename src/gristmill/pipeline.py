@@ -299,8 +299,10 @@ class _Mill:
 
     def _weigh(self, refined: dict[int, Record]) -> Record | None:
         """What goes by the measures of the whole corpus, where a step asks for it."""
-        steps = {number: self.recipe.steps(self.plan.shards[number].source) for number in refined}
-        task = weigh.task_of(self.corpus, steps, self.inputs, refined, threads=self.workers, memory_mb=RELATE_MEMORY_MB)
+        sources = {number: self.plan.shards[number].source for number in refined}
+        task = weigh.task_of(
+            self.corpus, self.recipe, sources, self.inputs, refined, threads=self.workers, memory_mb=RELATE_MEMORY_MB
+        )
         return self._whole("weigh", weigh.weigh, task) if task else None
 
     def _relate(self, refined: dict[int, Record], weighed: Record | None) -> tuple[dict[int, Record], Record | None]:

@@ -253,7 +253,7 @@ def test_the_stored_recipe_has_no_secret_and_inputs_have_names() -> None:
     assert "s3cret" not in str(table)
     assert "pw" not in str(table["benchmarks"])
     assert table["floor"] == 0.1
-    assert list(recipe.steps("web")[0].wants()) == ["decontaminate.gsm8k", "decontaminate.t.0", "decontaminate.t.1"]
+    assert list(recipe.steps("web")[0].wants()) == ["decontaminate.gsm8k", "decontaminate.t/0", "decontaminate.t/1"]
     with pytest.raises(RecipeError, match="benchmarks"):
         parse(RECIPE.replace('fields = ["question"]', 'field = "question"'), "r.toml")
 

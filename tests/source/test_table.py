@@ -158,3 +158,21 @@ def test_damage_anywhere_is_told_or_harmless_and_never_a_crash() -> None:
         except UnicodeDecodeError:
             pass  # strings that are not UTF-8; a test above is about them
     assert told
+
+
+def test_views_and_extension_types_are_texts_too() -> None:
+    rows = ["one", None, "two"]
+    for kind in (pa.string_view(), pa.binary_view()):
+        table = pa.table({"text": pa.array(rows, kind), "url": pa.array(["a", "b", "c"], pa.string_view())})
+        told = read(packed(table))
+        assert told.texts == ["one", "two"]
+        assert [row["url"] for row in told.rows] == ["a", "b", "c"]
+        assert [row["extra"] for row in told.rows] == [None] * 3
+
+
+def test_of_two_columns_of_one_name_the_last_is_taken() -> None:
+    table = pa.Table.from_arrays(
+        [pa.array(["a"]), pa.array(["x"]), pa.array(["b"]), pa.array(["y"])], names=["text", "n", "text", "n"]
+    )
+    (row,) = read(packed(table)).rows
+    assert (row["text"], json.loads(row["extra"])) == ("b", {"n": "y"})

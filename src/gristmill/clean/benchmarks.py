@@ -160,9 +160,12 @@ def _items(place: int, benchmark: Benchmark, inputs: Inputs) -> Iterator[_Item]:
             first = next(rows, (0, {}))[1]
             raise RecipeError(f"{name}: say which fields make an item: fields = [...]; there are {', '.join(first)}")
         for line, row in rows:
-            texts: list[tuple[str | None, str]] = [
-                (field, _flat(_field(name, line, row, field))) for field in benchmark.fields
-            ]
+            try:
+                texts: list[tuple[str | None, str]] = [
+                    (field, _flat(_field(name, line, row, field))) for field in benchmark.fields
+                ]
+            except RecursionError as error:
+                raise RecipeError(f"{name}: row {line} is nested too deep to be an item") from error
             yield _Item(texts, _flat(_field(name, line, row, benchmark.id)) if benchmark.id else None)
 
 
@@ -187,7 +190,7 @@ def _jsonl(name: str, text: str, *, told: bool) -> Rows:
             continue
         try:
             row = msgspec.json.decode(line.encode("utf-8", "replace"))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             other = "" if told else '; text that starts with a brace needs kind = "text"'
             raise RecipeError(f"{name}: line {number} is no JSON: {error}{other}") from error
         if not isinstance(row, dict):
@@ -197,7 +200,8 @@ def _jsonl(name: str, text: str, *, told: bool) -> Rows:
 
 def _csv(name: str, text: str) -> Rows:
     try:
-        yield from enumerate(csv.DictReader(io.StringIO(text, newline="")), 1)
+        for number, row in enumerate(csv.DictReader(io.StringIO(text, newline=""), restkey="", restval=""), 1):
+            yield number, {name: value for name, value in row.items() if name}
     except csv.Error as error:
         raise RecipeError(f"{name}: is no CSV: {error}") from error
 
@@ -214,7 +218,7 @@ def _parquet(name: str, path: str, benchmark: Benchmark) -> Rows:
                 for row in batch.to_pylist():
                     number += 1
                     yield number, row
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise RecipeError(f"{name}: is no Parquet file that can be read: {error}") from error
 
 

@@ -10,7 +10,7 @@ character is a word. Measures: `overlap`, the highest of all items; `items`, how
 What was found is written as rows of CONTAMINATION: parts whose overlap is `floor` or more (0.1; `threshold`, if that is lower), of a
 document at most 16 and one for each 8 of its words, those of the highest overlap. With `common = n` n-grams that stand in more than n
 documents of the corpus shall not count: then nothing is dropped here, rows are written of any overlap, with the n-grams that were hit, and
-the corpus is judged as a whole (dedup/common.py).
+the corpus is judged as a whole (dedup/common.py): a document then has a row for every part that it shares an n-gram with.
 
 13 words: GPT-3's appendix C (Brown 2020); a share of an item's n-grams: Llama 2's and marin's decontamination.
 """
@@ -61,6 +61,8 @@ class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise ValueError("similarity and common: signatures do not tell which n-grams are alike; use one of them")
         names = [benchmark.name for benchmark in self.benchmarks]
         for name in names:
+            if "/" in name:
+                raise ValueError(f"a benchmark cannot be called {name!r}: `/` parts a name from the number of a file")
             if names.count(name) > 1:
                 raise ValueError(f"two benchmarks are called {name!r}; verdicts and reports tell them apart by name")
         floor = min(FLOOR, self.threshold) if self.floor is None else self.floor
@@ -75,7 +77,7 @@ class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def wants(self) -> dict[str, str]:
         return {
-            f"decontaminate.{benchmark.name}" + (f".{place}" if len(benchmark.files) > 1 else ""): location
+            f"decontaminate.{benchmark.name}" + (f"/{place}" if len(benchmark.files) > 1 else ""): location
             for benchmark in self.benchmarks
             for place, location in enumerate(benchmark.files)
         }
@@ -132,7 +134,8 @@ def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Meas
         alike = find_alike(*normalised, loaded.signed)
         measures["similarity"] = pa.array(alike.similarity)
         found, similarities = _joined(found, alike, loaded.table, floor, step.similarity or 0.0)
-    found, similarities = _fewer(found, similarities, loaded.table)
+    if not common:  # what a row says without common n-grams is not known yet: none can be left out
+        found, similarities = _fewer(found, similarities, loaded.table)
     hits = overlap.hits_of(found, loaded.table) if common else None
     return Measured(measures, found=_rows(loaded, batch, found, hits, similarities))
 

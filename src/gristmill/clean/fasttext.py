@@ -270,6 +270,8 @@ def _entries(entries: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _table(entries: list[bytes]) -> np.ndarray:
+    if len(set(entries)) < len(entries):
+        raise ValueError("its dictionary names a word twice")
     table = np.full((1 << (2 * len(entries)).bit_length(), 2), FREE)
     for number, entry in enumerate(entries):
         value = int(BASIS)

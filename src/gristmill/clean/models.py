@@ -112,7 +112,7 @@ def decode(data: bytes, kind: str | None = None, version: int | None = None) -> 
         raise ValueError("it is cut short, or its header's size is wrong")
     try:
         header = msgspec.json.decode(data[24 : 24 + size], type=Header)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"its header is damaged: {error}") from error
     if kind is not None and header.kind != kind:
         raise ValueError(f"expected a model of kind {kind!r}, got {header.kind!r}")
@@ -132,7 +132,7 @@ def _arrays(header: Header, behind: memoryview) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     at = 0
     for array in header.arrays:
-        if array.type not in TYPES or any(length < 0 for length in array.shape):
+        if array.type not in TYPES or len(array.shape) > 2 or any(not 0 <= length < 1 << 40 for length in array.shape):
             raise ValueError(f"its array {array.name!r} has the type {array.type!r} and the shape {array.shape}")
         dtype, count = TYPES[array.type], math.prod(array.shape)
         if count * dtype.itemsize > len(behind) - at:

@@ -152,8 +152,15 @@ def load(model: Model) -> perplexity.Model:
         raise ValueError("its arrays have other types or sizes than they should")
     if sizes[3:] != [sizes[3]] * 3 or sizes[1] > 1 << 16:
         raise ValueError("its arrays have other types or sizes than they should")
-    if not isinstance(order, int) or not 1 <= order <= ORDERS or not isinstance(unknown, int) or unknown < 0:
+    if (
+        not isinstance(order, int)
+        or not 1 <= order <= ORDERS
+        or not isinstance(unknown, int)
+        or not 0 <= unknown < 1 << 60
+    ):
         raise ValueError(f"its order is {order!r}, its unknown words are {unknown!r}")
+    if (arrays["keys"][1:] <= arrays["keys"][:-1]).any():
+        raise ValueError("its n-grams are not in order, each once")
     native: dict[str, Any] = {
         name: np.ascontiguousarray(arrays[name], arrays[name].dtype.newbyteorder("=")) for name in names
     }

@@ -16,8 +16,8 @@ on through all that a process sees, so that its output depends on their order.
 
 `names` asks a model for names of people as well (clean/names.py), on the text that is already redacted; they become <NAME>.
 
-Redacting twice is redacting once, with gristmill's rules and without names: what is next to a number decides by the same rule from
-both sides, and placeholders in brackets join nothing. With datatrove's, an address joined to a letter beyond ASCII may be found only once.
+Redacting twice is redacting once, with gristmill's rules and without names, where no two finds touch: what is next to a number decides by
+the same rule from both sides, and placeholders in brackets join nothing. Of two without a space between, the first pass may take one. With datatrove's, an address joined to a letter beyond ASCII may be found only once.
 """
 
 import re

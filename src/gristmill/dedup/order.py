@@ -73,4 +73,5 @@ def _measures(measures: Path | None, order: str) -> Iterator[tuple[pa.Array, pa.
             values = batch[name].cast(pa.float64())
         except pa.ArrowInvalid as error:
             raise RecipeError(f"deduplicate.order = {order!r}: {name!r} is no number") from error
+        values = pc.if_else(pc.is_nan(values), None, values)
         yield batch["document"], values if way == "highest" else pc.negate(values)

@@ -138,6 +138,10 @@ def publish(
     written: dict[int, Record], assembled: dict[int, Record], progress: Progress,
 ) -> Funnel:  # fmt: skip
     """Gather all parts into a manifest and make it the corpus' state."""
+    if any(step.name == "private" for source in recipe.source for step in recipe.late_steps(source.name)):
+        progress.line(
+            f"{corpus.root}: documents/, samples/ and contamination/ rest as texts came: private waits until duplicates are gone"
+        )
     counted = table_of(recipe, settled, listed, written, assembled)
     parts = [
         write_json(corpus.stage, PLAN, plan),

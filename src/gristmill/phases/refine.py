@@ -134,7 +134,7 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
     verdicts = corpus.work / f"refine/{name}.parquet"
     with ExitStack() as stack:
         if last is not None and task.samples is not None and usable(corpus, last, task.measuring(), verdicts):
-            old = Old(corpus, name, verdicts, task.deduplicate)
+            old = Old(corpus, name, last, verdicts, task.deduplicate)
             sampler = Sampler(task.seed, task.samples)
             parts = old.judged_again(task.steps(), sampler, judged, everything=task.measure == "all")
         else:

@@ -50,7 +50,10 @@ def usable(corpus: Corpus, record: Record | None, measuring: str, verdicts: Path
 class Old:
     """The tables of a shard that was refined under other thresholds."""
 
-    def __init__(self, corpus: Corpus, name: str, verdicts: Path, deduplicate: Deduplicate | None) -> None:
+    def __init__(
+        self, corpus: Corpus, name: str, last: Record, verdicts: Path, deduplicate: Deduplicate | None
+    ) -> None:
+        self._parts = {part.path for part in last.parts}
         self._corpus = corpus
         self._name = name
         self._verdicts = verdicts
@@ -96,7 +99,8 @@ class Old:
 
     def _found(self) -> "_Reader | None":
         path = self._find(FOUND)
-        return _Reader(read_batches(path), pq.read_schema(path)) if path.exists() else None
+        written = f"{FOUND}/{self._name}.parquet" in self._parts  # one that lies there may be of another recipe
+        return _Reader(read_batches(path), pq.read_schema(path)) if written else None
 
     def _left(self, found: "_Reader", judged: Judged, fresh: "_Fresh | None") -> pa.RecordBatch:
         """Rows that a step found, of documents whose measures of it are there; those of documents judged anew in place of old ones."""

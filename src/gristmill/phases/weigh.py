@@ -29,6 +29,7 @@ from gristmill.dedup.rows import among
 from gristmill.errors import VerificationError
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.refine import shard_name
+from gristmill.recipe import Recipe, make_step
 from gristmill.store.parts import read_batches, sha256_of, write_json, writing_table
 
 FOLDER = "judgement"
@@ -204,26 +205,32 @@ class Weighed(NamedTuple):
     listed: list[pa.Table]  # LISTED, of each rule that lists n-grams
 
 
-def rules_of(steps_of: Mapping[int, Sequence[Step]], inputs: Mapping[str, Input]) -> list[Rule]:
-    """The rules about the whole corpus of the steps of each raw shard, in order."""
-    found: dict[bytes, tuple[Step, list[tuple[Any, ...]], list[int]]] = {}
-    for number, steps in steps_of.items():
-        for step in steps:
-            asked = list(getattr(step, "ranks", ()))
-            if asked or getattr(step, "common", None) is not None:
-                key = msgspec.json.encode([step.name, step])
-                found.setdefault(key, (step, asked, []))[2].append(number)
+def rules_of(recipe: Recipe, sources: Mapping[int, str], inputs: Mapping[str, Input]) -> list[Rule]:
+    """The rules about the whole corpus, in the order of the recipe's steps; `sources` are those of the raw shards that are there."""
     rules: list[Rule] = []
-    for step, asked, numbers in found.values():
+    for step in asking(recipe):
+        numbers = [number for number, source in sources.items() if step.sources is None or source in step.sources]
         if isinstance(step, Decontaminate):
             rules.append(
                 Common(step=step, inputs={name: inputs[name] for name in step.wants().values()}, numbers=numbers)
             )
         rules += [
             Ranking(step=step.name, measure=measure, end=end, share=share, numbers=numbers)
-            for measure, end, share in asked
+            for measure, end, share in getattr(step, "ranks", ())
         ]
     return rules
+
+
+def asking(recipe: Recipe) -> list[Step]:
+    """The steps that ask about the whole corpus, in order."""
+    steps = [make_step(place, table) for place, table in enumerate(recipe.step)]
+    return [step for step in steps if getattr(step, "ranks", ()) or getattr(step, "common", None) is not None]
+
+
+def reasons_of(recipe: Recipe) -> set[str]:
+    """The reasons of its rules."""
+    ends = {f"{step.name}.{end}" for step in asking(recipe) for _, end, _ in getattr(step, "ranks", ())}
+    return ends | {f"{step.name}.overlap" for step in asking(recipe) if isinstance(step, Decontaminate)}
 
 
 def judge_whole(
@@ -313,11 +320,11 @@ def _standing(verdicts: Path) -> np.ndarray:
 
 
 def task_of(
-    corpus: Corpus, steps_of: Mapping[int, Sequence[Step]], inputs: Mapping[str, Input], refined: dict[int, Record], *, threads: int,
+    corpus: Corpus, recipe: Recipe, sources: Mapping[int, str], inputs: Mapping[str, Input], refined: dict[int, Record], *, threads: int,
     memory_mb: int,
 ) -> WeighTask | None:  # fmt: skip
     """The task of all shards that were refined; None: no step asks about the whole corpus."""
-    rules = rules_of(steps_of, inputs)
+    rules = rules_of(recipe, sources, inputs)
     if not rules:
         return None
     return WeighTask(

@@ -27,7 +27,7 @@ from gristmill.errors import RecipeError
 from gristmill.phases.inputs import find
 from gristmill.phases.rejudge import redecide
 from gristmill.phases.relate import open_all
-from gristmill.phases.weigh import Rule, Shard, drops_of, judge_whole, rules_of
+from gristmill.phases.weigh import Rule, Shard, drops_of, judge_whole, reasons_of, rules_of
 from gristmill.recipe import Loaded, Recipe, load, make_step, stored
 from gristmill.report.verify import published
 from gristmill.store.cache import Cache, default_cache
@@ -58,17 +58,14 @@ def rejudge(
     old = msgspec.convert(manifest.recipe, Recipe)
     _check(loaded.recipe, old)
     sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
-    inputs = _inputs(loaded, manifest)
-    weighed = {
-        rule.reason for rule in rules_of({number: old.steps(source) for number, source in sources.items()}, inputs)
-    }
+    weighed = reasons_of(old)
     reasons: Counter[str] = Counter()
     judged = {}
     for number, source in sources.items():
         steps = loaded.recipe.steps(source)
         judged[number] = _shard(root, f"{number:05d}.parquet", steps, weighed, everything=old.measure == "all")
         reasons += judged[number].reasons
-    rules = rules_of({number: loaded.recipe.steps(source) for number, source in sources.items()}, inputs)
+    rules = rules_of(loaded.recipe, sources, _inputs(loaded, manifest))
     beyond = _weigh(root, rules, judged)
     reasons += Counter(beyond["reason"].to_pylist())
     ranked_out = beyond["document"].to_numpy()

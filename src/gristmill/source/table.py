@@ -40,15 +40,16 @@ def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
 
 def _pieces(batch: pa.RecordBatch, fields: Fields) -> Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array]]:
     """A batch in pieces of no more bytes than a batch of documents has: texts (null: none that can be read), urls, extras, reasons."""
-    names, columns = batch.schema.names, batch.columns
-    texts = _bytes_of(columns[names.index(fields.text)])
+    columns = {
+        name: _storage(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }  # of equal names the last
+    texts = _bytes_of(columns.pop(fields.text))
     if texts is None:
         texts = pa.nulls(len(batch), pa.large_binary())
     urls = pa.nulls(len(batch), pa.string())
-    if fields.url in names and _is_text(_kind(url := columns[names.index(fields.url)])):
-        urls = _strings(url)
-        names = [name for name in names if name != fields.url]
-    extras = _extras(batch.select([name for name in names if name != fields.text]))
+    if fields.url in columns and _is_text(_kind(columns[fields.url])):
+        urls = _strings(columns.pop(fields.url))
+    extras = _extras(columns, len(batch))
     sizes = pc.binary_length(texts).fill_null(0)
     too_large = pc.greater(sizes, fields.max_document_bytes)
     reasons = pc.if_else(too_large, "read.too_large", pc.if_else(pc.is_null(texts), "read.no_text", None)).cast(
@@ -66,12 +67,16 @@ def _pieces(batch: pa.RecordBatch, fields: Fields) -> Iterator[tuple[pa.Array, p
         start = stop
 
 
+def _storage(column: pa.Array) -> pa.Array:
+    return column.storage if isinstance(column.type, pa.BaseExtensionType) else column
+
+
 def _kind(column: pa.Array) -> pa.DataType:
     return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_string(kind) or pa.types.is_string(kind))
+    return bool(pa.types.is_large_string(kind) or pa.types.is_string(kind) or pa.types.is_string_view(kind))
 
 
 def _bytes_of(column: pa.Array) -> pa.Array | None:
@@ -80,7 +85,9 @@ def _bytes_of(column: pa.Array) -> pa.Array | None:
     column = column.cast(kind)
     if pa.types.is_fixed_size_binary(kind):
         column = column.cast(pa.binary())
-    elif not (_is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+    elif not (
+        _is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    ):
         return None
     return column.cast(pa.large_binary())
 
@@ -94,11 +101,11 @@ def _strings(column: pa.Array) -> pa.Array:
         return pa.array([value and value.decode("utf-8", "replace") for value in data.to_pylist()], pa.string())
 
 
-def _extras(batch: pa.RecordBatch) -> pa.Array:
-    """The columns of a batch as JSON, (n,) string; null where a row has no value in any."""
-    if not batch.num_columns:
-        return pa.nulls(len(batch), pa.string())
-    records = _plain(batch).to_pylist()
+def _extras(columns: dict[str, pa.Array], rows: int) -> pa.Array:
+    """Columns as JSON, (n,) string; null where a row has no value in any."""
+    if not columns:
+        return pa.nulls(rows, pa.string())
+    records = _plain(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))).to_pylist()
     known = [{name: value for name, value in record.items() if value is not None} for record in records]
     return pa.array([to_extra(record) for record in known], pa.string())
 
