@@ -92,7 +92,7 @@ def run_on(spark: Cluster, recipe: Path, out: Path, *more: str) -> "subprocess.P
 
 
 def ended(process: "subprocess.Popen[bytes]") -> str:
-    told = process.communicate(timeout=240)[0].decode("utf-8", "replace")
+    told = process.communicate(timeout=900)[0].decode("utf-8", "replace")
     assert process.returncode == 0, told
     return told
 
