@@ -104,6 +104,10 @@ class Corpus:
         write_json(self.work, self._record_path(phase, name), record)
         return record
 
+    def forget(self, phase: str, name: str) -> None:
+        """Take a phase's record away, before what it tells of outside the parts (work/) is written anew."""
+        (self.work / self._record_path(phase, name)).unlink(missing_ok=True)
+
     # -- states
 
     def published(self) -> tuple[manifests.Manifest, bytes] | None:

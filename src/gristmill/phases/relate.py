@@ -116,6 +116,7 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None], opener: Opene
     """Find all duplicates of the corpus, by the embedded engine unless another is given; the drops rest under work/."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
+    corpus.forget("relate", "all")
     work = corpus.work / "relate"
     shutil.rmtree(work, ignore_errors=True)
     tables = [

@@ -243,14 +243,12 @@ def judge_whole(
         documents = np.concatenate([weighed.documents, asked.documents])
         order = np.argsort(documents, kind="stable")
         marks = np.concatenate([weighed.rules, np.full(len(asked.documents), place, np.int8)])
-        listed = (
-            []
-            if asked.listed is None
-            else [asked.listed.add_column(0, LISTED.field(0), pa.array(np.full(len(asked.listed), place)))]
-        )
+        listed = list(weighed.listed)
+        if asked.listed is not None:
+            listed.append(asked.listed.add_column(0, LISTED.field(0), pa.array(np.full(len(asked.listed), place))))
         weighed = Weighed(
             documents[order], np.concatenate([weighed.values, asked.values])[order], marks[order], [*weighed.thresholds, asked.threshold],
-            [*weighed.told, asked.told], weighed.listed + listed,
+            [*weighed.told, asked.told], listed,
         )  # fmt: skip
     return weighed
 
@@ -276,6 +274,7 @@ def weigh(task: WeighTask, tell: Callable[[int], None], opener: Opener | None = 
     """Find what goes by the rules, by the embedded engine unless another is given; the drops rest under work/."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
+    corpus.forget("weigh", "all")
     work = corpus.work / "weigh"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
