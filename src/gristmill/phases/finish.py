@@ -17,6 +17,7 @@ from gristmill import schema
 from gristmill.clean.step import Input, Step
 from gristmill.dedup.lines import Cutter
 from gristmill.engine.judge import LEFT
+from gristmill.phases.corpus import content_key
 from gristmill.recipe import Recipe, Source
 from gristmill.store.parts import read_batches
 
@@ -48,9 +49,10 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
 
 def late_of(recipe: Recipe, source: str, inputs: dict[str, Input]) -> Late | None:
     """The steps of a source that wait; None: there are none."""
-    wanted = [location for step in recipe.late_steps(source) for location in step.wants().values()]
-    if not recipe.late_steps(source):
+    steps = recipe.late_steps(source)
+    if not steps:
         return None
+    wanted = [location for step in steps for location in step.wants().values()]
     return Late(source=source, step=recipe.step, inputs={location: inputs[location] for location in wanted})
 
 
@@ -73,6 +75,20 @@ class Rewriter:
             for column, values in {"text": found.text, **found.columns}.items():
                 batch = batch.set_column(batch.schema.get_field_index(column), batch.schema.field(column), values)
         return batch, pa.RecordBatch.from_arrays(list(measures.values()), names=list(measures))
+
+
+_ready: dict[str, Rewriter] = {}  # of the last shard, by all that it depends on
+
+
+def rewriter_of(late: Late | None) -> Rewriter | None:
+    """Late steps, ready. What they load a process loads once and not for each shard."""
+    if late is None:
+        return None
+    key = content_key("late", steps=late.key())
+    rewriter = _ready.get(key) or Rewriter(late)
+    _ready.clear()
+    _ready[key] = rewriter
+    return rewriter
 
 
 def finish(

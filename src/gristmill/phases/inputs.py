@@ -10,8 +10,10 @@ version:trafilatura                     no file: which version of a package is i
 
 import hashlib
 import importlib.util
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from gristmill.clean.step import Input
 from gristmill.errors import RecipeError
@@ -48,6 +50,11 @@ def installed(recipe: Recipe, source: str) -> dict[str, Input]:
                 else _file(what, location, Path())
             )
     return found
+
+
+def is_as_made(given: Input, what: str, inputs: Mapping[str, Any]) -> bool:
+    """Whether an input is what a corpus was made with, by its manifest's `inputs`, whatever the source."""
+    return given.sha256 in [entry["sha256"] for name, entry in inputs.items() if name.partition("[")[0] == what]
 
 
 def find(what: str, location: str, folder: Path, transfer: Transfer) -> Input:

@@ -25,7 +25,7 @@ from gristmill.columns import utf8_buffers
 from gristmill.dedup.signatures import text_hashes
 from gristmill.kernels.normalise import normalise
 from gristmill.phases.corpus import Corpus, Record, content_key
-from gristmill.phases.finish import FOLDER, Late, Rewriter, finish, late_of
+from gristmill.phases.finish import FOLDER, Late, finish, late_of, rewriter_of
 from gristmill.phases.lines import LIST, Cut
 from gristmill.phases.plan import Plan
 from gristmill.phases.refine import shard_name
@@ -86,7 +86,7 @@ def tokenize(task: TokenizeTask, tell: Callable[[int], None]) -> Record:
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
     cutter = task.cut.cutter(corpus.find(LIST), task.source) if task.cut else None
-    rewriter = Rewriter(task.late) if task.late else None
+    rewriter = rewriter_of(task.late)
     with ExitStack() as stack:
         hear: Callable[[pa.RecordBatch], None] = _hear_nothing
         finished: list[Part] = []

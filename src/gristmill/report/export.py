@@ -13,8 +13,8 @@ import pyarrow as pa
 from gristmill import schema
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.corpus import Corpus
-from gristmill.phases.finish import Rewriter, finish, late_of
-from gristmill.phases.inputs import installed
+from gristmill.phases.finish import Rewriter, finish, late_of, rewriter_of
+from gristmill.phases.inputs import installed, is_as_made
 from gristmill.phases.lines import LIST, cut_of
 from gristmill.recipe import Recipe
 from gristmill.store.manifest import MANIFEST, Manifest
@@ -95,13 +95,11 @@ def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
         ) from error
     for step in recipe.late_steps(source):
         for what, location in step.wants().items():
-            told = [entry["sha256"] for name, entry in manifest.inputs.items() if name.partition("[")[0] == what]
-            if found[location].sha256 not in told:
+            if not is_as_made(found[location], what, manifest.inputs):
                 raise RecipeError(
                     f"{root}: {what} is {found[location].name} here, and another was there when the corpus was made"
                 )
-    late = late_of(recipe, source, found)
-    return Rewriter(late) if late else None
+    return rewriter_of(late_of(recipe, source, found))
 
 
 def _packed(file: BinaryIO, to: str) -> BinaryIO:

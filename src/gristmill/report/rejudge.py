@@ -19,16 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gristmill.clean.decontaminate import Decontaminate
 from gristmill.clean.step import Input, Step
 from gristmill.dedup.database import duckdb_with
 from gristmill.dedup.relate import PAIRS_FOUND, Known, relate
 from gristmill.dedup.rows import Table
 from gristmill.errors import RecipeError
-from gristmill.phases.inputs import find
+from gristmill.phases.inputs import find, is_as_made
 from gristmill.phases.rejudge import redecide
 from gristmill.phases.relate import open_all
-from gristmill.phases.weigh import Rule, Shard, drops_of, judge_whole, reasons_of, rules_of
-from gristmill.recipe import Loaded, Recipe, load, make_step, stored
+from gristmill.phases.weigh import Rule, Shard, asking, drops_of, judge_whole, reasons_of, rules_of
+from gristmill.recipe import Loaded, Recipe, is_late, load, make_step, stored
 from gristmill.report.verify import published
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.client import Settings
@@ -92,21 +93,15 @@ def rejudge(
 def _inputs(loaded: Loaded, manifest: Manifest) -> dict[str, Input]:
     """What rules about the whole corpus read: the benchmarks of a step with `common`. Raises RecipeError where they are not the corpus'."""
     found: dict[str, Input] = {}
-    for source in loaded.recipe.source:
-        for step in loaded.recipe.steps(source.name):
-            if getattr(step, "common", None) is None:
-                continue
-            transfer = Transfer(Cache(Path(default_cache()).absolute()), Settings())
-            try:
-                for what, location in step.wants().items():
-                    found[location] = find(what, location, loaded.folder, transfer)
-                    told = [
-                        entry["sha256"] for name, entry in manifest.inputs.items() if name.partition("[")[0] == what
-                    ]
-                    if found[location].sha256 not in told:
-                        raise RecipeError(f"{what} = {location!r}: not what the corpus was made with. Run the recipe")
-            finally:
-                transfer.close()
+    transfer = Transfer(Cache(Path(default_cache()).absolute()), Settings())
+    try:
+        for step in asking(loaded.recipe):
+            for what, location in step.wants().items() if isinstance(step, Decontaminate) else ():
+                found[location] = find(what, location, loaded.folder, transfer)
+                if not is_as_made(found[location], what, manifest.inputs):
+                    raise RecipeError(f"{what} = {location!r}: not what the corpus was made with. Run the recipe")
+    finally:
+        transfer.close()
     return found
 
 
@@ -207,8 +202,9 @@ def _check(new: Recipe, old: Recipe) -> None:
             for source in table["source"]
         }
         for place, filled in enumerate(table["step"]):
-            thresholds = make_step(place, filled).thresholds
-            told[f"step.{place}"] = {key: value for key, value in filled.items() if key not in thresholds}
+            step = make_step(place, filled)
+            if not is_late(step):  # those that wait measure nothing that is judged
+                told[f"step.{place}"] = {key: value for key, value in filled.items() if key not in step.thresholds}
         near = recipe.deduplicate and recipe.deduplicate.near
         told["deduplicate"] = recipe.deduplicate and [near and near.shingle, near and near.unit, near and near.numbers]
         return told
