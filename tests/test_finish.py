@@ -27,7 +27,7 @@ near = { threshold = 0.9 }
 
 
 def lay_out(folder: Path, when: str = "after_dedup = true") -> Path:
-    """Thirty pages that are alike by tens, but for the address in each; and one that is nothing but an address."""
+    """Thirty pages that are alike by tens, but for the address in each."""
     rows: list[dict[str, object]] = []
     for number in range(30):
         text = article(f"finished {number // 10}", 6)
@@ -80,6 +80,10 @@ def test_another_placeholder_refines_nothing_again(tmp_path: Path) -> None:
     changed = {"step.0.placeholder": '"[gone]"'}
     before = {path: path.stat().st_mtime_ns for path in (corpus / "work/state/refine").iterdir()}
     assert rejudge(recipe, out=corpus, settings={"deduplicate.near.threshold": "0.95"})["unread"] == 0
+    assert (
+        rejudge(recipe, out=corpus, settings=changed)["kept"]["was"]
+        == rejudge(recipe, out=corpus, settings=changed)["kept"]["now"]
+    )
     run(recipe, out=corpus, workers=1, settings=changed)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     run(recipe, out=fresh, workers=1, settings=changed)
