@@ -28,6 +28,7 @@ from gristmill.kernels.minhash import STEP, mix
 ALL = 0xFFFFFFFFFFFFFFFF
 SPACE = 0x20
 BITS_A_KEY = 16  # of a bitmap: of what is not there less than 1 % goes on to the table, (1 - e^(-4 / 16))^4 and what uneven words add
+BITS_A_HEAD = 128  # the same: less than 1 %
 MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
 INT32_OUT, INT64_OUT, UINT64_OUT = types.int32[::1], types.int64[::1], types.uint64[::1]
 
@@ -38,10 +39,8 @@ class Index(NamedTuple):
     width: int  # words of an n-gram
     mask: int  # what of a hash is used: all of it, but where a test makes hashes collide
     data: np.ndarray  # (bytes,) uint8: the parts, normalised
-    bitmap: np.ndarray  # uint64: a Bloom filter (1970) of the hashes of `width` words, four bits of one word each
-    table: (
-        np.ndarray
-    )  # (2^m,) uint64, open addressing: the first half of a hash, then 1 + the number of its n-gram; 0: none
+    bitmap: np.ndarray  # uint64: a Bloom filter (1970) of the polynomials of `width` words, four bits of one word each
+    table: np.ndarray  # (2^m,) uint64, open addressing: half a hash, then 1 + the number of its n-gram; 0: none
     starts: np.ndarray  # (g,) int64: its first byte in data
     lengths: np.ndarray  # (g,) int32: its bytes
     lists: np.ndarray  # (g,) int32: its list
@@ -49,8 +48,10 @@ class Index(NamedTuple):
     list_parts: np.ndarray  # int32: a list's parts, ascending
     part_offsets: np.ndarray  # (p + 1,) int64
     part_ngrams: np.ndarray  # int32: a part's distinct n-grams
-    heads: np.ndarray  # uint64: the same of the first two words of short parts
-    head_keys: np.ndarray  # (2^i,) uint64: their hashes
+    heads: (
+        np.ndarray
+    )  # (2^k,) uint64, k > 0: a bitmap of the first bits of `hash_pair`, a bit for each start of a short part
+    head_keys: np.ndarray  # (2^i,) uint64, open addressing: `hash_pair` of their first two words
     head_widths: np.ndarray  # (2^i,) uint64: bit w: a part of w words starts so; 0: no entry
 
 
@@ -126,22 +127,34 @@ def find_ngram(key, data, start, length, table, known, starts, lengths):
 
 
 @helper
-def hash_run(hashes, first, words):
-    """The hash of a run of words, from nothing."""
+def polynomial_of(hashes, first, words):
+    """The polynomial of a run of words, from nothing."""
     polynomial = np.uint64(0)
     for j in range(words):
         polynomial = polynomial * STEP + hashes[first + j]
+    return polynomial
+
+
+@helper
+def key_of(polynomial, words):
+    """The hash of a run of words."""
     return mix(polynomial + np.uint64(words))
 
 
 @helper
-def bits_of(bitmap, key):
-    """Where in a bitmap a key's four bits are: (word, bits)."""
-    word = ((key >> np.uint64(32)) * np.uint64(len(bitmap))) >> np.uint64(32)
-    bits = ONE << (key & np.uint64(63))
-    bits |= ONE << ((key >> np.uint64(6)) & np.uint64(63))
-    bits |= ONE << ((key >> np.uint64(12)) & np.uint64(63))
-    bits |= ONE << ((key >> np.uint64(18)) & np.uint64(63))
+def hash_pair(hashes, first):
+    """A hash of two words that costs nearly nothing: every pair of a document is looked up among the heads."""
+    return hashes[first] * STEP + hashes[first + 1]
+
+
+@helper
+def bits_of(bitmap, polynomial):
+    """Where in a bitmap a polynomial's four bits are: (word, bits). Words' hashes are even enough as they are."""
+    word = ((polynomial >> np.uint64(32)) * np.uint64(len(bitmap))) >> np.uint64(32)
+    bits = ONE << (polynomial & np.uint64(63))
+    bits |= ONE << ((polynomial >> np.uint64(6)) & np.uint64(63))
+    bits |= ONE << ((polynomial >> np.uint64(12)) & np.uint64(63))
+    bits |= ONE << ((polynomial >> np.uint64(18)) & np.uint64(63))
     return np.int64(word), bits
 
 
@@ -150,7 +163,7 @@ def bits_of(bitmap, key):
     INT32_OUT, INT64_OUT, INT32_OUT, UINT64_OUT, UINT64_OUT, returns=types.int64,
 )  # fmt: skip
 def _number(
-    offsets, data, width, mask, tail, hashes, starts, table, keys, ngram_starts, ngram_lengths, seen, part_offsets, part_ngrams,
+    offsets, data, width, mask, tail, hashes, starts, table, polynomials, ngram_starts, ngram_lengths, seen, part_offsets, part_ngrams,
     head_keys, head_widths,
 ):  # fmt: skip
     """Number the distinct n-grams of all parts, and enter the beginnings of short ones; how many n-grams there are."""
@@ -163,14 +176,15 @@ def _number(
             continue
         size = min(words, width)
         for j in range(words - size + 1):
-            key = hash_run(hashes, j, size) & mask
+            polynomial = polynomial_of(hashes, j, size)
+            key = key_of(polynomial, size) & mask
             start = starts[j]
             length = starts[j + size] - 1 - start
             number = find_ngram(key, data, start, length, table, data, ngram_starts, ngram_lengths)
             if number < 0:
                 table[-1 - number] = (key & np.uint64(0xFFFFFFFF00000000)) | np.uint64(count + 1)
                 number = count
-                keys[number] = key
+                polynomials[number] = polynomial
                 ngram_starts[number] = start
                 ngram_lengths[number] = length
                 seen[number] = -1
@@ -180,7 +194,7 @@ def _number(
                 part_ngrams[end] = number
                 end += 1
         if words < width:
-            key = hash_run(hashes, 0, 2)
+            key = hash_pair(hashes, 0)
             last = np.int64(len(head_keys) - 1)
             place = np.int64(key & np.uint64(last))
             while head_widths[place] != 0 and head_keys[place] != key:
@@ -236,9 +250,9 @@ def _share(offsets, parts, table, lists, owners):
 
 
 @kernel(UINT64S, UINT64_OUT)
-def _mark(keys, bitmap):
-    for j in range(len(keys)):
-        word, bits = bits_of(bitmap, keys[j])
+def _mark(polynomials, bitmap):
+    for j in range(len(polynomials)):
+        word, bits = bits_of(bitmap, polynomials[j])
         bitmap[word] |= bits
 
 
@@ -258,14 +272,14 @@ def build(offsets: np.ndarray, data: np.ndarray, *, width: int, mask: int = ALL)
     windows = int(np.maximum(words - width + 1, words > 0).sum())
     longest = int(words.max(initial=0))
     short = int(((words >= 2) & (words < width)).sum())
-    table, keys = np.zeros(_power(2 * windows), np.uint64), np.empty(windows, np.uint64)
+    table, polynomials = np.zeros(_power(2 * windows), np.uint64), np.empty(windows, np.uint64)
     starts, lengths, seen = np.empty(windows, np.int64), np.empty(windows, np.int32), np.empty(windows, np.int32)
     part_offsets, part_ngrams = np.empty(len(offsets), np.int64), np.empty(windows, np.int32)
     head_keys = np.zeros(_power(2 * short) if short else 1, np.uint64)
     head_widths = np.zeros(len(head_keys), np.uint64)
     count = _number(
         offsets, data, width, np.uint64(mask), np.zeros(64, np.uint8), np.empty(longest, np.uint64), np.empty(longest + 1, np.int64),
-        table, keys, starts, lengths, seen, part_offsets, part_ngrams, head_keys, head_widths,
+        table, polynomials, starts, lengths, seen, part_offsets, part_ngrams, head_keys, head_widths,
     )  # fmt: skip
     part_ngrams = part_ngrams[: part_offsets[-1]]
     ngram_offsets = np.concatenate([[0], np.cumsum(np.bincount(part_ngrams, minlength=count))]).astype(np.int64)
@@ -276,17 +290,12 @@ def build(offsets: np.ndarray, data: np.ndarray, *, width: int, mask: int = ALL)
     sizes = (ngram_offsets[1:] - ngram_offsets[:-1])[owners]
     list_offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     places = np.arange(list_offsets[-1]) + np.repeat(ngram_offsets[owners] - list_offsets[:-1], sizes)
-    bitmap, heads = _bitmap(keys[:count] if mask == ALL else None), _bitmap(head_keys[head_widths > 0])
+    bitmap = np.zeros(BITS_A_KEY * count // 64 + 1, np.uint64)
+    _mark(polynomials[:count], bitmap)
+    heads = np.zeros(_power(max(BITS_A_HEAD * short, 128)) // 64, np.uint64)
+    bits = head_keys[head_widths > 0] >> np.uint64(64 - (64 * len(heads) - 1).bit_length())
+    np.bitwise_or.at(heads, (bits >> np.uint64(6)).astype(np.int64), ONE << (bits & np.uint64(63)))
     return Index(
         width, mask, data, bitmap, table, starts[:count], lengths[:count], lists, list_offsets, parts[places], part_offsets,
         part_ngrams, heads, head_keys, head_widths,
     )  # fmt: skip
-
-
-def _bitmap(keys: np.ndarray | None) -> np.ndarray:
-    """The bitmap of keys; of null one that has everything."""
-    if keys is None:
-        return np.full(1, ALL, np.uint64)
-    bitmap = np.zeros(BITS_A_KEY * len(keys) // 64 + 1, np.uint64)
-    _mark(np.ascontiguousarray(keys), bitmap)
-    return bitmap

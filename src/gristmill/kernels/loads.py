@@ -81,6 +81,27 @@ def mask_of_letter(typing_context, data, at, letter):
 
 
 @intrinsic
+def store_lower_16(typing_context, data, at, block, place):
+    """Write the 16 bytes at `place` of a block (`block_of`) at an index, A-Z as a-z; the room is the caller's."""
+
+    def generate(context, builder, signature, arguments):
+        narrow = ir.VectorType(_BYTE, 16)
+
+        def every(value):
+            return ir.Constant(narrow, [ir.Constant(_BYTE, value)] * 16)
+
+        load = builder.load(builder.bitcast(builder.gep(arguments[2], [arguments[3]]), narrow.as_pointer()))
+        load.align = 1
+        capital = builder.icmp_unsigned("<=", builder.sub(load, every(0x41)), every(25))
+        lower = builder.or_(load, builder.select(capital, every(0x20), every(0)))
+        store = builder.store(lower, _place(context, builder, signature, arguments, narrow))
+        store.align = 1
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, block, types.int64), generate
+
+
+@intrinsic
 def count_ones(typing_context, mask):
     """The number of set bits of a uint64."""
 
@@ -102,7 +123,9 @@ def count_trailing_zeros(typing_context, mask):
 
 @intrinsic
 def block_of(typing_context, data, at, tail):
-    """The address of the 64 bytes at an index; of `tail` (64,) uint8 where the array stops inside them: `copy_tail` is the caller's.
+    """The address of the 64 bytes at an index; of `tail` where the array stops inside as many bytes as it has: `copy_tail` is the caller's.
+
+    `tail` is (64,) uint8, or longer where more than the 64 bytes is loaded.
 
     Masks take it for an array, at 0. For each array that a loop chooses among numba counts references, which takes as long as the
     masks do; an address has none, and the caller keeps both arrays.
@@ -111,7 +134,7 @@ def block_of(typing_context, data, at, tail):
     def generate(context, builder, signature, arguments):
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         spare = context.make_array(signature.args[2])(context, builder, arguments[2])
-        last = builder.add(arguments[1], ir.Constant(_WORD, 64))
+        last = builder.add(arguments[1], spare.nitems)
         inside = builder.icmp_signed("<=", last, array.nitems)
         return builder.select(inside, builder.gep(array.data, [arguments[1]]), spare.data)
 
@@ -120,8 +143,8 @@ def block_of(typing_context, data, at, tail):
 
 @helper
 def copy_tail(data, at, stop, tail):
-    """Copy data[at:stop], less than 64 bytes, to `tail` (64,) uint8, where the buffer stops inside the 64 at `at`."""
-    for j in range(stop - at):
+    """Copy data[at:stop], or as much as `tail` takes, where the buffer stops inside the bytes at `at`."""
+    for j in range(min(stop - at, len(tail))):
         tail[j] = data[at + j]
 
 

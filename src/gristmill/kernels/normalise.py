@@ -9,6 +9,15 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.compile import BYTES, OFFSETS, kernel
+from gristmill.kernels.loads import (
+    ONE,
+    block_of,
+    copy_tail,
+    count_trailing_zeros,
+    mask_of_range,
+    store_lower_16,
+    valid_in,
+)
 from gristmill.kernels.unicode import (
     CLASS_INDEX,
     CLASS_PAGES,
@@ -24,6 +33,7 @@ from gristmill.kernels.unicode import (
 
 INT32_TABLE = types.Array(types.int32, 1, "C", readonly=True)
 GAP = 0x20
+BLOCK = 64 + 16  # bytes that may be loaded or stored together: 16 more where a word is copied
 _ASCII = np.full(128, GAP, np.uint8)  # what an ASCII character becomes
 for _code in range(128):
     if not CLASS_PAGES[(int(CLASS_INDEX[0]) << 8) + _code] & (PYTHON_SPACE | SYMBOL):
@@ -31,9 +41,10 @@ for _code in range(128):
 
 
 @kernel(
-    OFFSETS, BYTES, BYTES, BYTES, BYTES, BYTES, INT32_TABLE, types.uint8[::1], types.int64[::1]
+    OFFSETS, BYTES, BYTES, BYTES, BYTES, INT32_TABLE, types.uint8[::1], types.uint8[::1], types.int64[::1]
 )  # fmt: skip
-def _normalise(offsets, data, ascii_map, class_index, class_pages, lower_index, lower_pages, out, out_offsets):
+def _normalise(offsets, data, class_index, class_pages, lower_index, lower_pages, tail, out, out_offsets):
+    """A block of 64 bytes at a time: its ASCII words by masks, 16 bytes a step; what is not ASCII one character at a time."""
     end = np.int64(0)
     for i in range(len(offsets) - 1):
         out_offsets[i] = end
@@ -42,49 +53,68 @@ def _normalise(offsets, data, ascii_map, class_index, class_pages, lower_index, 
         stop = np.int64(offsets[i + 1])
         gap = np.int64(0)  # 1: a space is due before the next character, unless it is the first
         while at < stop:
-            lead = data[at]
-            if lead < 0x80:
-                # Without a branch: write a space and the character, and step over those that count.
-                mapped = ascii_map[lead]
-                solid = np.int64(mapped != GAP)
-                out[end] = GAP
-                end += gap & solid & np.int64(end > begin)
-                out[end] = mapped
-                end += solid
-                gap = (gap | 1) * (1 - solid)
-                at += 1
-                continue
-            width = width_of(lead)
-            point = code_point(data, at, width)
-            at += width
-            bits = class_of(point, class_index, class_pages)
-            if bits & (PYTHON_SPACE | SYMBOL):
-                gap = np.int64(1)
-                continue
-            alone = (bits & UNSPACED) != 0
-            if (gap != 0 or alone) and end > begin:
-                out[end] = GAP
-                end += 1
-            gap = np.int64(alone)
-            point += np.int64(lower_pages[(np.int64(lower_index[point >> 8]) << 8) | (point & 0xFF)])
-            if point < 0x80:
-                out[end] = point
-                end += 1
-            elif point < 0x800:
-                out[end] = 0xC0 | (point >> 6)
-                out[end + 1] = 0x80 | (point & 0x3F)
-                end += 2
-            elif point < 0x10000:
-                out[end] = 0xE0 | (point >> 12)
-                out[end + 1] = 0x80 | ((point >> 6) & 0x3F)
-                out[end + 2] = 0x80 | (point & 0x3F)
-                end += 3
-            else:
-                out[end] = 0xF0 | (point >> 18)
-                out[end + 1] = 0x80 | ((point >> 12) & 0x3F)
-                out[end + 2] = 0x80 | ((point >> 6) & 0x3F)
-                out[end + 3] = 0x80 | (point & 0x3F)
-                end += 4
+            if at + BLOCK > len(data):
+                copy_tail(data, at, stop, tail)
+            block = block_of(data, at, tail)
+            valid = valid_in(at, stop)
+            wide = mask_of_range(block, 0, 0x80, 0x7F) & valid
+            solid = mask_of_range(block, 0, 0x61, 25) | mask_of_range(block, 0, 0x41, 25)  # letters
+            solid |= mask_of_range(block, 0, 0x30, 9)  # digits
+            solid |= (
+                mask_of_range(block, 0, 0x00, 8) | mask_of_range(block, 0, 0x0E, 13) | mask_of_range(block, 0, 0x7F, 0)
+            )
+            solid &= valid
+            held = min(np.int64(64), stop - at)
+            place = np.int64(0)
+            while place < held:
+                rest = (wide | solid) >> np.uint64(place)
+                skip = count_trailing_zeros(rest)
+                gap |= np.int64(skip > 0)
+                place = min(place + skip, held)
+                if place == held:
+                    break
+                if (solid >> np.uint64(place)) & ONE:
+                    length = count_trailing_zeros(~(solid >> np.uint64(place)))
+                    out[end] = GAP
+                    end += gap & np.int64(end > begin)
+                    for step in range(0, length, 16):
+                        store_lower_16(out, end + step, block, place + step)
+                    gap = np.int64(0)
+                    end += length
+                    place += length
+                    continue
+                width = width_of(data[at + place])
+                point = code_point(data, at + place, width)
+                place += width
+                bits = class_of(point, class_index, class_pages)
+                if bits & (PYTHON_SPACE | SYMBOL):
+                    gap = np.int64(1)
+                    continue
+                alone = (bits & UNSPACED) != 0
+                if (gap != 0 or alone) and end > begin:
+                    out[end] = GAP
+                    end += 1
+                gap = np.int64(alone)
+                point += np.int64(lower_pages[(np.int64(lower_index[point >> 8]) << 8) | (point & 0xFF)])
+                if point < 0x80:
+                    out[end] = point
+                    end += 1
+                elif point < 0x800:
+                    out[end] = 0xC0 | (point >> 6)
+                    out[end + 1] = 0x80 | (point & 0x3F)
+                    end += 2
+                elif point < 0x10000:
+                    out[end] = 0xE0 | (point >> 12)
+                    out[end + 1] = 0x80 | ((point >> 6) & 0x3F)
+                    out[end + 2] = 0x80 | (point & 0x3F)
+                    end += 3
+                else:
+                    out[end] = 0xF0 | (point >> 18)
+                    out[end + 1] = 0x80 | ((point >> 12) & 0x3F)
+                    out[end + 2] = 0x80 | ((point >> 6) & 0x3F)
+                    out[end + 3] = 0x80 | (point & 0x3F)
+                    end += 4
+            at += place
     out_offsets[len(offsets) - 1] = end
 
 
@@ -122,10 +152,10 @@ def normalise(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.nda
     """
     # Two bytes can become three (U+023A) and a space each, three can become three and a space: never more than twice.
     size = int(offsets[-1]) - int(offsets[0])
-    out = np.empty(2 * size + 8, np.uint8)
+    out = np.empty(2 * size + BLOCK, np.uint8)
     out_offsets = np.empty(len(offsets), np.int64)
-    tables = (_ASCII, CLASS_INDEX, CLASS_PAGES, LOWER_INDEX, LOWER_PAGES)
-    _normalise(offsets, data, *tables, out, out_offsets)
+    tables = (CLASS_INDEX, CLASS_PAGES, LOWER_INDEX, LOWER_PAGES)
+    _normalise(offsets, data, *tables, np.zeros(BLOCK, np.uint8), out, out_offsets)
     return out_offsets, out[: out_offsets[-1]]
 
 

@@ -20,11 +20,13 @@ from gristmill.kernels.items import (
     Index,
     bits_of,
     find_ngram,
-    hash_run,
+    hash_pair,
     hash_words,
+    key_of,
+    polynomial_of,
 )
 from gristmill.kernels.loads import ONE, count_trailing_zeros
-from gristmill.kernels.minhash import STEP, mix
+from gristmill.kernels.minhash import STEP
 
 
 class Found(NamedTuple):
@@ -64,6 +66,8 @@ def _find(
     for _ in range(width):
         top *= STEP
     last_head = np.int64(len(head_keys) - 1)
+    word_shift = np.uint64(64 - count_trailing_zeros(np.uint64(len(heads))))
+    bit_shift = word_shift - np.uint64(6)
     row, hit = ends[0], ends[1]
     done = first
     for i in range(first, len(offsets) - 1):
@@ -81,21 +85,19 @@ def _find(
         for j in range(min(words, width)):
             polynomial = polynomial * STEP + hashes[j]
         for j in range(words - width + 1):
-            key = mix(polynomial + np.uint64(width))
+            word, bits = bits_of(bitmap, polynomial)
+            places[maybe] = j
+            wide[maybe] = polynomial
             if j + width < words:
                 polynomial = polynomial * STEP + hashes[j + width] - hashes[j] * top
-            word, bits = bits_of(bitmap, key)
-            places[maybe] = j
-            wide[maybe] = key & mask
             maybe += np.int64((bitmap[word] & bits) == bits)
         mains = maybe
         if last_head > 0:
             for j in range(words - 1):
-                key = mix(hashes[j] * STEP + hashes[j + 1] + np.uint64(2))
-                word, bits = bits_of(heads, key)
+                key = hash_pair(hashes, j)
                 places[maybe] = j
                 wide[maybe] = key
-                maybe += np.int64((heads[word] & bits) == bits)
+                maybe += np.int64((heads[key >> word_shift] >> (key >> bit_shift & np.uint64(63))) & ONE)
         touched = np.int64(0)
         for m in range(maybe):
             j = places[m]
@@ -111,10 +113,11 @@ def _find(
                 sizes &= sizes - ONE
                 if size == 0:
                     size = width
+                    key = key_of(key, size) & mask
                 else:
                     if j + size > words:
                         break
-                    key = hash_run(hashes, j, size) & mask
+                    key = key_of(polynomial_of(hashes, j, size), size) & mask
                 length = starts[j + size] - 1 - starts[j]
                 number = find_ngram(key, data, starts[j], length, table, known, ngram_starts, ngram_lengths)
                 if number < 0 or seen[number] == stamp:
