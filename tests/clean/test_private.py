@@ -95,12 +95,12 @@ def test_fuzz_as_datatrove(texts: list[str]) -> None:
 
 @strategies.fuzz(200)
 @given(
-    st.lists(st.sampled_from(PIECES), max_size=24).map("".join), st.sampled_from((None, "US")),
+    st.lists(st.sampled_from(PIECES), max_size=24).map("".join), st.sampled_from(([], ["US"], ["DE", "GB", "US"])),
     st.sampled_from(("typed", "[gone]", "datatrove")),
 )  # fmt: skip
-def test_fuzz_twice_is_once(text: str, region: str | None, placeholder: str) -> None:
-    once, _ = redact([text], region=region, placeholder=placeholder)
-    assert redact(once, region=region, placeholder=placeholder)[0] == once
+def test_fuzz_twice_is_once(text: str, regions: list[str], placeholder: str) -> None:
+    once, _ = redact([text], regions=regions, placeholder=placeholder)
+    assert redact(once, regions=regions, placeholder=placeholder)[0] == once
 
 
 NUMBERS = {
@@ -121,10 +121,15 @@ def test_phone_numbers() -> None:
         "4155552671 2015-12-22 04:00 1234567.8901 04/05/2015 1234",
         "020 7946 0958",
     ]
-    assert redact(texts, region="US")[0] == ["<PHONE> or <PHONE>", *texts[1:]]
-    assert redact(texts[2:], region="GB")[0] == ["<PHONE>"]
+    assert redact(texts, regions=["US"])[0] == ["<PHONE> or <PHONE>", *texts[1:]]
+    assert redact(texts[2:], regions=["GB"])[0] == ["<PHONE>"]
+    assert redact(texts, regions=["GB", "US"])[0] == ["<PHONE> or <PHONE>", texts[1], "<PHONE>"]
+    others = "2004-2005; 105  133  161; 192.168.0.1; 17151 2450 Crown St; 6/24/1991; 90010-170; on 12.05.2011 1234; (3221225477 bytes"
+    everywhere = ["US", "GB", "DE", "FR", "IL", "IN", "CA", "BR"]
+    assert redact([others], regions=everywhere)[0] == [others]
+    assert redact(["030 901820, 01 42 68 53 00"], regions=everywhere)[0] == ["<PHONE>, <PHONE>"]
     with pytest.raises(RecipeError, match="no region 'XX'"):
-        redact([""], region="XX")
+        redact([""], regions=["US", "XX"])
 
 
 def test_what_is_tried_is_bounded() -> None:
@@ -145,7 +150,7 @@ def test_what_is_tried_is_bounded() -> None:
     [
         ({"placeholder": "x@y.org"}, "brackets"), ({"placeholder": ""}, "brackets"), ({"placeholder": "<a1>"}, "brackets"),
         ({"kinds": []}, "length"), ({"kinds": ["face"]}, "face"), ({"rules": "datatrove"}, "alone"),
-        ({"kinds": ["ip"], "region": "US"}, "phone"), ({"kind": ["ip"]}, "kind"),
+        ({"kinds": ["ip"], "regions": ["US"]}, "phone"), ({"kind": ["ip"]}, "kind"),
     ],
 )  # fmt: skip
 def test_bad_parameters(table: dict, message: str) -> None:

@@ -2,11 +2,11 @@
 
 A candidate is tried whole, then without its last group, and so on, at places where nothing goes on; the first that is a number is taken,
 and what overlaps it is not. With a `+` it is one if it is possible: a country's code, and as many digits as numbers have there. Without, it must be
-valid in `region` (an area and a range in use), and stand in groups that are neither a date nor a decimal fraction.
+valid in one of `regions` (an area and a range in use), and stand in groups as dates, years, addresses and columns do not.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,20 +16,33 @@ _GROUP = re.compile(rb"[0-9]+(?:[xX][0-9]+)?")
 _JOINED = re.compile(rb"[0-9A-Za-z_]|[-.](?:[0-9]|[A-Za-z]{2}[0-9])")  # a word may follow, `-Fax`, and an IBAN not
 _CODE = re.compile(r"\+[ (]?([0-9]{1,3})")
 FEWEST = 7  # digits
-# Without a `+`: digits in a row, a fraction, a date. With one: a fraction.
+# What is no number without a `+`, and then with one.
 _OTHER = re.compile(
-    r"[0-9]+(?:\.[0-9]+)?(?:x[0-9]+)?|[0-9]{4}([-/.])[0-9]{2}\1[0-9]{2}(?![0-9]).*|[0-9]{2}([-/.])[0-9]{2}\2[0-9]{4}(?![0-9]).*"
-    r"|\+[0-9]+\.[0-9]{1,2}",
-    re.DOTALL,
+    r"""
+      [0-9]+ (?:\.[0-9]+)? (?:x[0-9]+)?                                 # digits in a row, a fraction
+    | (?:[1-9][0-9]*|0+)[ ][0-9]+ (?:\.[0-9]+)?                         # two numbers: a house's and a street's
+    | .*[ ][ ].*                                                        # columns of a table
+    | \([^)]*
+    | [0-9]{5}-[0-9]{3,4}                                               # a postal code
+    | (?:19|20)[0-9]{2} - (?:19|20)[0-9]{2}                             # years
+    | (?:.*[^0-9])? [0-9]{4}([-/.]) [0-9]{1,2}\1 [0-9]{1,2} (?![0-9]).*  # a date
+    | (?:.*[^0-9])? [0-9]{1,2}([-/.]) [0-9]{1,2}\2 [0-9]{4} (?![0-9]).*
+    | [0-9]{1,3} (?:\.[0-9]{1,3}){3} (?:/[0-9]+)?                       # an address of IPv4
+    | \+[0-9]+\.[0-9]{1,2}
+    """,
+    re.DOTALL | re.VERBOSE,
 )
 
 
-def judge(region: str | None) -> Callable[[str], bool]:
+def judge(regions: Sequence[str]) -> Callable[[str], bool]:
     """A function that tells whether a string is a phone number. Raises ValueError for a region that is none."""
     import phonenumbers
 
-    if region is not None and region not in phonenumbers.SUPPORTED_REGIONS:
-        raise ValueError(f"no region {region!r}: phonenumbers knows ISO 3166's codes of two letters, such as US and GB")
+    for region in regions:
+        if region not in phonenumbers.SUPPORTED_REGIONS:
+            raise ValueError(
+                f"no region {region!r}: phonenumbers knows ISO 3166's codes of two letters, such as US and GB"
+            )
     codes = frozenset(map(str, phonenumbers.COUNTRY_CODE_TO_REGION_CODE))
 
     @lru_cache(REMEMBERED)
@@ -37,11 +50,14 @@ def judge(region: str | None) -> Callable[[str], bool]:
         code = _CODE.match(text)
         if _OTHER.fullmatch(text) or (code and not any(code[1][:size] in codes for size in range(1, 4))):
             return False
+        return is_number(text, None) if code else any(is_number(text, region) for region in regions)
+
+    def is_number(text: str, region: str | None) -> bool:
         try:
             number = phonenumbers.parse(text, region)
-            return bool(phonenumbers.is_possible_number(number) if code else phonenumbers.is_valid_number(number))
         except phonenumbers.NumberParseException:
             return False
+        return bool(phonenumbers.is_valid_number(number) if region else phonenumbers.is_possible_number(number))
 
     return valid
 

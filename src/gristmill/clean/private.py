@@ -5,7 +5,7 @@
     ssn     US social security numbers, AAA-GG-SSSS
     card    card numbers: issuer, length and Luhn
     iban    IBANs: country, length, kinds of characters and modulo 97
-    phone   phone numbers that `phonenumbers` calls valid: with a `+`, or as they are dialled in `region`
+    phone   phone numbers, checked by `phonenumbers`: with a `+`, or as they are dialled in one of `regions`
 
 kernels/mail.py and kernels/numbers.py have the rules (`rules = "gristmill"`). `rules = "datatrove"` finds what datatrove 0.10.1's
 PIIFormatter does, `email` and `ip` alone, as FineWeb did.
@@ -71,7 +71,7 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     kinds: Annotated[list[Kind], Meta(min_length=1)] = msgspec.field(default_factory=lambda: list(DEFAULT))
     placeholder: str = "typed"
     rules: Literal["gristmill", "datatrove"] = "gristmill"
-    region: str | None = None  # for phone numbers without `+`
+    regions: list[str] = msgspec.field(default_factory=list)  # whose phone numbers are found without a `+` too
     names: Names | None = None
     after_dedup: bool = False  # once duplicates are gone: what rests under documents/ is not redacted then
 
@@ -83,8 +83,8 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
         if self.rules == "datatrove" and not set(self.kinds) <= set(THEIRS):
             raise ValueError('rules = "datatrove" knows kinds = ["email", "ip"] alone')
-        if self.region is not None and "phone" not in self.kinds:
-            raise ValueError('region is for phone numbers, and `kinds` has no "phone"')
+        if self.regions and "phone" not in self.kinds:
+            raise ValueError('regions are for phone numbers, and `kinds` has no "phone"')
 
     def wants(self) -> dict[str, str]:
         named = {}
@@ -114,13 +114,13 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             return lambda offsets, data: private.find_as_datatrove(offsets, data, kinds)
         domains = _domains(inputs) if "email" in kinds else np.empty(0, np.uint64)
         try:
-            valid = phones.judge(self.region) if "phone" in kinds else None
+            valid = phones.judge(self.regions) if "phone" in kinds else None
         except ValueError as error:
-            raise RecipeError(f"private.region: {error}") from error
+            raise RecipeError(f"private.regions: {error}") from error
 
         def find(offsets: np.ndarray, data: np.ndarray) -> Any:
             spans = private.find(offsets, data, kinds - {"phone"}, domains)
-            return spans if valid is None else _with_phones(offsets, data, spans, valid, self.region is not None)
+            return spans if valid is None else _with_phones(offsets, data, spans, valid, bool(self.regions))
 
         return find
 
