@@ -3,8 +3,8 @@
     @kernel("void(...)")  ->  numba, one explicit signature, nogil  ->  machine code from one private folder a key
 
 The folder's key is a hash of everything that the code depends on: all kernel sources, the versions of Python, numba, llvmlite
-and numpy, the processor, and where gristmill is installed. A folder is built once, by one process under a lock, beside its
-place; it is loaded on trial in a process of its own, renamed, and never written again. numba's own `cache=True` is not
+and numpy, the processor, and where gristmill is installed. A folder is built once, under a lock, beside its place, by as many processes as
+there are processors; it is loaded on trial in another, renamed, and never written again. numba's own `cache=True` is not
 used: it writes index before data and reuses names, so that a stop between the two serves old code for ever, silently
 (numba issues 4807 and 10128; docs/adr/0003-kernel-cache.md).
 
@@ -23,7 +23,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,7 +41,9 @@ INT64S = types.Array(types.int64, 1, "C", readonly=True)
 UINT32S = types.Array(types.uint32, 1, "C", readonly=True)
 UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
 
-BUILDING = "GRISTMILL_KERNELS_BUILDING"  # set for the one process that fills a folder
+BUILDING = "GRISTMILL_KERNELS_BUILDING"  # set for the processes that fill a folder: which
+ONLY = "GRISTMILL_KERNELS_ONLY"  # ... and the modules that one of them compiles (tests: that are built at all)
+MOST_BUILDERS = 8  # each takes some 300 MB
 MODULES = (
     "bag", "bpe", "c4", "fasttext", "fineweb", "gopher", "items", "keys", "linear", "lines", "lists", "markup", "merges", "minhash",
     "ngrams", "normalise", "overlap", "pairs", "perplexity", "phones", "phrases", "private", "quality", "repetition", "scripts", "shuffle",
@@ -57,12 +59,14 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[Function], F
 
     def wrap(function: Function) -> Function:
         dispatcher = numba.njit(nogil=True)(function)
-        if not numba.config.DISABLE_JIT:
+        module = function.__module__.rpartition(".")[2]
+        # In a build, what another process compiles is left alone (a kernel that calls it compiles it for itself).
+        if not numba.config.DISABLE_JIT and module in _wanted():
             if numba.config.BOUNDSCHECK != 1 and (folder := _folder()) is not None:
                 dispatcher._cache = _Code(function, folder)
             dispatcher.compile(returns(*signature))
             dispatcher.disable_compile()
-        dispatchers[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"] = dispatcher
+        dispatchers[f"{module}.{function.__name__}"] = dispatcher
         return dispatcher  # type: ignore[no-any-return]
 
     return wrap
@@ -166,17 +170,54 @@ def _build(place: Path) -> None:
     print("gristmill: compiling kernels, once for this version and processor ...", file=sys.stderr, flush=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{place.name}.building-", dir=place.parent))
     environment = {**os.environ, BUILDING: str(folder)}
-    command = [sys.executable, "-c", "from gristmill.kernels import compile; compile.import_all()"]
-    for _ in ("build", "load on trial"):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
+    builders = [{ONLY: ",".join(share)} for share in _shares(min(processors(), MOST_BUILDERS))]
+    trial: list[dict[str, str]] = [{}]  # loads what they compiled
+    for step in (builders, trial):
+        complaints = _import_all_in([environment | share for share in step])
+        if complaints:
             shutil.rmtree(folder, ignore_errors=True)
-            raise OSError(f"building kernels failed:\n{done.stderr}")
+            raise OSError(f"building kernels failed:\n{complaints}")
     for path in folder.iterdir():
         with open(path, "rb") as file:
             os.fsync(file.fileno())
     folder.chmod(0o700)
     folder.rename(place)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _wanted() -> Sequence[str]:
+    """The modules whose kernels are compiled here."""
+    only = os.environ.get(ONLY)
+    return MODULES if only is None else only.split(",")
+
+
+def _shares(count: int) -> list[list[str]]:
+    """The modules in so many parts, whose sources are about as long."""
+    here = Path(__file__).parent
+    sizes = {module: (here / f"{module}.py").stat().st_size for module in _wanted()}
+    shares: list[list[str]] = [[] for _ in range(count)]
+    for module in sorted(sizes, key=lambda module: -sizes[module]):
+        min(shares, key=lambda share: sum(sizes[member] for member in share)).append(module)
+    return shares
+
+
+def _import_all_in(environments: list[dict[str, str]]) -> str:
+    """Import every kernel module in processes side by side; what those said that failed."""
+    command = [sys.executable, "-c", "from gristmill.kernels import compile; compile.import_all()"]
+    running = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for environment in environments
+    ]
+    said = [process.communicate()[1] for process in running]
+    return "".join(
+        f"ended with {process.returncode}\n{text}"
+        for process, text in zip(running, said, strict=True)
+        if process.returncode
+    )
 
 
 def import_all() -> None:
