@@ -17,7 +17,6 @@ import numpy as np
 
 from gristmill.clean.step import Input, Inputs
 from gristmill.errors import RecipeError
-from gristmill.kernels.lists import AS_WRITTEN, gather
 from gristmill.store.codecs import BLOCK, Damage, Pieces
 
 MOST_BYTES = (1 << 31) - 1  # of lists when decoded: positions are int32
@@ -43,7 +42,7 @@ class Entries(NamedTuple):
 
 
 def read_all(
-    what: str, locations: Sequence[str], inputs: Inputs, *, member: str | None = None, form: int = AS_WRITTEN
+    what: str, locations: Sequence[str], inputs: Inputs, *, member: str | None = None, form: int | None = None
 ) -> Entries:
     """The entries of several lists, one behind another; `what` is the key of the recipe, for errors."""
     parts = [
@@ -68,14 +67,16 @@ def join(what: str, parts: Sequence[Entries]) -> Entries:
     )
 
 
-def read(what: str, given: Input, *, member: str | None = None, form: int = AS_WRITTEN) -> Entries:
+def read(what: str, given: Input, *, member: str | None = None, form: int | None = None) -> Entries:
     """The entries of one list; of an archive, those of all members whose base name is `member`.
 
-    `form` is what becomes of a line (kernels.lists). Raises RecipeError for what is no list.
+    `form` is what becomes of a line (kernels.lists); null: it stays as it is written. Raises RecipeError for what is no list.
     """
+    from gristmill.kernels.lists import AS_WRITTEN, gather
+
     name = f"{what}: {given.name}"
     data = read_bytes(name, given.path, member=member)
-    found = gather(np.frombuffer(data, np.uint8), form)
+    found = gather(np.frombuffer(data, np.uint8), AS_WRITTEN if form is None else form)
     if found.nuls:
         raise RecipeError(f"{name}: is no list of lines but binary: it holds {found.nuls:,} bytes 0")
     if 2 * found.ill_formed > found.lines:

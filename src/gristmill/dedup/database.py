@@ -9,8 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
-import duckdb
-
 from gristmill.errors import GristmillError, MachineError
 
 
@@ -48,6 +46,8 @@ class Database:
 
     def __init__(self, temporary: Path, folders: list[Path], *, threads: int, memory_mb: int) -> None:
         """Allow reading and writing in `folders` only; spill to `temporary`."""
+        import duckdb
+
         temporary.mkdir(parents=True, exist_ok=True)
         self._connection = duckdb.connect(
             config={
@@ -94,6 +94,8 @@ class Database:
         return [target]
 
     def _run(self, query: str) -> None:
+        import duckdb
+
         try:
             self._connection.execute(query)
         except duckdb.OutOfMemoryException as error:

@@ -14,7 +14,7 @@ nothing: repeating somebody's line makes it frequent as well.
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,10 @@ from gristmill.columns import strings_of, utf8_buffers
 from gristmill.dedup.database import Opener
 from gristmill.dedup.settings import Lines
 from gristmill.errors import VerificationError
-from gristmill.kernels import lines as kernels
-from gristmill.kernels.normalise import normalise
 from gristmill.store.parts import read_batches
+
+if TYPE_CHECKING:
+    from gristmill.kernels import lines as kernels
 
 RUN = 1 << 21  # lines counted together (24 bytes each, some times over)
 SHOWN = 500  # characters of a line that the list holds
@@ -56,19 +57,22 @@ class _Hashed(NamedTuple):
     """The lines of a batch of texts."""
 
     data: np.ndarray  # the texts' buffer
-    lines: kernels.Lines
+    lines: "kernels.Lines"
     hashes: np.ndarray  # (lines,) int64
     counts: np.ndarray  # (lines,) bool: long enough to be counted
 
 
 def _hashed(texts: pa.Array, settings: Lines) -> _Hashed:
+    from gristmill.kernels import lines as kernels
+    from gristmill.kernels.normalise import normalise
+
     offsets, data = utf8_buffers(texts)
     found = kernels.find(offsets, data, paragraphs=settings.unit == "paragraphs")
     # White space at its ends is none of a normalised text: a line may be taken together with its end.
     return _Hashed(data, found, *kernels.hash_lines(*normalise(found.starts, data), least=settings.least_characters))
 
 
-def _owners(batch: pa.RecordBatch, lines: kernels.Lines) -> np.ndarray:
+def _owners(batch: pa.RecordBatch, lines: "kernels.Lines") -> np.ndarray:
     """The document of each line."""
     return np.repeat(batch["document"].to_numpy(), np.diff(lines.offsets))
 
@@ -208,6 +212,8 @@ class Cutter:
 
     def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with its texts cut; a text that becomes empty stays."""
+        from gristmill.kernels.lines import cut_lines
+
         texts, listed = batch["text"], self._listed
         if not len(listed.hashes):
             return batch
@@ -220,7 +226,7 @@ class Cutter:
             gone[own[firsts]] = False
         if not gone.any():
             return batch
-        new = strings_of(*kernels.cut_lines(hashed.data, hashed.lines, gone))
+        new = strings_of(*cut_lines(hashed.data, hashed.lines, gone))
         self.counts["cut"] += int(gone.sum())
         self.counts["documents"] += int(np.count_nonzero(np.diff(np.append(0, np.cumsum(gone))[hashed.lines.offsets])))
         self.counts["characters"] += _characters(texts) - _characters(new)

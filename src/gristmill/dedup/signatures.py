@@ -8,8 +8,6 @@ import pyarrow as pa
 from gristmill import schema
 from gristmill.columns import fixed_binary, utf8_buffers
 from gristmill.dedup.settings import Deduplicate
-from gristmill.kernels import minhash
-from gristmill.kernels.normalise import normalise
 
 HASH_BYTES = 16
 SEED = 1  # of the permutations: signatures of all corpora can be compared
@@ -41,6 +39,9 @@ def permutation_count(settings: Deduplicate) -> int:
 
 def sign(batch: pa.RecordBatch, settings: Deduplicate) -> pa.RecordBatch:
     """The signatures of a batch of documents, as schema.signatures."""
+    from gristmill.kernels import minhash
+    from gristmill.kernels.normalise import normalise
+
     texts = batch["text"]
     offsets, data = normalise(*utf8_buffers(texts))
     hashes = np.frombuffer(text_hashes(offsets, data, texts), np.uint8).reshape(-1, HASH_BYTES)

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from gristmill import schema
 from gristmill.dedup.rows import read_documents
 from gristmill.errors import RecipeError
-from gristmill.kernels.shuffle import order_keys
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.refine import shard_name
 from gristmill.store.parts import read_batches
@@ -86,6 +85,8 @@ def members(verdicts: Iterable[Path], keepers: list[int], most: int) -> dict[int
 
 def _least(rows: pa.Table, most: int) -> pa.Table:
     """Of each keeper the rows whose documents have the least keyed hash."""
+    from gristmill.kernels.shuffle import order_keys
+
     keepers = rows["keeper"].to_numpy()
     order = np.lexsort((order_keys(rows["document"].to_numpy(), SEED), keepers))
     keepers = keepers[order]

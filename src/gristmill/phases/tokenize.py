@@ -23,7 +23,6 @@ from gristmill import schema
 from gristmill.clean.step import Input
 from gristmill.columns import utf8_buffers
 from gristmill.dedup.signatures import text_hashes
-from gristmill.kernels.normalise import normalise
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.finish import FOLDER, Late, finish, late_of, rewriter_of
 from gristmill.phases.lines import LIST, Cut
@@ -76,6 +75,8 @@ def is_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:
     """Which of n texts are validation, (n,) bool: 64 bits of a keyed hash of the normalised text below share * 2^64."""
     if share <= 0.0:
         return np.zeros(len(texts), np.bool_)
+    from gristmill.kernels.normalise import normalise
+
     offsets, data = normalise(*utf8_buffers(texts))
     hashes = text_hashes(offsets, data, texts, key=f"validation {seed}".encode(), size=8)
     return np.frombuffer(hashes, "<u8").astype(np.float64) < share * 2.0**64

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.kernels import shuffle
 from gristmill.store.parts import HashingFile, Part, write_bytes, writing
 
 BUCKET_BYTES = 96 << 20  # tokens sorted in memory at a time
@@ -108,6 +107,8 @@ def shuffled(
     Documents are dealt to buckets by the hash's first bits, each bucket is sorted by the rest: how many buckets there are
     changes nothing.
     """
+    from gristmill.kernels import shuffle
+
     total = sum(int(run.lengths.sum()) for run in runs) * dtype.itemsize
     bits = 0
     while (total >> bits) > BUCKET_BYTES:
@@ -142,6 +143,8 @@ def shuffled(
 def _sorted(
     tokens: np.ndarray, documents: np.ndarray, lengths: np.ndarray, key: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    from gristmill.kernels import shuffle
+
     order = np.argsort(shuffle.order_keys(documents, key))
     stops = np.cumsum(lengths)
     return shuffle.gather(tokens, stops - lengths, stops, order), documents[order], lengths[order]
