@@ -163,7 +163,7 @@ def _ready_folder() -> Path | None:
 
 
 def _build(place: Path) -> None:
-    """Fill a folder beside its place in one process, load it in another, rename it."""
+    """Fill a folder beside its place in several processes, load it in another, rename it."""
     # What an earlier build left when it was killed; the lock says that none is at work.
     for left in place.parent.glob(f"{place.name}.building-*"):
         shutil.rmtree(left, ignore_errors=True)
