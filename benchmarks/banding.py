@@ -117,11 +117,11 @@ def ask(texts: list[str], near: Near) -> dict[str, Any]:
     counts = Counter[str]()
     original = candidates.likely
 
-    def counted(found: list[Path], *rest: Any) -> Path:
+    def counted(found: list[Path], *rest: Any) -> list[Path]:
         counts["met"] = sum(pq.read_metadata(path).num_rows for path in found)
-        target = original(found, *rest)
-        counts["likely"] = pq.read_metadata(target).num_rows
-        return target
+        targets = original(found, *rest)
+        counts["likely"] = sum(pq.read_metadata(path).num_rows for path in targets)
+        return targets
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -123,6 +123,7 @@ def relate(folder: Path, cuts: int | None = None) -> dict[str, Any]:
     from gristmill.dedup.database import duckdb_with
     from gristmill.dedup.rows import Table
     from gristmill.dedup.settings import Deduplicate, Near
+    from gristmill.dedup.spread import threads_with
 
     tables = [Table(path, path, 0) for path in sorted(folder.glob("*.parquet"))]
     wanted = np.load(folder / "drops.npy")
@@ -142,8 +143,9 @@ def relate(folder: Path, cuts: int | None = None) -> dict[str, Any]:
     watcher = threading.Thread(target=watch)
     watcher.start()
     wall, cpu = time.perf_counter(), time.process_time()
+    threads = len(os.sched_getaffinity(0))
     related = relating.relate(
-        tables, settings, work, opener=duckdb_with(len(os.sched_getaffinity(0)), MEMORY_MB), tell=tell
+        tables, settings, work, opener=duckdb_with(threads, MEMORY_MB), spread=threads_with(threads), tell=tell
     )
     now, cpu = time.perf_counter(), time.process_time() - cpu
     ended.set()

@@ -311,7 +311,7 @@ class _Mill:
             self.corpus, self.recipe, self.folder, refined, scopes, self.older, weighed, threads=self.workers,
             memory_mb=RELATE_MEMORY_MB,
         )  # fmt: skip
-        related = self._whole("relate", relate.find_duplicates, task) if task else None
+        related = self._whole("relate", self.engaged.spread_out(relate.find_duplicates), task) if task else None
         tasks = relate.settle_tasks(self.corpus, self.recipe, refined, weighed, related)
         settled = self._each("settle", relate.settle, tasks)
         if related is not None and self.recipe.deduplicate is not None:

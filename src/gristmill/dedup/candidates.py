@@ -2,12 +2,14 @@
 
 keys of a cut -> buckets.sql, near.sql     for each document the first few documents of each of its buckets
 all cuts      -> pairs.sql                 each pair once, in order
--> agreement                 pairs whose signatures lie more than four standard errors below the floor are discarded
+a run of them -> agreement                 pairs whose signatures lie more than four standard errors below the floor are discarded: tasks (spread.py)
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,16 +17,23 @@ import pyarrow.parquet as pq
 
 from gristmill.dedup.database import Relations
 from gristmill.dedup.older import Earlier
-from gristmill.dedup.rows import Rows, read_rows
+from gristmill.dedup.rows import Rows, Signatures, mapped, read_rows, write_array
 from gristmill.dedup.settings import Near
+from gristmill.dedup.spread import Spread, fresh
 from gristmill.kernels import pairs
-from gristmill.store.parts import read_batches
 
 STANDARD_ERRORS = 4.0
-PAIRS = 1 << 16  # pairs looked at together
+PAIRS = 1 << 15  # pairs looked at together
+RUN = 1 << 18  # pairs of a task, or more: the last row group is whole
 
 LIKELY = pa.schema(
-    [pa.field("document", pa.int64()), pa.field("candidate", pa.int64()), pa.field("agreement", pa.float64())]
+    [
+        pa.field("document", pa.int64()),
+        pa.field("candidate", pa.int64()),
+        pa.field(
+            "similarity", pa.float64()
+        ),  # NaN: texts are to be compared; else the share of the signatures that agrees
+    ]
 )
 
 
@@ -54,7 +63,8 @@ def earlier_numbers(found: list[Path], rows: Rows) -> np.ndarray:
     if not rows.first:
         return np.empty(0, np.int64)
     met = [
-        np.unique(other[(one >= rows.first) & (other < rows.first)]) for path in found for one, other in _chunks(path)
+        np.unique(other[(one >= rows.first) & (other < rows.first)])
+        for one, other in _chunks(chain.from_iterable(_runs(found)))
     ]
     return np.unique(np.concatenate([*met, np.empty(0, np.int64)]))
 
@@ -67,39 +77,90 @@ def least_agreement(near: Near) -> int:
     return math.ceil(near.numbers * (floor - STANDARD_ERRORS * math.sqrt(floor * (1.0 - floor) / near.numbers)))
 
 
-def likely(found: list[Path], rows: Rows, earlier: Earlier, near: Near, target: Path) -> Path:
-    """The pairs whose signatures do not rule them out: LIKELY, as rows. Rows are the earlier documents first, then all new ones."""
-    older = len(earlier.numbers)
-    with pq.ParquetWriter(target, LIKELY, compression="zstd") as writer:
-        for path in found:
-            for one, other in _chunks(path):
-                if rows.first:
-                    new = one >= rows.first
-                    one, other = one[new], other[new]
-                    own = other >= rows.first
-                    other = np.where(own, other - rows.first + older, np.searchsorted(earlier.numbers, other))
-                    one = one - rows.first + older
-                same = _agreement(one, other, rows, earlier, near)
-                stays = same >= least_agreement(near)
-                columns = [one[stays], other[stays], same[stays] / near.numbers]
-                writer.write_table(pa.table([pa.array(column) for column in columns], schema=LIKELY))
+class Run(NamedTuple):
+    """A run of pairs that were found: a task."""
+
+    groups: list[tuple[Path, int]]  # Parquet files and a row group of each
+    rows: Rows
+    earlier: Path  # (e,) int64: the numbers of the earlier documents, sorted
+    signatures: Path  # (e, k) uint32: theirs
+    near: Near
+    work: Path
+
+
+def likely(found: list[Path], rows: Rows, earlier: Earlier, near: Near, work: Path, spread: Spread) -> list[Path]:
+    """The pairs whose signatures do not rule them out: files of LIKELY, as rows. Rows are the earlier documents first, then all new ones.
+
+    `found` is removed, a file as soon as all its pairs were looked at.
+    """
+    numbers = work / "earlier.numbers"
+    write_array(numbers, earlier.numbers)
+    slim = rows._replace(keys=[])  # a task is sent as it is
+    tasks = [Run(groups, slim, numbers, earlier.signatures, near, work) for groups in _runs(found)]
+    last = {path: place for place, task in enumerate(tasks) for path, _ in task.groups}
+    written = []
+    for place, target in enumerate(spread(rule_out, tasks)):
+        written.append(target)
+        for path in {path for path, _ in tasks[place].groups if last[path] == place}:
             path.unlink()
+    for path in found:
+        path.unlink(missing_ok=True)  # what had no row group
+    return written
+
+
+def rule_out(task: Run) -> Path:
+    """Write the pairs of a run whose signatures do not rule them out, LIKELY."""
+    rows, near, numbers = task.rows, task.near, mapped(task.earlier, np.int64)
+    older = len(numbers)
+    target = fresh(task.work, "likely")
+    with pq.ParquetWriter(target, LIKELY, compression="zstd") as writer:
+        for one, other in _chunks(task.groups):
+            if rows.first:
+                new = one >= rows.first
+                one, other = one[new], other[new]
+                own = other >= rows.first
+                other = np.where(own, other - rows.first + older, np.searchsorted(numbers, other))
+                one = one - rows.first + older
+            same = _agreement(one, other, rows.signatures, task.signatures, older, near.numbers)
+            stays = same >= least_agreement(near)
+            similarities = np.full(stays.sum(), np.nan) if near.verify == "text" else same[stays] / near.numbers
+            columns = [one[stays], other[stays], similarities]
+            writer.write_table(pa.table([pa.array(column) for column in columns], schema=LIKELY))
     return target
 
 
-def _agreement(one: np.ndarray, other: np.ndarray, rows: Rows, earlier: Earlier, near: Near) -> np.ndarray:
-    older = len(earlier.numbers)
+def _agreement(
+    one: np.ndarray, other: np.ndarray, stored: Signatures, of_earlier: Path, older: int, width: int
+) -> np.ndarray:
     wanted, places = np.unique(np.concatenate([one, other]), return_inverse=True)
     own = np.searchsorted(wanted, older)
-    parts = [read_rows(rows.signatures, wanted[own:] - older, near.numbers)]
-    if older:
-        parts.insert(0, read_rows(earlier.signatures, wanted[:own], near.numbers))
-    signatures = np.concatenate(parts)
+    signatures = np.empty((len(wanted), width), np.uint32)
+    read_rows(of_earlier, wanted[:own], signatures[:own])
+    stored.read(wanted[own:] - older, signatures[own:])
     return pairs.agreement(signatures, signatures, places[: len(one)], places[len(one) :])
 
 
-def _chunks(path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for batch in read_batches(path):
-        for start in range(0, len(batch), PAIRS):
-            part = batch.slice(start, PAIRS)
-            yield part["document"].to_numpy(), part["candidate"].to_numpy()
+def _runs(found: list[Path]) -> Iterator[list[tuple[Path, int]]]:
+    """Consecutive row groups, of RUN pairs or a little more together; the last of fewer."""
+    run: list[tuple[Path, int]] = []
+    size = 0
+    for path in found:
+        metadata = pq.read_metadata(path)
+        for group in range(metadata.num_row_groups):
+            run.append((path, group))
+            size += metadata.row_group(group).num_rows
+            if size >= RUN:
+                yield run
+                run, size = [], 0
+    if run:
+        yield run
+
+
+def _chunks(groups: Iterable[tuple[Path, int]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for path, group in groups:
+        with pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
+            batches = file.read_row_group(group, use_threads=False).to_batches()
+        for batch in batches:
+            for start in range(0, len(batch), PAIRS):
+                part = batch.slice(start, PAIRS)
+                yield part["document"].to_numpy(), part["candidate"].to_numpy()

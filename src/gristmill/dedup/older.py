@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from gristmill import schema
 from gristmill.columns import rows_of
-from gristmill.dedup.rows import Table, chunks, mapped, read_documents
+from gristmill.dedup.rows import Piece, Table, chunks, keys_of, mapped, read_documents, write_array
 from gristmill.dedup.settings import MOST_CANDIDATES, Deduplicate, Near
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.store.manifest import Manifest
@@ -170,24 +170,29 @@ def first_number(corpora: Sequence[Older]) -> int:
 class Widened:
     """What turns the near stage of one corpus into that of it and all before it, cut by cut."""
 
-    def __init__(self, corpora: list[Older], index: Path | None) -> None:
-        """Write this corpus' own index to the folder `index`, if that is wanted."""
-        self._corpora, self._index = corpora, index
+    def __init__(self, corpora: list[Older], index: Path | None, work: Path) -> None:
+        """Write this corpus' own index to the folder `index`, if that is wanted, and the keys of older documents to `work`."""
+        self._corpora, self._index, self._work = corpora, index, work
         if index is not None:
             index.mkdir()
 
-    def visit(self, place: int, cut: Path, documents: Path) -> None:
-        """Write the cut's part of the index; then add the keys of older documents that stand in it."""
+    def visit(self, place: int, cut: list[Piece], documents: Path) -> list[Piece]:
+        """Write the cut's part of the index; the keys of older documents that stand in it."""
         if self._index is not None:
-            whole = np.fromfile(cut, np.int64).reshape(-1, 2)
+            whole, count = np.empty((keys_of(cut), 2), np.int64), 0
+            for chunk in chunks(cut):
+                whole[count : count + len(chunk)] = chunk
+                count += len(chunk)
             keys, owners = write_index(whole, mapped(documents, np.int64), first_number(self._corpora))
-            keys.tofile(self._index / Path(KEYS.format(place)).name)
-            owners.tofile(self._index / Path(DOCUMENTS.format(place)).name)
-        for corpus in self._corpora:
+            write_array(self._index / Path(KEYS.format(place)).name, keys)
+            write_array(self._index / Path(DOCUMENTS.format(place)).name, owners)
+        added = []
+        for ordinal, corpus in enumerate(self._corpora):
             met = [corpus.look_up(np.unique(chunk[:, 0].astype(np.int64).view(np.uint64)))[0] for chunk in chunks(cut)]
             keys, numbers = corpus.look_up(np.unique(np.concatenate([*met, np.empty(0, np.uint64)])))
-            with open(cut, "ab") as file:
-                file.write(np.ascontiguousarray(np.stack([keys.view(np.int64), numbers], axis=1)).data)
+            added.append(Piece(self._work / f"older-{ordinal}-{place:04d}", 0))
+            write_array(added[-1].path, np.stack([keys.view(np.int64), numbers], axis=1))
+        return added
 
 
 def tables_of(corpus: Older) -> list[Table]:

@@ -10,10 +10,12 @@
 
 Documents of older corpora (older.py) come before all others in every step, and their verdicts stand.
 
-What is held in memory is a chunk of pairs, some forty bytes a document, and what is known of older documents that are met; the rest is on disk.
+Rows, candidates' agreement and comparing are tasks over files, which threads or nodes share out (spread.py); deciding is here, one pair after another.
+What is held in memory here is a chunk of pairs, some forty bytes a document, and what is known of older documents that are met; in a task, what its
+file says of it. The rest is on disk.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -23,14 +25,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.dedup.candidates import earlier_numbers, find_candidates, likely
-from gristmill.dedup.compare import Shingles, involved_rows
+from gristmill.dedup.candidates import LIKELY, earlier_numbers, find_candidates, likely
+from gristmill.dedup.compare import compare, involved_rows, write_shingles
 from gristmill.dedup.database import Opener, Relations
 from gristmill.dedup.older import Earlier, Older, Widened, first_number, gather_earlier, tables_of
 from gristmill.dedup.order import put_in_order
 from gristmill.dedup.rows import Rows, Table, gather, mapped
 from gristmill.dedup.same import NEAR, REASONS, SAME_URL, Found, Same, nothing
 from gristmill.dedup.settings import Deduplicate, Near
+from gristmill.dedup.spread import Spread, fresh, in_turn
 from gristmill.errors import RecipeError
 from gristmill.kernels import pairs
 from gristmill.store.parts import read_batches
@@ -94,9 +97,9 @@ class Known:
 
 def relate(
     tables: list[Table], settings: Deduplicate, work: Path, *, opener: Opener, tell: Callable[[int], None],
-    gone: np.ndarray | None = None, known: Known | None = None, against: Sequence[Older] = (),
+    spread: Spread = in_turn, gone: np.ndarray | None = None, known: Known | None = None, against: Sequence[Older] = (),
 ) -> Related:  # fmt: skip
-    """Find all duplicates. `work` is for what is needed on the way; `opener` gives the engine of relations.
+    """Find all duplicates. `work` is for what is needed on the way; `opener` gives the engine of relations, `spread` does the tasks between them.
 
     `gone` (sorted int64) are documents to leave aside; `known` are pairs found before, whose texts are not compared again;
     `against` are older corpora, in their order.
@@ -116,26 +119,26 @@ def relate(
     near, found, index = nothing(), work / "found.parquet", work / "index"
     with pq.ParquetWriter(found, PAIRS_FOUND, compression="zstd") as writer:
         if settings.near is not None:
-            widened = Widened(list(against), index if settings.index else None)
+            widened = Widened(list(against), index if settings.index else None, work)
             rows = gather(
-                tables, np.union1d(gone, exact.documents), settings.near, work, first=first_number(against), order=order,
-                visit=widened.visit if against or settings.index else None,
+                tables, np.union1d(gone, exact.documents), settings.near, work, spread=spread, first=first_number(against),
+                order=order, visit=widened.visit if against or settings.index else None,
             )  # fmt: skip
             tell(rows.size)
             if rows.size:
-                near = _near(tables, list(against), rows, settings.near, relations, work, known, writer)
+                near = _near(tables, list(against), rows, settings.near, relations, work, spread, known, writer)
     written = sorted(index.iterdir()) if settings.index else []
     return Related(_merge(urls, exact, near, same.digests), found, written)
 
 
 def _near(
     tables: list[Table], against: list[Older], rows: Rows, near: Near, relations: Callable[[], Relations], work: Path,
-    known: Known | None, writer: pq.ParquetWriter,
+    spread: Spread, known: Known | None, writer: pq.ParquetWriter,
 ) -> Found:  # fmt: skip
     """Compare all likely pairs, write them down as documents, and decide. Rows are earlier documents first, then the new ones."""
     found = find_candidates(relations, rows, near, work)
     earlier = gather_earlier(against, earlier_numbers(found, rows), near, work)
-    pairs_of = likely(found, rows, earlier, near, work / "likely.parquet")
+    pairs_of = likely(found, rows, earlier, near, work, spread)
     older = len(earlier.numbers)
     documents = np.concatenate([earlier.documents, mapped(rows.documents, np.int64)])
     corpora = np.zeros(len(documents), np.int64)
@@ -144,19 +147,10 @@ def _near(
     keepers, kept = np.full(len(documents), -1, np.int64), np.zeros(len(documents))
     keepers[:older][~earlier.stays] = np.flatnonzero(~earlier.stays)  # whoever went keeps nobody
     parents = np.arange(len(documents)) if near.group == "components" else None
-    shingles: Shingles | None = None
     threshold = 0.0 if near.verify == "none" else near.threshold
-    for one, other, similarities in _chunks(pairs_of):
-        if near.verify == "text":
-            if known is None:
-                similarities[:] = np.nan
-            else:
-                similarities = known.similarities(documents[one], documents[other])
-                similarities[other < older] = np.nan  # what is known is of this corpus
-            new = np.isnan(similarities)
-            if new.any():
-                shingles = shingles or _shingles(tables, against, rows, earlier, near, pairs_of)
-                similarities[new] = shingles.compare(one[new], other[new])
+    if near.verify == "text" and known is not None:
+        pairs_of = [_answer(path, known, documents, older, work) for path in pairs_of]
+    for one, other, similarities in _compared(pairs_of, tables, against, rows, earlier, near, work, spread):
         columns = [
             pa.array(documents[one]),
             pa.array(documents[other]),
@@ -177,28 +171,48 @@ def _near(
     return Found(documents[gone], documents[keepers[gone]], corpora[keepers[gone]], reasons, kept[gone])
 
 
-def _shingles(
-    tables: list[Table], against: list[Older], rows: Rows, earlier: Earlier, near: Near, pairs_of: Path
-) -> Shingles:
-    """The shingles of all that stand in a pair."""
+def _answer(pairs_of: Path, known: Known, documents: np.ndarray, older: int, work: Path) -> Path:
+    """Likely pairs again, LIKELY, with the similarities that are known. What is known is of this corpus: rows from `older` on."""
+    target = fresh(work, "answered")
+    with pq.ParquetWriter(target, LIKELY, compression="zstd") as writer:
+        for one, other, _ in _chunks(pairs_of):
+            similarities = known.similarities(documents[one], documents[other])
+            similarities[other < older] = np.nan
+            writer.write_table(pa.table([one, other, similarities], schema=LIKELY))
+    pairs_of.unlink()
+    return target
+
+
+def _compared(
+    pairs_of: list[Path], tables: list[Table], against: list[Older], rows: Rows, earlier: Earlier, near: Near, work: Path,
+    spread: Spread,
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
+    """All likely pairs in order and the similarity of each. Texts are read where one is not known; files are removed as they are read."""
+    done: Iterable[Path] = pairs_of
     older = len(earlier.numbers)
-    involved = involved_rows(pairs_of, older + rows.size)
-    before = involved[involved < older]
-    groups = [
-        (tables_of(corpus), earlier.documents[before[earlier.corpora[before] == place]])
-        for place, corpus in enumerate(against)
-    ]
-    own = mapped(rows.documents, np.int64)[involved[involved >= older] - older]
-    # Texts are read as they lie, in the order of documents.
-    reading = np.argsort(own, kind="stable")
-    groups.append((tables, own[reading]))
-    involved = np.concatenate([before, involved[len(before) :][reading]])
-    return Shingles(groups, involved, near, pairs_of.with_suffix(".shingles"))
+    involved = involved_rows(pairs_of if near.verify == "text" else [], older + rows.size)
+    if len(involved):
+        before = involved[involved < older]
+        groups = [
+            (tables_of(corpus), earlier.documents[before[earlier.corpora[before] == place]])
+            for place, corpus in enumerate(against)
+        ]
+        own = mapped(rows.documents, np.int64)[involved[involved >= older] - older]
+        # Texts are read as they lie, in the order of documents.
+        reading = np.argsort(own, kind="stable")
+        groups.append((tables, own[reading]))
+        involved = np.concatenate([before, involved[len(before) :][reading]])
+        shingles = write_shingles(groups, involved, near, work, spread)
+        done = compare(pairs_of, shingles, work, spread)
+    for path in done:
+        yield from _chunks(path)
+        path.unlink()
 
 
 def _chunks(likely: Path) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     for batch in read_batches(likely):
-        yield batch["document"].to_numpy(), batch["candidate"].to_numpy(), batch["agreement"].to_numpy().copy()
+        one, other, similarities = (column.to_numpy() for column in batch.columns)
+        yield one, other, similarities
 
 
 def _merge(urls: Found, exact: Found, near: Found, digests: list[str]) -> pa.Table:

@@ -1,14 +1,17 @@
-"""Signatures laid out for the near stage, out of core.
+"""Signatures laid out for the near stage, out of core, a task for each group of shards and for each cut (spread.py).
 
-    signatures of all shards -> rows: document and signature, random access      row r is the r-th document in the order that decides
-                             -> keys of bands, cut by their first bits            and of each cut those that may occur twice
+    signatures of a group of shards -> documents and signatures, random access    row r is the r-th document in the order that decides
+                                    -> keys of bands, cut by their first bits
+    the same cut of all groups      -> those keys that may occur twice
 
 Up to 512 cuts of 8.4 M keys a cut is as large whatever the corpus is; only how many there are grows with it. So do time and disk, linearly, and
-memory does not. All of one bucket lies in one cut.
+memory, that of a task and eight bytes a document of a few tasks, does not. All of one bucket lies in one cut.
 """
 
 import mmap
 import os
+import shutil
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,13 +24,16 @@ import pyarrow.parquet as pq
 from gristmill.columns import rows_of
 from gristmill.dedup.order import Order
 from gristmill.dedup.settings import Near
+from gristmill.dedup.spread import Spread, fresh
 from gristmill.kernels import minhash
 from gristmill.kernels.keys import Repeated, split
 from gristmill.store.parts import read_batches
 
 KEYS = 1 << 23  # keys of one cut, before those that occur once are left out
-MOST_BITS = 9  # 512 cuts are 512 open files; beyond 134 M documents of 32 bands cuts grow instead
-CHUNK = 1 << 21  # keys looked at together
+MOST_BITS = 9  # 512 cuts; beyond 134 M documents of 32 bands cuts grow instead
+GROUP = 1 << 17  # documents of a group of tables, or more: the last table is whole
+HELD = 1 << 20  # keys that a task holds before it opens the file of each cut
+CHUNK = 1 << 19  # keys looked at together
 GAP, SPAN = 16, 2048  # so many rows that nobody asked for are read along, of so many that are asked for
 
 KEY_ROWS = pa.schema([pa.field("key", pa.int64()), pa.field("document", pa.int64())])
@@ -42,118 +48,239 @@ class Table(NamedTuple):
     measures: Path | None = None  # what an order may ask for
 
 
+class Signatures(NamedTuple):
+    """The signatures of rows, in files one after another."""
+
+    files: list[Path]  # (m, k) uint32 each
+    begins: list[int]  # of each file, its first signature's place among all
+    places: Path | None  # (n,) int64: the place of each row's signature; null: the row itself
+
+    def read(self, rows: np.ndarray, out: np.ndarray) -> None:
+        """Fill out (n, k) uint32 with the signatures of rows (n,), sorted, each once."""
+        if self.places is None:
+            self._read(rows, out)
+        else:
+            places = mapped(self.places, np.int64)[rows]
+            order = np.argsort(places)
+            found = np.empty_like(out)
+            self._read(places[order], found)
+            out[order] = found
+
+    def _read(self, places: np.ndarray, out: np.ndarray) -> None:
+        bounds = [*np.searchsorted(places, self.begins).tolist(), len(places)]
+        for path, begin, start, stop in zip(self.files, self.begins, bounds[:-1], bounds[1:], strict=True):
+            if start < stop:
+                read_rows(path, places[start:stop] - begin, out[start:stop])
+
+
 class Rows(NamedTuple):
     """What is compared: n documents with a signature each. Their numbers among the keys are first, first + 1, ..."""
 
     size: int
     first: int
     documents: Path  # (n,) int64, in the order that decides: the plan's is ascending
-    signatures: Path  # (n, k) uint32
+    signatures: Signatures
     keys: list[Path]  # Parquet files, KEY_ROWS: no key stands in two of them
 
 
+class Piece(NamedTuple):
+    """Keys of one cut, and their documents' numbers: a file, (m, 2) int64."""
+
+    path: Path
+    base: int  # what its numbers are counted from
+
+
+class Group(NamedTuple):
+    """Consecutive tables whose signatures are laid out together: a task."""
+
+    tables: list[Table]
+    gone: Path  # int64, sorted
+    order: Path | None  # PLACED; null: the plan's
+    near: Near
+    bits: int  # of keys, that say which cut they are of
+    work: Path
+
+
+class Laid(NamedTuple):
+    """A group that is laid out: n documents that are not gone and have a signature."""
+
+    size: int
+    folder: Path
+
+    @property
+    def numbers(self) -> Path:
+        """(n,) int64: its documents; with an order, their places in it."""
+        return self.folder / "numbers"
+
+    @property
+    def signatures(self) -> Path:
+        """(n, k) uint32."""
+        return self.folder / "signatures"
+
+    def cut(self, place: int) -> Path:
+        """(m, 2) int64: keys, and of each its row in the group; with an order, its place in that."""
+        return self.folder / f"keys-{place:04d}"
+
+
 def gather(
-    tables: list[Table], gone: np.ndarray, near: Near, work: Path, *, first: int = 0, order: Order | None = None,
-    visit: Callable[[int, Path, Path], None] | None = None,
+    tables: list[Table], gone: np.ndarray, near: Near, work: Path, *, spread: Spread, first: int = 0, order: Order | None = None,
+    visit: Callable[[int, list[Piece], Path], list[Piece]] | None = None,
 ) -> Rows:  # fmt: skip
     """Lay out the signatures of all documents but those `gone` (sorted), and the keys of their bands that may occur twice.
 
     Without an `order`, rows are those documents as the plan numbers them; with one, all documents, those that are gone without a key.
-    `visit` is shown each cut with all its keys, and the file of documents: (number of the cut, the cut, documents). It may add keys.
+    `visit` is shown each cut with all its keys, and the file of documents: (number of the cut, the cut, documents). It gives more keys of the cut.
     """
     total = sum(pq.read_metadata(table.signatures).num_rows for table in tables)
     bits = min(max(0, (total * near.bands - 1) // KEYS).bit_length(), MOST_BITS)
-    cuts = [work / f"keys-{part:04d}.cut" for part in range(1 << bits)]
-    rows = Rows(
-        0, first, work / "rows.documents", work / "rows.signatures", [cut.with_suffix(".parquet") for cut in cuts]
-    )
+    left, of_order = work / "rows.gone", order.path if order else None
+    write_array(left, gone)
+    groups = (Group(group, left, of_order, near, bits, work) for group in grouped(tables))
+    laid = [group for group in spread(lay_out, groups) if group.size]
+    begins = np.cumsum([0, *(group.size for group in laid)]).tolist()
+    places = work / "rows.places" if order else None
+    stored = Signatures([group.signatures for group in laid], begins[:-1], places)
+    rows = Rows(len(order.documents) if order and laid else begins[-1], first, work / "rows.documents", stored, [])
+    if order:
+        write_array(rows.documents, order.documents)
+        where = np.zeros(len(order.documents), np.int64)
+        for group, begin in zip(laid, begins, strict=False):
+            where[np.fromfile(group.numbers, np.int64)] = np.arange(begin, begin + group.size)
+            group.numbers.unlink()
+        write_array(work / "rows.places", where)
+    else:
+        _join([group.numbers for group in laid], rows.documents)
+    bases = [first] * len(laid) if order else [first + begin for begin in begins[:-1]]
+    waiting: deque[list[Piece]] = deque()
+
+    def cuts() -> Iterator[Cut]:
+        for place in range(1 << bits):
+            pieces = [Piece(group.cut(place), base) for group, base in zip(laid, bases, strict=True)]
+            if visit is not None:
+                pieces += visit(place, pieces, rows.documents)
+            waiting.append(pieces)
+            yield Cut(place, pieces, work)
+
+    for keys in spread(leave_out_single, cuts()):
+        rows.keys.append(keys)
+        for piece in waiting.popleft():
+            piece.path.unlink()
+    return rows
+
+
+def grouped(tables: list[Table]) -> Iterator[list[Table]]:
+    """Consecutive tables, of GROUP documents or a little more together; the last of fewer."""
+    group: list[Table] = []
+    size = 0
+    for table in tables:
+        group.append(table)
+        size += pq.read_metadata(table.signatures).num_rows
+        if size >= GROUP:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def lay_out(task: Group) -> Laid:
+    """Write a group's documents, signatures and keys."""
+    near, laid = task.near, Laid(0, fresh(task.work, "rows"))
+    laid.folder.mkdir()
+    gone = mapped(task.gone, np.int64)
     count = 0
-    laid = _Ordered(rows, order, near.numbers) if order else _Appended(rows)
-    files = [open(path, "wb") for path in cuts]
-    try:
-        for table in tables:
+    held = _Held(laid, task.bits)
+    with open(laid.numbers, "wb") as numbers_of, open(laid.signatures, "wb") as signatures:
+        for table in task.tables:
             for batch in read_batches(table.signatures, ["document", "signature"]):
                 stays = ~among(batch["document"].to_numpy(), gone)
                 batch = batch.filter(pc.and_(pa.array(stays), pc.is_valid(batch["signature"])))
                 if not len(batch):
                     continue
-                values = rows_of(batch["signature"], np.uint32)
+                documents = np.ascontiguousarray(batch["document"].to_numpy())
+                places = documents if task.order is None else read_places(task.order, documents)
+                values = np.ascontiguousarray(rows_of(batch["signature"], np.uint32))
                 scopes = np.full(len(batch), table.scope, np.uint64)
                 banded = minhash.band_keys(values, scopes, bands=near.bands, rows=near.rows)
-                numbers = first + laid.put(batch["document"].to_numpy(), values)
-                for file, piece in zip(files, split(banded, numbers, bits=bits), strict=True):
-                    file.write(piece.data)
+                held.add(banded, np.arange(count, count + len(batch)) if task.order is None else places)
+                numbers_of.write(places.data)
+                signatures.write(values.data)
                 count += len(batch)
-    finally:
-        laid.close()
-        for file in files:
-            file.close()
-    for place, (cut, target) in enumerate(zip(cuts, rows.keys, strict=True)):
-        if visit is not None:
-            visit(place, cut, rows.documents)
-        _leave_out_single(cut, target)
-        cut.unlink()
-    return rows._replace(size=len(order.documents) if order and count else count)
+    held.flush()
+    return laid._replace(size=count)
 
 
-class _Appended:
-    """Rows as they come."""
+class _Held:
+    """Keys of a group on their way to the files of their cuts, which are open only while they are written to."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._documents, self._signatures = open(rows.documents, "wb"), open(rows.signatures, "wb")
+    def __init__(self, laid: Laid, bits: int) -> None:
+        self._laid, self._bits = laid, bits
+        self._waiting: list[list[np.ndarray]] = []
         self._count = 0
 
-    def put(self, documents: np.ndarray, signatures: np.ndarray) -> np.ndarray:
-        """Write rows down; which they are, (n,) int64."""
-        self._documents.write(np.ascontiguousarray(documents).data)
-        self._signatures.write(np.ascontiguousarray(signatures).data)
-        first, self._count = self._count, self._count + len(documents)
-        return np.arange(first, self._count)
+    def add(self, keys: np.ndarray, numbers: np.ndarray) -> None:
+        """Take the keys (n, bands) of rows with numbers (n,)."""
+        self._waiting.append(split(keys, numbers, bits=self._bits))
+        self._count += keys.size
+        if self._count >= HELD:
+            self.flush()
 
-    def close(self) -> None:
-        self._documents.close()
-        self._signatures.close()
-
-
-class _Ordered:
-    """Rows at their places in an order; those that never come are holes in the file."""
-
-    def __init__(self, rows: Rows, order: Order, width: int) -> None:
-        order.documents.tofile(rows.documents)
-        self._order, self._width, self._path = order, width, rows.signatures
-        with open(rows.signatures, "wb") as file:
-            file.truncate(4 * width * len(order.documents))
-
-    def put(self, documents: np.ndarray, signatures: np.ndarray) -> np.ndarray:
-        """Write rows down; which they are, (n,) int64."""
-        places = self._order.places(documents)
-        with open(self._path, "r+b") as file, mmap.mmap(file.fileno(), 0) as pages:
-            whole = np.frombuffer(pages, np.uint32).reshape(-1, self._width)
-            whole[places] = signatures
-            del whole  # a map cannot be closed while it is looked at
-        return places
-
-    def close(self) -> None:
-        """Nothing is open."""
+    def flush(self) -> None:
+        """Write what is held."""
+        for place, pieces in enumerate(zip(*self._waiting, strict=True)):
+            with open(self._laid.cut(place), "ab") as file:
+                file.writelines(piece.data for piece in pieces)
+        self._waiting, self._count = [], 0
 
 
-def _leave_out_single(cut: Path, target: Path) -> None:
-    """Write the keys of a cut that may occur twice; those that surely occur once make no pair."""
-    repeated = Repeated(cut.stat().st_size // 16)
-    for chunk in chunks(cut):
+def _join(files: list[Path], target: Path) -> None:
+    """Write files one after another, and remove them."""
+    with open(target, "wb") as whole:
+        for path in files:
+            with open(path, "rb") as part:
+                shutil.copyfileobj(part, whole, 1 << 20)
+            path.unlink()
+
+
+class Cut(NamedTuple):
+    """All keys of one cut: a task."""
+
+    place: int
+    pieces: list[Piece]
+    work: Path
+
+
+def leave_out_single(cut: Cut) -> Path:
+    """Write the keys of a cut that may occur twice, KEY_ROWS; those that surely occur once make no pair."""
+    target = fresh(cut.work, f"keys-{cut.place:04d}")
+    repeated = Repeated(keys_of(cut.pieces))
+    for chunk in chunks(cut.pieces):
         repeated.add(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))
     with pq.ParquetWriter(target, KEY_ROWS, compression="none", use_dictionary=False) as writer:
-        for chunk in chunks(cut):
+        for chunk in chunks(cut.pieces):
             chunk = chunk[repeated.mask(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))]
             columns = [pa.array(np.ascontiguousarray(chunk[:, place])) for place in range(2)]
             writer.write_table(pa.table(columns, schema=KEY_ROWS))
+    return target
 
 
-def chunks(cut: Path) -> Iterator[np.ndarray]:
-    """A cut in pieces: (n, 2) int64, key and number."""
-    with open(cut, "rb") as file:
-        while len(chunk := np.fromfile(file, np.int64, 2 * CHUNK)):
-            yield chunk.reshape(-1, 2)
+def keys_of(cut: list[Piece]) -> int:
+    """How many keys a cut has."""
+    return sum(piece.path.stat().st_size for piece in cut) // 16
+
+
+def chunks(cut: list[Piece]) -> Iterator[np.ndarray]:
+    """A cut in chunks: (n, 2) int64, key and number. All but the last are of CHUNK keys."""
+    chunk, count = np.empty((CHUNK, 2), np.int64), 0
+    for piece in cut:
+        with open(piece.path, "rb") as file:
+            while read := file.readinto(chunk[count:].data.cast("B")) // 16:
+                chunk[count : count + read, 1] += piece.base
+                count += read
+                if count == CHUNK:
+                    yield chunk
+                    chunk, count = np.empty((CHUNK, 2), np.int64), 0
+    if count:
+        yield chunk[:count]
 
 
 def among(documents: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -184,12 +311,18 @@ def read_documents(path: Path, documents: np.ndarray, columns: list[str] | None 
                         yield batch.filter(pa.array(mask))
 
 
-def read_rows(path: Path, rows: np.ndarray, width: int) -> np.ndarray:
-    """Rows (sorted, each once) of a file of uint32, `width` in a row: (n, width).
+def read_places(order: Path, documents: np.ndarray) -> np.ndarray:
+    """Where documents (n,), sorted, stand in an order (PLACED): (n,) int64."""
+    found = [batch["place"].to_numpy() for batch in read_documents(order, documents, ["document", "place"])]
+    return np.concatenate(found)
+
+
+def read_rows(path: Path, rows: np.ndarray, out: np.ndarray) -> None:
+    """Fill out (n, width) uint32 with rows (n,), sorted, each once, of a file of as many in a row.
 
     A map would be shorter, and hold sixteen pages for each that is touched: a kernel maps what lies around a page as well.
     """
-    out = np.empty((len(rows), width), np.uint32)
+    width = out.shape[1]
     breaks = np.flatnonzero(np.diff(rows) > GAP) + 1
     ends = np.append(np.union1d(breaks, np.arange(SPAN, len(rows), SPAN)), len(rows)).tolist()
     start = 0
@@ -203,7 +336,11 @@ def read_rows(path: Path, rows: np.ndarray, width: int) -> np.ndarray:
                 os.preadv(file.fileno(), [span.data.cast("B")], 4 * width * first)
                 out[start:stop] = span[rows[start:stop] - first]
             start = stop
-    return out
+
+
+def write_array(path: Path, array: np.ndarray) -> None:
+    """Write an array as a file. A full disk is an OSError with its number, which numpy's own `tofile` does not tell."""
+    path.write_bytes(np.ascontiguousarray(array).data)
 
 
 def mapped(path: Path, kind: Any, width: int = 1) -> np.ndarray:

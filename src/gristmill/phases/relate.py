@@ -24,6 +24,7 @@ from gristmill.dedup.relate import DROPS, PAIRS_FOUND, relate
 from gristmill.dedup.rows import Table
 from gristmill.dedup.same import NEAR
 from gristmill.dedup.settings import Deduplicate
+from gristmill.dedup.spread import Spread, threads_with
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases import FORMAT_VERSIONS
 from gristmill.phases.corpus import Corpus, Record, content_key
@@ -112,8 +113,10 @@ class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def find_duplicates(task: RelateTask, tell: Callable[[int], None], opener: Opener | None = None) -> Record:
-    """Find all duplicates of the corpus, by the embedded engine unless another is given; the drops rest under work/."""
+def find_duplicates(
+    task: RelateTask, tell: Callable[[int], None], opener: Opener | None = None, spread: Spread | None = None
+) -> Record:
+    """Find all duplicates of the corpus, by the embedded engine and on threads unless others are given; the drops rest under work/."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
     corpus.forget("relate", "all")
@@ -137,7 +140,8 @@ def find_duplicates(task: RelateTask, tell: Callable[[int], None], opener: Opene
         else None
     )
     drops, pairs, entries = relate(
-        tables, task.deduplicate, work, opener=opener or duckdb_with(task.threads, task.memory_mb), tell=tell, gone=gone, against=against,
+        tables, task.deduplicate, work, opener=opener or duckdb_with(task.threads, task.memory_mb), tell=tell,
+        spread=spread or threads_with(task.threads), gone=gone, against=against,
     )  # fmt: skip
     with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):
         for batch in read_batches(pairs):

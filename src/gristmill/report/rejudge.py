@@ -24,6 +24,7 @@ from gristmill.clean.step import Input, Step
 from gristmill.dedup.database import duckdb_with
 from gristmill.dedup.relate import PAIRS_FOUND, Known, relate
 from gristmill.dedup.rows import Table
+from gristmill.dedup.spread import threads_with
 from gristmill.errors import RecipeError
 from gristmill.phases.inputs import find, is_as_made
 from gristmill.phases.rejudge import redecide
@@ -187,7 +188,8 @@ def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray
     with tempfile.TemporaryDirectory() as work:
         drops = relate(
             tables, settings, Path(work).resolve(), opener=duckdb_with(os.cpu_count() or 1, MEMORY_MB), tell=lambda _: None,
-            gone=np.sort(gone), known=Known(*(known[name].to_numpy() for name in ("document", "candidate", "similarity"))), against=against,
+            spread=threads_with(os.cpu_count() or 1), gone=np.sort(gone), against=against,
+            known=Known(*(known[name].to_numpy() for name in ("document", "candidate", "similarity"))),
         ).drops  # fmt: skip
     return Counter(drops["reason"].to_pylist())
 
