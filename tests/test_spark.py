@@ -46,6 +46,18 @@ order = "ORDER"
 near = {}
 lines = { most = 40 }
 """
+# A driver that cannot do what is the nodes' to do: they are processes of their own, where it can be done.
+DRIVER = """
+from gristmill.cli import main
+from gristmill.dedup import rows
+from gristmill.kernels import minhash, pairs
+
+def refuse(*given, **named):
+    raise AssertionError("done on the driver")
+
+rows.Repeated = minhash.band_keys = minhash.distinct_shingles = pairs.agreement = pairs.jaccard = refuse
+main()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +90,8 @@ def run_on(spark: Cluster, recipe: Path, out: Path, *more: str) -> "subprocess.P
     """A run from the command line: a Spark session is one a process."""
     command = [
         sys.executable,
-        "-m",
-        "gristmill",
+        "-c",
+        DRIVER,
         "run",
         str(recipe),
         "--out",
