@@ -4,6 +4,7 @@ import pickle
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from gristmill.dedup.relate import Known, relate
 from gristmill.dedup.rows import Signatures
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.spread import AHEAD, Spread, in_turn, threads_with
+from gristmill.engine.local import Event, Here, Job
+from gristmill.phases import engines
 from tests.test_dedup import tables
 from tests.test_near import templated
 
@@ -170,6 +173,29 @@ def test_signatures_are_read_from_several_files(tmp_path: Path) -> None:
         assert np.array_equal(out, values[wanted])
         Signatures(files, begins, tmp_path / "places").read(wanted, out)
         assert np.array_equal(out, values[places[wanted]])
+
+
+class Nodes:
+    """Nodes that end their tasks in any order."""
+
+    def run(self, jobs: list[Job]) -> Iterator[Event]:
+        for event in random.Random(3).sample(list(Here().run(jobs)), len(jobs)):
+            yield Event(event.job, progress=0)  # units are told before a result
+            yield event
+
+
+def half(number: int) -> int | None:
+    if number == 1001:
+        raise MachineError("no space left")
+    return None if number % 2 else number // 2
+
+
+def test_nodes_answers_come_in_order_and_their_errors_as_they_are() -> None:
+    spread = partial(engines._on_nodes, Nodes())
+    assert list(spread(half, iter(range(30)))) == [half(number) for number in range(30)]
+    assert list(spread(half, [])) == []
+    with pytest.raises(MachineError, match="no space left"):
+        list(spread(half, [1, 1001, 2]))
 
 
 def test_threads_answer_in_order_draw_few_and_tell_errors_as_they_are() -> None:

@@ -1,7 +1,8 @@
 """Spark as the engine: the same tasks over the same folder, on the nodes of a cluster.
 
 Each task is a Spark job of one partition, so that its end is heard of when it ends, and a task whose node died is run again elsewhere
-(`spark.task.maxFailures`): tasks write under other names and rename, so that a task that was cut off leaves nothing behind that counts.
+(`spark.task.maxFailures`): tasks write under other names, and rename or answer with them, so that a task that was cut off leaves nothing
+behind that counts.
 Nodes need the corpus' folder, the recipe's files and the cache under the paths that the driver has, and gristmill installed.
 """
 

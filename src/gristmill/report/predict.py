@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from gristmill.dedup.rows import GROUP
 from gristmill.phases.fetch import Row
 from gristmill.pipeline import RELATE_MEMORY_MB
 from gristmill.recipe import Recipe
@@ -13,6 +14,7 @@ from gristmill.tokens.shards import BUCKET_BYTES
 
 DOCUMENT_BYTES = 33  # of memory a document in relate: keeper, similarity, whether it stands in a pair, its drop
 INDEX_BYTES = 48  # of memory a document in assemble: number and length, as they are read, dealt and sorted
+TASK_BYTES = 90 << 20  # of memory each thread of relate but the first
 RELATE_BYTES = (RELATE_MEMORY_MB << 20) + (128 << 20)  # the relational engine, and a cut of the keys with its bitmaps
 WORD_BYTES = 6.0  # of text, about, for each word; so many shingles has a text
 
@@ -194,7 +196,9 @@ def _memory(
     near = recipe.deduplicate.near if recipe.deduplicate else None
     more = max(units["relate"] - measured.sample.units("relate"), 0.0)  # documents than in the sample
     relate = costs["relate"].worker + DOCUMENT_BYTES * more
-    relate += min(16 * near.bands * more, RELATE_BYTES) if near else 0.0
+    if near:
+        threads = min(slots["refine"], units["relate"] / GROUP)  # the relational engine works before them, or after
+        relate += max(min(16 * near.bands * more, RELATE_BYTES), TASK_BYTES * max(threads - 1, 0))
     relate = max(relate, costs["frequent"].worker, costs["weigh"].worker)
     tokens = sum(shard.folders["work/tokens"] for shard in measured.sample.shards)
     had, has = min(tokens, BUCKET_BYTES), min(folders["work/tokens"], BUCKET_BYTES)
