@@ -25,8 +25,8 @@ $(VENV)/.tests: $(VENV)/.installed
 demo: $(VENV)/.installed  ## a small corpus through all of it, offline, in a minute
 	@$(BIN)/gristmill demo demo
 
-test: check  ## everything but the long soaks, in about a quarter of an hour on two cores
-	@$(BIN)/python -m pytest -q -m "not soak"
+test: check  ## everything but the long soaks, on all processors
+	@$(BIN)/python -m pytest -q -m "not soak" -n logical --maxprocesses 8 --dist worksteal
 
 check: $(VENV)/.tests  ## style, types, imports
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .

@@ -158,7 +158,7 @@ REMARKS = {
         "Each a whole process from outside, start and imports included, on all cores but where one is named; peers once. Documents and their "
         "known copies are dedup_corpus.py's, none near a similarity of 0.8: `copies left in` should have gone, `lost` should have stayed. "
         "Bands miss some copies whoever takes them; who does not verify drops what only resembles. datatrove hashes with 64-bit xxhash, "
-        "its default, on spaCy's words, and counts no tokens here; a tool is stopped after 20 minutes, so it does a tenth of the documents as well. "
+        "its default, on spaCy's words, and counts no tokens here; a tool is stopped after 10 minutes, so it does a tenth of the documents as well. "
         "Daft's script is its guide's. text-dedup is 0.4.0, the last on PyPI."
     ),
     "decontaminate": (

@@ -21,7 +21,7 @@ import numpy as np
 import rounds
 
 HERE = Path(__file__).parent
-LIMIT = 1200  # seconds that a tool may take
+LIMIT = 600  # seconds that a tool may take
 SLICE = 10  # datatrove also does a part of the documents, of which it surely comes to an end
 OURS = [(bands, rows, workers) for bands, rows in ((14, 8), (32, 4)) for workers in (1, 2)]
 PEERS = {

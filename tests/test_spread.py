@@ -21,6 +21,7 @@ from gristmill.dedup.rows import Signatures
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.spread import AHEAD, Spread, in_turn, threads_with
 from gristmill.engine.local import Event, Here, Job
+from gristmill.kernels import pairs as kernels
 from gristmill.phases import engines
 from tests.test_dedup import tables
 from tests.test_near import templated
@@ -139,13 +140,13 @@ def test_there_are_as_many_tasks_as_groups_and_runs(tmp_path: Path, monkeypatch:
 
 def test_only_pairs_that_nobody_knows_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
-    jaccard = compare.pairs.jaccard
+    jaccard = kernels.jaccard
 
     def counting(*given: Any) -> np.ndarray:
         compared.append(len(given[2]))
         return jaccard(*given)
 
-    monkeypatch.setattr(compare.pairs, "jaccard", counting)
+    monkeypatch.setattr(kernels, "jaccard", counting)
     monkeypatch.setattr(candidates, "RUN", 50)
     drops, pairs, _ = found(tmp_path / "all", WAYS[0], threads_with(2), Parts)
     assert sum(compared) == len(pairs)

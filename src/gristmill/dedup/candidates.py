@@ -20,7 +20,6 @@ from gristmill.dedup.older import Earlier
 from gristmill.dedup.rows import Rows, Signatures, mapped, read_rows, write_array
 from gristmill.dedup.settings import Near
 from gristmill.dedup.spread import Spread, fresh
-from gristmill.kernels import pairs
 
 STANDARD_ERRORS = 4.0
 PAIRS = 1 << 15  # pairs looked at together
@@ -132,6 +131,8 @@ def rule_out(task: Run) -> Path:
 def _agreement(
     one: np.ndarray, other: np.ndarray, stored: Signatures, of_earlier: Path, older: int, width: int
 ) -> np.ndarray:
+    from gristmill.kernels import pairs
+
     wanted, places = np.unique(np.concatenate([one, other]), return_inverse=True)
     own = np.searchsorted(wanted, older)
     signatures = np.empty((len(wanted), width), np.uint32)

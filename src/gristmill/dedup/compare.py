@@ -21,8 +21,6 @@ from gristmill.dedup.candidates import LIKELY
 from gristmill.dedup.rows import Table, grouped, mapped, read_documents, write_array
 from gristmill.dedup.settings import Near
 from gristmill.dedup.spread import Spread, fresh
-from gristmill.kernels import minhash, pairs
-from gristmill.kernels.normalise import normalise
 from gristmill.store.parts import read_batches
 
 SHINGLES = 1 << 22  # hashes that are compared together (8 bytes each)
@@ -97,6 +95,9 @@ def write_shingles(
 
 def cut_texts(task: Texts) -> Cut:
     """Write the shingles of those texts of a group that are wanted."""
+    from gristmill.kernels import minhash
+    from gristmill.kernels.normalise import normalise
+
     near, wanted = task.near, mapped(task.wanted, np.int64)
     cut = Cut(fresh(task.work, "shingles"), fresh(task.work, "shingles.sizes"))
     with open(cut.hashes, "wb") as hashes_of, open(cut.sizes, "wb") as sizes:
@@ -141,6 +142,8 @@ def compare_pairs(task: Compared) -> Path:
 
 def _similarities(one: np.ndarray, other: np.ndarray, shingles: Shingles) -> np.ndarray:
     """Of pairs of rows, grouped by `one`: (pairs,) float64."""
+    from gristmill.kernels import pairs
+
     rows, places, sizes = (mapped(path, np.int64) for path in (shingles.rows, shingles.places, shingles.sizes))
     left, right = np.searchsorted(rows, one), np.searchsorted(rows, other)
     similarities = np.empty(len(one))

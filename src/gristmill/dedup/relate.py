@@ -35,7 +35,6 @@ from gristmill.dedup.same import NEAR, REASONS, SAME_URL, Found, Same, nothing
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.spread import Spread, fresh, in_turn
 from gristmill.errors import RecipeError
-from gristmill.kernels import pairs
 from gristmill.store.parts import read_batches
 
 DROPS = pa.schema(
@@ -136,6 +135,8 @@ def _near(
     spread: Spread, known: Known | None, writer: pq.ParquetWriter,
 ) -> Found:  # fmt: skip
     """Compare all likely pairs, write them down as documents, and decide. Rows are earlier documents first, then the new ones."""
+    from gristmill.kernels import pairs
+
     found = find_candidates(relations, rows, near, work)
     earlier = gather_earlier(against, earlier_numbers(found, rows), near, work)
     pairs_of = likely(found, rows, earlier, near, work, spread)

@@ -25,8 +25,6 @@ from gristmill.columns import rows_of
 from gristmill.dedup.order import Order
 from gristmill.dedup.settings import Near
 from gristmill.dedup.spread import Spread, fresh
-from gristmill.kernels import minhash
-from gristmill.kernels.keys import Repeated, split
 from gristmill.store.parts import read_batches
 
 KEYS = 1 << 23  # keys of one cut, before those that occur once are left out
@@ -184,6 +182,8 @@ def grouped(tables: list[Table]) -> Iterator[list[Table]]:
 
 def lay_out(task: Group) -> Laid:
     """Write a group's documents, signatures and keys."""
+    from gristmill.kernels import minhash
+
     near, laid = task.near, Laid(0, fresh(task.work, "rows"))
     laid.folder.mkdir()
     gone = mapped(task.gone, np.int64)
@@ -219,6 +219,8 @@ class _Held:
 
     def add(self, keys: np.ndarray, numbers: np.ndarray) -> None:
         """Take the keys (n, bands) of rows with numbers (n,)."""
+        from gristmill.kernels.keys import split
+
         self._waiting.append(split(keys, numbers, bits=self._bits))
         self._count += keys.size
         if self._count >= HELD:
@@ -251,6 +253,8 @@ class Cut(NamedTuple):
 
 def leave_out_single(cut: Cut) -> Path:
     """Write the keys of a cut that may occur twice, KEY_ROWS; those that surely occur once make no pair."""
+    from gristmill.kernels.keys import Repeated
+
     target = fresh(cut.work, f"keys-{cut.place:04d}")
     repeated = Repeated(keys_of(cut.pieces))
     for chunk in chunks(cut.pieces):
