@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -220,19 +221,30 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     lines.append("")
     for row in rows:
         if "tool" in row:
-            lines += _target(row, bases.get(row.get("documents"), most))
+            base = bases.get(row.get("documents"), most)
+            lines += _target(row, base, part=base is not most)
     named = ", ".join(f"{name} {took:.1f}" for name, took in most["phases"].items())
     return [*lines, f"* Ours by phase, wall seconds of two workers: {named}; starting takes the rest."]
 
 
-def _target(row: dict[str, Any], base: dict[str, Any]) -> list[str]:
-    """A peer's wall and processor time and memory beside ours; of one that was stopped nothing is said."""
-    if "failed" in row:
-        return []
+def _target(row: dict[str, Any], base: dict[str, Any], *, part: bool) -> list[str]:
+    """A peer's wall and processor time and memory beside ours; of one that was stopped its wall time until then.
+
+    Targets are for all documents; what did a part is told beside ours on that part, where starting weighs.
+    """
     least = 20 if row["tool"] == "datatrove" else 1
+    if "failed" in row:
+        stopped = re.match(r"stopped after ([0-9,]+) s", row["failed"])
+        if stopped is None:
+            return []
+        wall = float(stopped[1].replace(",", "")) / base["wall"]
+        met = "met" if wall >= least else "**not met**"
+        return [
+            f"* {row['who']}: at least {least} times our wall time: {met} (more than {wall:.1f}; {base['documents']:,} documents)."
+        ]
     wall, cpu, memory = (row[name] / base[name] for name in ("wall", "cpu", "pss"))
+    told = f"({wall:.1f}, {cpu:.1f}; {memory:.2f}; {row['documents']:,} documents)."
+    if part:
+        return [f"* {row['who']}: times our wall and processor time, and our memory {told}"]
     met = "met" if min(wall, cpu) >= least and memory >= 1 else "**not met**"
-    return [
-        f"* {row['who']}: at least {least} times our wall and processor time, and our memory: {met} "
-        f"({wall:.1f}, {cpu:.1f}; {memory:.2f}; {row['documents']:,} documents)."
-    ]
+    return [f"* {row['who']}: at least {least} times our wall and processor time, and our memory: {met} {told}"]

@@ -135,15 +135,14 @@ print(one, two, hashlib.sha256(repr(scores).encode()).hexdigest())
 
 
 def test_another_processor_trains_and_scores_the_same(files: Path, tmp_path: Path) -> None:
-    """Code for this processor, and for the plainest of its kind."""
+    """Code for this processor, and for the plainest of its kind (of the kernels that are used, in memory)."""
     told = []
-    for name in ("", "generic"):
-        (tmp_path / (name or "here")).mkdir()
-        environment = {**os.environ, "GRISTMILL_KERNELS": "/dev/null/none"} | ({"NUMBA_CPU_NAME": name} if name else {})
-        environment["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")])
-        )
-        command = [sys.executable, "-c", GENERIC, str(files), str(tmp_path / (name or "here"))]
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")]))
+    plain = {"GRISTMILL_KERNELS": "/dev/null/none", "NUMBA_CPU_NAME": "generic"}
+    for name, processor in (("here", {}), ("generic", plain)):
+        (tmp_path / name).mkdir()
+        environment = {**os.environ, "PYTHONPATH": path} | processor
+        command = [sys.executable, "-c", GENERIC, str(files), str(tmp_path / name)]
         told.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(told[0].split()) == 3
     assert told[0] == told[1]

@@ -18,6 +18,7 @@ from gristmill.report.laws import FOLDERS, Law, Point, fit
 from gristmill.report.meter import PROC, Meter, folder_bytes
 from gristmill.report.sample import Piece, start_of
 from gristmill.report.size import lines, size
+from gristmill.store.client import Settings
 from tests.corpora import RECIPE, digests, jsonl, lay_out, pages, wet
 from tests.faults import site
 
@@ -183,7 +184,8 @@ def test_shards_of_unknown_length_and_what_is_fetched(tmp_path: Path) -> None:
     assert any("unknown length" in line for line in lines(told))
 
 
-def test_a_shard_that_nobody_has(tmp_path: Path) -> None:
+def test_a_shard_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gristmill.report.size.Settings", lambda: Settings(backoff=0.0))
     recipe = lay_out(tmp_path, count=20, recipe='[[source]]\nname = "web"\nurls = ["http://127.0.0.1:9/a.jsonl"]\n')
     with pytest.raises(SourceError, match="no raw shard can be had"):
         size(recipe, out=tmp_path / "corpus", cache_dir=tmp_path / "cache")
