@@ -22,7 +22,7 @@ $(VENV)/.tests: $(VENV)/.installed
 	fi
 	@touch $@
 
-demo: $(VENV)/.installed  ## a small corpus through all of it, offline, in a minute
+demo: $(VENV)/.installed  ## a small corpus through all of it, offline
 	@$(BIN)/gristmill demo demo
 
 test: check  ## everything but the long soaks, on all processors
