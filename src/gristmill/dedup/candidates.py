@@ -25,14 +25,9 @@ STANDARD_ERRORS = 4.0
 PAIRS = 1 << 15  # pairs looked at together
 RUN = 1 << 18  # pairs of a task, or more: the last row group is whole
 
+# Similarity: the share of the signatures that agrees; NaN where texts are to be compared.
 LIKELY = pa.schema(
-    [
-        pa.field("document", pa.int64()),
-        pa.field("candidate", pa.int64()),
-        pa.field(
-            "similarity", pa.float64()
-        ),  # NaN: texts are to be compared; else the share of the signatures that agrees
-    ]
+    [pa.field("document", pa.int64()), pa.field("candidate", pa.int64()), pa.field("similarity", pa.float64())]
 )
 
 

@@ -61,7 +61,7 @@ class Texts(NamedTuple):
     work: Path
 
 
-class Cut(NamedTuple):
+class Shingled(NamedTuple):
     """The shingles of a task's n documents."""
 
     hashes: Path  # (hashes,) uint64
@@ -93,13 +93,13 @@ def write_shingles(
     return written
 
 
-def cut_texts(task: Texts) -> Cut:
+def cut_texts(task: Texts) -> Shingled:
     """Write the shingles of those texts of a group that are wanted."""
     from gristmill.kernels import minhash
     from gristmill.kernels.normalise import normalise
 
     near, wanted = task.near, mapped(task.wanted, np.int64)
-    cut = Cut(fresh(task.work, "shingles"), fresh(task.work, "shingles.sizes"))
+    cut = Shingled(fresh(task.work, "shingles"), fresh(task.work, "shingles.sizes"))
     with open(cut.hashes, "wb") as hashes_of, open(cut.sizes, "wb") as sizes:
         for table in task.tables:
             for batch in read_documents(table, wanted, ["document", "text"]):
