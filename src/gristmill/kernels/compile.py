@@ -23,7 +23,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,7 +61,7 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[Function], F
         dispatcher = numba.njit(nogil=True)(function)
         module = function.__module__.rpartition(".")[2]
         # In a build, what another process compiles is left alone (a kernel that calls it compiles it for itself).
-        if not numba.config.DISABLE_JIT and module in _wanted():
+        if not numba.config.DISABLE_JIT and module in os.environ.get(ONLY, module).split(","):
             if numba.config.BOUNDSCHECK != 1 and (folder := _folder()) is not None:
                 dispatcher._cache = _Code(function, folder)
             dispatcher.compile(returns(*signature))
@@ -189,16 +189,11 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _wanted() -> Sequence[str]:
-    """The modules whose kernels are compiled here."""
-    only = os.environ.get(ONLY)
-    return MODULES if only is None else only.split(",")
-
-
 def _shares(count: int) -> list[list[str]]:
     """The modules in so many parts, whose sources are about as long."""
     here = Path(__file__).parent
-    sizes = {module: (here / f"{module}.py").stat().st_size for module in _wanted()}
+    wanted = os.environ.get(ONLY, ",".join(MODULES)).split(",")
+    sizes = {module: (here / f"{module}.py").stat().st_size for module in wanted}
     shares: list[list[str]] = [[] for _ in range(count)]
     for module in sorted(sizes, key=lambda module: -sizes[module]):
         min(shares, key=lambda share: sum(sizes[member] for member in share)).append(module)

@@ -60,7 +60,7 @@ def _normalise(offsets, data, class_index, class_pages, lower_index, lower_pages
             wide = mask_of_range(block, 0, 0x80, 0x7F) & valid
             solid = mask_of_range(block, 0, 0x61, 25) | mask_of_range(block, 0, 0x41, 25)  # letters
             solid |= mask_of_range(block, 0, 0x30, 9)  # digits
-            solid |= (
+            solid |= (  # control characters that are no white space
                 mask_of_range(block, 0, 0x00, 8) | mask_of_range(block, 0, 0x0E, 13) | mask_of_range(block, 0, 0x7F, 0)
             )
             solid &= valid
