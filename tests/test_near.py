@@ -40,6 +40,14 @@ def templated(count: int, pick: random.Random) -> list[str]:
     return texts
 
 
+def in_small_pieces(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
+    """Cuts of so many keys, and small chunks of keys, pairs and shingles."""
+    monkeypatch.setattr(rows, "KEYS", keys)
+    monkeypatch.setattr(rows, "CHUNK", 100)
+    monkeypatch.setattr(candidates, "PAIRS", 50)
+    monkeypatch.setattr(compare, "SHINGLES", 3000)
+
+
 def slow(
     texts: list[str], near: Near, scopes: list[int]
 ) -> tuple[dict[int, tuple[int, float]], dict[tuple[int, int], float]]:
@@ -93,10 +101,7 @@ def test_every_way_is_the_slow_stream(
 ) -> None:
     """Cut into small pieces everywhere: many cuts of the keys, chunks of pairs and runs of shingles."""
     near = WAYS[place]
-    monkeypatch.setattr(rows, "KEYS", 1000)
-    monkeypatch.setattr(rows, "CHUNK", 100)
-    monkeypatch.setattr(candidates, "PAIRS", 50)
-    monkeypatch.setattr(compare, "SHINGLES", 3000)
+    in_small_pieces(monkeypatch, 1000)
     texts = templated(90, random.Random(place))
     shards = [texts[:45], texts[45:]]
     settings = Deduplicate(exact=False, near=near)
@@ -125,9 +130,7 @@ def test_every_way_is_the_slow_stream(
 def test_longest_first_is_the_slow_stream_of_sorted_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, near: Near
 ) -> None:
-    monkeypatch.setattr(rows, "KEYS", 1000)
-    monkeypatch.setattr(candidates, "PAIRS", 50)
-    monkeypatch.setattr(compare, "SHINGLES", 3000)
+    in_small_pieces(monkeypatch, 1000)
     texts = templated(90, random.Random(5))
     settings = Deduplicate(exact=False, near=near, order="longest")
     order = sorted(range(90), key=lambda number: (-len(texts[number].encode()), number))

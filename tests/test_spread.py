@@ -24,7 +24,7 @@ from gristmill.engine.local import Event, Here, Job
 from gristmill.kernels import pairs as kernels
 from gristmill.phases import engines
 from tests.test_dedup import tables
-from tests.test_near import templated
+from tests.test_near import in_small_pieces, templated
 
 
 class Parts:
@@ -99,10 +99,7 @@ WAYS = [
 def test_groups_threads_and_second_runs_give_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Deduplicate
 ) -> None:
-    monkeypatch.setattr(rows, "KEYS", 2000)
-    monkeypatch.setattr(rows, "CHUNK", 100)
-    monkeypatch.setattr(candidates, "PAIRS", 50)
-    monkeypatch.setattr(compare, "SHINGLES", 3000)
+    in_small_pieces(monkeypatch, 2000)
     whole = found(tmp_path / "whole", settings, in_turn, duckdb_with(1, 300))
     assert len(whole[0]) > 20 < len(whole[1])
     assert len(whole[2]) == (4 * 2 if settings.index else 0)
