@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import MachineError
-from gristmill.dedup import candidates, compare, rows
+from gristmill.dedup import candidates, rows
 from gristmill.dedup.database import duckdb_with
 from gristmill.dedup.relate import Known, relate
 from gristmill.dedup.rows import Signatures
