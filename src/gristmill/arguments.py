@@ -1,8 +1,16 @@
 """What is written on the command line, as values."""
 
 import re
+from typing import Annotated
+
+import typer
 
 from gristmill.errors import RecipeError
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, rights; 130 interrupted."
+)
+Json = Annotated[bool, typer.Option("--json", help="For machines: one JSON object a line.")]
 
 
 def settings_of(given: list[str] | None) -> dict[str, str]:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from gristmill.arguments import Json
 from gristmill.terminal import hear_ctrl_c, say
 
 app = typer.Typer(no_args_is_help=True, help="Train and show classifiers and n-gram models.", rich_markup_mode=None)
@@ -12,7 +13,6 @@ app = typer.Typer(no_args_is_help=True, help="Train and show classifiers and n-g
 Out = Annotated[Path, typer.Option(help="The model to write.")]
 Text = Annotated[str, typer.Option(help="The field that holds the text.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="No more than N documents a file.")]
-Json = Annotated[bool, typer.Option("--json", help="For machines: one JSON object a line.")]
 
 
 @app.command("train-classifier")
