@@ -10,7 +10,7 @@ import pytest
 from gristmill import RecipeError, rejudge, run, verify
 from gristmill.recipe import parse
 from gristmill.store.manifest import decode
-from tests.corpora import article, digests, jsonl
+from tests.corpora import article, digests, jsonl, record
 
 RECIPE = """
 [[source]]
@@ -110,3 +110,49 @@ def test_a_measure_that_no_step_makes(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path)
     with pytest.raises(RecipeError, match=r"no step of the recipe measures 'language\.score'"):
         run(recipe, out=tmp_path / "c", workers=1, settings={"deduplicate.order": '"highest language.score"'})
+
+
+@pytest.mark.parametrize(
+    ("order", "stays"),
+    [
+        ("highest field:stars", [2]), ("lowest field:stars", [1]), ("highest field:meta.score", [0]), ("highest field:date", [2]),
+        ("lowest field:date", [1]), ("highest field:a b", [3]),
+    ],
+)  # fmt: skip
+def test_fields_of_documents_put_them_in_order(tmp_path: Path, order: str, stays: list[int]) -> None:
+    """Numbers, strings of numbers and dates; what has none comes last, whichever way."""
+    rows: list[dict[str, object]] = [
+        {"stars": "3.5", "meta": {"score": 9}, "date": "2024-05-01"},
+        {"stars": -1, "meta": {"score": True}, "date": "2023-12-31T23:59:59Z"},
+        {"stars": 10**400, "meta": [], "date": "2024-05-01T01:00:00+00:30"},
+        {"stars": None, "meta": {"other": 1}, "date": "yesterday", "a b": 0},
+        {"stars": float("inf"), "a b": -3},
+    ]
+    text = article("fields")
+    (tmp_path / "pages.jsonl").write_bytes(jsonl([{"text": text, **row} for row in rows]))
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f'[[source]]\nname = "web"\nfiles = ["pages.jsonl"]\n[deduplicate]\norder = "{order}"\n')
+    run(recipe, out=tmp_path / "c", workers=1)
+    assert pq.read_table(tmp_path / "c/text/web/00000.parquet")["document"].to_pylist() == stays
+    verify(tmp_path / "c")
+
+
+def test_a_field_that_no_document_has(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path)
+    with pytest.raises(RecipeError, match=r"no document has a number or a date in this field"):
+        run(recipe, out=tmp_path / "c", workers=1, settings={"deduplicate.order": '"highest field:stars"'})
+    with pytest.raises(RecipeError, match=r"no document has"):
+        run(recipe, out=tmp_path / "c", workers=1, settings={"deduplicate.order": '"lowest field:text"'})
+
+
+def test_the_date_of_a_record_puts_documents_in_order(tmp_path: Path) -> None:
+    text = article("dated").encode()
+    records = [
+        record(text, f"https://x.example/{year}", year).replace(b"2026-01", b"%d-01" % year)
+        for year in (2024, 2026, 2025)
+    ]
+    (tmp_path / "pages.wet").write_bytes(b"".join(records))
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('[[source]]\nname = "web"\nfiles = ["pages.wet"]\n[deduplicate]\norder = "highest field:date"\n')
+    run(recipe, out=tmp_path / "c", workers=1)
+    assert pq.read_table(tmp_path / "c/text/web/00000.parquet")["url"].to_pylist() == ["https://x.example/2026"]

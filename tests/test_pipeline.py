@@ -140,7 +140,8 @@ def test_without_tokens_the_corpus_ends_with_text_and_export_gives_all_fields_ba
     given = {row["url"]: row for row in pages(120, "b") + pages(40, "a")}
     assert lines
     for line in lines:
-        assert line == given[line["url"]]
+        assert line == given[line["url"]] | {"copies": line["copies"]}
+    assert sum(line["copies"] for line in lines) > 0
     gristmill.export(corpus, tmp_path / "out", to="parquet")
     table = pq.read_table(tmp_path / "out/web/00001.parquet")
     assert table["text"].to_pylist() == [line["text"] for line in lines]

@@ -30,6 +30,9 @@ RAW = pa.schema(
 
 DOCUMENTS = pa.schema([RAW.field(name) for name in RAW.names if name not in ("reason", "value")])
 
+# What text/ holds: the kept documents as they are left, and how many documents were dropped as copies of each.
+TEXT = pa.schema([*DOCUMENTS, pa.field("copies", pa.int64(), nullable=False)])
+
 VERDICTS = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),

@@ -4,19 +4,26 @@
     longest                    texts of most bytes first
     highest STEP.MEASURE       by what a step measured, highest or lowest first; documents without a value come last
     lowest STEP.MEASURE
+    highest field:NAME         by a field that documents came with, a number or a date (ISO 8601); `a.b` is field b of the object a
+    lowest field:NAME
 
 Equal ones go by number. In any order but the plan's, a document's place is its row in the near stage, and its number in same.sql.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.dedup.database import Relations
+from gristmill.dedup.settings import FIELD
 from gristmill.errors import RecipeError
 from gristmill.store.parts import read_batches
 
@@ -40,14 +47,18 @@ def put_in_order(
 ) -> Order | None:
     """The order that a recipe's word asks for, of shards' documents and measures; None: the plan's.
 
-    Raises RecipeError where no step measures what it names.
+    Raises RecipeError where no step measures what it names, or no document has a number or a date in the field that it names.
     """
     if order == "plan":
         return None
+    compared = valued = 0
     with pq.ParquetWriter(work / "valued.parquet", VALUED, compression="none") as writer:
         for documents, measures in tables:
-            for columns in _lengths(documents) if order == "longest" else _measures(measures, order):
+            for columns in _values(order, documents, measures):
+                compared, valued = compared + len(columns[1]), valued + len(columns[1]) - columns[1].null_count
                 writer.write_table(pa.table(list(columns), schema=VALUED))
+    if FIELD in order and compared and not valued:
+        raise RecipeError(f"deduplicate.order = {order!r}: no document has a number or a date in this field")
     with relations() as connection:
         connection.table("valued", [work / "valued.parquet"], "document, value")
         written = connection.write("order", work / "order.parquet")
@@ -55,13 +66,61 @@ def put_in_order(
     return Order(np.concatenate(found), work / "places.parquet")
 
 
+def _values(order: str, documents: Path, measures: Path | None) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """Documents of a shard, and the values that put them in order, highest first."""
+    if order == "longest":
+        return _lengths(documents)
+    way, _, name = order.partition(" ")
+    found = _fields(documents, name.removeprefix(FIELD)) if name.startswith(FIELD) else _measures(measures, order, name)
+    return ((numbers, values if way == "highest" else pc.negate(values)) for numbers, values in found)
+
+
 def _lengths(documents: Path) -> Iterator[tuple[pa.Array, pa.Array]]:
     for batch in read_batches(documents, ["document", "text"]):
         yield batch["document"], pc.binary_length(batch["text"]).cast(pa.float64())
 
 
-def _measures(measures: Path | None, order: str) -> Iterator[tuple[pa.Array, pa.Array]]:
-    way, _, name = order.partition(" ")
+def _fields(documents: Path, name: str) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """By a field of those that rest in `extra`; `date` also by what the format told (a WARC record's date)."""
+    decode = msgspec.json.Decoder().decode
+    for batch in read_batches(documents, ["document", "date", "extra"]):
+        found = [None if extra is None else _inside(decode(extra), name) for extra in batch["extra"].to_pylist()]
+        if name == "date":
+            dates = batch["date"].to_pylist()
+            found = [date if value is None else value for value, date in zip(found, dates, strict=True)]
+        yield batch["document"], pa.array(map(number_of, found), pa.float64())
+
+
+def _inside(fields: Any, name: str) -> Any:
+    """A field by its name, or by names of objects in one another with dots between them; null: there is none."""
+    if isinstance(fields, dict):
+        if name in fields:
+            return fields[name]
+        first, _, rest = name.partition(".")
+        return _inside(fields.get(first), rest) if rest else None
+    return None
+
+
+def number_of(value: Any) -> float | None:
+    """A number as it is, a date as seconds since 1970 (UTC where it names no zone); null: neither."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            try:
+                date = datetime.fromisoformat(value.strip())
+            except ValueError:
+                return None
+            value = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _measures(measures: Path | None, order: str, name: str) -> Iterator[tuple[pa.Array, pa.Array]]:
     if measures is None or name not in pq.read_schema(measures).names:
         raise RecipeError(f"deduplicate.order = {order!r}: no step of the recipe measures {name!r} in every source")
     for batch in read_batches(measures, ["document", name]):
@@ -69,5 +128,4 @@ def _measures(measures: Path | None, order: str) -> Iterator[tuple[pa.Array, pa.
             values = batch[name].cast(pa.float64())
         except pa.ArrowInvalid as error:
             raise RecipeError(f"deduplicate.order = {order!r}: {name!r} is no number") from error
-        values = pc.if_else(pc.is_nan(values), None, values)
-        yield batch["document"], values if way == "highest" else pc.negate(values)
+        yield batch["document"], pc.if_else(pc.is_nan(values), None, values)

@@ -6,7 +6,8 @@ import msgspec
 from msgspec import Meta
 
 FLOOR = 0.7  # pairs from here on are stored, so that another threshold reads no text
-ORDER = r"^(plan|longest|(highest|lowest) [A-Za-z0-9_]+\.[A-Za-z0-9_]+)\Z"
+FIELD = "field:"  # before the name of a documents' own field, where another name would be a measure's
+ORDER = rf"^(plan|longest|(highest|lowest) ([A-Za-z0-9_]+\.[A-Za-z0-9_]+|{FIELD}\S.*))\Z"
 MOST_CANDIDATES = 16  # of a bucket: a column each in near.sql
 
 
@@ -86,10 +87,15 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # The share of what is compared that one document and its copies may be; a larger cluster stops the run. null: no guard.
     largest_cluster: Annotated[float, Meta(gt=0, le=1)] | None = None
 
+    @property
+    def compares(self) -> bool:
+        """Whether documents are compared with one another: the lines of [deduplicate.lines] are not."""
+        return bool(self.url or self.exact or self.near)
+
     def __post_init__(self) -> None:
         if self.scope == "source" and (self.against or self.index):
             raise ValueError('against and index compare whole corpora; scope = "source" compares within a source')
-        if self.against and not (self.url or self.exact or self.near):
+        if self.against and not self.compares:
             raise ValueError("against: nothing is compared (url, exact, near)")
         if self.against and self.near and self.near.group != "kept":
             raise ValueError('against: what stays in an older corpus stays; group = "components" may want it gone')

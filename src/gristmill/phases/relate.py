@@ -23,7 +23,7 @@ from gristmill.dedup.older import Older, open_older
 from gristmill.dedup.relate import DROPS, PAIRS_FOUND, relate
 from gristmill.dedup.rows import Table
 from gristmill.dedup.same import NEAR
-from gristmill.dedup.settings import Deduplicate
+from gristmill.dedup.settings import FIELD, Deduplicate
 from gristmill.dedup.spread import Spread, threads_with
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases import FORMAT_VERSIONS
@@ -65,8 +65,8 @@ def folders(settings: Deduplicate) -> list[str]:
     """The folders whose parts decide what is a duplicate of what."""
     read = {
         "signatures/": True,
-        "documents/": settings.url or settings.order == "longest",
-        "measures/": " " in settings.order,
+        "documents/": settings.url or settings.order == "longest" or FIELD in settings.order,
+        "measures/": " " in settings.order and FIELD not in settings.order,
     }
     return [folder for folder, is_read in read.items() if is_read]
 
@@ -285,7 +285,7 @@ def relate_task(
 ) -> RelateTask | None:  # fmt: skip
     """The task of all shards that were refined; None: the recipe compares nothing."""
     settings = recipe.deduplicate
-    if settings is None or not (settings.url or settings.exact or settings.near):
+    if settings is None or not settings.compares:
         return None
     return RelateTask(
         root=str(corpus.root), numbers=list(refined), scopes=scopes,

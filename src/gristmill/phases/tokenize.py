@@ -23,6 +23,8 @@ from gristmill import schema
 from gristmill.clean.step import Input
 from gristmill.columns import utf8_buffers
 from gristmill.dedup.signatures import text_hashes
+from gristmill.phases.clusters import TABLE
+from gristmill.phases.copies import Copies, digests
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.finish import FOLDER, Late, finish, late_of, rewriter_of
 from gristmill.phases.lines import LIST, Cut
@@ -57,6 +59,9 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer_sha256: str | None = None
     end_of_text: str | None = None
     validation: float = 0.0
+    copies: str | None = (
+        None  # sha256 of the shard's rows of duplicates/copies.parquet, which text/ shows; null: there are none
+    )
 
     def key(self) -> str:
         """The content key."""
@@ -117,10 +122,11 @@ def _write(
     start = time.perf_counter()
     parts: list[Part] = []
     if task.tokenizer is None:
-        with writing_table(corpus.stage, f"text/{task.source}/{name}.parquet", schema.DOCUMENTS) as (table, parts):
+        copies = Copies(corpus.find(TABLE) if task.copies else None, task.number, task.copies)
+        with writing_table(corpus.stage, f"text/{task.source}/{name}.parquet", schema.TEXT) as (table, parts):
             for batch in stream:
                 _count(counts, batch)
-                table.write(batch)
+                table.write(copies.added_to(batch))
                 tell(batch["text"].nbytes)
         extra: dict[str, Any] = {}
     else:
@@ -158,6 +164,8 @@ def tasks(
     part: Part | None = None
     if tokenizer:
         part = write_bytes(corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data)
+    copied = recipe.deduplicate is not None and recipe.deduplicate.compares and tokenizer is None
+    copies = digests(corpus.find(TABLE), list(refined)) if copied else {}
     return {
         number: TokenizeTask(
             root=str(corpus.root), number=number, source=plan.shards[number].source,
@@ -166,6 +174,7 @@ def tasks(
             tokenizer=part.path if part else None, tokenizer_name=tokenizer.name if tokenizer else None,
             tokenizer_sha256=tokenizer.sha256 if tokenizer else None,
             end_of_text=tokens.end_of_text if tokens else None, validation=tokens.validation if tokens else 0.0,
+            copies=copies.get(number),
         )
         for number, record in refined.items()
     }  # fmt: skip

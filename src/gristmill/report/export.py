@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from gristmill import schema
 from gristmill.errors import RecipeError, VerificationError
+from gristmill.phases.clusters import TABLE
+from gristmill.phases.copies import Copies
 from gristmill.phases.corpus import Corpus
 from gristmill.phases.finish import Rewriter, finish, late_of, rewriter_of
 from gristmill.phases.inputs import installed, is_as_made
@@ -45,7 +47,7 @@ def export(corpus: Path | str, out: Path | str, *, to: str = "jsonl.zst") -> dic
         fields = _fields(manifest, shard.source)
         stream = _stream(root, manifest, shard.source, shard.number)
         if to == "parquet":
-            with writing_table(target, name, schema.DOCUMENTS) as (table, part):
+            with writing_table(target, name, schema.TEXT) as (table, part):
                 for batch in stream:
                     table.write(batch)
                     told["documents"] += len(batch)
@@ -70,6 +72,7 @@ def _fields(manifest: Manifest, source: str) -> tuple[str, str]:
 
 
 def _stream(root: Path, manifest: Manifest, source: str, number: int) -> Iterator[pa.RecordBatch]:
+    """The kept documents of a raw shard: batches of schema.TEXT."""
     name = f"{number:05d}.parquet"
     text = root / "text" / source / name
     if text.exists():
@@ -81,7 +84,9 @@ def _stream(root: Path, manifest: Manifest, source: str, number: int) -> Iterato
     cut = cut_of(msgspec.convert(manifest.recipe, Recipe).deduplicate, manifest.parts)
     cutter = cut.cutter(root / LIST, source) if cut else None
     rewriter = _rewriter(root, manifest, source)
-    return finish(root / "documents" / name, root / "verdicts" / name, cutter, rewriter)
+    copies = Copies(root / TABLE if any(part.path == TABLE for part in manifest.parts) else None, number)
+    stream = finish(root / "documents" / name, root / "verdicts" / name, cutter, rewriter)
+    return map(copies.added_to, stream)
 
 
 def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
@@ -111,7 +116,10 @@ def _packed(file: BinaryIO, to: str) -> BinaryIO:
 
 
 def _lines(batch: pa.RecordBatch, fields: tuple[str, str]) -> Iterator[bytes]:
-    """A line a document: its text and URL under the names they came with, what the format told, then all other fields."""
+    """A line for each document: its text and URL under the names they came with, what the format told, all other fields, and `copies`.
+
+    A field `copies` that the document itself came with is written as `original_copies`.
+    """
     encode = msgspec.json.Encoder().encode
     for row in batch.to_pylist():
         line = {fields[0]: row["text"]}
@@ -121,4 +129,7 @@ def _lines(batch: pa.RecordBatch, fields: tuple[str, str]) -> Iterator[bytes]:
         if row["extra"] is not None:
             # What the document brought wins over what the format told.
             line |= json.loads(row["extra"])
+        if "copies" in line:
+            line["original_copies"] = line["copies"]
+        line["copies"] = row["copies"]
         yield encode(line) + b"\n"

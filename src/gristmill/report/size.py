@@ -26,7 +26,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gristmill.errors import RecipeError
 from gristmill.phases import plan as plans
 from gristmill.phases import publish
 from gristmill.phases.corpus import Corpus
@@ -62,9 +61,12 @@ def size(
     check_pages(loaded.recipe)
     target = out or loaded.recipe.output
     if target is None:
-        raise RecipeError(
-            "no output: name a folder in the recipe (output = ...) or with --out; the sample runs beside it"
-        )
+        # Nothing says on which disk the corpus will be: the sample runs where temporary files do.
+        with tempfile.TemporaryDirectory(prefix="gristmill-size-") as folder:
+            return size(
+                loaded, out=Path(folder) / "corpus", machines=machines, cores=cores, sample=sample, shards=shards, cache_dir=cache_dir,
+                allow_code=allow_code, tell=tell,
+            )  # fmt: skip
     root = (Path(target) if out or Path(target).is_absolute() else loaded.folder / target).absolute()
     transfer = Transfer(
         Cache(Path(cache_dir or default_cache()).absolute()), Settings()._replace(contact=loaded.recipe.contact)
