@@ -33,8 +33,8 @@ check: $(VENV)/.tests  ## style, types, imports
 	@$(BIN)/mypy -p gristmill
 	@$(BIN)/lint-imports --no-cache
 
-soak: $(VENV)/.tests  ## hundreds of kills, long fuzz, large inputs
-	@GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q
+soak: $(VENV)/.tests  ## what `make test` has short: hundreds of kills, long fuzz, large inputs
+	@GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist worksteal
 
 bench: $(VENV)/.tests  ## speed beside peers, into benchmarks/RESULTS.md
 	@$(BIN)/python benchmarks/bench.py

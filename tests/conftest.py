@@ -44,3 +44,17 @@ def cache(tmp_path: Path) -> Path:
 def soak() -> int:
     """How many times its usual size a test takes: 1, or more under `make soak`."""
     return SOAK
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under `make soak`, leave out the tests that do no more there than under `make test`."""
+    if SOAK == 1:
+        return
+    longer = [item for item in items if _longer_in_soak(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(longer)])
+    items[:] = longer
+
+
+def _longer_in_soak(item: pytest.Item) -> bool:
+    fuzzed = getattr(getattr(item, "obj", None), "is_hypothesis_test", False) or hasattr(item.module, "FUZZ")  # type: ignore[attr-defined]
+    return bool(fuzzed or item.get_closest_marker("soak") or "soak" in getattr(item, "fixturenames", ()))
