@@ -45,6 +45,7 @@ class Reply:
     stall: float = 0.0  # seconds of silence before the connection ends
     close: bool = False
     trickle: float = 0.0  # seconds between each 100 bytes
+    reason: str | None = None  # the words behind the number
 
 
 Fault = Callable[["Site", str, Reply], Reply]
@@ -124,7 +125,8 @@ def _send(connection: socket.socket, method: str, reply: Reply, pace: float) -> 
     elif not reply.close:
         head.setdefault("Content-Length", str(len(body)))
     lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
-    wire = f"HTTP/1.1 {reply.status} {REASONS.get(reply.status, 'Whatever')}\r\n{lines}\r\n".encode("latin-1")
+    words = REASONS.get(reply.status, "Whatever") if reply.reason is None else reply.reason
+    wire = f"HTTP/1.1 {reply.status} {words}\r\n{lines}\r\n".encode("latin-1")
     if method != "HEAD" and reply.status != 304:
         wire += body
     if reply.cut is not None:

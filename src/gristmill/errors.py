@@ -7,6 +7,13 @@ GristmillError
 └── MachineError         the machine's: disk, memory, permission, another run       exit 5
 """
 
+# Why a raw shard is absent, as plan and manifest hold it: a short word for each cause. docs/format.md says what each means. The words
+# that a server, a library or a kernel of the operating system chose are told in messages only: they differ from run to run.
+REASONS = (
+    "changed", "damaged", "digest", "forbidden", "not-found", "not-text", "redirected", "refused", "too-large", "unreachable",
+    "unreadable", "worker",
+)  # fmt: skip
+
 
 class GristmillError(Exception):
     """The root; `exit_code` is what the command line ends with."""
@@ -21,9 +28,14 @@ class RecipeError(GristmillError):
 
 
 class SourceError(GristmillError):
-    """A raw shard could not be fetched, or is not what it should be."""
+    """A raw shard could not be fetched, or is not what it should be. `reason` is one of REASONS."""
 
     exit_code = 3
+
+    def __init__(self, message: str = "", reason: str = "unreadable") -> None:
+        """`message` is for people; `reason` is what a plan and a manifest may keep."""
+        super().__init__(message)
+        self.reason = reason
 
 
 class VerificationError(GristmillError):
@@ -36,3 +48,16 @@ class MachineError(GristmillError):
     """The disk is full, a folder cannot be written, or another run holds the corpus."""
 
     exit_code = 5
+
+
+def reason_of(error: BaseException) -> str:
+    """The word of REASONS for an error over a raw shard; `unreadable` where it carries none."""
+    reason = getattr(error, "reason", None)
+    return reason if reason in REASONS else "unreadable"
+
+
+def reason_of_file(error: OSError) -> str:
+    """The word of REASONS for a file that the operating system does not give."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return "not-found"
+    return "forbidden" if isinstance(error, PermissionError) else "unreadable"

@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from gristmill.errors import RecipeError, SourceError
+from gristmill.errors import GristmillError, RecipeError, SourceError, reason_of
 from gristmill.phases import (
     assemble,
     clusters,
@@ -262,10 +262,10 @@ class _Mill:
         for line in self.transfer.cache.keep_within(self.cache_bytes):
             self.progress.line(line)
 
-    def _report(self, failed: dict[str, str]) -> None:
+    def _report(self, failed: dict[str, SourceError]) -> None:
         """Say which shards failed; stop, unless --allow-missing has recorded them as absent."""
-        for reason in failed.values():
-            self.progress.line(f"failed: {reason}")
+        for error in failed.values():
+            self.progress.line(f"failed: {error}")
         if failed and not self.asked.allow_missing:
             raise ShardsFailed(
                 f"{len(failed)} of {len(self.plan.shards)} raw shards failed; the others are done and kept. Run again to try "
@@ -370,9 +370,9 @@ class _Mill:
             return f"shard {name(number)} ({fetch.name_of(self.plan.shards[number])})"
 
         records, failed = (crew or self.crew).each(phase, function, tasks, name, label)
-        told = {number: f"{label(number)}: {reason}{self._mend(phase, number)}" for number, reason in failed.items()}
+        told = {number: f"{label(number)}: {error}{self._mend(phase, number)}" for number, error in failed.items()}
         if failed and phase == "refine" and self.asked.allow_missing:
-            self._record_absent(told)
+            self._record_absent(told, failed)
         elif failed:
             for reason in told.values():
                 self.progress.line(f"failed: {phase}: {reason}")
@@ -389,12 +389,13 @@ class _Mill:
             return " (the copy in the cache was damaged and is removed: run again to fetch it)"
         return ""
 
-    def _record_absent(self, failed: dict[int, str]) -> None:
+    def _record_absent(self, told: dict[int, str], failed: dict[int, GristmillError]) -> None:
         """Go on without shards that could not be read, as --allow-missing asks."""
-        for reason in failed.values():
-            self.progress.line(f"absent: {reason}")
+        for words in told.values():
+            self.progress.line(f"absent: {words}")
         shards = [
-            plan.absent(shard, failed[shard.number]) if shard.number in failed else shard for shard in self.plan.shards
+            plan.absent(shard, reason_of(failed[shard.number])) if shard.number in failed else shard
+            for shard in self.plan.shards
         ]
         self.plan = plan.Plan(shards=shards)
         publish.write_plan(self.corpus, self.plan)

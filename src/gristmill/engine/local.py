@@ -43,6 +43,8 @@ class Event(NamedTuple):
 class WorkerDied(GristmillError):
     """A worker process ended without an answer."""
 
+    reason = "worker"  # of errors.REASONS
+
 
 class _Handle:
     """A file descriptor that a worker gets its own copy of, when its process is started."""

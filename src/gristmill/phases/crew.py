@@ -14,7 +14,7 @@ class Ran(NamedTuple):
     """A phase's records by number, and why some tasks have none."""
 
     records: dict[int, Record]
-    failed: dict[int, str]
+    failed: dict[int, GristmillError]
 
 
 class Crew:
@@ -42,7 +42,7 @@ class Crew:
             else:
                 jobs.append(Job(name(number), function, task))
         numbers = {name(number): number for number in tasks}
-        failed: dict[int, str] = {}
+        failed: dict[int, GristmillError] = {}
         with self._progress.phase(phase, len(jobs)) as progress:
             for event in self._pool.run(jobs):
                 number = numbers[event.job.name]
@@ -52,7 +52,7 @@ class Crew:
                         event.error, GristmillError
                     ):
                         raise event.error
-                    failed[number] = str(event.error)
+                    failed[number] = event.error
                     progress.done(label(number))
                 elif event.result is not None:
                     records[number] = event.result

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from gristmill.errors import SourceError
+from gristmill.errors import SourceError, reason_of
 from gristmill.phases.plan import Plan, Planned, Sources, absent
 from gristmill.phases.progress import PhaseProgress, Progress
 from gristmill.store.download import Promise
@@ -40,7 +40,7 @@ class Result(NamedTuple):
 
     plan: Plan
     paths: dict[int, Path]
-    failed: dict[str, str]
+    failed: dict[str, SourceError]
 
 
 class Row(NamedTuple):
@@ -131,7 +131,7 @@ class Fetch:
         hold(got.plan)
         return got
 
-    def check(self, progress: Progress) -> dict[str, str]:
+    def check(self, progress: Progress) -> dict[str, SourceError]:
         """Ask of all pinned shards whether they are still what they were; fetches nothing. Returns why some are not."""
         present = [shard for shard in self._plan.shards if shard.missing is None and shard.sha256 is not None]
         failed = {}
@@ -145,7 +145,7 @@ class Fetch:
                 phase.done(name_of(shard))
         return failed
 
-    def _check(self, shard: Planned) -> str | None:
+    def _check(self, shard: Planned) -> SourceError | None:
         remote = self._sources.remote(shard)
         try:
             if remote is None:
@@ -153,7 +153,7 @@ class Fetch:
             else:
                 self._check_remote(remote, shard)
         except SourceError as error:
-            return str(error)
+            return error
         return None
 
     def run(self, progress: PhaseProgress, keep: Callable[[Plan], None]) -> Result:
@@ -162,7 +162,7 @@ class Fetch:
             self.refuse_new()
         pinned = list(self._plan.shards)
         paths: dict[int, Path] = {}
-        failed: dict[str, str] = {}
+        failed: dict[str, SourceError] = {}
         wanted = [shard for shard in pinned if shard.missing is None]
         ended: Ended = queue.SimpleQueue()
         threads = ThreadPoolExecutor(self._transfer.client.settings.connections, thread_name_prefix="gristmill-fetch")
@@ -175,8 +175,8 @@ class Fetch:
                 try:
                     got = future.result()
                 except SourceError as error:
-                    failed[shard.url] = str(error)
-                    pinned[shard.number] = absent(shard, str(error)) if self._asked.allow_missing else shard
+                    failed[shard.url] = error
+                    pinned[shard.number] = absent(shard, reason_of(error)) if self._asked.allow_missing else shard
                 else:
                     paths[shard.number] = got.path
                     pinned[shard.number] = msgspec.structs.replace(shard, sha256=got.sha256, size=got.size)
@@ -225,7 +225,8 @@ class Fetch:
         if shard.sha256 is not None and said not in (None, shard.sha256):
             raise SourceError(
                 f"{name_of(shard)}: the plan pinned sha256 {shard.sha256}, but its source's sha256sums say {said}. "
-                "Start a new corpus for the new bytes"
+                "Start a new corpus for the new bytes",
+                "changed",
             )
         promise = Promise(shard.sha256, shard.size) if shard.sha256 else Promise(said, by="its source's sha256sums")
         if remote is None:
@@ -247,10 +248,11 @@ class Fetch:
         known = self._transfer.cache.known(remote.url)
         if (sha256 or shard.sha256) != shard.sha256 or (size is not None and size != shard.size):
             raise SourceError(
-                f"{remote.shown}: changed since the plan pinned it with {shard.size:,} bytes, sha256 {shard.sha256}"
+                f"{remote.shown}: changed since the plan pinned it with {shard.size:,} bytes, sha256 {shard.sha256}",
+                "changed",
             )
         if known is not None and known.sha256 == shard.sha256 and not self._transfer.is_unchanged(remote, known):
-            raise SourceError(f"{remote.shown}: changed since it was fetched: its ETag or date is another")
+            raise SourceError(f"{remote.shown}: changed since it was fetched: its ETag or date is another", "changed")
 
     def _teller(self, shard: Planned) -> Callable[[int, int | None, int], None]:
         begun = time.monotonic()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gristmill.errors import RecipeError
+from gristmill.errors import REASONS, RecipeError
 from gristmill.phases.sources import Credentials, Listed, expand
 from gristmill.recipe import Recipe
 from gristmill.schema import MOST_SHARDS
@@ -29,7 +29,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str
     sha256: str | None = None  # null: not fetched yet
     size: int | None = None
-    missing: str | None = None  # why it is absent; it stays absent under this number
+    missing: str | None = None  # why it is absent, one of errors.REASONS; it stays absent under this number
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ def extend(
                 "put the source back, or start a new corpus"
             )
     known = {(shard.source, shard.url) for shard in plan.shards if shard.missing is None or not absent_again}
-    shards = list(plan.shards)
+    shards = [_in_a_word(shard) for shard in plan.shards]
     sources = Sources({}, {})
     for source in sorted(recipe.source, key=lambda source: -source.priority):
         sources.credentials[source.name] = Credentials(source)
@@ -115,5 +115,10 @@ def extend(
 
 
 def absent(shard: Planned, reason: str) -> Planned:
-    """A shard recorded as missing: its number is never filled."""
+    """A shard recorded as missing, for one of errors.REASONS: its number is never filled."""
     return msgspec.structs.replace(shard, missing=reason, sha256=None, size=None)
+
+
+def _in_a_word(shard: Planned) -> Planned:
+    """A shard as this version plans it: earlier ones kept the network's words as the reason."""
+    return shard if shard.missing in (None, *REASONS) else absent(shard, "unreadable")

@@ -88,7 +88,7 @@ class Taker:
             progress = Progress(None)
             got = fetching.all(self._temporary, progress, lambda _: None)
             if got.failed:
-                failed = "; ".join(got.failed.values())
+                failed = "; ".join(map(str, got.failed.values()))
                 continue
             if row.state == "to fetch":
                 came = self.download.bytes + got.paths[0].stat().st_size

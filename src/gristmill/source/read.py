@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from gristmill.errors import SourceError
+from gristmill.errors import SourceError, reason_of_file
 from gristmill.source import arc, lines, table, warc
 from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage, Pieces
@@ -79,7 +79,9 @@ class Shard:
             with open(self._path, "rb") as file:
                 yield from self._read(file)
         except OSError as error:
-            raise SourceError(f"{self._path}: cannot be read: {error.strerror or error}") from error
+            raise SourceError(
+                f"{self._path}: cannot be read: {error.strerror or error}", reason_of_file(error)
+            ) from error
 
     def _read(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         hashed = _Hashed(file)
@@ -103,7 +105,9 @@ class Shard:
             with tempfile.NamedTemporaryFile(suffix=".parquet") as whole:
                 for piece in replay:
                     if isinstance(piece, Damage):
-                        raise SourceError(f"{self._path}: {piece.reason} {pieces.codec} at byte {piece.offset}")
+                        raise SourceError(
+                            f"{self._path}: {piece.reason} {pieces.codec} at byte {piece.offset}", "damaged"
+                        )
                     whole.write(piece)
                 whole.flush()
                 yield from table.read(whole.name, self._rows, self._fields)
@@ -111,7 +115,8 @@ class Shard:
         if self._sha256 is not None and found != self._sha256:
             raise SourceError(
                 f"{self._path}: changed since the plan pinned it: expected sha256 {self._sha256}, got {found}. "
-                "Bring the old file back, or start a new corpus"
+                "Bring the old file back, or start a new corpus",
+                "changed",
             )
         self.counts = {
             "kind": kind,

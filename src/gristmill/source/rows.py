@@ -48,7 +48,7 @@ class Rows:
     def _next(self, count: int = 1) -> int:
         """Take so many numbers; the first of them."""
         if self.row + count > MOST_ROWS:
-            raise SourceError(f"more than {MOST_ROWS:,} rows in one raw shard: split it")
+            raise SourceError(f"more than {MOST_ROWS:,} rows in one raw shard: split it", "too-large")
         self.row += count
         return self._first + self.row - count
 

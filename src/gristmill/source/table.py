@@ -33,7 +33,7 @@ def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
                 if rows.full:
                     break
     except (pa.ArrowInvalid, OSError) as error:
-        raise SourceError(f"no readable Parquet file: {error}") from error
+        raise SourceError(f"no readable Parquet file: {error}", "damaged") from error
     if (last := rows.take()) is not None:
         yield last
 

@@ -38,6 +38,7 @@ NOT_ALLOWED = {
     401: "credentials are asked for; name the environment variable that holds them in the source's `authorization`",
     403: "it is forbidden, or a signed URL has expired",
 }
+REFUSALS = {401: "forbidden", 403: "forbidden", 404: "not-found", 410: "not-found"}  # other refusals: `refused`
 
 
 class Settings(NamedTuple):
@@ -155,7 +156,9 @@ class Client:
                 return ask()
             except Again as error:
                 if failures > self.settings.retries:
-                    raise SourceError(f"{name}: could not be asked for in {failures} tries: {error}") from error
+                    raise SourceError(
+                        f"{name}: could not be asked for in {failures} tries: {error}", "unreachable"
+                    ) from error
                 self.rest(name, error, failures)
         raise AssertionError
 
@@ -222,7 +225,7 @@ class Client:
             except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
                 if _certificate(error):
                     raise SourceError(
-                        f"{request.name}: its certificate is not trusted: {_certificate(error)}"
+                        f"{request.name}: its certificate is not trusted: {_certificate(error)}", "unreachable"
                     ) from error
                 raise Again(_cause(error)) from error
             if origin(url) == first:
@@ -238,11 +241,15 @@ class Client:
             target = urljoin(url, response.headers["Location"])
             response.close()
             if not target.startswith(WEB):
-                raise SourceError(f"{request.name}: redirected to {shown(target)}, which is not on the web")
+                raise SourceError(
+                    f"{request.name}: redirected to {shown(target)}, which is not on the web", "redirected"
+                )
             if url.startswith("https://") and not target.startswith("https://"):
-                raise SourceError(f"{request.name}: redirected from https to plain http ({shown(target)})")
+                raise SourceError(
+                    f"{request.name}: redirected from https to plain http ({shown(target)})", "redirected"
+                )
             url = target
-        raise SourceError(f"{request.name}: more than {REDIRECTS} redirects")
+        raise SourceError(f"{request.name}: more than {REDIRECTS} redirects", "redirected")
 
     def _checked(self, name: str, answer: Answer) -> Answer:
         """The answer, if its status means that there is something to read, or that nothing changed."""
@@ -254,9 +261,10 @@ class Client:
         if status in TRY_AGAIN:
             after = _retry_after(answer.headers)
             if after is not None and after > self.settings.patience:
-                raise SourceError(f"{name}: {said}, and asks to come back in {after:,.0f} seconds")
+                raise SourceError(f"{name}: {said}, and asks to come back in {after:,.0f} seconds", "unreachable")
             raise Again(said, after)
-        raise SourceError(f"{name}: {said}" + (f": {NOT_ALLOWED[status]}" if status in NOT_ALLOWED else ""))
+        why = f": {NOT_ALLOWED[status]}" if status in NOT_ALLOWED else ""
+        raise SourceError(f"{name}: {said}{why}", REFUSALS.get(status, "refused"))
 
     def _pool(self, url: str) -> Any:
         """A pool of connections: direct, or through the proxy that the environment names."""

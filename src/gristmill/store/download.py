@@ -78,7 +78,7 @@ class Download:
             self._partial.discard()
             # A validator that lied looks like this: once more, from the start, before the server is blamed.
             if not self._joined:
-                raise SourceError(wrong)
+                raise SourceError(wrong, "digest")
             self._joined = False
 
     def _is_current(self) -> bool:
@@ -110,7 +110,9 @@ class Download:
                 failures = 1 if self._partial.written > best else failures + 1
                 if failures > self._client.settings.retries:
                     self._keep()
-                    raise SourceError(f"{self._name}: could not be fetched in {failures} tries: {error}") from error
+                    raise SourceError(
+                        f"{self._name}: could not be fetched in {failures} tries: {error}", "unreachable"
+                    ) from error
                 try:
                     self._client.rest(self._name, error, failures)
                 except Stopped:
@@ -182,7 +184,8 @@ class Download:
         if coding not in ("", "identity") and not self._path.endswith(OWN_CODING.get(coding, ())):
             raise SourceError(
                 f"{self._name}: sent with Content-Encoding {coding}, which was not asked for: whoever laid it on makes other bytes "
-                "another time. Ask the server's keeper for the plain file"
+                "another time. Ask the server's keeper for the plain file",
+                "refused",
             )
 
     def _go_on(self, answer: Answer) -> int:
@@ -226,7 +229,8 @@ class Download:
                 raise Again(f"{length:,} bytes are told, not the {self._promise.size:,} that were pinned")
             raise SourceError(
                 f"{self._name}: changed since {self._promise.by} pinned it: {self._promise.size:,} bytes then, {length:,} now. "
-                "Bring the old bytes back, or start a new corpus for the new ones"
+                "Bring the old bytes back, or start a new corpus for the new ones",
+                "changed",
             )
         self._partial.begin(length, *validators_of(answer.headers))
         return length
@@ -280,7 +284,7 @@ class Download:
         if answer.headers.get("Content-Encoding") and self._path.endswith(OWN_CODING["gzip"]):
             with suppress(zlib.error):
                 if zlib.decompressobj(31).decompress(head, 16).startswith(b"\x1f\x8b\x08"):
-                    raise SourceError(f"{self._name}: sent with a second gzip laid on top of its own")
+                    raise SourceError(f"{self._name}: sent with a second gzip laid on top of its own", "refused")
 
 
 def _length(answer: Answer) -> int | None:

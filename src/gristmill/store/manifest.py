@@ -33,7 +33,7 @@ class RawShard(msgspec.Struct, frozen=True, kw_only=True):
     documents: int = 0  # rows with a verdict
     unique_documents: int = 0  # kept
     records_skipped: dict[str, int] = {}
-    missing: str | None = None  # why it is absent
+    missing: str | None = None  # why it is absent: one of errors.REASONS
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

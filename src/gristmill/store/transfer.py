@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from gristmill.errors import SourceError
+from gristmill.errors import SourceError, reason_of_file
 from gristmill.store.cache import Cache, Known, key_of
 from gristmill.store.client import Client, Settings
 from gristmill.store.disk import Disk
@@ -183,11 +183,12 @@ def _in_place(remote: Remote, promise: Promise) -> Fetched:
     try:
         size, found = sha256_of(path)
     except OSError as error:
-        raise SourceError(f"{remote.url}: cannot be read: {error.strerror}") from error
+        raise SourceError(f"{remote.url}: cannot be read: {error.strerror}", reason_of_file(error)) from error
     if promise.sha256 not in (None, found):
         raise SourceError(
             f"{remote.shown}: {promise.by} promises sha256 {promise.sha256}, but the file has {found}. Bring the old file back, or "
-            "start a new corpus for the new one"
+            "start a new corpus for the new one",
+            "changed",
         )
     return Fetched(path, size, found)
 
