@@ -229,6 +229,9 @@ class Fetch:
                 "changed",
             )
         promise = Promise(shard.sha256, shard.size) if shard.sha256 else Promise(said, by="its source's sha256sums")
+        promise = promise._replace(
+            most=self._sources.most.get(shard.source), limit="its source's max_shard_bytes allows"
+        )
         if remote is None:
             path = self._folder / shard.url
             same = shard.sha256 is not None and path.is_file() and path.stat().st_size == shard.size

@@ -60,6 +60,7 @@ class Sources(NamedTuple):
 
     listed: dict[tuple[str, str], Listed]
     credentials: dict[str, Credentials]
+    most: dict[str, int]  # bytes of a raw shard, by source
 
     def remote(self, shard: Planned) -> Remote | None:
         """How to ask for a shard; None for a local path."""
@@ -96,7 +97,7 @@ def extend(
             )
     known = {(shard.source, shard.url) for shard in plan.shards if shard.missing is None or not absent_again}
     shards = [_in_a_word(shard) for shard in plan.shards]
-    sources = Sources({}, {})
+    sources = Sources({}, {}, {source.name: source.max_shard_bytes for source in recipe.source})
     for source in sorted(recipe.source, key=lambda source: -source.priority):
         sources.credentials[source.name] = Credentials(source)
         ask = lists is None or lists.are_asked(source.name, any(shard.source == source.name for shard in plan.shards))

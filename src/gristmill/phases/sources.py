@@ -22,6 +22,7 @@ from gristmill.errors import RecipeError, SourceError
 from gristmill.recipe import Source
 from gristmill.store import remotes, urls
 from gristmill.store.codecs import Damage, Pieces
+from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
 
@@ -146,7 +147,8 @@ def _relative(path: Path, folder: Path) -> str:
 
 def _read(name: str, folder: Path, transfer: Transfer, credentials: Credentials) -> bytes:
     """A list, decoded."""
-    path = transfer.fetch(credentials.remote(name)).path if urls.is_url(name) else folder / name
+    most = Promise(most=LONGEST_LIST, limit="a list may have")
+    path = transfer.fetch(credentials.remote(name), most).path if urls.is_url(name) else folder / name
     shown = urls.shown(name) if urls.is_url(name) else name
     data = []
     try:

@@ -7,22 +7,22 @@
 Credentials go to the origin (scheme, host, port) that they were given for, and to no other: RFC 9110, 15.4.
 """
 
-import email.utils
 import logging
 import queue
 import random
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gristmill import __version__
 from gristmill.errors import SourceError
-from gristmill.store.urls import WEB, origin, shown, user_of
+from gristmill.store.causes import UNKNOWN, cause, certificate, innermost, retry_after
+from gristmill.store.hosts import NO_HOST, Hosts, Place, addresses
+from gristmill.store.urls import WEB, is_loopback, origin, shown, user_of
 
 # Its own messages quote whole URLs, and with them signatures and tokens.
 for _name in ("urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry"):
@@ -38,6 +38,7 @@ NOT_ALLOWED = {
     401: "credentials are asked for; name the environment variable that holds them in the source's `authorization`",
     403: "it is forbidden, or a signed URL has expired",
 }
+NO_ANSWER = "The host has not answered at all: is its name right? With --retry it is asked for longer"
 REFUSALS = {401: "forbidden", 403: "forbidden", 404: "not-found", 410: "not-found"}  # other refusals: `refused`
 
 
@@ -49,15 +50,24 @@ class Settings(NamedTuple):
     contact: str | None = None  # an address or URL, told to the servers
     timeout: float = 60.0  # seconds without a byte until a connection counts as stalled
     slowest: float = 1024.0  # bytes a second, over `timeout` seconds; slower is stalled too
-    retries: int = 5  # tries one after another that bring nothing
+    retries: int = 5  # tries one after another that bring nothing, or bring it slower than that
+    tries: int = 100  # of one download in all, and one more for each MiB of it that is here
+    restarts: int = (
+        10  # times that a download starts at byte zero because what the server gives does not fit what is here
+    )
+    first_answer: float = (
+        6.0  # seconds for a host that has not answered before: its name, a connection, all tries together
+    )
+    retry: bool = False  # as patient with such a host as with one that has answered
+    largest: int = 64 << 30  # bytes of a file that has no other limit, and of a body whose length nobody tells
     backoff: float = 1.0  # seconds before the second try; doubled with every further one, with jitter
     patience: float = 600.0  # seconds, the longest that a Retry-After is obeyed
     checkpoint_bytes: int = 64 << 20  # between two checkpoints of a download
 
 
-def asked_of(connections: int | None, checkpoint_bytes: int | None) -> Settings:
+def asked_of(connections: int | None, checkpoint_bytes: int | None, retry: bool = False) -> Settings:
     """The settings, with what the command line asks for."""
-    settings = Settings()
+    settings = Settings(retry=retry)
     if connections is not None:
         settings = settings._replace(connections=connections, per_host=min(connections, settings.per_host))
     return settings._replace(checkpoint_bytes=checkpoint_bytes or settings.checkpoint_bytes)
@@ -71,6 +81,7 @@ class Request(NamedTuple):
     headers: dict[str, str]
     authorization: str | None = None
     method: str = "GET"
+    begun: bool = False  # some of it is here: its host was there before
 
 
 class Stopped(Exception):
@@ -78,11 +89,12 @@ class Stopped(Exception):
 
 
 class Again(Exception):
-    """Another try may mend this. `after`: seconds that the server asked for."""
+    """Another try may mend this. `after`: seconds that the server asked for; `host`: one that has never answered."""
 
-    def __init__(self, reason: str, after: float | None = None) -> None:
+    def __init__(self, reason: str, after: float | None = None, host: Place | None = None) -> None:
         super().__init__(reason)
         self.after = after
+        self.host = host
 
 
 class Answer(NamedTuple):
@@ -113,11 +125,12 @@ class Answer(NamedTuple):
                 came += len(block)
                 if waited > self.settings.timeout:
                     if came < self.settings.slowest * waited:
-                        raise Again(f"stalled: {came:,} bytes in {waited:.0f} s")
+                        least = f"{self.settings.slowest:,.0f} bytes a second are the least"
+                        raise Again(f"stalled: {came:,} bytes in {waited:.0f} s ({least})")
                     waited, came = 0.0, 0
                 yield block
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise Again(_cause(error)) from error
+            raise Again(cause(error)) from error
 
 
 class Client:
@@ -130,7 +143,8 @@ class Client:
         self._agent = f"gristmill/{__version__}{contact}"
         self._lock = threading.Lock()
         self._pools: dict[str, Any] = {}
-        self._hosts: dict[str, threading.BoundedSemaphore] = {}
+        self._slots: dict[str, threading.BoundedSemaphore] = {}
+        self._hosts = Hosts(None if settings.retry else settings.first_answer)
         self._open: set[Any] = set()  # answers under way
         self.stop = threading.Event()
         # What people should hear of waiting, for whoever shows it.
@@ -163,9 +177,15 @@ class Client:
         raise AssertionError
 
     def rest(self, name: str, error: Again, failures: int) -> None:
-        """Wait before the next try: exponential with jitter, and no less than the server asks for. Raises Stopped."""
+        """Wait before the next try: exponential with jitter, and no less than the server asks for.
+
+        Raises Stopped; SourceError where a host that has never answered has had its time.
+        """
         backoff: float = min(self.settings.backoff * 2.0 ** (failures - 1), 60.0) * random.uniform(0.5, 1.0)  # noqa: S311
         seconds = max(backoff, error.after or 0.0)
+        if error.host is not None and seconds >= (self._hosts.left(error.host) or 0.0):
+            self._hosts.give_up(error.host)
+            raise SourceError(f"{name}: {error}. {NO_ANSWER}", "unreachable")
         if seconds >= TOLD:
             self.told.put(f"{name}: {error}; trying again in {seconds:.0f} s")
         self.wait(seconds)
@@ -202,7 +222,7 @@ class Client:
 
     def _host(self, host: str) -> threading.BoundedSemaphore:
         with self._lock:
-            return self._hosts.setdefault(host, threading.BoundedSemaphore(self.settings.per_host))
+            return self._slots.setdefault(host, threading.BoundedSemaphore(self.settings.per_host))
 
     def _ask(self, request: Request, first: tuple[str, str]) -> Answer:
         import urllib3
@@ -215,19 +235,24 @@ class Client:
             headers = {"User-Agent": self._agent, "Accept-Encoding": "identity", **request.headers}
             if request.authorization and origin(url) == first:
                 headers["Authorization"] = request.authorization
+            left = None if request.begun else self._hosts.left(origin(url))
             try:
                 response = self._pool(url).request(
-                    request.method, url, headers=headers, preload_content=False, decode_content=False,
-                    redirect=False, retries=False, timeout=urllib3.Timeout(min(30, self.settings.timeout), self.settings.timeout),
+                    request.method, url, headers=headers, preload_content=False, decode_content=False, redirect=False,
+                    retries=False, timeout=urllib3.Timeout(self._connect(request, url, left), self.settings.timeout),
                 )  # fmt: skip
             except urllib3.exceptions.LocationValueError as error:
                 raise SourceError(f"{request.name}: no URL that can be asked for") from error
             except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-                if _certificate(error):
+                if certificate(error):
                     raise SourceError(
-                        f"{request.name}: its certificate is not trusted: {_certificate(error)}", "unreachable"
+                        f"{request.name}: its certificate is not trusted: {certificate(error)}", "unreachable"
                     ) from error
-                raise Again(_cause(error)) from error
+                absent = innermost(error) in NO_HOST
+                if not absent:
+                    self._hosts.came(origin(url))
+                raise Again(cause(error), host=origin(url) if absent and left is not None else None) from error
+            self._hosts.came(origin(url))
             if origin(url) == first:
                 linked |= {
                     name.lower(): value
@@ -251,6 +276,21 @@ class Client:
             url = target
         raise SourceError(f"{request.name}: more than {REDIRECTS} redirects", "redirected")
 
+    def _connect(self, request: Request, url: str, left: float | None) -> float:
+        """Seconds for a connection to one of a host's addresses. Raises Again, SourceError where a new host is not there."""
+        usual = min(30.0, self.settings.timeout)
+        if left is None:
+            return usual
+        if left <= 0.0:
+            raise SourceError(f"{request.name}: no connection. {NO_ANSWER}", "unreachable")
+        if self._proxy(url):
+            return min(usual, left)
+        parts = urlsplit(url)
+        count = addresses(parts.hostname or "", parts.port or 0, left)
+        if not count:
+            raise Again(UNKNOWN if count == 0 else "nobody tells the host's address", host=origin(url))
+        return min(usual, max(0.1, (self._hosts.left(origin(url)) or left) / count))
+
     def _checked(self, name: str, answer: Answer) -> Answer:
         """The answer, if its status means that there is something to read, or that nothing changed."""
         status = answer.status
@@ -259,7 +299,7 @@ class Client:
         answer.response.close()
         said = f"the server answered {status} {answer.response.reason or ''}".rstrip()
         if status in TRY_AGAIN:
-            after = _retry_after(answer.headers)
+            after = retry_after(answer.headers)
             if after is not None and after > self.settings.patience:
                 raise SourceError(f"{name}: {said}, and asks to come back in {after:,.0f} seconds", "unreachable")
             raise Again(said, after)
@@ -272,8 +312,7 @@ class Client:
 
         from gristmill.store.watch import POOLS
 
-        scheme, host = origin(url)
-        proxy = "" if proxy_bypass(host) else getproxies().get(scheme, "")
+        proxy = self._proxy(url)
         with self._lock:
             if proxy not in self._pools:
                 size: dict[str, Any] = {"maxsize": self.settings.connections, "num_pools": 64}
@@ -284,6 +323,11 @@ class Client:
                 made.pool_classes_by_scheme = POOLS
                 self._pools[proxy] = made
             return self._pools[proxy]
+
+    def _proxy(self, url: str) -> str:
+        """The proxy that the environment names for a URL; loopback is nobody else's business."""
+        scheme, host = origin(url)
+        return "" if is_loopback(url) or proxy_bypass(host) else getproxies().get(scheme, "")
 
     def close(self) -> None:
         """Close all connections."""
@@ -301,44 +345,3 @@ def _same_host(url: str) -> bool:
         return False
     port = f":{theirs.port}" if theirs.port is not None else ""
     return origin(f"{theirs.scheme}://{theirs.host or ''}{port}/") == origin(url)
-
-
-def _retry_after(headers: Any) -> float | None:
-    """Seconds of a Retry-After header, which is a number or a date: RFC 9110, 10.2.3."""
-    told = headers.get("Retry-After")
-    if told is None:
-        return None
-    if told.strip().isdecimal():
-        return float(told)
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(told).timestamp() - time.time())
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _certificate(error: BaseException) -> str:
-    """Why a certificate was refused; empty where that is not what went wrong."""
-    seen: BaseException | None = error
-    while seen is not None:
-        for inner in (seen, *seen.args):
-            if isinstance(inner, ssl.SSLCertVerificationError):
-                return inner.verify_message
-        seen = seen.__cause__ or seen.__context__
-    return ""
-
-
-def _cause(error: BaseException) -> str:
-    """What went wrong, without the library's words: they may quote a URL with its secrets."""
-    reason = getattr(error, "reason", None)
-    error = reason if isinstance(reason, BaseException) else error
-    said = {
-        "IncompleteRead": "the connection was cut before the promised end",
-        "ProtocolError": "the connection was cut",
-        "ReadTimeoutError": "stalled: the server sends nothing",
-        "ConnectTimeoutError": "no connection in time",
-        "NewConnectionError": "no connection",
-        "NameResolutionError": "the host's name is not known",
-        "InvalidChunkLength": "the body is chunked wrongly",
-        "SSLError": "TLS failed",
-    }
-    return said.get(type(error).__name__, type(error).__name__)

@@ -7,13 +7,15 @@
     cut, stall, 5xx     waits, with backoff and jitter or as Retry-After says, and goes on
 
 What is appended is what the server promised (Content-Length, Content-Range) or it is an error: a file gets its name only when its
-length and every digest that is known of it agree. RFC 9110: ranges 14, validators 8.8, If-Range 13.1.5.
+length and every digest that is known of it agree. What never ends is given up: after so many tries, starts from byte zero, slow
+attempts or bytes as Settings and the promise say. RFC 9110: ranges 14, validators 8.8, If-Range 13.1.5.
 """
 
 import base64
 import binascii
 import email.utils
 import re
+import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -47,6 +49,8 @@ class Promise(NamedTuple):
     sha256: str | None = None
     size: int | None = None
     by: str = "the plan"  # who says so
+    most: int | None = None  # bytes; None: Settings.largest
+    limit: str = "a file here may have"  # whose limit that is
 
 
 Tell = Callable[[int, int | None, int], None]  # bytes here, bytes in all, of them resumed
@@ -63,6 +67,7 @@ class Download:
         self._joined = False  # whether the bytes came in more than one piece
         self._misfits = 0  # answers in a row that do not fit
         self._doubted = False  # whether a length that is not the pinned one was told before
+        self._restarts = self._wasted = 0  # times that bytes were here and are not, and how many
 
     def run(self) -> Whole:
         """Have the bytes. Raises SourceError, which names the shard; Stopped when the run ends."""
@@ -75,7 +80,7 @@ class Download:
             wrong = self._wrong(whole)
             if wrong is None:
                 return whole
-            self._partial.discard()
+            self._throw_away()
             # A validator that lied looks like this: once more, from the start, before the server is blamed.
             if not self._joined:
                 raise SourceError(wrong, "digest")
@@ -102,17 +107,18 @@ class Download:
 
     def _bring(self) -> Whole:
         """Make attempts until the bytes are whole."""
-        failures, best = 0, self._partial.written
+        failures, tries, best = 0, 0, self._partial.written
         while not self._is_whole():
+            begun, before, tries = time.monotonic(), self._partial.written, tries + 1
             try:
                 self._attempt()
             except Again as error:
-                failures = 1 if self._partial.written > best else failures + 1
-                if failures > self._client.settings.retries:
+                slow = self._was_slow(time.monotonic() - begun, before)
+                failures = 1 if self._partial.written > best and not slow else failures + 1
+                why = self._given_up(failures, tries)
+                if why is not None:
                     self._keep()
-                    raise SourceError(
-                        f"{self._name}: could not be fetched in {failures} tries: {error}", "unreachable"
-                    ) from error
+                    raise SourceError(f"{self._name}: {why}: {error}", "unreachable") from error
                 try:
                     self._client.rest(self._name, error, failures)
                 except Stopped:
@@ -121,6 +127,49 @@ class Download:
             best = max(best, self._partial.written)
         partial = self._partial
         return Whole(partial.written, partial.checkpoint(), partial.etag, partial.last_modified)
+
+    def _was_slow(self, seconds: float, before: int) -> bool:
+        """Whether an attempt that found `before` bytes took its time, and brought less than the least rate."""
+        settings, here = self._client.settings, self._partial.written
+        came = here - before if here >= before else here
+        return seconds > settings.timeout and came < settings.slowest * seconds
+
+    def _given_up(self, failures: int, tries: int) -> str | None:
+        """Why no further attempt is made: none brings anything, or they bring it for ever."""
+        settings = self._client.settings
+        if failures > settings.retries:
+            return f"could not be fetched in {failures} tries"
+        if self._restarts > settings.restarts:
+            return f"started over {self._restarts} times, {self._wasted:,} bytes in vain: the server gives another file each time"
+        if tries >= settings.tries + (self._partial.written >> 20):
+            return f"could not be fetched in {tries} tries that each brought a little"
+        return None
+
+    def _throw_away(self) -> None:
+        """Start over: what is here does not fit what the server gives."""
+        self._note_waste()
+        self._partial.discard()
+
+    def _note_waste(self) -> None:
+        if self._partial.written:
+            self._restarts += 1
+            self._wasted += self._partial.written
+
+    def _most(self) -> int:
+        """The most bytes that the file may have."""
+        return self._client.settings.largest if self._promise.most is None else self._promise.most
+
+    def _check_most(self, size: int | None, most: int | None = None) -> None:
+        """Refuse what is larger than it may be, and keep nothing of it. Raises SourceError."""
+        most = self._most() if most is None else most
+        if size is not None and size > most:
+            self._partial.discard()
+            whose = (
+                self._promise.limit if most == self._most() else "a body may have whose length the server does not tell"
+            )
+            raise SourceError(
+                f"{self._name}: more than {most:,} bytes, the most that {whose}: nothing of it is kept", "too-large"
+            )
 
     @property
     def _name(self) -> str:
@@ -164,10 +213,11 @@ class Download:
         headers = {}
         if partial.written:
             if partial.validator is None:
+                self._note_waste()
                 partial.begin(None, None, None)
             else:
                 headers = {"Range": f"bytes={partial.written}-", "If-Range": partial.validator}
-        with self._client.open(self._remote.request(headers=headers)) as answer:
+        with self._client.open(self._remote.request(headers=headers)._replace(begun=partial.written > 0)) as answer:
             self._check_coding(answer)
             if answer.status == 206 and headers:
                 end: int | None = self._go_on(answer)
@@ -205,6 +255,7 @@ class Download:
             self._misfit("its ETag changed between two attempts")
         if partial.etag is None and answer.headers.get("Last-Modified", partial.last_modified) != partial.last_modified:
             self._misfit("its date changed between two attempts")
+        self._check_most(total)
         partial.expected_size = total if total is not None else partial.expected_size
         self._joined = True
         return last + 1
@@ -213,7 +264,7 @@ class Download:
         """An answer that does not fit what is here: the second in a row starts over. The first may be a head that was cut."""
         self._misfits += 1
         if self._misfits > 1:
-            self._partial.discard()
+            self._throw_away()
         raise Again(reason)
 
     def _start(self, answer: Answer) -> int | None:
@@ -232,6 +283,8 @@ class Download:
                 "Bring the old bytes back, or start a new corpus for the new ones",
                 "changed",
             )
+        self._check_most(length)
+        self._note_waste()
         self._partial.begin(length, *validators_of(answer.headers))
         return length
 
@@ -271,8 +324,12 @@ class Download:
     def _append(self, block: bytes, end: int | None) -> None:
         partial = self._partial
         if end is not None and partial.written + len(block) > end:
-            self._partial.discard()
+            self._throw_away()
             raise Again(f"more came than the {end:,} bytes that were promised")
+        coming = partial.written + len(block)
+        self._check_most(coming)
+        if end is None:
+            self._check_most(coming, min(self._most(), self._client.settings.largest))
         partial.append(block)
         self._tell(partial.written, partial.expected_size, partial.resumed)
         if self._client.stop.is_set():

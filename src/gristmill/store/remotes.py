@@ -25,6 +25,8 @@ from gristmill.store.urls import HUB, STORES, shown, split, stored, user_of, wit
 
 SIGNED_FOR = timedelta(hours=1)
 HUB_ENDPOINT = "https://huggingface.co"
+LONGEST_PAGE = 64 << 20  # bytes of one page of a list of files
+MOST_PAGES = 20_000
 MAGIC = re.compile(r"[*?\[]")
 
 
@@ -204,20 +206,26 @@ def _list_hub(remote: Remote, client: Client) -> list[str]:
         f"{_endpoint()}/api/{kind}/{name}/tree/{quote(revision, safe='')}/{quote(prefix)}?recursive=true&expand=false"
     )
     base = url[: len(url) - len(pattern)]
-    found = []
-    while page is not None:
+    found: list[str] = []
+    for _ in range(MOST_PAGES):
+        if page is None:
+            return found
         entries, following = client.retrying(shown(page), partial(_page, remote, page, client))
         found += [base + _spelled(path) for path in entries if _matches(path, pattern)]
         page = following
         if page is not None and not page.startswith(_endpoint() + "/"):
             raise SourceError(f"{shown(page)}: the hub's next page lies elsewhere")
-    return found
+    raise SourceError(f"{shown(url)}: more than {MOST_PAGES:,} pages of files", "too-large")
 
 
 def _page(remote: Remote, page: str, client: Client) -> tuple[list[str], str | None]:
     """(the files of one page of a tree, the next page)."""
     with client.open(remote.request()._replace(url=page, name=shown(page))) as answer:
-        data = b"".join(answer.blocks())
+        data = b""
+        for block in answer.blocks():
+            data += block
+            if len(data) > LONGEST_PAGE:
+                raise SourceError(f"{shown(page)}: more than {LONGEST_PAGE:,} bytes in one page of a list", "too-large")
         following = re.search(r'<([^>]+)>\s*;\s*rel="next"', answer.headers.get("Link", ""))
     try:
         files = [entry["path"] for entry in msgspec.json.decode(data) if entry["type"] == "file"]

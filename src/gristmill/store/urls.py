@@ -8,6 +8,7 @@ A query that carries a signature names nothing: tomorrow's is another. It goes w
 names the file (`?part=3`) and is stored, but for the parameters that are secrets by their name.
 """
 
+import ipaddress
 import re
 from urllib.parse import unquote, unquote_to_bytes, urlsplit, urlunsplit
 
@@ -81,6 +82,15 @@ def origin(url: str) -> tuple[str, str]:
     host = host.rpartition("@")[2].lower()
     default = {"http": ":80", "https": ":443"}.get(scheme, "")
     return scheme, host.removesuffix(default) if default else host
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL's host is this machine by its very name: 127.0.0.0/8, ::1, localhost."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def local_path(url: str) -> bytes:

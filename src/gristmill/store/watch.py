@@ -1,5 +1,6 @@
 """Connections whose answer must begin in time. A socket's timeout starts anew with every byte; a head that drips never meets it."""
 
+import http.client
 import socket
 import threading
 from collections.abc import Iterator
@@ -8,6 +9,9 @@ from typing import Any
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+TRAILERS = 100  # lines behind a chunked body
+LINE = 1 << 16  # bytes
 
 
 @contextmanager
@@ -28,6 +32,16 @@ def cut_after(seconds: float | None, cut: Any) -> Iterator[None]:
         timer.cancel()
 
 
+class _Bounded(http.client.HTTPResponse):
+    """An answer whose trailers end. The library bounds the headers (100 lines of 64 KiB), and reads trailers for ever."""
+
+    def _read_and_discard_trailer(self) -> None:
+        for _ in range(TRAILERS):
+            if self.fp.readline(LINE + 1) in (b"\r\n", b"\n", b""):
+                return
+        raise http.client.HTTPException(f"more than {TRAILERS} trailers")
+
+
 def _getresponse(connection: HTTPConnection, whole: Any) -> Any:
     sock = connection.sock
     seconds = connection.timeout if isinstance(connection.timeout, int | float) else None
@@ -36,11 +50,15 @@ def _getresponse(connection: HTTPConnection, whole: Any) -> Any:
 
 
 class _WatchedConnection(HTTPConnection):
+    response_class = _Bounded
+
     def getresponse(self) -> Any:
         return _getresponse(self, super().getresponse)
 
 
 class _WatchedSecureConnection(HTTPSConnection):
+    response_class = _Bounded
+
     def getresponse(self) -> Any:
         return _getresponse(self, super().getresponse)
 

@@ -1,0 +1,56 @@
+"""Why a request failed, in words of ours, and how long a server asks to wait."""
+
+import email.utils
+import ssl
+import time
+from typing import Any
+
+UNKNOWN = "the host's name is not known"
+
+
+def retry_after(headers: Any) -> float | None:
+    """Seconds of a Retry-After header, which is a number or a date: RFC 9110, 10.2.3."""
+    told = headers.get("Retry-After")
+    if told is None:
+        return None
+    if told.strip().isdecimal():
+        return float(told)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(told).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def certificate(error: BaseException) -> str:
+    """Why a certificate was refused; empty where that is not what went wrong."""
+    seen: BaseException | None = error
+    while seen is not None:
+        for inner in (seen, *seen.args):
+            if isinstance(inner, ssl.SSLCertVerificationError):
+                return inner.verify_message
+        seen = seen.__cause__ or seen.__context__
+    return ""
+
+
+def cause(error: BaseException) -> str:
+    """What went wrong, without the library's words: they may quote a URL with its secrets."""
+    said = {
+        "IncompleteRead": "the connection was cut before the promised end",
+        "ProtocolError": "the connection was cut",
+        "ReadTimeoutError": "stalled: the server sends nothing",
+        "ConnectTimeoutError": "no connection in time",
+        "NewConnectionError": "no connection",
+        "NameResolutionError": UNKNOWN,
+        "InvalidChunkLength": "the body is chunked wrongly",
+        "SSLError": "TLS failed",
+    }
+    return said.get(innermost(error), innermost(error))
+
+
+def innermost(error: BaseException) -> str:
+    """The name of what the library wrapped."""
+    for wrapped in ("reason", "original_error"):
+        inner = getattr(error, wrapped, None)
+        if isinstance(inner, BaseException):
+            return type(inner).__name__
+    return type(error).__name__
