@@ -44,6 +44,10 @@ class VerificationError(GristmillError):
     exit_code = 4
 
 
+class Damaged(VerificationError):
+    """A file that a phase left for a later one is not what its record says. A run makes it anew and goes on."""
+
+
 class MachineError(GristmillError):
     """The disk is full, a folder cannot be written, or another run holds the corpus."""
 

@@ -37,6 +37,7 @@ from gristmill.phases import (
     fetch,
     inputs,
     lines,
+    mend,
     plan,
     publish,
     refine,
@@ -51,7 +52,6 @@ from gristmill.phases.progress import Progress
 from gristmill.recipe import (
     Loaded,
     Recipe,
-    Source,
     check_pages,
     is_own,
     read_recipe,
@@ -185,8 +185,9 @@ class _Mill:
         if until not in ("plan", "fetch"):
             check_pages(self.recipe)
         with machine_errors(corpus.root):
-            corpus.recover()
+            corpus.recover(lambda line: self.progress.line(f"{line}: what published it is run again"))
             published = corpus.published()
+            corpus.trusted = {part.path: part.sha256 for part in published[0].parts} if published else {}
             corpus.sweep()
         self.make_plan(published, plan_file)
         if self.transfer.resume_only:
@@ -211,26 +212,30 @@ class _Mill:
             if until == "fetch":
                 return Funnel.empty()
             refine.check_room(corpus, list(self.paths.values()))
-            refined = self._refine()
-            if until == "refine":
-                return Funnel.empty()
-            weighed = self._weigh(refined)
-            settled, related = self._relate(refined, weighed)
-            listed = self._list_lines(refined, settled)
-            if until == "relate":
-                return Funnel.empty()
-            written = self._tokenize(refined, settled, listed, tokenizer)
-            if until == "tokenize":
-                return Funnel.empty()
-            assembled = self._assemble(written, tokenizer) if tokenizer else {}
-            if until == "assemble":
-                return Funnel.empty()
+            return mend.mended(corpus, self.progress, lambda: self._through(until, tokenizer, named))
+
+    def _through(self, until: str | None, tokenizer: Tokenizer | None, named: dict[str, Any]) -> Funnel:
+        """What is not done of the phases behind fetch. Raises Damaged, and may then be called again."""
+        refined = self._refine()
+        if until == "refine":
+            return Funnel.empty()
+        weighed = self._weigh(refined)
+        settled, related = self._relate(refined, weighed)
+        listed = self._list_lines(refined, settled)
+        if until == "relate":
+            return Funnel.empty()
+        written = self._tokenize(refined, settled, listed, tokenizer)
+        if until == "tokenize":
+            return Funnel.empty()
+        assembled = self._assemble(written, tokenizer) if tokenizer else {}
+        if until == "assemble":
+            return Funnel.empty()
         funnel = publish.publish(
-            corpus, self.recipe, self.plan, self.folder, tokenizer=tokenizer, table=stored(self.recipe), inputs=named,
+            self.corpus, self.recipe, self.plan, self.folder, tokenizer=tokenizer, table=stored(self.recipe), inputs=named,
             refined=refined, weighed=weighed, related=related, settled=settled, listed=listed, written=written, assembled=assembled,
             progress=self.progress,
         )  # fmt: skip
-        self.transfer.cache.release(corpus.root)
+        self.transfer.cache.release(self.corpus.root)
         self._evict()
         return funnel
 
@@ -240,7 +245,7 @@ class _Mill:
         """The corpus' plan, and the shards that the recipe names besides."""
         before = published[0].recipe["source"] if published else []
         self.plan, self.sources = plan.extend(
-            publish.read_plan(self.corpus, plan_file), self.recipe, self.folder, self.transfer,
+            publish.read_plan(self.corpus, plan_file, self.progress.line), self.recipe, self.folder, self.transfer,
             lists=plan.Lists(before, stored(self.recipe)["source"], self.transfer.resume_only), absent_again=not self.asked.allow_missing,
         )  # fmt: skip
         relate.refuse_appended(self.recipe.deduplicate, published[0] if published else None, len(self.plan.shards))
@@ -277,7 +282,8 @@ class _Mill:
         sources = {source.name: source for source in self.recipe.source}
         for shard in self.plan.shards:
             if shard.missing is None and shard.sha256 is not None:
-                tasks[shard.number] = self._refine_task(sources[shard.source], shard)
+                source, path = sources[shard.source], self.paths[shard.number]
+                tasks[shard.number] = refine.task_of(self.corpus, self.recipe, source, shard, path, self.inputs)
         limited = {name: source.limit for name, source in sources.items() if source.limit is not None}
         numbers = [number for number, task in tasks.items() if task.source.name not in limited]
         records = self._each("refine", refine.refine, {number: tasks[number] for number in numbers})
@@ -288,14 +294,6 @@ class _Mill:
                 left -= sum(record.counts["raw"]["documents"] for record in done.values())
                 records |= done
         return dict(sorted(records.items()))
-
-    def _refine_task(self, source: Source, shard: plan.Planned) -> refine.Task:
-        assert shard.sha256 is not None
-        return refine.Task(
-            root=str(self.corpus.root), number=shard.number, source=source, path=str(self.paths[shard.number]),
-            sha256=shard.sha256, seed=self.recipe.seed, samples=None if self.recipe.keep_dropped else self.recipe.samples,
-            step=self.recipe.step, inputs=self.inputs, measure=self.recipe.measure, deduplicate=self.recipe.deduplicate, limit=None,
-        )  # fmt: skip
 
     def _weigh(self, refined: dict[int, Record]) -> Record | None:
         """What goes by the measures of the whole corpus, where a step asks for it."""
@@ -393,9 +391,5 @@ class _Mill:
         """Go on without shards that could not be read, as --allow-missing asks."""
         for words in told.values():
             self.progress.line(f"absent: {words}")
-        shards = [
-            plan.absent(shard, reason_of(failed[shard.number])) if shard.number in failed else shard
-            for shard in self.plan.shards
-        ]
-        self.plan = plan.Plan(shards=shards)
+        self.plan = plan.without(self.plan, {number: reason_of(error) for number, error in failed.items()})
         publish.write_plan(self.corpus, self.plan)

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from gristmill.columns import strings_of, utf8_buffers
 from gristmill.dedup.database import Opener
 from gristmill.dedup.settings import Lines
-from gristmill.errors import VerificationError
+from gristmill.errors import Damaged
 from gristmill.store.parts import read_batches
 
 if TYPE_CHECKING:
@@ -162,10 +162,7 @@ def _with_texts(table: Counted, frequent: list[Path], settings: Lines) -> Iterat
                     left -= len(found)
                     yield found
             if left:
-                raise VerificationError(
-                    f"{table.documents}: {left} lines that were counted are not there: it changed since. "
-                    "Remove the folder work/ and run again"
-                )
+                raise Damaged(f"{table.documents}: {left} lines that were counted are not there: it changed since")
 
 
 def _texts(batch: pa.RecordBatch, wanted: pa.Table, settings: Lines) -> pa.RecordBatch:

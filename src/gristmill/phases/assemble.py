@@ -15,6 +15,7 @@ from gristmill.phases.plan import Plan
 from gristmill.phases.refine import shard_name
 from gristmill.recipe import Recipe
 from gristmill.store.parts import Part
+from gristmill.store.proof import proven
 from gristmill.tokens.shards import Run, ShardWriter, in_order, shuffled
 
 
@@ -62,13 +63,14 @@ def assemble(task: AssembleTask, tell: Callable[[int], None]) -> Record:
     key = int.from_bytes(hashlib.sha256(f"order {task.seed}".encode()).digest()[:8], "little")
     parts: list[Part] = []
     counts: dict[str, int] = {}
-    for split in ("train", "val"):
+    for place, split in enumerate(("train", "val")):
         runs = []
-        for number in task.numbers:
-            index = pq.read_table(corpus.work / f"tokens/{shard_name(number)}.parquet", use_threads=False)
+        for number, given in zip(task.numbers, task.inputs, strict=True):
+            table = proven(corpus.work / f"tokens/{shard_name(number)}.parquet", given[2])
+            index = pq.read_table(table, use_threads=False)
             index = index.filter(pa.compute.equal(index["validation"], split == "val"))
             path = corpus.work / f"tokens/{shard_name(number)}.{split}"
-            runs.append(Run(path, index["document"].to_numpy(), index["tokens"].to_numpy()))
+            runs.append(Run(path, index["document"].to_numpy(), index["tokens"].to_numpy(), given[place]))
         prefix = f"tokens/{task.source}/{split}"
         with ShardWriter(corpus.stage, prefix, dtype, task.tokens_per_shard) as writer:
             blocks = (

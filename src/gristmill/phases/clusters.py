@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 
 from gristmill import schema
 from gristmill.dedup.rows import read_documents
-from gristmill.errors import RecipeError
+from gristmill.errors import Damaged, RecipeError
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.refine import shard_name
 from gristmill.store.parts import read_batches
+from gristmill.store.proof import proven
 
 TABLE = "duplicates/copies.parquet"
 LEAST = 100  # documents: no cluster up to this size stops a run, whatever its share; of ten documents, three are no template
@@ -39,6 +40,14 @@ class Cluster(NamedTuple):
 def forget_stopped(corpus: Corpus) -> None:
     """Forget the clusters of a run that the guard stopped: another recipe's corpus is the published one."""
     (corpus.stage / TABLE).unlink(missing_ok=True)
+
+
+def found_in(corpus: Corpus) -> Path:
+    """The table of copies as relate wrote it. Raises Damaged."""
+    record = corpus.last("relate", "all")
+    if record is None:
+        raise Damaged(f"{corpus.work}: the record of relate is not as it was written")
+    return proven(corpus.find(TABLE), record.part(TABLE).sha256)
 
 
 def own(copies: Path) -> Iterator[pa.RecordBatch]:
@@ -122,7 +131,7 @@ def guard(corpus: Corpus, limit: float | None, refined: dict[int, Record], scope
     reached = np.array([record.counts["kept"]["documents"] for record in refined.values()], np.int64)
     totals = np.array([reached[places == place].sum() for place in scopes], np.int64)
     worst, share, total = Cluster(0, 0), limit, 0
-    for batch in own(corpus.find(TABLE)):
+    for batch in own(found_in(corpus)):
         if not len(batch):
             continue
         keepers, documents = batch["keeper"].to_numpy(), batch["copies"].to_numpy() + 1

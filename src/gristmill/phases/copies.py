@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill import schema
-from gristmill.errors import VerificationError
+from gristmill.errors import Damaged
 from gristmill.phases.clusters import own
 
 
@@ -34,7 +34,7 @@ class Copies:
     """The copies of one raw shard's documents. 16 bytes in memory for each document that has any."""
 
     def __init__(self, path: Path | None, number: int, sha256: str | None = None) -> None:
-        """`path` is duplicates/copies.parquet; null: nothing was compared. Raises VerificationError where `sha256` is not the rows' digest."""
+        """`path` is duplicates/copies.parquet; null: nothing was compared. Raises Damaged where `sha256` is not the rows' digest."""
         low, high = schema.first_document(number), schema.first_document(number + 1)
         rows = np.empty((0, 2), "<i8")
         if path is not None:
@@ -42,7 +42,7 @@ class Copies:
             table = table.filter(pc.is_null(table["keeper_corpus"]))
             rows = _rows(table["keeper"], table["copies"])
         if sha256 is not None and hashlib.sha256(rows.tobytes()).hexdigest() != sha256:
-            raise VerificationError(f"{path}: changed since it was written. Remove the folder work/ and run again")
+            raise Damaged(f"{path}: not as it was written: its rows of shard {number:05d} changed")
         self._keepers, self._copies = rows[:, 0], rows[:, 1]
 
     def of(self, documents: pa.Array) -> pa.Array:

@@ -14,6 +14,7 @@ import hashlib
 import os
 import shutil
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,12 @@ import msgspec
 import pyarrow
 
 import gristmill
-from gristmill.errors import MachineError, VerificationError
+from gristmill.errors import Damaged, MachineError, VerificationError
 from gristmill.store import manifest as manifests
-from gristmill.store.parts import TEMPORARY, Part, machine_errors, sync_folder, write_bytes, write_json
+from gristmill.store.parts import TEMPORARY, Part, machine_errors, sync_folder, write_bytes
+from gristmill.store.proof import damage, damaged, seal, unseal
 
+RECORD_FORMAT = 2  # of a record: one of another is none
 LOCK_PATIENCE = 3.0  # seconds: workers of a killed run notice and go
 
 
@@ -34,7 +37,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     parts: list[Part] = []
+    work: list[Part] = []  # files that later phases read and no corpus holds: paths from work/
     counts: dict[str, Any] = {}
+    format: int = RECORD_FORMAT
 
     def part(self, folder: str) -> Part:
         """Its part in a folder."""
@@ -65,6 +70,9 @@ class Corpus:
         self.root = root
         self.work = root / "work"
         self.stage = self.work / "stage"
+        self.trusted: dict[
+            str, str
+        ] = {}  # sha256 of published parts, by path: their sizes are enough, until a reader finds damage
 
     # -- parts
 
@@ -80,28 +88,55 @@ class Corpus:
         except OSError:
             return False
 
+    def files(self, record: Record) -> list[tuple[Path, Part]]:
+        """The files of a record, and where they are."""
+        work = [(self.work / part.path, part) for part in record.work]
+        return work + [(self.find(part.path), part) for part in record.parts]
+
+    def damage(self, record: Record) -> list[str]:
+        """What is wrong with the files of a record: a line each."""
+        found = []
+        for path, part in self.files(record):
+            published = path == self.root / part.path and self.trusted.get(part.path) == part.sha256
+            if not published or not self.is_whole(part):
+                found.append((path, damage(path, part.sha256, part.size)))
+        return [f"{path}: not as it was written: {wrong}" for path, wrong in found if wrong is not None]
+
     # -- records
 
     def _record_path(self, phase: str, name: str) -> str:
         return f"state/{phase}/{name}.json"
 
-    def done(self, phase: str, name: str, key: str) -> Record | None:
-        """The record of a phase that is complete under this key, its parts in place; else None."""
+    def done(self, phase: str, name: str, key: str, tell: Callable[[str], None] = lambda _: None) -> Record | None:
+        """The record of a phase that is complete under this key, its files as they were written; else None.
+
+        `tell` hears of each file that is not.
+        """
         record = self.last(phase, name)
-        if record is None or record.key != key or not all(self.is_whole(part) for part in record.parts):
+        if record is None:
+            path = self.work / self._record_path(phase, name)
+            if path.exists():
+                tell(f"{path}: not as it was written")
             return None
-        return record
+        if record.key != key:
+            return None
+        wrong = self.damage(record)
+        for line in wrong:
+            tell(line)
+        return None if wrong else record
 
     def last(self, phase: str, name: str) -> Record | None:
-        """The record of the last time that a phase was complete, under whatever key."""
+        """The record of the last time that a phase was complete, under whatever key; None where there is none that is whole."""
         try:
-            return msgspec.json.decode((self.work / self._record_path(phase, name)).read_bytes(), type=Record)
-        except (OSError, msgspec.DecodeError):
+            table = unseal((self.work / self._record_path(phase, name)).read_bytes())
+            record = msgspec.convert(table, Record)
+        except (OSError, ValueError, msgspec.ValidationError):
             return None
+        return record if record.format == RECORD_FORMAT else None
 
     def record(self, phase: str, name: str, record: Record) -> Record:
         """Say that a phase is complete; the last thing it does."""
-        write_json(self.work, self._record_path(phase, name), record)
+        write_bytes(self.work, self._record_path(phase, name), seal(record))
         return record
 
     def forget(self, phase: str, name: str) -> None:
@@ -132,23 +167,27 @@ class Corpus:
         return manifests.decode(data), data
 
     def publish(self, manifest: manifests.Manifest) -> bytes:
-        """Make a state the published one; a kill at any point is completed by the next `recover`."""
-        data = manifests.encode(manifest)
+        """Make a state the published one; a kill at any point is completed by the next `recover`. Raises Damaged, before anything is touched."""
         before = self.published()
+        if wrong := self._wrong(manifest, before[0] if before else None):
+            raise Damaged(wrong[0])
+        data = manifests.encode(manifest)
         named = {part.path for part in manifest.parts}
-        obsolete = [part.path for part in before[0].parts if part.path not in named] if before else []
-        write_json(self.work, OBSOLETE, obsolete)
+        gone = {part.path for part in before[0].parts} if before else set()
+        self._write_obsolete(sorted((gone | set(self._obsolete())) - named))
         write_bytes(self.root, manifests.MANIFEST + manifests.NEXT, data)
         write_bytes(self.root, manifests.LOCK + manifests.NEXT, manifests.lock_of(data))
-        self.recover()
+        self._complete(manifests.lock_of(data))
         return data
 
-    def recover(self) -> None:
-        """Complete a publication that was begun, if one was: parts into place, manifest, lock, then old parts go."""
+    def recover(self, tell: Callable[[str], None] = lambda _: None) -> None:
+        """Complete a publication that was begun, if one was: parts into place, manifest, lock, then old parts go.
+
+        Where a part of it is damaged it is given up, and `tell` hears of each: what is sound is used again by the run that comes.
+        """
         coming = self.root / (manifests.MANIFEST + manifests.NEXT)
-        coming_lock = self.root / (manifests.LOCK + manifests.NEXT)
         try:
-            lock = coming_lock.read_bytes()
+            lock = (self.root / (manifests.LOCK + manifests.NEXT)).read_bytes()
         except FileNotFoundError:
             coming.unlink(missing_ok=True)  # half of a beginning
             return
@@ -156,6 +195,40 @@ class Corpus:
             data = coming.read_bytes()
             manifests.check_lock(data, lock)
             manifest = manifests.decode(data)
+            if wrong := self._wrong(manifest, None):
+                for line in wrong:
+                    tell(line)
+                self._give_up(manifest)
+                return
+        self._complete(lock)
+
+    def _wrong(self, manifest: manifests.Manifest, before: manifests.Manifest | None) -> list[str]:
+        """What is wrong with parts that are to be published; those that the state `before` has as well are in their places."""
+        known = {part.path: part.sha256 for part in before.parts} if before else {}
+        staged, placed = [], []
+        for part in manifest.parts:
+            if (self.stage / part.path).exists():
+                staged.append(part)
+            elif known.get(part.path) != part.sha256:
+                placed.append(part)
+        return damaged(staged, self.stage) + damaged(placed, self.root)
+
+    def _give_up(self, manifest: manifests.Manifest) -> None:
+        """Forget a publication that was begun. Where parts of it took the place of the old state's, there is no old state any more."""
+        for name in (manifests.LOCK, manifests.MANIFEST):
+            (self.root / (name + manifests.NEXT)).unlink(missing_ok=True)
+        data = (self.root / manifests.MANIFEST).read_bytes() if (self.root / manifests.MANIFEST).exists() else b""
+        old = {part.path: part.sha256 for part in manifests.decode(data).parts} if data else {}
+        if any(old.get(part.path) != part.sha256 and not (self.stage / part.path).exists() for part in manifest.parts):
+            for name in (manifests.LOCK, manifests.MANIFEST):
+                (self.root / name).unlink(missing_ok=True)
+        sync_folder(self.root)
+
+    def _complete(self, lock: bytes) -> None:
+        """Put the parts of a state that is about to be published into place, then its manifest and its lock; each may be done twice."""
+        coming = self.root / (manifests.MANIFEST + manifests.NEXT)
+        if coming.exists():
+            manifest = manifests.decode(coming.read_bytes())
             touched = set()
             for part in manifest.parts:
                 staged, place = self.stage / part.path, self.root / part.path
@@ -171,27 +244,38 @@ class Corpus:
             coming.rename(self.root / manifests.MANIFEST)
             sync_folder(self.root)
         manifests.check_lock((self.root / manifests.MANIFEST).read_bytes(), lock)
-        coming_lock.rename(self.root / manifests.LOCK)
+        (self.root / (manifests.LOCK + manifests.NEXT)).rename(self.root / manifests.LOCK)
         sync_folder(self.root)
         shutil.rmtree(self.stage, ignore_errors=True)
         self.sweep()
+
+    def _write_obsolete(self, paths: list[str]) -> None:
+        for name in OBSOLETE:
+            write_bytes(self.work, name, seal({"parts": paths}))
+
+    def _obsolete(self) -> list[str]:
+        """The parts that are to go; of two equal files one may be damaged."""
+        for name in OBSOLETE:
+            try:
+                return msgspec.convert(unseal((self.work / name).read_bytes())["parts"], list[str])
+            except (OSError, ValueError, KeyError, msgspec.ValidationError):
+                continue
+        return []
 
     def sweep(self) -> None:
         """Remove the parts that the state before the published one had, and no other file: it may be somebody's."""
         if (self.root / (manifests.LOCK + manifests.NEXT)).exists():
             return
-        try:
-            obsolete = msgspec.json.decode((self.work / OBSOLETE).read_bytes(), type=list[str])
-        except (OSError, msgspec.DecodeError):
-            return
-        published = self.published()
+        obsolete = self._obsolete()
+        published = self.published() if obsolete else None
         named = {part.path for part in published[0].parts} if published else set()
         for path in obsolete:
             manifests.check_path(path)
             if path not in named:
                 (self.root / path).unlink(missing_ok=True)
                 remove_if_empty((self.root / path).parent, self.root)
-        (self.work / OBSOLETE).unlink()
+        for name in OBSOLETE:
+            (self.work / name).unlink(missing_ok=True)
 
     # -- one run at a time
 
@@ -223,7 +307,8 @@ class Corpus:
         return handle
 
 
-OBSOLETE = "obsolete.json"  # under work/: parts to remove when the state that is being published is there
+# Under work/, twice: parts to remove when the state that is being published is there.
+OBSOLETE = ("obsolete.json", "obsolete.copy.json")
 FOLDERS = (
     "documents",
     "measures",

@@ -1,12 +1,15 @@
 """How a phase runs over its shards: what is done is not done again, the rest goes to the workers, the others finish when one fails."""
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from gristmill.engine.local import Job
-from gristmill.errors import GristmillError, MachineError, RecipeError
+from gristmill.errors import Damaged, GristmillError, MachineError, RecipeError
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.engines import Runs
+from gristmill.phases.mend import shortened
 from gristmill.phases.progress import Progress
 
 
@@ -32,15 +35,22 @@ class Crew:
         name: Callable[[int], str],
         label: Callable[[int], str],
     ) -> Ran:
-        """Run a phase over its tasks, those that are not done. Raises MachineError, RecipeError, and what is no error of ours, at once."""
+        """Run a phase over its tasks, those that are not done. Raises MachineError, RecipeError, Damaged, and what is no error of ours, at once."""
         records: dict[int, Record] = {}
         jobs = []
-        for number, task in tasks.items():
-            record = self._corpus.done(phase, name(number), task.key())
-            if record is not None:
-                records[number] = record
-            else:
-                jobs.append(Job(name(number), function, task))
+        # What is stored is looked at byte by byte; hashlib lets go of the interpreter, so threads hash on all cores.
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            told: list[str] = []
+            stored = threads.map(
+                lambda given: self._corpus.done(phase, name(given[0]), given[1].key(), told.append), tasks.items()
+            )
+            for (number, task), record in zip(tasks.items(), stored, strict=True):
+                if record is not None:
+                    records[number] = record
+                else:
+                    jobs.append(Job(name(number), function, task))
+        for line in shortened(told):
+            self._progress.line(f"{line}: {phase} makes it anew")
         numbers = {name(number): number for number in tasks}
         failed: dict[int, GristmillError] = {}
         with self._progress.phase(phase, len(jobs)) as progress:
@@ -48,7 +58,7 @@ class Crew:
                 number = numbers[event.job.name]
                 if event.error is not None:
                     # The recipe's error would be every shard's.
-                    if isinstance(event.error, MachineError | RecipeError) or not isinstance(
+                    if isinstance(event.error, MachineError | RecipeError | Damaged) or not isinstance(
                         event.error, GristmillError
                     ):
                         raise event.error

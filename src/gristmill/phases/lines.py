@@ -17,11 +17,11 @@ import pyarrow as pa
 from gristmill.dedup import lines as relation
 from gristmill.dedup.database import Opener, duckdb_with
 from gristmill.dedup.settings import Deduplicate, Lines
-from gristmill.errors import VerificationError
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.finish import finish
 from gristmill.phases.refine import shard_name
-from gristmill.store.parts import Part, sha256_of, writing_table
+from gristmill.store.parts import Part, writing_table
+from gristmill.store.proof import prove_all, proven
 
 LIST = "duplicates/lines.parquet"
 
@@ -48,7 +48,8 @@ def count(task: CountTask, tell: Callable[[int], None]) -> Record:
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
-    stream = finish(corpus.find(f"documents/{name}.parquet"), corpus.find(f"verdicts/{name}.parquet"))
+    documents = proven(corpus.find(f"documents/{name}.parquet"), task.documents)
+    stream = finish(documents, proven(corpus.find(f"verdicts/{name}.parquet"), task.verdicts))
 
     def told() -> Iterator[pa.RecordBatch]:
         for batch in stream:
@@ -60,7 +61,7 @@ def count(task: CountTask, tell: Callable[[int], None]) -> Record:
         for batch in relation.count(told(), settings):
             table.write(batch)
     counts = {"work": part[0].sha256, "rows": table.rows, "seconds": time.perf_counter() - start}
-    return corpus.record("lines", name, Record(key=task.key(), counts=counts))
+    return corpus.record("lines", name, Record(key=task.key(), work=part, counts=counts))
 
 
 class ListTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,12 +91,12 @@ def list_frequent(task: ListTask, tell: Callable[[int], None], opener: Opener | 
     corpus = Corpus(Path(task.root))
     work = corpus.work / "frequent"
     shutil.rmtree(work, ignore_errors=True)
-    tables = []
-    for number, scope, sha256 in zip(task.numbers, task.scopes, task.counted, strict=True):
-        path = corpus.work / f"lines/{shard_name(number)}.parquet"
-        if sha256_of(path)[1] != sha256:
-            raise VerificationError(f"{path}: changed since it was written. Remove the folder work/ and run again")
-        tables.append(relation.Counted(path, corpus.find(f"documents/{shard_name(number)}.parquet"), scope))
+    tables, read = [], []
+    for number, scope, sha256, texts in zip(task.numbers, task.scopes, task.counted, task.documents, strict=True):
+        read.append((corpus.work / f"lines/{shard_name(number)}.parquet", sha256))
+        read.append((corpus.find(f"documents/{shard_name(number)}.parquet"), texts))
+        tables.append(relation.Counted(read[-2][0], read[-1][0], scope))
+    prove_all(read, task.threads)
     with writing_table(corpus.stage, LIST, relation.LISTED) as (table, part):
         found = relation.frequent(tables, task.lines, work, opener=opener or duckdb_with(task.threads, task.memory_mb))
         for batch in found:
@@ -142,7 +143,9 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
     def cutter(self, path: Path, source: str) -> relation.Cutter:
         """What cuts a shard of a source; `path` is where the list lies."""
-        return relation.Cutter(relation.load(path, self.sha256, source if self.by_source else None), self.settings)
+        return relation.Cutter(
+            relation.load(proven(path, self.sha256), self.sha256, source if self.by_source else None), self.settings
+        )
 
 
 def cut_of(settings: Deduplicate | None, parts: Iterable[Part]) -> Cut | None:

@@ -115,6 +115,13 @@ def extend(
     return Plan(shards=shards), sources
 
 
+def without(plan: Plan, failed: dict[int, str]) -> Plan:
+    """A plan whose shards that failed are absent; why, by number."""
+    return Plan(
+        shards=[absent(shard, failed[shard.number]) if shard.number in failed else shard for shard in plan.shards]
+    )
+
+
 def absent(shard: Planned, reason: str) -> Planned:
     """A shard recorded as missing, for one of errors.REASONS: its number is never filled."""
     return msgspec.structs.replace(shard, missing=reason, sha256=None, size=None)

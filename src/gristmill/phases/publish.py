@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,19 @@ from gristmill.phases.progress import Progress
 from gristmill.recipe import Recipe
 from gristmill.store.manifest import Manifest, RawShard, content_of
 from gristmill.store.manifest import decode as decode_manifest
-from gristmill.store.parts import Part, to_json, write_bytes, write_json
+from gristmill.store.parts import Part, write_bytes, write_json
+from gristmill.store.proof import PROOF, seal, unseal
 from gristmill.tokens.tokenizer import Tokenizer
 
 PLAN, RECIPE, FUNNEL, RUN = "plan.json", "recipe.toml", "funnel.json", "run.json"
 
 
-def read_plan(corpus: Corpus, given: Path | None) -> Plan:
-    """The corpus' plan so far; a given one (`--plan`) where it has none."""
+def read_plan(corpus: Corpus, given: Path | None, tell: Callable[[str], None] = lambda _: None) -> Plan:
+    """The corpus' plan so far; a given one (`--plan`) where it has none. `tell` hears where the one under work/ is damaged: it is none."""
     for path in (corpus.work / PLAN, corpus.root / PLAN):
-        if path.exists():
+        if path.parent == corpus.work and path.exists() and not is_sound(path):
+            tell(f"{path}: not as it was written: it is made anew")
+        elif path.exists():
             own = _decode(path)
             if given is not None and _names(own) != _names(_decode(given)):
                 raise RecipeError(
@@ -37,6 +41,17 @@ def read_plan(corpus: Corpus, given: Path | None) -> Plan:
                 )
             return own
     return _decode(given) if given is not None else Plan()
+
+
+def is_sound(path: Path) -> bool:
+    """Whether the plan of a run under way is as it was written; one without a digest of itself is whatever it says."""
+    try:
+        data = path.read_bytes()
+        if f'"{PROOF}"'.encode() in data:
+            unseal(data)
+        return bool(_decode(path))
+    except (OSError, ValueError, RecipeError):
+        return False
 
 
 def _decode(path: Path) -> Plan:
@@ -67,9 +82,9 @@ def _names(plan: Plan) -> list[tuple[str, str]]:
 
 def write_plan(corpus: Corpus, plan: Plan) -> None:
     """Keep the plan of the run under way."""
-    data = to_json(plan)
+    data = seal(plan)
     path = corpus.work / PLAN
-    if not path.exists() or path.read_bytes() != data:
+    if not path.is_file() or path.read_bytes() != data:
         write_bytes(corpus.work, PLAN, data)
 
 

@@ -27,6 +27,7 @@ from gristmill.engine.judge import LEFT, Judged, Judgement, NamedStep, judge
 from gristmill.errors import MachineError
 from gristmill.phases.clock import Clock
 from gristmill.phases.corpus import Corpus, Record, content_key
+from gristmill.phases.plan import Planned
 from gristmill.phases.reuse import FOUND, Old, Reused, merged, usable
 from gristmill.phases.samples import Sampler
 from gristmill.recipe import Measure, Recipe, Source
@@ -91,6 +92,18 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
+def task_of(
+    corpus: Corpus, recipe: Recipe, source: Source, shard: Planned, path: Path, inputs: dict[str, Input]
+) -> Task:
+    """The task of a shard that is fetched."""
+    assert shard.sha256 is not None
+    return Task(
+        root=str(corpus.root), number=shard.number, source=source, path=str(path), sha256=shard.sha256, seed=recipe.seed,
+        samples=None if recipe.keep_dropped else recipe.samples, step=recipe.step, inputs=inputs, measure=recipe.measure,
+        deduplicate=recipe.deduplicate, limit=None,
+    )  # fmt: skip
+
+
 def check_room(corpus: Corpus, raw: list[Path]) -> None:
     """Look at the free space before the work, not only when it is gone. Raises MachineError."""
     needed = sum(path.stat().st_size for path in raw) * FREE_SHARE
@@ -133,7 +146,7 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
     last = corpus.last("refine", name)
     verdicts = corpus.work / f"refine/{name}.parquet"
     with ExitStack() as stack:
-        if last is not None and task.samples is not None and usable(corpus, last, task.measuring(), verdicts):
+        if last is not None and task.samples is not None and usable(corpus, last, task.measuring()):
             old = Old(corpus, name, last, verdicts, task.deduplicate)
             sampler = Sampler(task.seed, task.samples)
             parts = old.judged_again(task.steps(), sampler, judged, everything=task.measure == "all")
@@ -158,8 +171,9 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
     }
     written = [part[0] for part in outputs.parts]
     counts["verdicts"] = next(part.sha256 for part in written if part.path.startswith("refine/"))
-    published = [part for part in written if not part.path.startswith("refine/")]
-    return corpus.record("refine", name, Record(key=task.key(), parts=published, counts=counts))
+    work = [part for part in written if part.path.startswith("refine/")]
+    published = [part for part in written if part not in work]
+    return corpus.record("refine", name, Record(key=task.key(), parts=published, work=work, counts=counts))
 
 
 _ready: dict[str, Callable[[pa.RecordBatch], Measured]] = {}  # of the last shard's steps, by all that they depend on

@@ -31,7 +31,8 @@ from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.refine import shard_name
 from gristmill.recipe import Recipe
 from gristmill.store.manifest import Manifest
-from gristmill.store.parts import Part, read_batches, sha256_of, writing, writing_table
+from gristmill.store.parts import Part, read_batches, writing, writing_table
+from gristmill.store.proof import prove_all, proven
 
 COPIES = pa.schema(
     [
@@ -98,6 +99,7 @@ class RelateTask(msgspec.Struct, frozen=True, kw_only=True):
     digests: list[str]  # of the older corpora's manifests
     threads: int
     memory_mb: int
+    read: list[Part] = []  # what must be as it was written
 
     def key(self) -> str:
         """The content key."""
@@ -131,11 +133,12 @@ def find_duplicates(
         )
         for number, scope in zip(task.numbers, task.scopes, strict=True)
     ]
+    prove_all(((corpus.find(part.path), part.sha256) for part in task.read), task.threads)
     against = open_all(task.deduplicate, Path(task.folder))
     if [corpus.digest for corpus in against] != task.digests:
         raise VerificationError(f"{', '.join(task.deduplicate.against)}: changed since the run began. Run again")
     gone = (
-        pq.read_table(_weighed(corpus, task.weighed), columns=["document"])["document"].to_numpy()
+        pq.read_table(proven(corpus.work / WEIGHED, task.weighed), columns=["document"])["document"].to_numpy()
         if task.weighed
         else None
     )
@@ -166,7 +169,9 @@ def find_duplicates(
         "reasons": dict(zip(reasons.tolist(), numbers.tolist(), strict=True)),
         "seconds": time.perf_counter() - start,
     }
-    return corpus.record("relate", "all", Record(key=task.key(), parts=copied + compared + index, counts=counts))
+    return corpus.record(
+        "relate", "all", Record(key=task.key(), parts=copied + compared + index, work=part, counts=counts)
+    )
 
 
 def _copy(corpus: Corpus, path: Path) -> Part:
@@ -198,9 +203,7 @@ def settle(task: SettleTask, tell: Callable[[int], None]) -> Record:
     """Write a shard's verdicts: refine's, with what went since filled in."""
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
-    source = corpus.work / f"refine/{name}.parquet"
-    if sha256_of(source)[1] != task.provisional:
-        raise VerificationError(f"{source}: changed since it was written. Remove the folder work/ and run again")
+    source = proven(corpus.work / f"refine/{name}.parquet", task.provisional)
     drops = _drops_of(corpus, task)
     reasons: dict[str, int] = {}
     rows = 0
@@ -224,11 +227,11 @@ def _drops_of(corpus: Corpus, task: SettleTask) -> pa.Table:
     own = [("document", ">=", low), ("document", "<", high)]
     found = [FILLED.empty_table()]
     if task.weighed is not None:
-        table = pq.read_table(_weighed(corpus, task.weighed), filters=own, use_threads=False)
+        table = pq.read_table(proven(corpus.work / WEIGHED, task.weighed), filters=own, use_threads=False)
         nothing = [pa.nulls(len(table), FILLED.field(name).type) for name in FILLED.names[4:]]
         found.append(pa.table([*table.columns, *nothing], schema=FILLED))
     if task.drops is not None:
-        table = pq.read_table(corpus.work / "relate/drops.parquet", filters=own, use_threads=False)
+        table = pq.read_table(proven(corpus.work / "relate/drops.parquet", task.drops), filters=own, use_threads=False)
         near = pc.equal(table["reason"], NEAR)
         threshold = pc.if_else(near, pa.scalar(task.near_threshold, pa.float64()), pa.scalar(1.0))
         named = {"value": table["similarity"], "threshold": threshold}
@@ -249,11 +252,7 @@ FILLED = pa.schema(
 )
 
 
-def _weighed(corpus: Corpus, sha256: str) -> Path:
-    path = corpus.work / "weigh/drops.parquet"
-    if sha256_of(path)[1] != sha256:
-        raise VerificationError(f"{path}: changed since it was written. Remove the folder work/ and run again")
-    return path
+WEIGHED = "weigh/drops.parquet"
 
 
 def _fill(batch: pa.RecordBatch, drops: pa.Table) -> pa.RecordBatch:
@@ -287,12 +286,14 @@ def relate_task(
     settings = recipe.deduplicate
     if settings is None or not settings.compares:
         return None
+    read = {*folders(settings), *(["documents/"] if settings.near and settings.near.verify == "text" else [])}
     return RelateTask(
         root=str(corpus.root), numbers=list(refined), scopes=scopes,
         signatures=[record.part(name).sha256 for record in refined.values() for name in folders(settings)],
         weighed=weighed.counts["drops"] if weighed else None,
         deduplicate=msgspec.structs.replace(settings, lines=None, largest_cluster=None), folder=str(folder),
         digests=[one.digest for one in older], threads=threads, memory_mb=memory_mb,
+        read=[record.part(name) for record in refined.values() for name in sorted(read)],
     )  # fmt: skip
 
 

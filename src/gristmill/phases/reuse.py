@@ -25,7 +25,8 @@ from gristmill.engine.judge import Judged
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.rejudge import redecide
 from gristmill.phases.samples import Sampler
-from gristmill.store.parts import read_batches, sha256_of
+from gristmill.store.parts import read_batches
+from gristmill.store.proof import damage
 
 FOUND, FINDS = "contamination", "decontaminate"  # the folder of the rows that a step finds; the step
 
@@ -38,13 +39,11 @@ class Reused(NamedTuple):
     fresh: pa.RecordBatch  # DOCUMENTS that are kept and not signed yet
 
 
-def usable(corpus: Corpus, record: Record | None, measuring: str, verdicts: Path) -> bool:
+def usable(corpus: Corpus, record: Record | None, measuring: str) -> bool:
     """Whether the last refining of a shard measured the same, and all that it wrote is there, byte for byte."""
-    if record is None or record.counts.get("measuring") != measuring or not verdicts.exists():
+    if record is None or record.counts.get("measuring") != measuring or not record.work:
         return False
-    if sha256_of(verdicts)[1] != record.counts["verdicts"]:
-        return False
-    return all(corpus.is_whole(part) and sha256_of(corpus.find(part.path))[1] == part.sha256 for part in record.parts)
+    return all(damage(path, part.sha256, part.size) is None for path, part in corpus.files(record))
 
 
 class Old:

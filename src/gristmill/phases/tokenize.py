@@ -23,7 +23,7 @@ from gristmill import schema
 from gristmill.clean.step import Input
 from gristmill.columns import utf8_buffers
 from gristmill.dedup.signatures import text_hashes
-from gristmill.phases.clusters import TABLE
+from gristmill.phases.clusters import TABLE, found_in
 from gristmill.phases.copies import Copies, digests
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.finish import FOLDER, Late, finish, late_of, rewriter_of
@@ -32,6 +32,7 @@ from gristmill.phases.plan import Plan
 from gristmill.phases.refine import shard_name
 from gristmill.recipe import Recipe
 from gristmill.store.parts import Part, write_bytes, writing, writing_table
+from gristmill.store.proof import proven
 from gristmill.tokens.tokenizer import Tokenizer
 
 INDEX = pa.schema(
@@ -73,7 +74,7 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(1)
 def _tokenizer(path: Path, name: str, sha256: str, end_of_text: str | None) -> Tokenizer:
-    return Tokenizer(name, path.read_bytes(), end_of_text)
+    return Tokenizer(name, proven(path, sha256).read_bytes(), end_of_text)
 
 
 def is_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:
@@ -101,12 +102,13 @@ def tokenize(task: TokenizeTask, tell: Callable[[int], None]) -> Record:
                 writing_table(corpus.stage, f"{FOLDER}/{name}.parquet", rewriter.schema)
             )
             hear = measures.write
-        documents, verdicts = (corpus.find(f"{folder}/{name}.parquet") for folder in ("documents", "verdicts"))
+        documents = proven(corpus.find(f"documents/{name}.parquet"), task.documents)
+        verdicts = proven(corpus.find(f"verdicts/{name}.parquet"), task.verdicts)
         stream = finish(documents, verdicts, cutter, rewriter, hear)
-        parts, counts = _write(corpus, task, stream, tell)
+        parts, work, counts = _write(corpus, task, stream, tell)
     if cutter is not None:
         counts["lines"] = cutter.counts
-    return corpus.record("tokenize", name, Record(key=task.key(), parts=parts + finished, counts=counts))
+    return corpus.record("tokenize", name, Record(key=task.key(), parts=parts + finished, work=work, counts=counts))
 
 
 def _hear_nothing(measures: pa.RecordBatch) -> None:
@@ -115,12 +117,13 @@ def _hear_nothing(measures: pa.RecordBatch) -> None:
 
 def _write(
     corpus: Corpus, task: TokenizeTask, stream: Iterator[pa.RecordBatch], tell: Callable[[int], None]
-) -> tuple[list[Part], dict[str, Any]]:
-    """Write a shard's documents as tokens, or as text: (the parts, what was counted)."""
+) -> tuple[list[Part], list[Part], dict[str, Any]]:
+    """Write a shard's documents as tokens, or as text: (the parts, the files under work/, what was counted)."""
     name = shard_name(task.number)
     counts: dict[str, Any] = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0}
     start = time.perf_counter()
     parts: list[Part] = []
+    work: list[Part] = []
     if task.tokenizer is None:
         copies = Copies(corpus.find(TABLE) if task.copies else None, task.number, task.copies)
         with writing_table(corpus.stage, f"text/{task.source}/{name}.parquet", schema.TEXT) as (table, parts):
@@ -151,8 +154,12 @@ def _write(
                 columns = [batch["document"], pa.array(lengths), pa.array(validation)]
                 table.write(pa.RecordBatch.from_arrays(columns, schema=INDEX))
                 tell(batch["text"].nbytes)
-        extra = {"work": [train.hexdigest(), val.hexdigest(), index[0].sha256]}
-    return parts, counts | extra | {"seconds": time.perf_counter() - start}
+        work = [
+            Part(f"tokens/{name}.{end}", file.size, file.hexdigest()) for end, file in (("train", train), ("val", val))
+        ]
+        work += index
+        extra = {"work": [part.sha256 for part in work]}
+    return parts, work, counts | extra | {"seconds": time.perf_counter() - start}
 
 
 def tasks(
@@ -165,7 +172,7 @@ def tasks(
     if tokenizer:
         part = write_bytes(corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data)
     copied = recipe.deduplicate is not None and recipe.deduplicate.compares and tokenizer is None
-    copies = digests(corpus.find(TABLE), list(refined)) if copied else {}
+    copies = digests(found_in(corpus), list(refined)) if copied else {}
     return {
         number: TokenizeTask(
             root=str(corpus.root), number=number, source=plan.shards[number].source,

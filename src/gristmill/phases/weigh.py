@@ -26,11 +26,11 @@ from gristmill.clean.step import Input, Step
 from gristmill.dedup import common
 from gristmill.dedup.database import Opener, Relations, duckdb_with
 from gristmill.dedup.rows import among
-from gristmill.errors import VerificationError
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.refine import shard_name
 from gristmill.recipe import Recipe, make_step
-from gristmill.store.parts import read_batches, sha256_of, write_json, writing_table
+from gristmill.store.parts import read_batches, write_json, writing_table
+from gristmill.store.proof import proven
 
 FOLDER = "judgement"
 TOLD, NGRAMS = f"{FOLDER}/rules.json", f"{FOLDER}/ngrams.parquet"
@@ -280,12 +280,13 @@ def weigh(task: WeighTask, tell: Callable[[int], None], opener: Opener | None = 
     work.mkdir(parents=True)
     shards = {}
     for number, sha256 in task.provisional.items():
-        verdicts = corpus.work / f"refine/{shard_name(number)}.parquet"
-        if sha256_of(verdicts)[1] != sha256:
-            raise VerificationError(f"{verdicts}: changed since it was written. Remove the folder work/ and run again")
+        verdicts = proven(corpus.work / f"refine/{shard_name(number)}.parquet", sha256)
         measures, contamination = (
             corpus.find(f"{folder}/{shard_name(number)}.parquet") for folder in ("measures", "contamination")
         )
+        proven(measures, task.measures[number])
+        if number in task.contamination:
+            proven(contamination, task.contamination[number])
         shards[number] = Shard(measures, contamination, partial(_standing, verdicts))
     relations = partial(opener or duckdb_with(task.threads, task.memory_mb), work / "spill", [work])
     weighed = judge_whole(task.rules, shards, relations, work)
@@ -301,7 +302,7 @@ def weigh(task: WeighTask, tell: Callable[[int], None], opener: Opener | None = 
                 table.write(batch)
         parts += listed
     counts = {"drops": part[0].sha256, "rows": len(weighed.documents), "seconds": time.perf_counter() - start}
-    return corpus.record("weigh", "all", Record(key=task.key(), parts=parts, counts=counts))
+    return corpus.record("weigh", "all", Record(key=task.key(), parts=parts, work=part, counts=counts))
 
 
 def drops_of(weighed: Weighed, reasons: list[str]) -> pa.Table:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gristmill.store.parts import HashingFile, Part, write_bytes, writing
+from gristmill.store.proof import Reading
 
 BUCKET_BYTES = 96 << 20  # tokens sorted in memory at a time
 
@@ -24,6 +25,7 @@ class Run(NamedTuple):
     tokens: Path
     documents: np.ndarray  # (n,) int64
     lengths: np.ndarray  # (n,) int64, end of text included
+    sha256: str | None = None  # of the file of tokens, which is held against it while it is read
 
 
 class ShardWriter:
@@ -87,16 +89,17 @@ class ShardWriter:
 def in_order(runs: list[Run], dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Documents in their own order, in blocks that fit memory: (tokens, documents, lengths)."""
     for run in runs:
-        with open(run.tokens, "rb") as file:
+        with Reading(run.tokens, run.sha256) as file:
             ends = np.cumsum(run.lengths)
             start = 0
             while start < len(ends):
                 base = int(ends[start - 1]) if start else 0
                 stop = int(np.searchsorted(ends, base + BUCKET_BYTES // dtype.itemsize, "right"))
                 stop = max(stop, start + 1)
-                tokens = np.fromfile(file, dtype, int(ends[stop - 1]) - base)
+                tokens = file.read(dtype, int(ends[stop - 1]) - base)
                 yield tokens, run.documents[start:stop], run.lengths[start:stop]
                 start = stop
+            file.end()
 
 
 def shuffled(

@@ -1,0 +1,119 @@
+"""Files that are read back: each is held against what its writer recorded, and what stands in JSON carries a digest of itself.
+
+proven     the digest of a whole file, before its first byte is used; a process takes it once for as long as the file stays as it is
+Reading    the digest of a file that is read from begin to end, taken from the same bytes
+seal       JSON with `proof`, the sha256 of the rest
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gristmill.errors import Damaged
+from gristmill.store.parts import Part, sha256_of, to_json
+
+PROOF = "proof"  # the last key of what is sealed
+_taken: dict[str, tuple[Any, ...]] = {}  # of each path what its file was when it was proven
+
+
+def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
+    """What is wrong with a file, by its digest (its size first, where that is known); None: nothing."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+        if size is not None and found.st_size != size:
+            return f"{found.st_size:,} bytes, expected {size:,}"
+        if (digest := sha256_of(path)[1]) != sha256:
+            return f"sha256 {digest}, expected {sha256}"
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    _taken[str(path)] = (sha256, found.st_ino, found.st_size, found.st_mtime_ns)
+    return None
+
+
+def proven(path: Path, sha256: str) -> Path:
+    """The path, if its file has this digest. Raises Damaged."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        found = None
+    if found and _taken.get(str(path)) == (sha256, found.st_ino, found.st_size, found.st_mtime_ns):
+        return path
+    if (wrong := damage(path, sha256)) is not None:
+        raise Damaged(f"{path}: not as it was written: {wrong}")
+    return path
+
+
+def prove_all(files: Iterable[tuple[Path, str]], threads: int) -> None:
+    """`proven` of many; hashlib lets go of the interpreter, so threads hash on all cores. Raises Damaged."""
+    with ThreadPoolExecutor(max(threads, 1)) as pool:
+        for _ in pool.map(lambda file: proven(*file), list(files)):
+            pass
+
+
+class Reading:
+    """A file of numbers that is read from begin to end, and held against its digest; use as a context."""
+
+    def __init__(self, path: Path, sha256: str | None) -> None:
+        """Without a digest nothing is checked but the length. Raises Damaged, as `read` and `end` do."""
+        self._path, self._sha256 = path, sha256
+        self._digest = hashlib.sha256()
+        try:
+            self._file = open(path, "rb")
+        except OSError as error:
+            raise Damaged(f"{path}: cannot be read: {error.strerror}") from error
+
+    def __enter__(self) -> "Reading":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def read(self, dtype: np.dtype, count: int) -> np.ndarray:
+        """The next numbers, (count,) of `dtype`."""
+        found = np.fromfile(self._file, dtype, count)
+        if len(found) != count:
+            raise Damaged(f"{self._path}: not as it was written: it ends too early")
+        if self._sha256 is not None:
+            self._digest.update(found.data)
+        return found
+
+    def end(self) -> None:
+        """Say that all was read."""
+        if self._sha256 is not None and (self._file.read(1) or self._digest.hexdigest() != self._sha256):
+            raise Damaged(f"{self._path}: not as it was written: expected sha256 {self._sha256}")
+
+
+def damaged(parts: Iterable[Part], root: Path) -> list[str]:
+    """What is wrong with parts below a folder: a line each."""
+    found = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        listed = list(parts)
+        checks = pool.map(lambda part: damage(root / part.path, part.sha256, part.size), listed)
+        for part, wrong in zip(listed, checks, strict=True):
+            if wrong is not None:
+                found.append(f"{root / part.path}: not as it was written: {wrong}")
+    return found
+
+
+def seal(value: Any) -> bytes:
+    """A value as JSON with a digest of itself."""
+    table = msgspec.to_builtins(value)
+    return to_json({**table, PROOF: hashlib.sha256(to_json(table)).hexdigest()})
+
+
+def unseal(data: bytes) -> dict[str, Any]:
+    """What was sealed. Raises ValueError where it is not as it was."""
+    table = json.loads(data)
+    proof = table.pop(PROOF, None) if isinstance(table, dict) else None
+    if proof is None or proof != hashlib.sha256(to_json(table)).hexdigest():
+        raise ValueError("not as it was written")
+    return dict(table)
