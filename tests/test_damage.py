@@ -84,3 +84,129 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Laid:
 def test_a_changed_byte_is_found_and_made_anew(laid: Laid, tmp_path: Path, phase: str, name: str) -> None:
     told = laid.same_after(phase, lambda corpus: flip(corpus / name), tmp_path)
     assert any(name in line and "not as it was written" in line for line in told), told
+
+
+def published_halfway(laid: Laid, corpus: Path, renames: int) -> None:
+    """Finish what `--until assemble` left, and stop the publication before so many files were put into their places."""
+
+    class Killed(BaseException):
+        pass
+
+    left = {"renames": 10**9}
+    with pytest.MonkeyPatch.context() as patch:
+
+        def complete(self: Corpus, lock: bytes, original: Any = Corpus._complete) -> None:
+            left["renames"] = renames
+            original(self, lock)
+
+        def rename(self: Path, target: Path, original: Any = Path.rename) -> Path:
+            left["renames"] -= 1
+            if left["renames"] < 0:
+                raise Killed
+            return original(self, target)
+
+        patch.setattr(Corpus, "_complete", complete)
+        patch.setattr(Path, "rename", rename)
+        with pytest.raises(Killed):
+            laid.go(corpus)
+
+
+@pytest.mark.parametrize("renames", [0, 5])
+def test_a_byte_that_changes_while_a_kill_holds_the_publication(
+    laid: Laid, tmp_path: Path, renames: int, soak: int
+) -> None:
+    shutil.copytree(laid.folder / "assemble", tmp_path / "killed")
+    published_halfway(laid, tmp_path / "killed", renames)
+    staged = [
+        path.relative_to(tmp_path / "killed")
+        for path in sorted((tmp_path / "killed/work/stage").rglob("*"))
+        if path.is_file()
+    ]
+    assert len(staged) > 10
+    for name in staged if soak > 1 else staged[-1:]:
+        corpus = tmp_path / "corpus"
+        shutil.copytree(tmp_path / "killed", corpus)
+        flip(corpus / name)
+        told = laid.go(corpus)
+        assert any(str(name) in line for line in told), told
+        assert digests(corpus) == laid.whole
+        gristmill.verify(corpus)
+        shutil.rmtree(corpus)
+
+
+def test_a_publication_over_an_older_corpus_is_given_up_and_done_again(laid: Laid, tmp_path: Path) -> None:
+    """The old state is half replaced: it is no corpus any more, and what it alone had is removed."""
+    corpus, settings = tmp_path / "corpus", {"tokens.tokens_per_shard": "2000"}
+    shutil.copytree(laid.folder / "whole", corpus)
+    laid.go(corpus, settings=settings)
+    laid.go(corpus, until="assemble")
+    published_halfway(laid, corpus, 3)
+    flip(next(path for path in sorted((corpus / "work/stage").rglob("*.bin"))))
+    laid.go(corpus)
+    assert digests(corpus) == laid.whole
+    gristmill.verify(corpus)  # no file of the old state is left
+
+
+def test_cut_longer_and_missing_files_are_made_anew(laid: Laid, tmp_path: Path) -> None:
+    def spoil(corpus: Path) -> None:
+        stage = corpus / "work/stage"
+        (stage / "documents/00000.parquet").write_bytes((stage / "documents/00000.parquet").read_bytes()[:-1])
+        (stage / "signatures/00001.parquet").write_bytes((stage / "signatures/00001.parquet").read_bytes() + b"\0")
+        (stage / "verdicts/00002.parquet").unlink()
+        (corpus / "work/relate/drops.parquet").write_bytes(b"")
+        (corpus / "work/state/settle/00003.json").write_bytes(b'{"key": ')
+
+    told = laid.same_after("relate", spoil, tmp_path)
+    assert sum("not as it was written" in line for line in told) >= 5, told
+
+
+def test_what_is_damaged_while_the_run_is_at_work_is_made_anew(
+    laid: Laid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each phase looks at what it reads, not only the start of a run."""
+    from gristmill import pipeline
+
+    corpus, spoilt = tmp_path / "corpus", []
+    shutil.copytree(laid.folder / "plan", corpus)
+    for phase, name in [
+        ("_relate", "stage/documents/00000.parquet"), ("_list_lines", "stage/verdicts/00001.parquet"), ("_tokenize", "stage/duplicates/lines.parquet"),
+        ("_assemble", "tokens/00000.train"),
+    ]:  # fmt: skip
+
+        def spoil(self: Any, *given: Any, original: Any = getattr(pipeline._Mill, phase), name: str = name) -> Any:
+            if name not in spoilt:
+                spoilt.append(name)
+                flip(corpus / "work" / name)
+            return original(self, *given)
+
+        monkeypatch.setattr(pipeline._Mill, phase, spoil)
+    told = laid.go(corpus)
+    for name in spoilt:
+        assert any(name in line for line in told), (name, told)
+    assert digests(corpus) == laid.whole
+    gristmill.verify(corpus)
+
+
+def test_a_disk_that_always_gives_other_bytes_ends_the_run(
+    laid: Laid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gristmill import pipeline
+
+    corpus = tmp_path / "corpus"
+    shutil.copytree(laid.folder / "refine", corpus)
+
+    def spoil(self: Any, *given: Any, original: Any = pipeline._Mill._relate) -> Any:
+        flip(corpus / "work/stage/documents/00000.parquet")
+        return original(self, *given)
+
+    monkeypatch.setattr(pipeline._Mill, "_relate", spoil)
+    with pytest.raises(MachineError, match="does not give back what was written"):
+        laid.go(corpus)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_flip_in_every_file_after_every_stop(laid: Laid, tmp_path: Path, phase: str, share: float) -> None:
+    for name in laid.files(phase):
+        laid.same_after(phase, lambda corpus, name=name: flip(corpus / name, share), tmp_path)
