@@ -1,21 +1,24 @@
 """The embedded engine: worker processes over tasks, on one machine.
 
-Workers come from a fork server that has the heavy modules loaded (spawn where fork is unsafe). Each takes one task at a time and
-tells of its progress over a pipe. A worker that dies takes its task with it and no other: the task fails, with the signal's
-name, and a new worker takes its place. Workers end with their parent, however it ends: each watches a pipe that only the parent
-holds open, and all hold the corpus' lock until they are gone.
+Workers come from a fork server that has the heavy modules loaded, or are fresh processes where fork is unsafe (server.py). Each takes one
+task at a time and tells of its progress over a pipe. A worker that dies takes its task with it and no other: the task fails, with
+the signal's name, and a new worker takes its place. Workers end with their parent, however it ends: each watches a pipe that only the
+parent holds open, and all hold the corpus' lock until they are gone. They know nothing of the caller's main module.
 """
 
 import os
 import pickle
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from multiprocessing import connection, process, reduction
+from contextlib import suppress
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gristmill import process
 from gristmill.engine import server
 from gristmill.errors import GristmillError
 from gristmill.store.parts import machine_errors
@@ -46,39 +49,25 @@ class WorkerDied(GristmillError):
     reason = "worker"  # of errors.REASONS
 
 
-class _Handle:
-    """A file descriptor that a worker gets its own copy of, when its process is started."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def __getstate__(self) -> Any:
-        return reduction.DupFd(self._number)
-
-    def __setstate__(self, copy: Any) -> None:
-        self._number = copy.detach()
-
-    @property
-    def number(self) -> int:
-        return self._number
-
-
 class _Worker:
-    def __init__(self, context: Any, inherited: list[int]) -> None:
-        self.pipe, theirs = context.Pipe()
+    def __init__(self, inherited: list[int]) -> None:
+        self.pipe, theirs = connection.Pipe()
         alive, self._alive = os.pipe()
-        kept = [_Handle(handle) for handle in (alive, *inherited)]
-        self.process: process.BaseProcess = context.Process(target=_serve, args=(theirs, kept), daemon=True)
-        self.process.start()
+        self.process = server.start().start([theirs.fileno(), alive, *inherited])
         theirs.close()
         os.close(alive)
+        self.give((process.path(), os.getcwd()))
         self.job: Job | None = None
+
+    def give(self, what: Any) -> None:
+        """Send it something; one that is gone is heard of where it is listened to."""
+        with suppress(OSError):
+            self.pipe.send(what)
 
     def close(self) -> None:
         self.pipe.close()
         os.close(self._alive)
-        self.process.terminate()
-        self.process.join()
+        self.process.kill()
 
 
 class Pool:
@@ -86,7 +75,7 @@ class Pool:
 
     def __init__(self, workers: int, *, inherited: list[int] | None = None) -> None:
         """Keep up to `workers` processes; they hold the descriptors `inherited` as long as they live."""
-        self._context = server.start()
+        server.start()
         self._workers: list[_Worker] = []
         self._most = workers
         self._inherited = inherited or []
@@ -107,7 +96,7 @@ class Pool:
             while waiting or working:
                 for worker in self._idle(len(waiting)):
                     worker.job = waiting.pop()
-                    worker.pipe.send((worker.job.function, worker.job.task))
+                    worker.give((worker.job.function, worker.job.task))
                     working += 1
                 busy = {worker.pipe: worker for worker in self._workers if worker.job is not None}
                 for ready in connection.wait(list(busy)):
@@ -124,7 +113,7 @@ class Pool:
     def _idle(self, wanted: int) -> list[_Worker]:
         idle = [worker for worker in self._workers if worker.job is None]
         while len(idle) < wanted and len(self._workers) < self._most:
-            self._workers.append(_Worker(self._context, self._inherited))
+            self._workers.append(_Worker(self._inherited))
             idle.append(self._workers[-1])
         return idle[:wanted]
 
@@ -134,18 +123,23 @@ class Pool:
         try:
             kind, value = worker.pipe.recv()
         except (EOFError, OSError):
-            worker.process.join()
+            code = worker.process.wait()
             self._workers.remove(worker)
-            code = worker.process.exitcode or 0
-            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
             worker.close()
-            return Event(job, error=WorkerDied(f"its worker {how}"))
+            return Event(job, error=WorkerDied(f"its worker {_end_of(code)}"))
         if kind == "progress":
             return Event(job, progress=value)
         worker.job = None
         if kind == "error":
             return Event(job, error=value)
         return Event(job, result=value)
+
+
+def _end_of(code: int | None) -> str:
+    """How a worker ended, in words."""
+    if code is None:
+        return "could not be started, or is gone with the process that starts workers"
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
 
 def _hear_nothing(units: int) -> None:
@@ -166,10 +160,18 @@ class Here:
             yield event
 
 
-def _serve(pipe: connection.Connection, kept: list[_Handle]) -> None:
-    """A worker's life: one task after another, until the parent is gone."""
+def serve_fresh(handles: str) -> None:
+    """Serve, in a process that was not forked."""
+    serve([int(handle) for handle in handles.split(",")])
+
+
+def serve(handles: list[int]) -> None:
+    """A worker's life: one task after another, until the parent is gone. Of the handles the first is its pipe, the second says so."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    threading.Thread(target=_end_with_parent, args=(kept[0].number,), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(handles[1],), daemon=True).start()
+    pipe = connection.Connection(handles[0])
+    sys.path[:], folder = pipe.recv()
+    os.chdir(folder)
     teller = _Teller(pipe)
     while True:
         try:

@@ -1,6 +1,6 @@
 """What the fork server loads before it forks: kernels and the heavy modules. (DuckDB is imported, never connected to.)
 
-A preload that fails is silent in Python's fork server; the worker then imports what it needs, only slower.
+A preload that fails is silent there; the worker then imports what it needs, only slower, and says what is wrong.
 """
 
 import os

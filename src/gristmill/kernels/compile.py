@@ -34,6 +34,8 @@ import numpy as np
 from numba import types
 from numba.core import compiler
 
+from gristmill import process
+
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 OFFSETS = types.Array(types.int32, 1, "C", readonly=True)
 INT32S = types.Array(types.int32, 1, "C", readonly=True)
@@ -202,16 +204,16 @@ def _shares(count: int) -> list[list[str]]:
 
 def _import_all_in(environments: list[dict[str, str]]) -> str:
     """Import every kernel module in processes side by side; what those said that failed."""
-    command = [sys.executable, "-c", "from gristmill.kernels import compile; compile.import_all()"]
+    command = process.command("gristmill.kernels.compile:import_all")
     running = [
         subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for environment in environments
     ]
-    said = [process.communicate()[1] for process in running]
+    said = [builder.communicate()[1] for builder in running]
     return "".join(
-        f"ended with {process.returncode}\n{text}"
-        for process, text in zip(running, said, strict=True)
-        if process.returncode
+        f"ended with {builder.returncode}\n{text}"
+        for builder, text in zip(running, said, strict=True)
+        if builder.returncode
     )
 
 
