@@ -36,7 +36,6 @@ class Bounds(NamedTuple):
     lines: list[str]
     line_stops: list[int]
     characters: int
-    symbols: int
     word_characters: int
 
 
@@ -56,8 +55,7 @@ def find(text: str) -> Bounds:
     for line, with_break in zip(lines, text.splitlines(keepends=True), strict=True):
         line_stops.append(byte + len(line.encode()))
         byte += len(with_break.encode())
-    symbols = text.count("#") + text.count("…")
-    return Bounds(words, starts, stops, lines, line_stops, len(text), symbols, sum(map(len, words)))
+    return Bounds(words, starts, stops, lines, line_stops, len(text), sum(map(len, words)))
 
 
 # kernels.gopher
@@ -80,7 +78,7 @@ def count(text: str, *, most_words: int) -> Counts:
         grams = Counter(zip(*(words[k:] for k in range(size)), strict=False))
         tops.append(-1 if len(words) > most_words else max(grams.values(), default=0))
     bullets = sum(line.lstrip().startswith(("•", "-", "*")) for line in lines)
-    return Counts(bullets, sum(line.rstrip().endswith("…") for line in lines), *tops)
+    return Counts(bullets, sum(line.rstrip().endswith(("...", "…")) for line in lines), *tops)
 
 
 # kernels.normalise

@@ -26,7 +26,7 @@ def top_ngram_fraction(words: list[str], n: int) -> float:
 
 
 def lab(text: str) -> tuple[str | None, float | None]:
-    """The lab's rules in plain Python (its section 3): the first reason, and its value."""
+    """The lab's rules in plain Python (its section 3), `...` seen as well as `…`: the first reason, and its value."""
     words = text.split()
     count = len(words)
     if count < 50 or count > 100_000:
@@ -34,14 +34,14 @@ def lab(text: str) -> tuple[str | None, float | None]:
     mean = sum(len(word) for word in words) / count
     if mean < 3 or mean > 10:
         return "word_len", mean
-    symbols = sum(1 for c in text if c in "#…") / max(1, len(text))
+    symbols = sum(map(text.count, ("#", "…", "..."))) / max(1, len(text))
     if symbols > 0.10:
         return "symbol_ratio", symbols
     lines = text.splitlines()
     bullets = sum(1 for line in lines if line.lstrip().startswith(("•", "-", "*"))) / max(1, len(lines))
     if bullets > 0.90:
         return "too_bulleted", bullets
-    ellipses = sum(1 for line in lines if line.rstrip().endswith("…")) / max(1, len(lines))
+    ellipses = sum(1 for line in lines if line.rstrip().endswith(("…", "..."))) / max(1, len(lines))
     if ellipses > 0.30:
         return "too_truncated", ellipses
     for n, limit in ((2, 0.20), (3, 0.18)):
@@ -117,3 +117,15 @@ def test_thresholds_are_parameters_and_told() -> None:
     said, _ = judged(Lab(min_words=10, max_symbol_ratio=0.01), ["# one two three four five six seven eight nine ten"])
     assert said.reason.to_pylist() == ["symbol_ratio"]
     assert said.threshold.to_pylist() == [0.01]
+
+
+@pytest.mark.parametrize(("sign", "signs"), [("...", 1), ("…", 1), ("....", 1), ("......", 2)])
+def test_three_dots_are_an_ellipsis(sign: str, signs: int) -> None:
+    """The paper's ellipsis is either form: in teasers that break off, and in text full of them."""
+    teasers = "\n".join(f"The tale of number {n} and of another day went further{sign}" for n in range(20))
+    full = " ".join(f"{n}{sign}" for n in range(100, 200))
+    said, measures = judged(Lab(), [teasers, full, "The end.. of it.\n" * 20])
+    assert said.reason.to_pylist()[:2] == ["too_truncated", "symbol_ratio"]
+    assert measures["ellipsis_lines"].to_pylist() == [1.0, 1.0, 0.0]
+    assert measures["symbol_ratio"].to_pylist() == [20 * signs / len(teasers), 100 * signs / len(full), 0.0]
+    check([teasers, full])

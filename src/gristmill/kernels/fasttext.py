@@ -28,6 +28,7 @@ LABEL = np.uint64(int.from_bytes(b"__label_", "little"))
 FREE = np.uint64(2**64 - 1)
 AHEAD = 8  # bytes hashed at every place: no n-gram may be longer
 MOST_SIZES = 7  # of n-grams: with the word itself a bit each in a byte
+BLOCK = 1 << 14  # bytes of a text that are laid out together, at the most: what is made of them stays in a near cache
 PAD = 72  # blanks behind a text: for n-grams, and for 64 bytes read at once
 
 
@@ -106,6 +107,8 @@ def _likeliest(hidden, output, left, right, stack, scores):
 @helper
 def _find_stop(data, at, stop, characters):
     """Where the first `characters` code points of a text end."""
+    if stop - at <= characters:
+        return stop
     while stop - at >= 8:
         more = 8 - count_continuations(load_u64(data, at))
         if more > characters:
@@ -122,6 +125,22 @@ def _find_stop(data, at, stop, characters):
 
 
 @helper
+def _is_white(byte):
+    return byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or byte == 0
+
+
+@helper
+def _find_block(data, at, stop, room):
+    """Where the words end that fit in the next `room` bytes; `at` itself where the first of them does not."""
+    if stop - at <= room:
+        return stop
+    end = at + room
+    while end > at and not _is_white(data[end - 1]):
+        end -= 1
+    return end
+
+
+@helper
 def _lay_out(text, head, tail, blank):
     """Write a text behind one blank and before PAD of them: `head` has < for each blank, `tail` has >.
 
@@ -130,7 +149,7 @@ def _lay_out(text, head, tail, blank):
     size = len(text)
     for k in range(size):
         byte = text[k]
-        white = byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or byte == 0
+        white = _is_white(byte)
         head[k + 1] = OPEN if white else byte
         tail[k + 1] = CLOSE if white else byte
         blank[k + 1] = np.uint8(1) if white else np.uint8(0)
@@ -322,16 +341,55 @@ def _list_rows(events, total, found, kept, kept_before, words, listed):
             count += 1
     for k in range(count):
         entry = listed[k]
-        bucket = np.uint32(max(entry, np.int32(0)))
-        below = (np.uint32(1) << (bucket & np.uint32(31))) - np.uint32(1)
-        place = bucket >> np.uint32(5)
-        rank = np.int64(kept_before[place]) + count_ones(np.uint64(kept[place] & below))
-        listed[k] = ~entry if entry < 0 else np.int32(words + rank)
+        row = _row_of(np.uint32(max(entry, np.int32(0))), kept, kept_before, words)
+        listed[k] = ~entry if entry < 0 else np.int32(row)
+    return count
+
+
+@helper
+def _row_of(bucket, kept, kept_before, words):
+    """The row of an n-gram that is kept."""
+    below = (np.uint32(1) << (bucket & np.uint32(31))) - np.uint32(1)
+    place = bucket >> np.uint32(5)
+    return words + np.int64(kept_before[place]) + count_ones(np.uint64(kept[place] & below))
+
+
+@helper
+def _byte_of(data, begin, end, at):
+    """A byte of the word at begin:end between its < and >."""
+    if at < begin:
+        return OPEN
+    return data[at] if at < end else CLOSE
+
+
+@helper
+def _add_long_word(data, begin, end, shortest, longest, buckets, kept, kept_before, words, rows, hidden):
+    """Sum the rows of the n-grams of a word that is longer than any entry, in their order, without writing them out; how many."""
+    count = np.int64(0)
+    if load_u64(data, begin) == LABEL and data[begin + 8] == 0x5F:
+        return count
+    for first in range(begin - 1, end):
+        if (_byte_of(data, begin, end, first) & 0xC0) == 0x80:
+            continue
+        at = first
+        size = np.int64(0)
+        value = BASIS
+        while at <= end and size < longest:
+            size += 1
+            value = hash_byte(value, _byte_of(data, begin, end, at))
+            at += 1
+            while (_byte_of(data, begin, end, at) & 0xC0) == 0x80:
+                value = hash_byte(value, _byte_of(data, begin, end, at))
+                at += 1
+            bucket = value % np.uint32(buckets)
+            if size >= shortest and (size > 1 or first >= begin) and _is_kept(kept, bucket):
+                _add_row(rows, _row_of(bucket, kept, kept_before, words), hidden)
+                count += 1
     return count
 
 
 @kernel(
-    OFFSETS, BYTES, types.int64,
+    OFFSETS, BYTES, types.int64, types.int64,
     BYTES, INT64S, TABLE, types.int64, types.int64, types.int64, types.int64, types.int64, UINT32S, INT32S,
     FLOAT_ROWS, FLOAT_ROWS, INT32S, INT32S,
     types.uint8[::1], types.uint8[::1], types.uint8[::1], types.uint8[::1], types.uint8[::1], types.uint32[:, ::1], types.int32[:, ::1],
@@ -339,7 +397,7 @@ def _list_rows(events, total, found, kept, kept_before, words, listed):
     types.float32[::1], types.int32[::1], types.float32[::1],
 )  # fmt: skip
 def _predict(
-    offsets, data, characters,
+    offsets, data, characters, room,
     entries, entry_offsets, table, words, end_of_line, shortest, longest, buckets, kept, kept_before,
     rows, output, left, right,
     head, tail, blank, whole, events, hashes, found, begins, ends, values, touched, listed, hidden, stack, scores,
@@ -349,22 +407,37 @@ def _predict(
     for i in range(len(offsets) - 1):
         start = np.int64(offsets[i])
         stop = _find_stop(data, start, np.int64(offsets[i + 1]), characters)
-        _lay_out(data[start:stop], head, tail, blank)
-        total = stop - start + 1
-        _hash_ahead(head, tail, total, hashes)
-        _mark_kept(hashes, blank, total, shortest, longest, inverse, buckets, kept, whole, found, events)
-        number = _find_words(tail, blank, total, hashes, begins, ends, values)
-        total, ended = _mark_words(
-            tail, total, number, begins, ends, values, shortest, longest, buckets, kept, words, end_of_line, entries, entry_offsets, table,
-            touched, found, events,
-        )  # fmt: skip
-        count = _list_rows(events, total, found, kept, kept_before, words, listed)
-        if not ended:
-            listed[count] = end_of_line
-            count += 1
         hidden[:] = np.float32(0.0)
-        for k in range(count):
-            _add_row(rows, listed[k], hidden)
+        count = np.int64(0)
+        ended = False
+        at = start
+        while at < stop and not ended:
+            end = _find_block(data, at, stop, room)
+            if end == at:
+                while end < stop and not _is_white(data[end]):
+                    end += 1
+                count += _add_long_word(
+                    data, at, end, shortest, longest, buckets, kept, kept_before, words, rows, hidden
+                )  # fmt: skip
+                at = end
+                continue
+            _lay_out(data[at:end], head, tail, blank)
+            total = end - at + 1
+            _hash_ahead(head, tail, total, hashes)
+            _mark_kept(hashes, blank, total, shortest, longest, inverse, buckets, kept, whole, found, events)
+            number = _find_words(tail, blank, total, hashes, begins, ends, values)
+            total, ended = _mark_words(
+                tail, total, number, begins, ends, values, shortest, longest, buckets, kept, words, end_of_line, entries, entry_offsets, table,
+                touched, found, events,
+            )  # fmt: skip
+            some = _list_rows(events, total, found, kept, kept_before, words, listed)
+            for k in range(some):
+                _add_row(rows, listed[k], hidden)
+            count += some
+            at = end
+        if not ended:
+            _add_row(rows, end_of_line, hidden)
+            count += 1
         share = np.float32(1.0 / np.float64(count))
         for k in range(len(hidden)):
             hidden[k] = np.float32(hidden[k] * share)
@@ -373,14 +446,21 @@ def _predict(
         probabilities[i] = np.float32(math.exp(score))
 
 
-def predict(offsets: np.ndarray, data: np.ndarray, model: Model, *, characters: int) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest label of the first `characters` code points of n texts, newlines read as spaces.
+def predict(
+    offsets: np.ndarray, data: np.ndarray, model: Model, *, characters: int | None, block: int = BLOCK
+) -> tuple[np.ndarray, np.ndarray]:
+    """The likeliest label of the first `characters` code points (None: of all) of n texts, newlines read as spaces.
 
-    offsets (n + 1,) int32 into data (bytes,) uint8. Returns (labels (n,) int32 or -1, scores (n,) float32).
+    offsets (n + 1,) int32 into data (bytes,) uint8. Returns (labels (n,) int32 or -1, scores (n,) float32). A text is gone through a block at a
+    time, so that memory is bounded however long it is; no block changes a bit.
     """
     count = len(offsets) - 1
     labels, scores = np.empty(count, np.int32), np.empty(count, np.float32)
-    room = min(4 * characters, int(np.diff(offsets).max(initial=0))) + 1 + PAD
+    largest = int(np.diff(offsets).max(initial=0))
+    characters = largest if characters is None else characters
+    # What is longer than a block is no entry.
+    most = min(4 * characters, largest, max(block, 16, int(np.diff(model.entry_offsets).max())))
+    room = most + 1 + PAD
     sizes = max(model.longest - model.shortest + 1, 0)
     nodes = len(model.left) + 2
     scratch = (
@@ -389,5 +469,5 @@ def predict(offsets: np.ndarray, data: np.ndarray, model: Model, *, characters: 
         np.empty(room, np.uint32), np.empty(room, np.uint64), np.empty((1 + sizes) * room, np.int32),
         np.empty(model.rows.shape[1], np.float32), np.empty(nodes, np.int32), np.empty(nodes, np.float32),
     )  # fmt: skip
-    _predict(offsets, data, characters, *model, *scratch, labels, scores)
+    _predict(offsets, data, characters, most, *model, *scratch, labels, scores)
     return labels, scores

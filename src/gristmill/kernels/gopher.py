@@ -16,15 +16,13 @@ class Counts(NamedTuple):
     """What the lab's rules are made of; each is (n,) int64."""
 
     bullets: np.ndarray  # lines that start with `•`, `-` or `*`
-    ellipses: np.ndarray  # lines that end in `…`
+    ellipses: np.ndarray  # lines that end in `...` or `…`
     top_2_gram: np.ndarray  # count of the commonest 2-gram; -1: not counted, the document has more than `most_words`
     top_3_gram: np.ndarray
 
 
-@kernel(
-    BYTES, INT64S, INT32S, INT32S, INT64S, INT32S, types.boolean, types.boolean, types.int64[::1], types.int64[::1]
-)  # fmt: skip
-def _count_lines(data, word_offsets, starts, stops, line_offsets, line_stops, asterisk, dots, bullets, ellipses):
+@kernel(BYTES, INT64S, INT32S, INT32S, INT64S, INT32S, types.boolean, types.int64[::1], types.int64[::1])
+def _count_lines(data, word_offsets, starts, stops, line_offsets, line_stops, asterisk, bullets, ellipses):
     """A line's first and last characters that are no white space are those of its first and last word."""
     for i in range(len(word_offsets) - 1):
         word = word_offsets[i]
@@ -50,18 +48,18 @@ def _count_lines(data, word_offsets, starts, stops, line_offsets, line_stops, as
                 continue
             if data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6:
                 trailing += 1
-            elif dots and data[at] == DOT and data[at + 1] == DOT and data[at + 2] == DOT:
+            elif data[at] == DOT and data[at + 1] == DOT and data[at + 2] == DOT:
                 trailing += 1
         bullets[i] = bulleted
         ellipses[i] = trailing
 
 
-def count_lines(data: np.ndarray, bounds: Bounds, *, asterisk: bool, dots: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Lines that start with a bullet (`•`, `-`, and `*` if `asterisk`), and that end in `…` (or `...` if `dots`); (n,) int64 each."""
+def count_lines(data: np.ndarray, bounds: Bounds, *, asterisk: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Lines that start with a bullet (`•`, `-`, and `*` if `asterisk`), and that end in `...` or `…`; (n,) int64 each."""
     texts = len(bounds.word_offsets) - 1
     bullets, ellipses = np.empty(texts, np.int64), np.empty(texts, np.int64)
     words = (bounds.word_offsets, bounds.starts, bounds.stops)
-    _count_lines(data, *words, bounds.line_offsets, bounds.line_stops, asterisk, dots, bullets, ellipses)
+    _count_lines(data, *words, bounds.line_offsets, bounds.line_stops, asterisk, bullets, ellipses)
     return bullets, ellipses
 
 
@@ -71,4 +69,4 @@ def count(data: np.ndarray, bounds: Bounds, *, most_words: int) -> Counts:
     data (bytes,) uint8 is the texts' buffer. N-grams are counted for texts of at most `most_words` words.
     """
     two, three = ngrams.top(data, bounds, (2, 3), most_words=most_words)
-    return Counts(*count_lines(data, bounds, asterisk=True, dots=False), two.counts, three.counts)
+    return Counts(*count_lines(data, bounds, asterisk=True), two.counts, three.counts)

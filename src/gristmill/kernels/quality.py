@@ -217,5 +217,12 @@ def count(offsets: np.ndarray, data: np.ndarray, bounds: Bounds, *, symbols: int
         data, bounds.word_offsets, bounds.starts, bounds.stops, bounds.word_characters, symbols, *stop_words, seen,
          CLASS_INDEX, CLASS_PAGES, SIGN_INDEX, SIGN_PAGES, *out[:5],
     )  # fmt: skip
-    _count_signs(offsets, data, np.zeros(64, np.uint8), out.hashes, out.ellipses)
+    out.hashes[:], out.ellipses[:] = count_signs(offsets, data)
     return out
+
+
+def count_signs(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How often `#` stands in n texts, and how often `...` or `…`; (n,) int64 each. offsets (n + 1,) int32 into data (bytes,) uint8."""
+    hashes, ellipses = np.empty(len(offsets) - 1, np.int64), np.empty(len(offsets) - 1, np.int64)
+    _count_signs(offsets, data, np.zeros(64, np.uint8), hashes, ellipses)
+    return hashes, ellipses

@@ -27,7 +27,6 @@ class Bounds(NamedTuple):
     line_offsets: np.ndarray  # (n + 1,) int64
     line_stops: np.ndarray  # (lines,) int32: where the line's break starts, or the text stops
     characters: np.ndarray  # (n,) int64: code points
-    symbols: np.ndarray  # (n,) int64: characters `#` and `…`
     word_characters: np.ndarray  # (n,) int64: code points in all words
 
 
@@ -83,11 +82,9 @@ def _write_ones(mask, base, out, count):
 @kernel(
     OFFSETS, BYTES, types.uint8[::1],
     types.int64[::1], types.int32[::1], types.int32[::1], types.int64[::1], types.int32[::1], types.int64[::1],
-    types.int64[::1], types.int64[::1], returns=types.int64,
+    types.int64[::1], returns=types.int64,
 )  # fmt: skip
-def _find(
-    offsets, data, tail, word_offsets, starts, stops, line_offsets, line_stops, characters, symbols, word_characters
-):
+def _find(offsets, data, tail, word_offsets, starts, stops, line_offsets, line_stops, characters, word_characters):
     words_begun = np.int64(0)
     words_ended = np.int64(0)
     lines = np.int64(0)
@@ -97,7 +94,6 @@ def _find(
         begin = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
         points = np.int64(0)
-        signs = np.int64(0)
         blanks = np.int64(0)
         # Carried from block to block: the byte before was white space; bytes of a wide space still to come; its break.
         space_before = ONE
@@ -112,7 +108,6 @@ def _find(
             spaces = mask_of_range(block, 0, 9, 4) | mask_of_range(block, 0, 28, 3)
             breaks = mask_of_range(block, 0, 10, 3) | mask_of_range(block, 0, 28, 2)
             spaces |= mask_of_range(block, 0, 32, 0) | spill
-            signs += count_ones(mask_of_range(block, 0, 0x23, 0) & valid)
             spill = np.uint64(0)
             high = mask_of_range(block, 0, 0x80, 0x7F) & valid
             if high:
@@ -132,8 +127,6 @@ def _find(
                         spaces |= run << np.uint64(j)
                         if j + size > 64:
                             spill = run >> np.uint64(64 - j)
-                    elif data[k] == 0xE2 and data[k + 1] == 0x80 and data[k + 2] == 0xA6:
-                        signs += 1
             blanks += count_ones(spaces & valid)
             points += min(stop - at, np.int64(64))
             # Past the text everything is white space, which ends its last word.
@@ -167,7 +160,6 @@ def _find(
             line_stops[lines] = stop
             lines += 1
         characters[i] = points
-        symbols[i] = signs
         word_characters[i] = points - blanks
     word_offsets[len(offsets) - 1] = words_begun
     line_offsets[len(offsets) - 1] = lines
@@ -182,7 +174,7 @@ def find(offsets: np.ndarray, data: np.ndarray) -> Bounds:
     starts, stops = np.empty(size // 2 + count + 9, np.int32), np.empty(size // 2 + count + 9, np.int32)
     line_stops = np.empty(size + count + 1, np.int32)
     word_offsets, line_offsets = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
-    counts = (np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64))
+    counts = (np.empty(count, np.int64), np.empty(count, np.int64))
     tail = np.zeros(64, np.uint8)
     lines = _find(offsets, data, tail, word_offsets, starts, stops, line_offsets, line_stops, *counts)
     words = int(word_offsets[-1])
