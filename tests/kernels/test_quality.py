@@ -17,9 +17,9 @@ def stop_table(text: str, stops: list[str]) -> tuple[int, int]:
     return len(set(found)), len(found)
 
 
-def count_lines(text: str, asterisk: bool, dots: bool) -> tuple[int, int]:
+def count_lines(text: str, asterisk: bool) -> tuple[int, int]:
     """(lines that start with a bullet, lines that end in an ellipsis) by str methods."""
-    bullets, ends = ("•", "-", "*")[: 2 + asterisk], ("…", "...")[: 1 + dots]
+    bullets, ends = ("•", "-", "*")[: 2 + asterisk], ("…", "...")
     lines = text.splitlines()
     return sum(line.lstrip().startswith(bullets) for line in lines), sum(line.rstrip().endswith(ends) for line in lines)
 
@@ -49,10 +49,10 @@ def test_more_stop_words_than_a_table_holds() -> None:
 
 
 @strategies.fuzz(100)
-@given(strategies.slices(), st.booleans(), st.booleans())
-def test_fuzz_count_lines(drawn: tuple[list[str], pa.Array], asterisk: bool, dots: bool) -> None:
+@given(strategies.slices(), st.booleans())
+def test_fuzz_count_lines(drawn: tuple[list[str], pa.Array], asterisk: bool) -> None:
     batch, column = drawn
     offsets, data = utf8_buffers(column)
-    found = gopher.count_lines(data, words.find(offsets, data), asterisk=asterisk, dots=dots)
+    found = gopher.count_lines(data, words.find(offsets, data), asterisk=asterisk)
     got = list(zip(*(array.tolist() for array in found), strict=True))
-    assert got == [count_lines(text, asterisk, dots) for text in batch]
+    assert got == [count_lines(text, asterisk) for text in batch]
