@@ -51,7 +51,7 @@ def in_small_pieces(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
 def slow(
     texts: list[str], near: Near, scopes: list[int]
 ) -> tuple[dict[int, tuple[int, float]], dict[tuple[int, int], float]]:
-    """The rule as it is said: each document in turn against the first of its buckets, with twins of all kernels.
+    """The rule as it is said: each document in turn against others of its buckets, with twins of all kernels.
 
     (who goes for whom at what similarity; every pair that was compared)
     """
@@ -63,33 +63,73 @@ def slow(
         for text in plain
     ]
     sets = [naive.distinct_shingles(text, width=near.shingle, characters=characters) for text in plain]
+    if near.group == "components":
+        compared = _slow_pairs(signs, sets, near, scopes)
+        threshold = near.threshold if near.verify != "none" else 0.0
+        keepers, kept = naive.connect(len(texts), compared, threshold=threshold)
+        return {row: (keeper, kept[row]) for row, keeper in enumerate(keepers) if keeper != row}, compared
+    return _slow_stream(signs, sets, near, scopes)
+
+
+def _like(signs: list[tuple[list[int], int]], sets: list[list[int]], near: Near, one: int, other: int) -> float | None:
+    """How like two documents are; null: their signatures say that they are not."""
+    places = naive.agreement(signs[one][0], signs[other][0])
+    deviation = math.sqrt(near.least * (1 - near.least) / near.numbers)
+    if near.verify != "none" and places < near.numbers * (near.least - 4 * deviation):
+        return None
+    return naive.jaccard(sets[one], sets[other]) if near.verify == "text" else places / near.numbers
+
+
+def _slow_pairs(
+    signs: list[tuple[list[int], int]], sets: list[list[int]], near: Near, scopes: list[int]
+) -> dict[tuple[int, int], float]:
     buckets: dict[int, list[int]] = {}
     compared: dict[tuple[int, int], float] = {}
     for number, (signature, count) in enumerate(signs):
-        if not count:
-            continue
-        for key in naive.band_keys(signature, scopes[number], bands=near.bands, rows=near.rows):
+        for key in naive.band_keys(signature, scopes[number], bands=near.bands, rows=near.rows) if count else ():
             bucket = buckets.setdefault(key, [])
             for other in bucket[: near.candidates]:
-                places = naive.agreement(signature, signs[other][0])
-                deviation = math.sqrt(near.least * (1 - near.least) / near.numbers)
-                if near.verify != "none" and places < near.numbers * (near.least - 4 * deviation):
-                    continue
-                agreement = places / near.numbers
-                similarity = naive.jaccard(sets[number], sets[other]) if near.verify == "text" else agreement
-                compared[number, other] = similarity
+                if (similarity := _like(signs, sets, near, number, other)) is not None:
+                    compared[number, other] = similarity
             bucket.append(number)
+    return compared
+
+
+def _slow_stream(
+    signs: list[tuple[list[int], int]], sets: list[list[int]], near: Near, scopes: list[int]
+) -> tuple[dict[int, tuple[int, float]], dict[tuple[int, int], float]]:
+    """The first of each bucket, and of these that are kept the most like; where that is none, the first kept ones of each bucket."""
+    buckets: dict[int, list[int]] = {}
+    gone: dict[int, tuple[int, float]] = {}
+    compared: dict[tuple[int, int], float] = {}
     threshold = near.threshold if near.verify != "none" else 0.0
-    if near.group == "components":
-        keepers, kept = naive.connect(len(texts), compared, threshold=threshold)
-        keepers = [-1 if keeper == number else keeper for number, keeper in enumerate(keepers)]
-    else:
-        keepers, kept = naive.decide(len(texts), compared, threshold=threshold)
-    return {number: (keeper, kept[number]) for number, keeper in enumerate(keepers) if keeper >= 0}, compared
+    for number, (signature, count) in enumerate(signs):
+        keys = naive.band_keys(signature, scopes[number], bands=near.bands, rows=near.rows) if count else []
+        held = [buckets.setdefault(key, []) for key in keys]
+        firsts = {other for bucket in held for other in bucket[: near.candidates]}
+        keepers = {
+            other for bucket in held for other in [entry for entry in bucket if entry not in gone][: near.keepers]
+        }
+        for part in (firsts, keepers):
+            like = {other: _like(signs, sets, near, number, other) for other in sorted(part)}
+            found = {other: similarity for other, similarity in like.items() if similarity is not None}
+            compared |= {(number, other): similarity for other, similarity in found.items()}
+            near_ones = [
+                (similarity, -other)
+                for other, similarity in found.items()
+                if similarity >= threshold and other not in gone
+            ]
+            if near_ones:
+                similarity, other = max(near_ones)
+                gone[number] = (-other, similarity)
+                break
+        for bucket in held:
+            bucket.append(number)
+    return gone, compared
 
 
 WAYS = [
-    Near(), Near(candidates=1), Near(candidates=3, bands=16, rows=8), Near(threshold=0.9, floor=0.5), Near(threshold=0.5),
+    Near(), Near(candidates=1), Near(candidates=1, keepers=2), Near(candidates=2, keepers=0), Near(candidates=2, verify="signatures"), Near(candidates=3, bands=16, rows=8), Near(threshold=0.9, floor=0.5), Near(threshold=0.5),
     Near(unit="characters", shingle=9), Near(verify="signatures"), Near(verify="none", bands=20, rows=6), Near(group="components"),
     Near(group="components", verify="signatures", threshold=0.75), Near(candidates=16, bands=64, rows=2, shingle=3),
 ]  # fmt: skip

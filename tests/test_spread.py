@@ -16,7 +16,8 @@ import pytest
 from gristmill import MachineError
 from gristmill.dedup import candidates, rows
 from gristmill.dedup.database import duckdb_with
-from gristmill.dedup.relate import Known, relate
+from gristmill.dedup.comparison import Known
+from gristmill.dedup.relate import relate
 from gristmill.dedup.rows import Signatures
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.spread import AHEAD, Spread, in_turn, threads_with

@@ -60,6 +60,9 @@ def earlier_numbers(found: list[Path], rows: Rows) -> np.ndarray:
         np.unique(other[(one >= rows.first) & (other < rows.first)])
         for one, other in _chunks(chain.from_iterable(_runs(found)))
     ]
+    for path in rows.large:
+        numbers = mapped(path, np.int64, 2)[:, 1]
+        met.append(np.unique(numbers[numbers < rows.first]))
     return np.unique(np.concatenate([*met, np.empty(0, np.int64)]))
 
 
@@ -105,22 +108,30 @@ def likely(found: list[Path], rows: Rows, earlier: Earlier, near: Near, work: Pa
 def rule_out(task: Run) -> Path:
     """Write the pairs of a run whose signatures do not rule them out, LIKELY."""
     rows, near, numbers = task.rows, task.near, mapped(task.earlier, np.int64)
-    older = len(numbers)
     target = fresh(task.work, "likely")
     with pq.ParquetWriter(target, LIKELY, compression="zstd") as writer:
         for one, other in _chunks(task.groups):
             if rows.first:
                 new = one >= rows.first
-                one, other = one[new], other[new]
-                own = other >= rows.first
-                other = np.where(own, other - rows.first + older, np.searchsorted(numbers, other))
-                one = one - rows.first + older
-            same = _agreement(one, other, rows.signatures, task.signatures, older, near.numbers)
-            stays = same >= least_agreement(near)
-            similarities = np.full(stays.sum(), np.nan) if near.verify == "text" else same[stays] / near.numbers
-            columns = [one[stays], other[stays], similarities]
+                one, other = (as_rows(column[new], rows.first, numbers) for column in (one, other))
+            columns = ruled_out(one, other, rows.signatures, task.signatures, len(numbers), near)
             writer.write_table(pa.table([pa.array(column) for column in columns], schema=LIKELY))
     return target
+
+
+def as_rows(numbers: np.ndarray, first: int, earlier: np.ndarray) -> np.ndarray:
+    """The rows of documents by their numbers: earlier ones, all in `earlier` (sorted), come before the new ones, whose numbers begin at `first`."""
+    return np.where(numbers >= first, numbers - first + len(earlier), np.searchsorted(earlier, numbers))
+
+
+def ruled_out(
+    one: np.ndarray, other: np.ndarray, stored: Signatures, of_earlier: Path, older: int, near: Near
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of pairs of rows those that signatures do not rule out, the columns of LIKELY."""
+    same = _agreement(one, other, stored, of_earlier, older, near.numbers)
+    stays = same >= least_agreement(near)
+    similarities = np.full(stays.sum(), np.nan) if near.verify == "text" else same[stays] / near.numbers
+    return one[stays], other[stays], similarities
 
 
 def _agreement(

@@ -74,7 +74,7 @@ def write_shingles(
     """Write the shingles of documents. groups: tables, and which of their documents (sorted); all groups together are the rows `involved`."""
     tasks = []
     for place, (tables, documents) in enumerate(groups):
-        wanted = work / f"shingles.wanted-{place}"
+        wanted = fresh(work, f"shingles.wanted-{place}")
         write_array(wanted, documents)
         if len(documents):
             tasks += [Texts([table.documents for table in group], wanted, near, work) for group in grouped(tables)]
@@ -84,13 +84,30 @@ def write_shingles(
         cut.sizes.unlink()
     ends = np.cumsum([cut.hashes.stat().st_size // 8 for cut in done]).tolist()
     order = np.argsort(involved, kind="stable")
-    written = Shingles(
-        [cut.hashes for cut in done], [0, *ends[:-1]], work / "shingles.rows", work / "shingles.places", work / "shingles.sizes"
-    )  # fmt: skip
-    write_array(written.rows, involved[order])
-    write_array(written.places, (np.cumsum(sizes) - sizes)[order])
-    write_array(written.sizes, sizes[order])
-    return written
+    return _placed(
+        [cut.hashes for cut in done], [0, *ends[:-1]], (involved, np.cumsum(sizes) - sizes, sizes), order, work
+    )
+
+
+def joined(some: Shingles, more: Shingles, work: Path) -> Shingles:
+    """The shingles of both, which have no row in common."""
+    after = some.begins[-1] + some.files[-1].stat().st_size // 8
+    rows, places, sizes = (
+        np.concatenate([mapped(getattr(some, name), np.int64), mapped(getattr(more, name), np.int64) + shift])
+        for name, shift in (("rows", 0), ("places", after), ("sizes", 0))
+    )
+    begins = [*some.begins, *(after + begin for begin in more.begins)]
+    return _placed([*some.files, *more.files], begins, (rows, places, sizes), np.argsort(rows, kind="stable"), work)
+
+
+def _placed(
+    files: list[Path], begins: list[int], columns: tuple[np.ndarray, np.ndarray, np.ndarray], order: np.ndarray, work: Path
+) -> Shingles:  # fmt: skip
+    """Write down where each row's shingles are, by row."""
+    paths = [fresh(work, f"shingles.{name}") for name in ("rows", "places", "sizes")]
+    for path, column in zip(paths, columns, strict=True):
+        write_array(path, column[order])
+    return Shingles(files, begins, *paths)
 
 
 def cut_texts(task: Texts) -> Shingled:

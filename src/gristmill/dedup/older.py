@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from gristmill import schema
 from gristmill.columns import rows_of
 from gristmill.dedup.rows import Piece, Table, chunks, keys_of, mapped, read_documents, write_array
-from gristmill.dedup.settings import MOST_CANDIDATES, Deduplicate, Near
+from gristmill.dedup.settings import MOST_CANDIDATES, MOST_KEEPERS, Deduplicate, Near
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.store.manifest import Manifest
 
@@ -63,7 +63,7 @@ class Older(NamedTuple):
         return self.root / f"{folder}/{shard:05d}.parquet"
 
     def look_up(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of keys (n,) uint64, sorted, each once: (key, number) of the first of its documents that have one, sorted by both."""
+        """Of keys (n,) uint64, sorted, each once: (key, number) of the first of its documents that have one and the first kept ones, sorted by both."""
         found: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0, np.uint64), np.empty(0, np.int64))]
         bits = (self.cuts - 1).bit_length()
         bounds = [np.uint64(cut << (64 - bits) if bits else 0) for cut in range(self.cuts)]
@@ -194,6 +194,29 @@ class Widened:
             write_array(added[-1].path, np.stack([keys.view(np.int64), numbers], axis=1))
         return added
 
+    def keep(self, large: list[Path], kept: np.ndarray, documents: Path) -> None:
+        """Write into the index who is kept in large buckets (rows.Rows): what `visit` wrote holds the first documents, kept or not.
+
+        kept: (n,) bool of this corpus' rows; `documents` is their file.
+        """
+        if self._index is None:
+            return
+        first = first_number(self._corpora)
+        for path in large:
+            held = mapped(path, np.int64, 2)
+            own = held[held[:, 1] >= first]
+            own = own[kept[own[:, 1] - first]]
+            place = int(path.name.partition("-")[2].partition(".")[0])
+            keys, owners = write_index(own, mapped(documents, np.int64), first, MOST_KEEPERS)
+            names = [self._index / Path(name.format(place)).name for name in (KEYS, DOCUMENTS)]
+            keys = np.concatenate([mapped(names[0], np.uint64), keys])
+            owners = np.concatenate([mapped(names[1], np.int64), owners])
+            order = np.lexsort((owners, keys))
+            keys, owners = keys[order], owners[order]
+            once = np.r_[True, (keys[1:] != keys[:-1]) | (owners[1:] != owners[:-1])]
+            write_array(names[0], keys[once])
+            write_array(names[1], owners[once])
+
 
 def tables_of(corpus: Older) -> list[Table]:
     """Its signatures and documents."""
@@ -245,15 +268,17 @@ def fates(corpora: list[Older], numbers: np.ndarray, reasons: list[str], digests
     return found
 
 
-def write_index(cut: np.ndarray, documents: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
+def write_index(
+    cut: np.ndarray, documents: np.ndarray, first: int, most: int = MOST_CANDIDATES
+) -> tuple[np.ndarray, np.ndarray]:
     """An index file's entries from the keys and numbers (n, 2) of a cut: (keys (m,) uint64, documents (m,) int64), sorted by both.
 
-    Of each key the first MOST_CANDIDATES documents alone: more are never candidates.
+    Of each key the first `most` documents alone: more are never candidates.
     """
     keys, rows = cut[:, 0].astype(np.int64).view(np.uint64), cut[:, 1]
     order = np.lexsort((rows, keys))
     keys, rows = keys[order], rows[order]
     place = np.arange(len(keys))
     begins = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if len(keys) else place
-    stays = place - np.repeat(begins, np.diff(np.r_[begins, len(keys)])) < MOST_CANDIDATES
+    stays = place - np.repeat(begins, np.diff(np.r_[begins, len(keys)])) < most
     return np.ascontiguousarray(keys[stays]), documents[rows[stays] - first]

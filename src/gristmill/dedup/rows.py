@@ -79,6 +79,9 @@ class Rows(NamedTuple):
     documents: Path  # (n,) int64, in the order that decides: the plan's is ascending
     signatures: Signatures
     keys: list[Path]  # Parquet files, KEY_ROWS: no key stands in two of them
+    large: list[
+        Path
+    ]  # (m, 2) int64: keys that more than `candidates` documents have, and their numbers; sorted; of each cut that has any
 
 
 class Piece(NamedTuple):
@@ -122,12 +125,13 @@ class Laid(NamedTuple):
 
 def gather(
     tables: list[Table], gone: np.ndarray, near: Near, work: Path, *, spread: Spread, first: int = 0, order: Order | None = None,
-    visit: Callable[[int, list[Piece], Path], list[Piece]] | None = None,
+    visit: Callable[[int, list[Piece], Path], list[Piece]] | None = None, large: bool = True,
 ) -> Rows:  # fmt: skip
     """Lay out the signatures of all documents but those `gone` (sorted), and the keys of their bands that may occur twice.
 
     Without an `order`, rows are those documents as the plan numbers them; with one, all documents, those that are gone without a key.
     `visit` is shown each cut with all its keys, and the file of documents: (number of the cut, the cut, documents). It gives more keys of the cut.
+    `large` says whether large buckets are told apart.
     """
     total = sum(pq.read_metadata(table.signatures).num_rows for table in tables)
     bits = min(max(0, (total * near.bands - 1) // KEYS).bit_length(), MOST_BITS)
@@ -138,7 +142,7 @@ def gather(
     begins = np.cumsum([0, *(group.size for group in laid)]).tolist()
     places = work / "rows.places" if order else None
     stored = Signatures([group.signatures for group in laid], begins[:-1], places)
-    rows = Rows(len(order.documents) if order and laid else begins[-1], first, work / "rows.documents", stored, [])
+    rows = Rows(len(order.documents) if order and laid else begins[-1], first, work / "rows.documents", stored, [], [])
     if order:
         write_array(rows.documents, order.documents)
         where = np.zeros(len(order.documents), np.int64)
@@ -157,10 +161,11 @@ def gather(
             if visit is not None:
                 pieces += visit(place, pieces, rows.documents)
             waiting.append(pieces)
-            yield Cut(place, pieces, work)
+            yield Cut(place, pieces, near.candidates if large else None, work)
 
-    for keys in spread(leave_out_single, cuts()):
+    for keys, of_large in spread(leave_out_single, cuts()):
         rows.keys.append(keys)
+        rows.large.extend(of_large)
         for piece in waiting.popleft():
             piece.path.unlink()
     return rows
@@ -248,23 +253,49 @@ class Cut(NamedTuple):
 
     place: int
     pieces: list[Piece]
+    candidates: int | None  # a bucket of more documents is large; null: none is
     work: Path
 
 
-def leave_out_single(cut: Cut) -> Path:
-    """Write the keys of a cut that may occur twice, KEY_ROWS; those that surely occur once make no pair."""
+def leave_out_single(cut: Cut) -> tuple[Path, list[Path]]:
+    """Write the keys of a cut that may occur twice, KEY_ROWS; those that surely occur once make no pair. Beside them its large buckets, if any."""
     from gristmill.kernels.keys import Repeated
 
     target = fresh(cut.work, f"keys-{cut.place:04d}")
     repeated = Repeated(keys_of(cut.pieces))
     for chunk in chunks(cut.pieces):
         repeated.add(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))
+    held: list[np.ndarray] = []
     with pq.ParquetWriter(target, KEY_ROWS, compression="none", use_dictionary=False) as writer:
         for chunk in chunks(cut.pieces):
             chunk = chunk[repeated.mask(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))]
             columns = [pa.array(np.ascontiguousarray(chunk[:, place])) for place in range(2)]
             writer.write_table(pa.table(columns, schema=KEY_ROWS))
-    return target
+            if cut.candidates is not None:
+                held.append(columns[0].to_numpy())
+    del repeated
+    return target, [] if cut.candidates is None else _write_large(cut, target, held)
+
+
+def _write_large(cut: Cut, keys: Path, held: list[np.ndarray]) -> list[Path]:
+    """Write the buckets of more than `candidates` documents; `held` are the keys of the file `keys`, and is emptied."""
+    every = np.sort(np.concatenate([*held, np.empty(0, np.int64)]))
+    held.clear()
+    most = cut.candidates or 0
+    # A key that stands `most` places behind itself.
+    often = np.unique(every[most:][every[most:] == every[: len(every) - most]])
+    del every
+    if not len(often):
+        return []
+    found = []
+    for batch in read_batches(keys):
+        key, number = (column.to_numpy() for column in batch.columns)
+        stands = among(key, often)
+        found.append(np.stack([key[stands], number[stands]], axis=1))
+    whole = np.concatenate(found)
+    target = fresh(cut.work, f"large-{cut.place:04d}")
+    write_array(target, whole[np.lexsort((whole[:, 1], whole[:, 0]))])
+    return [target]
 
 
 def keys_of(cut: list[Piece]) -> int:
@@ -288,7 +319,7 @@ def chunks(cut: list[Piece]) -> Iterator[np.ndarray]:
 
 
 def among(documents: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Of sorted documents which stand among others, sorted as well: (n,) bool. Time goes with the documents, not the others."""
+    """Of documents which stand among others, which are sorted: (n,) bool. Time goes with the documents, not the others."""
     if not len(others):
         return np.zeros(len(documents), bool)
     places = np.minimum(np.searchsorted(others, documents), len(others) - 1)

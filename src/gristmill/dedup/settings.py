@@ -9,12 +9,14 @@ FLOOR = 0.7  # pairs from here on are stored, so that another threshold reads no
 FIELD = "field:"  # before the name of a documents' own field, where another name would be a measure's
 ORDER = rf"^(plan|longest|(highest|lowest) ([A-Za-z0-9_]+\.[A-Za-z0-9_]+|{FIELD}\S.*))\Z"
 MOST_CANDIDATES = 16  # of a bucket: a column each in near.sql
+MOST_KEEPERS = 64  # of a bucket: what an index holds of it for later corpora
 
 
 class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Near duplicates: MinHash signatures in bands, candidates from the documents that share a band, verified.
 
-    A document's candidates are the first `candidates` documents of each of its buckets that come before it.
+    A document's candidates are the first `candidates` documents of each of its buckets that come before it; and if it goes for none of them,
+    the first `keepers` documents of each that are kept.
     """
 
     shingle: int = 5
@@ -27,6 +29,7 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     threshold: float = 0.8  # Jaccard similarity
     floor: float | None = None  # null: 0.7, or the threshold if that is lower
     candidates: int = 8
+    keepers: int = 64
     verify: Literal["text", "signatures", "none"] = "text"
     group: Literal["kept", "components"] = "kept"
 
@@ -49,6 +52,8 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             )
         if not 1 <= self.candidates <= MOST_CANDIDATES:
             raise ValueError(f"candidates is a number of a bucket's documents, 1 to {MOST_CANDIDATES}")
+        if not 0 <= self.keepers <= MOST_KEEPERS:
+            raise ValueError(f"keepers is a number of a bucket's kept documents, 0 to {MOST_KEEPERS}")
         # The recipe that is stored has every default filled in.
         msgspec.structs.force_setattr(self, "permutations", made)
         msgspec.structs.force_setattr(self, "floor", floor)

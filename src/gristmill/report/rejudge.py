@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 
 from gristmill.clean.decontaminate import Decontaminate
 from gristmill.clean.step import Input, Step
+from gristmill.dedup.comparison import Known
 from gristmill.dedup.database import duckdb_with
-from gristmill.dedup.relate import PAIRS_FOUND, Known, relate
+from gristmill.dedup.relate import PAIRS_FOUND, relate
 from gristmill.dedup.rows import Table
 from gristmill.dedup.spread import threads_with
 from gristmill.errors import RecipeError
