@@ -89,6 +89,20 @@ def is_arc(head: bytes) -> bool:
     return start.startswith(MAGIC) or _starts(start, 0)
 
 
+def is_within(data: bytes) -> bool:
+    """Whether bytes that begin inside a record hold two that stand one behind the other."""
+    at, most = _find(data, 0, len(data)), 16
+    while at >= 0 and most:
+        line = _line(data, at + 1)
+        header = None if line is None else _parse(line)
+        if line is not None and header is not None and header.length >= 0:
+            rest = data[at + 1 + len(line) + 1 + header.length :][: 2 * MAX_LINE].lstrip(b"\r\n")
+            if _starts(rest, 0):
+                return True
+        at, most = _find(data, at + 1, len(data)), most - 1
+    return False
+
+
 def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
     """Read the records of a shard."""
     return read_stretches(pieces, rows, FRAMING, partial(_read_record, rows=rows, fields=fields))

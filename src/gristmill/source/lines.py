@@ -12,12 +12,16 @@ import msgspec
 import pyarrow as pa
 
 from gristmill.columns import well_formed
+from gristmill.errors import SourceError
+from gristmill.source.looks import ill_formed, is_binary
 from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some tools set before a file's first line
+MOST_VALUES = 4_000_000  # of a long line that is no plain JSON: each takes up to 64 bytes
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -70,10 +74,26 @@ def _read_line(line: bytes, size: int, offset: int, rows: Rows, fields: Fields, 
     if not line.strip():
         rows.skip("blank line")
         return
+    if len(line) > fields.max_document_bytes and _is_laden(line, fields):
+        rows.fail("too_large", offset)
+        return
     record = parse(line)
     if record is None:
         rows.fail("not_json", offset)
         return
+    give(record, offset, rows, fields)
+
+
+def _is_laden(line: bytes, fields: Fields) -> bool:
+    """Whether a long line holds more than a text: its other fields alone are over the limit, and would take many times that as values."""
+    try:
+        return len(line) - len(_decode_raw(line).get(fields.text, b"")) > fields.max_document_bytes  # type: ignore[arg-type]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return line.count(b"[") + line.count(b"{") + line.count(b",") > MOST_VALUES
+
+
+def give(record: dict[str, Any], value: int, rows: Rows, fields: Fields) -> None:
+    """Make a row of an object; `value` is where it stands, for its verdict."""
     text = record.pop(fields.text, None)
     url = record.pop(fields.url, None)
     if url is not None and not isinstance(url, str):
@@ -81,19 +101,19 @@ def _read_line(line: bytes, size: int, offset: int, rows: Rows, fields: Fields, 
     if url is not None:
         url = well_formed(url)
     if not isinstance(text, str):
-        rows.fail("no_text", offset, url)
+        rows.fail("no_text", value, url)
         return
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
         encoded = well_formed(text).encode()
     if len(encoded) > fields.max_document_bytes:
-        rows.fail("too_large", offset, url)
+        rows.fail("too_large", value, url)
         return
     try:
         extra = to_extra(record)
     except RecursionError:
-        rows.fail("not_json", offset, url)
+        rows.fail("not_json", value, url)
         return
     rows.add(encoded, url, extra=extra)
 
@@ -136,7 +156,18 @@ def _plain(value: Any) -> Any:
 
 
 def read_text(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
-    """Read a shard that is one document."""
+    """Read a shard that is one document, and UTF-8. Raises SourceError where it is not."""
+    return _read_text(pieces, rows, fields, strict=True)
+
+
+def read_told(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+    """Read a shard that is one document because the recipe says so: what is ill-formed in it becomes U+FFFD."""
+    return _read_text(pieces, rows, fields, strict=False)
+
+
+def _read_text(
+    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, *, strict: bool
+) -> Iterator[pa.RecordBatch]:
     parts: list[bytes] = []
     size = 0
     damage: Damage | None = None
@@ -152,6 +183,13 @@ def read_text(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> I
     elif size > fields.max_document_bytes:
         rows.fail("too_large", 0)
     elif size:
-        rows.add(b"".join(parts))
+        text = b"".join(parts).removeprefix(BYTE_ORDER_MARK)
+        at = ill_formed(text, ended=True) if strict else None
+        if at is not None or (strict and is_binary(text)):
+            where = f"byte {at:,} of it is no UTF-8" if at is not None else "it holds control characters"
+            raise SourceError(
+                f'not text: {where}; convert it, or kind = "text" for its source in the recipe takes it as it is'
+            )
+        rows.add(text)
     if (batch := rows.take()) is not None:
         yield batch

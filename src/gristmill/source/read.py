@@ -1,25 +1,20 @@
-"""A raw shard to batches of documents: the format is told by the decoded bytes.
-
-    WARC/ at the start -> warc where pages come first in it, else wet;  filedesc:// -> warc, framed as ARC;  PAR1 -> parquet;
-    the first line that is not blank is a JSON object -> jsonl;  else -> text
+"""A raw shard to batches of documents. What it holds its decoded bytes tell (kinds.py), unless the recipe says it.
 
 Memory is a block of the file and a batch of text, whatever the file's size.
 """
 
 import hashlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from gristmill.errors import SourceError, reason_of_file
-from gristmill.source import arc, lines, table, warc
+from gristmill.source import arc, array, bare, delimited, ipc, kinds, lines, looks, table, warc
 from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage, Pieces
-
-KINDS = ("wet", "warc", "jsonl", "parquet", "text")
 
 
 class _Hashed:
@@ -65,9 +60,11 @@ class Shard:
         fields: Fields | None = None,
         limit: int | None = None,
         sha256: str | None = None,
+        name: str | None = None,
     ) -> None:
-        """Read a file as shard `number`; `kind` overrides what the bytes tell; `sha256` is what they must be."""
+        """Read a file as shard `number`; `kind` overrides what the bytes tell; `sha256` is what they must be; `name` is the file's own, or its URL."""
         self._path = path
+        self._name = path.name if name is None else name
         self._rows = Rows(number, limit)
         self._kind = kind
         self._fields = fields or Fields()
@@ -87,30 +84,13 @@ class Shard:
         hashed = _Hashed(file)
         pieces = Pieces(hashed, self._fields.max_shard_bytes)  # type: ignore[arg-type]
         replay = _Replay(pieces)
-        kind = self._kind or _tell_kind(replay, self._fields.max_document_bytes)
-        if self._rows.full:
-            pass  # the source's limit was reached before this shard
-        elif kind in ("wet", "warc"):
-            archive = arc if arc.is_arc(replay.first()) else warc
-            yield from archive.read(replay, self._rows, self._fields)
-        elif kind == "jsonl":
-            yield from lines.read(replay, self._rows, self._fields)
-        elif kind == "text":
-            yield from lines.read_text(replay, self._rows, self._fields)
-        elif pieces.codec == "none":
-            yield from table.read(str(self._path), self._rows, self._fields)
-            pieces.decoded_bytes = file.seek(0, 2)
-        else:
-            # Parquet is read from its end: decode it to a file first.
-            with tempfile.NamedTemporaryFile(suffix=".parquet") as whole:
-                for piece in replay:
-                    if isinstance(piece, Damage):
-                        raise SourceError(
-                            f"{self._path}: {piece.reason} {pieces.codec} at byte {piece.offset}", "damaged"
-                        )
-                    whole.write(piece)
-                whole.flush()
-                yield from table.read(whole.name, self._rows, self._fields)
+        kind = (
+            "" if self._rows.full else self._tell(replay, pieces)
+        )  # full: the source's limit was reached before this shard
+        if kind == "parquet":
+            yield from self._read_table(replay, pieces, file)
+        elif kind:
+            yield from _READERS[kind](replay, self._rows, self._fields)
         found = hashed.hexdigest()
         if self._sha256 is not None and found != self._sha256:
             raise SourceError(
@@ -119,7 +99,7 @@ class Shard:
                 "changed",
             )
         self.counts = {
-            "kind": kind,
+            "kind": "warc" if kind == "arc" else kind or self._kind or "text",
             "codec": pieces.codec,
             "compressed_bytes": file.seek(0, 2),
             "decompressed_bytes": pieces.decoded_bytes,
@@ -127,58 +107,79 @@ class Shard:
             "records_skipped": dict(sorted(self._rows.skipped.items())),
         }
 
+    def _tell(self, replay: "_Replay", pieces: Pieces) -> str:
+        """The kind that is said, or that the bytes tell; of archives also whether they are framed as ARC."""
+        if self._kind is not None:
+            if self._kind in ("wet", "warc"):
+                head = kinds.look(replay, 0)
+                return "arc" if any(arc.is_arc(stretch) for stretch in head.stretches) else self._kind
+            return "told text" if self._kind == "text" else self._kind
+        first = pieces.first
+        if pieces.codec == "none" and looks.is_binary(first) and looks.named(first) is None and pieces.find_member():
+            # A member whose own first bytes are damaged: those behind it tell, if they are an archive's or lines.
+            try:
+                kind = kinds.tell(kinds.look(replay, self._fields.max_document_bytes), self._fields)
+            except SourceError:
+                kind = "text"
+            if kind not in ("wet", "warc", "arc", "jsonl"):
+                raise kinds.not_text(f"binary data (it begins with {first[:8].hex(' ')})")
+            return kind
+        return kinds.tell(kinds.look(replay, self._fields.max_document_bytes), self._fields, self._name)
+
+    def _read_table(self, replay: "_Replay", pieces: Pieces, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        """Read Parquet, which is read from its end: decode it to a file first where it is packed."""
+        if pieces.codec == "none":
+            yield from table.read(str(self._path), self._rows, self._fields)
+            pieces.decoded_bytes = file.seek(0, 2)
+            return
+        with tempfile.NamedTemporaryFile(suffix=".parquet") as whole:
+            for piece in replay:
+                if isinstance(piece, Damage):
+                    raise SourceError(
+                        f"{self._path}: {piece.reason} {pieces.codec} at byte {piece.offset}", "damaged"
+                    )
+                whole.write(piece)
+            whole.flush()
+            yield from table.read(whole.name, self._rows, self._fields)
+
+
+_READERS: dict[str, Callable[["_Replay", Rows, Fields], Iterator[pa.RecordBatch]]] = {
+    "wet": warc.read,
+    "warc": warc.read,
+    "arc": arc.read,
+    "jsonl": lines.read,
+    "json": array.read,
+    "csv": delimited.read_csv,
+    "tsv": delimited.read_tsv,
+    "arrow": ipc.read,
+    "html": bare.read,
+    "text": lines.read_text,
+    "told text": lines.read_told,
+}
+
 
 class _Replay:
     """Pieces that were looked at, and then the rest."""
 
     def __init__(self, pieces: Pieces) -> None:
-        self._pieces = iter(pieces)
+        self._pieces: Iterator[bytes | Damage] | None = None
+        self._from = pieces
         self._seen: list[bytes | Damage] = []
 
-    def peek(self) -> bytes | None:
-        """Look at another piece of bytes; None at damage or the end."""
-        piece = next(self._pieces, None)
-        if piece is None:
-            return None
-        self._seen.append(piece)
-        return piece if isinstance(piece, bytes) else None
+    def _next(self) -> bytes | Damage | None:
+        if self._pieces is None:
+            self._pieces = iter(self._from)
+        return next(self._pieces, None)
 
-    def first(self) -> bytes:
-        """The first bytes that there are, behind damage too."""
-        held = next((piece for piece in self._seen if isinstance(piece, bytes) and piece), None)
-        while held is None and (piece := next(self._pieces, None)) is not None:
+    def peek(self) -> bytes | Damage | None:
+        """Look at another piece; None at the end."""
+        piece = self._next()
+        if piece is not None:
             self._seen.append(piece)
-            held = piece if isinstance(piece, bytes) and piece else None
-        return held or b""
+        return piece
 
     def __iter__(self) -> Iterator[bytes | Damage]:
         while self._seen:
             yield self._seen.pop(0)
-        yield from self._pieces
-
-
-def _tell_kind(replay: _Replay, most: int) -> str:
-    peek = replay.peek
-    head = b""
-    while len(head) < len(arc.MAGIC) and (piece := peek()) is not None:
-        head += piece
-    if head.startswith(b"WARC/"):
-        while len(head) < warc.PEEK and (piece := peek()) is not None:
-            head += piece
-        return warc.kind_of(head[: warc.PEEK])
-    if head.startswith(arc.MAGIC):
-        return "warc"
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    while len(head) < 2 * most:
-        stripped = head.removeprefix(lines.BYTE_ORDER_MARK).lstrip()
-        if stripped and not stripped.startswith(b"{"):
-            return "text"
-        if stripped and b"\n" in stripped:
-            break
-        piece = peek()
-        if piece is None:
-            break
-        head += piece
-    line = head.removeprefix(lines.BYTE_ORDER_MARK).lstrip().partition(b"\n")[0]
-    return "jsonl" if line and lines.parse(line) is not None else "text"
+        while (piece := self._next()) is not None:
+            yield piece

@@ -76,7 +76,7 @@ class Rows:
         number = self._next()
         self._append((number, text, url, date, record_id, declared_language, content_type, None, extra, None, None))
         self.documents += 1
-        self._bytes += len(text)
+        self._bytes += len(text) + len(extra or "")
 
     def fail(self, reason: str, value: int, url: str | None = None) -> None:
         """A row that is no readable document; `value` is its offset, or what else the format has for the reason."""
@@ -101,7 +101,7 @@ class Rows:
         self._pieces.append(pa.RecordBatch.from_arrays(columns, schema=RAW))
         self.documents += count
         self._rows += count
-        self._bytes += pc.sum(pc.binary_length(texts)).as_py() or 0
+        self._bytes += sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in (texts, extras))
 
     def _append(self, values: tuple[object, ...]) -> None:
         """A row's values, in the order of RAW."""

@@ -1,4 +1,8 @@
-"""Parquet: a row is a document. Columns other than text and URL rest in `extra` as JSON."""
+"""Tables: a row is a document. Columns other than text and URL rest in `extra` as JSON. Parquet here, Arrow's own formats in ipc.py.
+
+Rows are taken by their bytes, not by their number: so many that a batch stays small, and of what a dictionary holds once and rows name a thousand
+times, each time counts.
+"""
 
 from collections.abc import Iterator
 
@@ -8,34 +12,121 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.errors import SourceError
+from gristmill.source import pages
 from gristmill.source.lines import to_extra
 from gristmill.source.rows import BATCH_BYTES, Fields, Rows
+from gristmill.store.codecs import BOMB_BYTES, BOMB_RATIO
 
-READ_ROWS = 1024  # rows decoded at a time
+READ_ROWS = 1024  # rows decoded at a time, at most
+READ_BYTES = 16 << 20  # and about so many bytes of them
+
+
+class Bound:
+    """What rows come to, unpacked, against the bytes that were read for them."""
+
+    def __init__(self, read: int = 0) -> None:
+        """Start with so many bytes read."""
+        self.read = read
+        self._given = 0
+
+    def add(self, size: int) -> None:
+        """Count the bytes of rows. Raises SourceError where they are a bomb."""
+        self._given += size
+        if self._given > BOMB_BYTES and self._given > BOMB_RATIO * self.read:
+            raise SourceError(
+                f"a bomb: {self._given:,} bytes of rows out of {self.read:,}, more than {BOMB_RATIO} times as many"
+            )
 
 
 def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
     """Read the rows of a Parquet file. `value` of a row that fails is its row number: Parquet has no offset for it."""
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
-            if fields.text not in file.schema_arrow.names:
-                raise SourceError(
-                    f"no column {fields.text!r}; there are {', '.join(file.schema_arrow.names)}. "
-                    "Name the one with the text in the recipe: text = ..."
-                )
-            for batch in file.iter_batches(READ_ROWS):
-                if rows.left is not None:
-                    batch = batch.slice(0, rows.left)
-                for piece in _pieces(batch, fields):
-                    rows.extend(*piece)
-                    if rows.ready and (ready := rows.take()) is not None:
-                        yield ready
+            check_column(file.schema_arrow, fields)
+            groups, coded = pages.walk(path, file.metadata)
+            bound = Bound(pages.size_of(path))
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, read_dictionary=coded) as file:
+            for group, sizes in enumerate(groups):
+                most = sizes.rows(READ_ROWS, READ_BYTES)
+                for batch in file.iter_batches(most, row_groups=[group], use_threads=False):
+                    yield from give(batch, rows, fields, bound)
+                    if rows.full:
+                        break
                 if rows.full:
                     break
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise SourceError(f"no readable Parquet file: {error}", "damaged") from error
     if (last := rows.take()) is not None:
         yield last
+
+
+def check_column(schema: pa.Schema, fields: Fields) -> None:
+    """Raises SourceError where a table has no column for the text, or columns whose rows cannot be bounded."""
+    if fields.text not in schema.names:
+        raise SourceError(
+            f"no column {fields.text!r}; there are {', '.join(schema.names)}. "
+            "Name the one with the text in the recipe: text = ..."
+        )
+    for field in schema:
+        if pa.types.is_run_end_encoded(field.type) or pa.types.is_union(field.type):
+            raise SourceError(f"column {field.name!r} is of type {field.type}: write it as plain values")
+
+
+def give(batch: pa.RecordBatch, rows: Rows, fields: Fields, bound: Bound) -> Iterator[pa.RecordBatch]:
+    """Make rows of a batch, a few megabytes at a time."""
+    for start in range(0, len(batch), READ_ROWS):
+        for part, weight in _parts(batch.slice(start, READ_ROWS)):
+            if rows.left is not None:
+                part = part.slice(0, rows.left)
+            bound.add(weight)
+            if weight > 4 * READ_BYTES + 2 * fields.max_document_bytes:
+                rows.fail("too_large", rows.row)  # one row
+                continue
+            for piece in _pieces(part, fields):
+                rows.extend(*piece)
+                if rows.ready and (ready := rows.take()) is not None:
+                    yield ready
+            if rows.full:
+                return
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """A batch in halves of halves, until each is small or a row: (rows, what they come to in bytes)."""
+    weight = sum(_weight(column) for column in batch.columns)
+    if weight <= READ_BYTES or len(batch) <= 1:
+        yield batch, weight
+        return
+    middle = len(batch) // 2
+    yield from _parts(batch.slice(0, middle))
+    yield from _parts(batch.slice(middle))
+
+
+def _weight(column: pa.Array) -> int:
+    """The bytes of a column's values, those of a dictionary or a view counted as often as they are named."""
+    column = _storage(column)
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        values = column.dictionary
+        each = pc.binary_length(values) if _is_binary(values.type) else None
+        if each is None:
+            return len(column) * (_weight(values) // max(len(values), 1) + 1)
+        return int(pc.sum(pc.take(each.cast(pa.int64()), column.indices)).as_py() or 0)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return int(pc.sum(pc.binary_length(column).cast(pa.int64())).as_py() or 0)
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        named = int(pc.sum(pc.list_value_length(column).cast(pa.int64())).as_py() or 0)
+        return named * (_weight(column.values) // max(len(column.values), 1) + 1)
+    if pa.types.is_nested(kind):
+        inner = column.flatten()
+        return sum(map(_weight, inner)) if pa.types.is_struct(kind) else _weight(inner)
+    return int(column.nbytes)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+    )  # fmt: skip
 
 
 def _pieces(batch: pa.RecordBatch, fields: Fields) -> Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array]]:

@@ -25,8 +25,9 @@ MAX_HEADER_BYTES = 1 << 20
 USUAL = 1 << 12  # bytes that a head seldom exceeds
 PEEK = 1 << 16  # bytes in which a shard shows what it holds
 PAGES = ("response", "resource", "revisit")  # types of records that hold pages, or hold them elsewhere
-_START = re.compile(rb"\r?\nWARC/[0-9]\.[0-9]+\r?\n")
-_VERSION = re.compile(rb"WARC/[0-9]\.[0-9]+\r?\n")
+_START = re.compile(rb"\r?\n(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n")
+_VERSION = re.compile(rb"(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n")
+_BREAK = re.compile(rb"\r?\n")
 _HEADER_STOP = re.compile(rb"\r?\n\r?\n")
 _NAMES = (
     b"WARC-Type", b"WARC-Record-ID", b"WARC-Date", b"Content-Length", b"Content-Type", b"WARC-Target-URI", b"WARC-Payload-Digest",
@@ -34,7 +35,7 @@ _NAMES = (
     b"WARC-Identified-Payload-Type", b"WARC-Identified-Content-Language",
 )  # fmt: skip
 _SMALL = {name: name.lower() for name in _NAMES}  # as they are usually spelled
-_TYPE = re.compile(rb"\nwarc-type\s*:[ \t]*([^\s]+)", re.IGNORECASE)
+_TYPE = re.compile(rb"\nwarc-type[ \t]*:(?:[ \t]|\r?\n[ \t])*([^\s]+)", re.IGNORECASE)
 
 
 class _Header(NamedTuple):
@@ -86,7 +87,7 @@ def _folded(block: bytes) -> dict[bytes, bytes]:
         name, _, value = line.partition(b":")
         last = [value.strip()]
         parts.setdefault(name.strip().lower(), last)
-    return {name: value[0] if len(value) == 1 else b"".join(value) for name, value in parts.items()}
+    return {name: b"".join(value).strip() for name, value in parts.items()}
 
 
 def _head(data: bytes, at: int) -> tuple[int, int] | None:
@@ -123,6 +124,26 @@ def kind_of(head: bytes) -> str:
     return "wet"
 
 
+def starts(data: bytes) -> bool:
+    """Whether bytes begin as a record does."""
+    return data[:5].upper() == b"WARC/"
+
+
+def kind_within(data: bytes, *, ended: bool) -> str | None:
+    """The kind of bytes that begin inside a record; None where no record in them ends where it says, with another or the end behind it."""
+    at, most = _find(data, 0, len(data)), 16
+    while at >= 0 and most:
+        start, most = at + len(_BREAK.match(data, at)[0]), most - 1  # type: ignore[index]
+        if (stop := _head(data, start)) is not None:
+            header = _parse(data[start : stop[0]])
+            rest = data[stop[1] + header.length :][:16]
+            over = not rest and not ended and b"warc-record-id" in header.fields
+            if header.length >= 0 and header.type and (over or (rest and starts(rest.lstrip(b"\r\n")))):
+                return kind_of(data[start:])
+        at = _find(data, at + 1, len(data))
+    return None
+
+
 def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
     """Read the records of a shard."""
     return read_stretches(pieces, rows, FRAMING, partial(_read_record, rows=rows, fields=fields))
@@ -141,7 +162,9 @@ def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
         rows.fail("no_record", begin)
         window.seek_record()
         return True
-    inner = window.data.find(b"\nWARC/", window.at, stop[1]) >= 0 and _START.search(window.data, window.at, stop[1])
+    inner = any(window.data.find(mark, window.at, stop[1]) >= 0 for mark in (b"\nWARC/", b"\nwarc/")) and _START.search(
+        window.data, window.at, stop[1]
+    )
     if inner:
         # A head without its end has run into the next record's.
         rows.fail("no_record", begin)
@@ -210,7 +233,7 @@ def _ends_well(window: Window, length: int) -> bool:
     if not after:
         return True
     rest = after.lstrip(b"\r\n")
-    return len(rest) < len(after) and (not rest or b"WARC/".startswith(rest[:5]))
+    return len(rest) < len(after) and (not rest or b"WARC/".startswith(rest[:5].upper()))
 
 
 def _pass_over(window: Window, rows: Rows, fields: Fields, header: _Header, begin: int) -> bool:

@@ -1,17 +1,19 @@
-"""Decoding gzip, zstd, xz or nothing, told apart by magic bytes, as a stream that survives damage.
+"""Decoding gzip, zstd, xz, bzip2, lz4 or nothing, told apart by magic bytes, as a stream that survives damage.
 
     file -> pieces of decoded bytes, and `Damage` where bytes were lost
 
-Each gzip member, zstd frame and xz stream is decoded on its own. A member that does not decode ends with a Damage that holds its
+Each gzip member, zstd or lz4 frame, xz or bzip2 stream is decoded on its own. A member that does not decode ends with a Damage that holds its
 offset; the search for the next one goes on behind it. Memory is one block, whatever the file and whatever it claims: output
 is taken in bounded steps, and a shard that grows beyond all likelihood, or beyond its limit, is cut off as a bomb.
 """
 
+import bz2
 import lzma
 import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
+import lz4.frame
 from isal import igzip_lib
 
 if sys.version_info >= (3, 14):
@@ -27,9 +29,18 @@ BOMB_BYTES = 256 << 20
 BOMB_RATIO = 300
 
 # What a decoder raises over bytes that are not what they should be.
-BROKEN: tuple[type[Exception], ...] = (igzip_lib.error, lzma.LZMAError, zstd.ZstdError, EOFError)  # type: ignore[assignment]
+BROKEN: tuple[type[Exception], ...] = (
+    igzip_lib.error, lzma.LZMAError, zstd.ZstdError, EOFError, OSError, RuntimeError, ValueError,  # the last three of bz2 and lz4
+)  # type: ignore[assignment]  # fmt: skip
 
-MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
+MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"BZh": "bzip2",
+}
+_BZIP2 = (b"1AY&SY", b"\x17rE8P\x90")  # what follows BZh and a digit: a block, or the end of a stream without one
 
 
 class Damage(NamedTuple):
@@ -57,13 +68,21 @@ def _decoder(codec: str) -> _Decoder:
     if codec == "zstd":
         options: dict[Any, int] = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
         return zstd.ZstdDecompressor(options=options)
+    if codec == "bzip2":
+        return bz2.BZ2Decompressor()
+    if codec == "lz4":
+        decoder: _Decoder = lz4.frame.LZ4FrameDecompressor()
+        return decoder
     return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
 
 
 def codec_of(head: bytes) -> str:
-    """The codec that a file's first bytes tell: gzip, zstd, xz or none."""
+    """The codec that a file's first bytes tell: gzip, zstd, xz, lz4, bzip2 or none."""
     for magic, name in MAGIC.items():
-        if head.startswith(magic):
+        # Words begin with BZh too.
+        if head.startswith(magic) and (
+            name != "bzip2" or (len(head) > 3 and any(mark.startswith(head[4:10]) for mark in _BZIP2))
+        ):
             return name
     # zstd's skippable frames
     if len(head) >= 4 and 0x50 <= head[0] <= 0x5F and head[1:4] == b"\x2a\x4d\x18":
@@ -85,6 +104,12 @@ class Pieces:
         self.codec = codec_of(self._data)
         self.read_bytes = len(self._data)  # as stored
         self.decoded_bytes = 0
+        self._lost = False  # the first bytes are none of the codec's
+
+    @property
+    def first(self) -> bytes:
+        """The first block of the file, as it is stored."""
+        return self._data
 
     def _more(self) -> bytes:
         block = self._file.read(BLOCK)
@@ -105,6 +130,8 @@ class Pieces:
                 self.decoded_bytes += len(block)
                 yield block
             return
+        if self._lost:
+            yield Damage("corrupt", 0)
         # What small members give is gathered to larger pieces.
         gathered: list[bytes] = []
         size = 0
@@ -194,7 +221,7 @@ class Pieces:
                     data = data[at:] + self._more()
                     start += at
                     at = 0
-                if self._decodes(data[at:]):
+                if _decodes(self.codec, data[at:]):  # chance makes two or four bytes look like a magic
                     self._data, self._start, self._at = data[at:], start + at, 0
                     return
                 at = data.find(magic, at + 1)
@@ -205,9 +232,21 @@ class Pieces:
             data = tail + block if block else b""
         self._data, self._start, self._at = b"", start, 0
 
-    def _decodes(self, data: bytes) -> bool:
-        """Whether the first bytes behind a magic decode: chance makes two or four bytes look like one."""
-        try:
-            return bool(_decoder(self.codec).decompress(data[:BLOCK], 1 << 14))
-        except BROKEN:
-            return False
+    def find_member(self) -> bool:
+        """Look for a codec's first member behind bytes that are none of its: what damage has done to the first. Whether there is one."""
+        for magic, codec in MAGIC.items():
+            at = self._data.find(magic, 1)
+            while at >= 0 and codec != "bzip2":
+                if _decodes(codec, self._data[at:]):
+                    self.codec, self._lost, self._at = codec, True, at
+                    return True
+                at = self._data.find(magic, at + 1)
+        return False
+
+
+def _decodes(codec: str, data: bytes) -> bool:
+    """Whether the first bytes behind a magic decode; blocks of bzip2 and lz4 are too long to see the end of, but have marked heads."""
+    try:
+        return bool(_decoder(codec).decompress(data[:BLOCK], 1 << 14)) or (codec in ("bzip2", "lz4") and len(data) > 16)
+    except BROKEN:
+        return False

@@ -1,0 +1,182 @@
+"""CSV and TSV: a header that names the columns, and a document a row. Columns other than text and URL rest in `extra`, as strings.
+
+Quotes are those of RFC 4180. Many TSV files have none and hold quotation marks as text: which it is the first rows tell. A row with more or
+fewer columns than the header gets the verdict `read.not_csv`; `value` of a row that fails is its number, the header's being 0.
+"""
+
+import codecs
+import csv
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from gristmill.errors import SourceError
+from gristmill.source.lines import BYTE_ORDER_MARK, give
+from gristmill.source.rows import Fields, Rows
+from gristmill.store.codecs import Damage
+
+LOOK = 1 << 18  # bytes from which the quoting is told
+MOST_ROWS = 100  # of them
+
+
+class _Lost(Exception):
+    """A line that is not there: the reason of its verdict, and the value."""
+
+
+class _Lines:
+    """Lines of text with their ends, none longer than a limit. Goes on behind what it raises."""
+
+    def __init__(self, pieces: Iterable[bytes | Damage], most: int) -> None:
+        self._pieces = iter(pieces)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._most = most
+        self._held: list[str | None] = []  # lines, the last first; null: one that was too long
+        self._rest: list[str] = []  # the start of a line that has not ended, as far as it is within the limit
+        self._size = 0  # of it
+        self._ended = False
+        self._damage: Damage | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        while not self._held:
+            if self._damage is not None:
+                lost, self._damage = self._damage, None
+                raise _Lost(lost.reason, lost.offset)
+            if self._ended:
+                raise StopIteration
+            self._more()
+        line = self._held.pop()
+        if line is None:
+            raise _Lost("too_large", None)
+        return line
+
+    def _more(self) -> None:
+        piece = next(self._pieces, None)
+        if isinstance(piece, Damage):
+            self._damage, self._rest, self._size = piece, [], 0  # the line that was cut and the damage are one loss
+            self._decoder.reset()
+            return
+        self._ended = piece is None
+        *whole, rest = self._decoder.decode(piece or b"", self._ended).split("\n")
+        lines = []
+        for part in whole:
+            lines.append(self._line(part + "\n"))
+        self._rest.append(rest)
+        self._size += len(rest)
+        if self._size > self._most:
+            self._rest.clear()
+        if self._ended and self._size:
+            lines.append(self._line(""))
+        self._held = lines[::-1]
+
+    def _line(self, end: str) -> str | None:
+        """The line that ends so; None where it is too long."""
+        size, line = self._size + len(end), "".join([*self._rest, end])
+        self._rest, self._size = [], 0
+        return None if size > self._most else line
+
+
+def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], int]:
+    """(the first rows of a table whose columns a mark divides, how they are quoted: csv.QUOTE_...)."""
+    start = data[:LOOK].removeprefix(BYTE_ORDER_MARK)
+    whole = ended and len(data) <= LOOK
+    text = (start if whole else start[: start.rfind(b"\n") + 1]).decode("utf-8", "replace")
+    if mark not in text:
+        return [], csv.QUOTE_MINIMAL
+    quoted = _rows(text, mark, csv.QUOTE_MINIMAL, whole=whole)
+    if mark == "\t" and '"' in text:
+        bare = _rows(text, mark, csv.QUOTE_NONE, whole=whole)
+        if _uneven(bare) < _uneven(quoted):
+            return bare, csv.QUOTE_NONE
+    return quoted, csv.QUOTE_MINIMAL
+
+
+def _rows(text: str, mark: str, quoting: int, *, whole: bool) -> list[list[str]]:
+    rows: list[list[str]] = []
+    cut = not whole
+    try:
+        for row in csv.reader(
+            text.split("\n") if quoting == csv.QUOTE_NONE else _ended(text), delimiter=mark, quoting=quoting
+        ):  # type: ignore[call-overload]
+            if row:
+                rows.append(row)
+            if len(rows) > MOST_ROWS:
+                cut = False
+                break
+    except csv.Error:
+        return []
+    return rows[:-1] if cut and len(rows) > 1 and quoting != csv.QUOTE_NONE else rows
+
+
+def _ended(text: str) -> list[str]:
+    return [line + "\n" for line in text.split("\n")]
+
+
+def _uneven(rows: list[list[str]]) -> float:
+    """The share of rows that have not as many columns as the first."""
+    return sum(len(row) != len(rows[0]) for row in rows) / len(rows) if rows else 1.0
+
+
+def read_csv(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a shard whose columns commas divide."""
+    return _read(pieces, rows, fields, ",")
+
+
+def read_tsv(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a shard whose columns tabs divide."""
+    return _read(pieces, rows, fields, "\t")
+
+
+def _read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, mark: str) -> Iterator[pa.RecordBatch]:
+    stream = iter(pieces)
+    first: list[bytes | Damage] = []
+    size = 0
+    while size < LOOK and (piece := next(stream, None)) is not None:
+        first.append(piece)
+        size += 0 if isinstance(piece, Damage) else len(piece)
+    head = b"".join(piece for piece in first if isinstance(piece, bytes))
+    quoting = rows_of(head, mark, ended=size < LOOK)[1]
+    csv.field_size_limit(max(csv.field_size_limit(), 2 * fields.max_document_bytes))  # which is the process's
+    lines = _Lines(_chained(first, stream), 2 * fields.max_document_bytes)
+    names: list[str] | None = None
+    while not rows.full:
+        reader = csv.reader(lines, delimiter=mark, quoting=quoting)  # type: ignore[call-overload]
+        try:
+            for row in reader:
+                if not row:
+                    rows.skip("blank line")
+                elif names is None:
+                    names = [name.removeprefix("\ufeff") for name in row]
+                    rows.skip("header")
+                    _check(names, fields)
+                elif len(row) != len(names):
+                    rows.fail("not_csv", rows.row)
+                else:
+                    give(dict(zip(names, row, strict=True)), rows.row, rows, fields)
+                if rows.full:
+                    break
+                if rows.ready and (batch := rows.take()) is not None:
+                    yield batch
+            break
+        except _Lost as lost:
+            reason, value = lost.args
+            rows.fail(reason, rows.row if value is None else value)
+        except csv.Error:
+            rows.fail("too_large", rows.row)  # a field over the limit: a quotation mark without its other
+    if (batch := rows.take()) is not None:
+        yield batch
+
+
+def _chained(first: list[bytes | Damage], rest: Iterator[bytes | Damage]) -> Iterator[bytes | Damage]:
+    while first:
+        yield first.pop(0)
+    yield from rest
+
+
+def _check(names: list[str], fields: Fields) -> None:
+    if fields.text not in names:
+        raise SourceError(
+            f"no column {fields.text!r}; there are {', '.join(names)[:400]}. Name the one with the text in the recipe: text = ..."
+        )
