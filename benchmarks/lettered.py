@@ -43,7 +43,9 @@ LAYOUTS: dict[str, Callable[[Item], str]] = {
     "bullets": _listed(lambda place: "• ", "\n"),
     "bare lines": _listed(lambda place: "", "\n"),
     "one line": _listed(lambda place: "", " "),
-    "a prompt of MMLU": lambda item: "Question: " + _listed(lambda place: f"{LETTERS[place]}. ", "\n")(item) + "\nAnswer:",
+    "a prompt of MMLU": lambda item: (
+        "Question: " + _listed(lambda place: f"{LETTERS[place]}. ", "\n")(item) + "\nAnswer:"
+    ),
     "the question alone": lambda item: item[0],
 }
 
@@ -53,8 +55,7 @@ def items_of(data: Path) -> list[Item]:
     out: list[Item] = []
     for path in sorted((data / "E_bench/mmlu_dev").glob("*.csv")):
         out += [
-            [row[key] for key in leaks.MMLU]
-            for row in csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
+            [row[key] for key in leaks.MMLU] for row in csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
         ]
     for line in (data / "E_bench/llmfoundry_arc_easy.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
@@ -89,9 +90,7 @@ def step_of(items: list[Item], folder: Path, **keys: Any) -> Decontaminate:
     """A step that looks for items, their question and all choices."""
     path = folder / "items.jsonl"
     path.write_text("".join(json.dumps({"question": item[0], "choices": item[1:]}) + "\n" for item in items))
-    return Decontaminate(
-        benchmarks=[Benchmark(name="choices", file=str(path), fields=["question", "choices"])], **keys
-    )
+    return Decontaminate(benchmarks=[Benchmark(name="choices", file=str(path), fields=["question", "choices"])], **keys)
 
 
 def experiment(data: Path, *, items: int = ITEMS, **keys: Any) -> dict[str, Any]:
@@ -118,7 +117,11 @@ def experiment(data: Path, *, items: int = ITEMS, **keys: Any) -> dict[str, Any]
     start = 0
     for name, texts in held.items():
         own = background[start : start + len(texts)]
-        told["clean"][name] = {"documents": len(own), "any": int((own > 0).sum()), "dropped": int((own >= step.threshold).sum())}
+        told["clean"][name] = {
+            "documents": len(own),
+            "any": int((own > 0).sum()),
+            "dropped": int((own >= step.threshold).sum()),
+        }
         start += len(texts)
     return told
 

@@ -135,9 +135,7 @@ class Shard:
         with tempfile.NamedTemporaryFile(suffix=".parquet") as whole:
             for piece in replay:
                 if isinstance(piece, Damage):
-                    raise SourceError(
-                        f"{self._path}: {piece.reason} {pieces.codec} at byte {piece.offset}", "damaged"
-                    )
+                    raise SourceError(f"{self._path}: {piece.reason} {pieces.codec} at byte {piece.offset}", "damaged")
                 whole.write(piece)
             whole.flush()
             yield from table.read(whole.name, self._rows, self._fields)
