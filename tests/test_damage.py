@@ -1,6 +1,8 @@
 """A byte that changes under work/ after a stop is found by what reads it back; what wrote it writes it again, and the corpus is the same."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -210,3 +212,85 @@ def test_a_disk_that_always_gives_other_bytes_ends_the_run(
 def test_a_flip_in_every_file_after_every_stop(laid: Laid, tmp_path: Path, phase: str, share: float) -> None:
     for name in laid.files(phase):
         laid.same_after(phase, lambda corpus, name=name: flip(corpus / name, share), tmp_path)
+
+
+JUNK = [
+    b"",
+    b"[]",
+    b"null",
+    b"7",
+    b'{"key": 1, "parts": {}}',
+    b'{"format": 99, "shards": []}',
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b'{"shards": [{"number": 7}]}',
+]
+
+
+@pytest.mark.parametrize("phase", ["refine", "relate", "tokenize"])
+def test_records_and_plans_that_are_none_are_made_anew(laid: Laid, tmp_path: Path, phase: str) -> None:
+    """Every JSON file under work/ is replaced by something else."""
+
+    def spoil(corpus: Path) -> None:
+        for place, path in enumerate(sorted((corpus / "work").rglob("*.json"))):
+            path.write_bytes(JUNK[place % len(JUNK)])
+        gristmill.status(corpus)
+
+    laid.same_after(phase, spoil, tmp_path)
+
+
+def test_files_and_folders_in_each_others_place_are_removed(laid: Laid, tmp_path: Path) -> None:
+    def spoil(corpus: Path) -> None:
+        for name in (
+            "state/refine/00000.json",
+            "refine/00001.parquet",
+            "stage/verdicts/00000.parquet",
+            "relate/drops.parquet",
+            "plan.json",
+        ):
+            (corpus / "work" / name).unlink()
+            (corpus / "work" / name / "inside").mkdir(parents=True)
+        for name in ("lines", "stage/signatures", "state/settle", "tokens"):
+            shutil.rmtree(corpus / "work" / name, ignore_errors=True)
+            (corpus / "work" / name).write_bytes(b"a file")
+
+    told = laid.same_after("relate", spoil, tmp_path)
+    assert sum("should: it is removed" in line for line in told) == 9, told
+
+
+@pytest.mark.parametrize(
+    "name", ["work", "work/stage/documents", "work/state", "work/lock", "tokens", "work/refine/00000.parquet"]
+)
+def test_links_in_a_corpus_are_refused_and_nothing_behind_them_is_touched(
+    laid: Laid, tmp_path: Path, name: str
+) -> None:
+    corpus, behind = tmp_path / "corpus", tmp_path / "behind"
+    shutil.copytree(laid.folder / "relate", corpus)
+    path = corpus / name
+    if path.exists():
+        path.rename(behind)
+    else:
+        behind.mkdir()
+        (behind / "train_00000.bin").write_bytes(b"somebody's")
+    path.symlink_to(behind)
+    before = {file: file.read_bytes() for file in behind.rglob("*") if file.is_file()}
+    with pytest.raises(MachineError, match="a link to"):
+        laid.go(corpus)
+    assert {file: file.read_bytes() for file in behind.rglob("*") if file.is_file()} == before
+
+
+def test_a_folder_that_nothing_can_be_written_to_is_refused_in_a_sentence(laid: Laid, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for out in (
+        "/proc/gristmill",
+        "/dev/full/corpus",
+        tmp_path / "file",
+        tmp_path / "file/corpus",
+        tmp_path / ("long" * 100),
+    ):
+        with pytest.raises(MachineError, match="Choose another"):
+            laid.go(Path(out))
+    command = [sys.executable, "-m", "gristmill", "run", str(laid.recipe), "--out", "/proc/gristmill"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 5, done.stderr
+    assert "Traceback" not in done.stderr

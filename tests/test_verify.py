@@ -1,6 +1,7 @@
 """Verify finds a changed byte anywhere, a missing or an extra part, an edited count, a swapped file; and it agrees with sha256sum."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -260,3 +261,87 @@ def test_two_corpora_are_told_apart(corpus: Path, tmp_path: Path) -> None:
     assert "raw shards: 1 differ" in shown
     with pytest.raises(VerificationError, match="not finished, or no corpus"):
         gristmill.diff(corpus, tmp_path)
+
+
+UNTOLD = re.compile(  # what the manifest alone says, and its lock proves
+    r"^(versions\.|raw_shards\.\d+\.(kind|codec|decompressed_bytes|records_skipped)|recipe\..*: None|format$|content$)"
+)
+
+
+def leaves(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all values that are no table."""
+    if isinstance(value, dict | list) and value:
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        return [path for key, inner in pairs for path in leaves(inner, (*place, key))]
+    return [place]
+
+
+def test_every_value_that_the_manifest_repeats_is_compared(copy: Path) -> None:
+    """One value changed, and content, sums and lock made to agree: what a part says as well is found, and named."""
+    whole = (copy / "manifest.json").read_bytes()
+    table = json.loads(whole)
+    missed = []
+    for place in leaves(table):
+        name = ".".join(map(str, place))
+
+        def change(given: Any, place: tuple[Any, ...] = place) -> None:
+            *folders, last = place
+            for key in folders:
+                given = given[key]
+            old = given[last]
+            told = old + 1 if isinstance(old, int | float) and not isinstance(old, bool) else not old
+            given[last] = ("0" if old[:1] != "0" else "1") + old[1:] if isinstance(old, str) else told
+
+        if UNTOLD.match(name) or (place[0] == "parts" and place[1] % 5):
+            continue
+        (copy / "manifest.json").write_bytes(whole)
+        before = table
+        for key in place:
+            before = before[key]
+        if before in (None, {}, []):
+            continue
+        try:
+            forge(copy, change)
+            gristmill.verify(copy)
+            missed.append(name)
+        except VerificationError:
+            pass
+    assert not missed, missed
+    (copy / "manifest.json").write_bytes(whole)
+    forge(copy, lambda table: table["funnel"]["steps"][1].update(left=1))
+    with pytest.raises(VerificationError, match=r"funnel\.steps\.1\.left: 1, and funnel\.json says"):
+        gristmill.verify(copy)
+    forge(copy, lambda table: table["recipe"]["step"][0].update(min_words=1))
+    with pytest.raises(VerificationError, match=r"recipe\.step\.0\.min_words: 1, and recipe\.toml says 50"):
+        gristmill.verify(copy)
+
+
+def test_a_manifest_of_wrong_types_is_a_failed_verification(copy: Path) -> None:
+    whole = (copy / "manifest.json").read_bytes()
+    for name, value in (
+        ("funnel", {}),
+        ("funnel", {"steps": [1]}),
+        ("inputs", {"tokens.tokenizer": 1}),
+        ("recipe", {"tokens": 3}),
+    ):
+        (copy / "manifest.json").write_bytes(whole)
+        forge(copy, lambda table, name=name, value=value: table.update({name: value}))
+        with pytest.raises(VerificationError):
+            gristmill.verify(copy)
+
+
+def test_a_changed_byte_in_run_json_is_found(copy: Path) -> None:
+    data = (copy / "run.json").read_bytes()
+    for place in range(0, len(data), 7):
+        (copy / "run.json").write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with pytest.raises(VerificationError, match="run.json"):
+            gristmill.verify(copy)
+    (copy / "run.json").unlink()
+    gristmill.verify(copy)
+
+
+def test_links_are_refused(copy: Path, tmp_path: Path) -> None:
+    (copy / "tokens").rename(tmp_path / "elsewhere")
+    (copy / "tokens").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(VerificationError, match="tokens: a link"):
+        gristmill.verify(copy)

@@ -11,7 +11,7 @@ import typer
 
 from gristmill import __version__
 from gristmill.arguments import EXIT_CODES, Json, sample_of, settings_of
-from gristmill.errors import GristmillError
+from gristmill.errors import GristmillError, MachineError
 from gristmill.model_verbs import app as model_app
 from gristmill.run_verb import run
 from gristmill.terminal import hear_ctrl_c, leave, say
@@ -291,6 +291,8 @@ def main(entry: Callable[[], Any] = app) -> None:
         entry()
     except GristmillError as error:
         _fail(error)
+    except OSError as error:
+        _fail(MachineError(f"{error.filename}: {error.strerror}" if error.filename else str(error)))
     except MemoryError:
         print("gristmill: out of memory; use fewer --workers", file=sys.stderr)
         raise SystemExit(5) from None

@@ -114,7 +114,7 @@ def run(
     mill.asked = fetch.Asked(allow_missing, check_inputs)
     mill.transfer.resume_only = resume_only
     mill.cache_bytes = cache_bytes
-    handle = mill.corpus.hold()
+    handle = mill.corpus.hold(mill.progress.line)
     try:
         return mill.turn(handle, until, Path(plan_file) if plan_file else None)
     finally:

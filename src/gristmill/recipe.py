@@ -100,12 +100,17 @@ def load(path: Path, settings: dict[str, str] | None = None) -> Loaded:
     return Loaded(parse(text, str(path), settings), path.parent.resolve())
 
 
-def parse(text: str, name: str, settings: dict[str, str] | None = None) -> Recipe:
-    """Read a recipe from TOML; `name` is what errors call it."""
+def tables_of(text: str, name: str) -> dict[str, Any]:
+    """TOML as tables; `name` is what errors call it. Raises RecipeError."""
     try:
-        tables = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{name}: not valid TOML: {error}") from error
+
+
+def parse(text: str, name: str, settings: dict[str, str] | None = None) -> Recipe:
+    """Read a recipe from TOML; `name` is what errors call it."""
+    tables = tables_of(text, name)
     for key, value in (settings or {}).items():
         _set(tables, key, value)
     try:

@@ -24,8 +24,9 @@ import pyarrow
 
 import gristmill
 from gristmill.errors import Damaged, MachineError, VerificationError
+from gristmill.phases.layout import FILES, FOLDERS, OBSOLETE, refuse_links, remove_if_empty, tidy
 from gristmill.store import manifest as manifests
-from gristmill.store.parts import TEMPORARY, Part, machine_errors, sync_folder, write_bytes
+from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
 from gristmill.store.proof import damage, damaged, seal, unseal
 
 RECORD_FORMAT = 2  # of a record: one of another is none
@@ -156,10 +157,14 @@ class Corpus:
                     "Restore it, or remove the lock to finish the corpus again"
                 ) from None
             return None
+        except OSError as error:
+            raise VerificationError(f"{self.root}: {manifests.MANIFEST} cannot be read: {error.strerror}") from error
         try:
             lock: bytes | None = (self.root / manifests.LOCK).read_bytes()
         except FileNotFoundError:
             lock = None
+        except OSError as error:
+            raise VerificationError(f"{self.root}: {manifests.LOCK} cannot be read: {error.strerror}") from error
         try:
             manifests.check_lock(data, lock)
         except VerificationError as error:
@@ -279,16 +284,20 @@ class Corpus:
 
     # -- one run at a time
 
-    def hold(self) -> int:
-        """Take the corpus for this run; returns the lock's descriptor, which workers inherit. Raises MachineError."""
-        with machine_errors(self.root):
+    def hold(self, tell: Callable[[str], None] = lambda _: None) -> int:
+        """Take the corpus for this run; returns the lock's descriptor, which workers inherit. Raises MachineError.
+
+        `tell` hears of what did not belong under work/ and is removed.
+        """
+        with machine_errors(self.root, every=True):
+            refuse_links(self.root)
             found = ", ".join(name for name in (*FOLDERS, *FILES) if (self.root / name).exists())
             if found and not self.work.exists() and not (self.root / manifests.MANIFEST).exists():
                 raise MachineError(
                     f"{self.root}: holds {found}, and no corpus of ours. Choose an empty folder, so that nothing of yours is mixed in"
                 )
             self.work.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.work / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            handle = os.open(self.work / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         until = time.monotonic() + LOCK_PATIENCE
         while True:
             try:
@@ -301,41 +310,10 @@ class Corpus:
                         f"{self.root}: another run is at work on this corpus. Wait for it, or choose another folder"
                     ) from None
                 time.sleep(0.05)
-        # What writers left when they were killed.
-        for left in self.root.rglob(f"*{TEMPORARY}"):
-            left.unlink(missing_ok=True)
+        try:
+            with machine_errors(self.root, every=True):
+                tidy(self.root, tell)
+        except MachineError:
+            os.close(handle)
+            raise
         return handle
-
-
-# Under work/, twice: parts to remove when the state that is being published is there.
-OBSOLETE = ("obsolete.json", "obsolete.copy.json")
-FOLDERS = (
-    "documents",
-    "measures",
-    "signatures",
-    "verdicts",
-    "samples",
-    "judgement",
-    "contamination",
-    "duplicates",
-    "finished",
-    "index",
-    "text",
-    "tokens",
-    "tokenizer",
-)
-
-
-FILES = ("plan.json", "recipe.toml", "funnel.json", "run.json", manifests.SUMS)
-
-
-def part_folders(root: Path) -> list[Path]:
-    """The folders that hold parts, and nothing else."""
-    return [root / name for name in FOLDERS if (root / name).is_dir()]
-
-
-def remove_if_empty(folder: Path, root: Path) -> None:
-    """Remove a folder below the root that holds nothing any more, and those above it."""
-    while folder != root and folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent

@@ -192,5 +192,5 @@ def publish(
         "phase_seconds": {name: round(took, 3) for name, took in progress.seconds.items()},
         "megabytes_per_second": {name: round(rate, 1) for name, rate in rates.items()},
     }
-    write_json(corpus.root, RUN, told)
+    write_bytes(corpus.root, RUN, seal(told))
     return Funnel(counted, rates)

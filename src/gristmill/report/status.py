@@ -5,11 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from gristmill.errors import RecipeError
 from gristmill.phases.corpus import Corpus, Record
 from gristmill.phases.plan import Plan
+from gristmill.phases.publish import read_plan
 from gristmill.store.manifest import MANIFEST
 
 PER_SHARD = ("refine", "settle", "tokenize")
@@ -22,7 +21,7 @@ def status(corpus: Path | str) -> dict[str, Any]:
         raise RecipeError(f"{root}: no corpus there")
     here = Corpus(root)
     published = here.published()
-    plan = _plan(root)
+    plan = read_plan(here, None)
     told: dict[str, Any] = {
         "finished": published is not None,
         "running": held(root),
@@ -44,13 +43,6 @@ def status(corpus: Path | str) -> dict[str, Any]:
             reasons += refined.counts["raw"]["documents"] - refined.counts["kept"]["documents"]
     told["documents"], told["dropped"] = documents, reasons
     return told
-
-
-def _plan(root: Path) -> Plan:
-    for path in (root / "work/plan.json", root / "plan.json"):
-        if path.exists():
-            return msgspec.json.decode(path.read_bytes(), type=Plan)
-    return Plan()
 
 
 def _records(corpus: Corpus, phase: str, plan: Plan) -> list[Record | None]:

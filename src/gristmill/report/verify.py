@@ -13,8 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.phases.corpus import Corpus, part_folders
+from gristmill.phases.corpus import Corpus
+from gristmill.phases.layout import part_folders
 from gristmill.phases.lines import LIST
+from gristmill.report.repeated import check_links, check_repeated, check_run
 from gristmill.store import manifest as manifests
 from gristmill.store import urls
 from gristmill.store.cache import Cache, default_cache
@@ -52,12 +54,20 @@ def verify(
         listed = b""
     if listed != manifests.sums(manifest.parts):
         wrong.append(f"{manifests.SUMS}: not what the manifest yields")
+    wrong += check_links(root)
     wrong += _strangers(root, manifest)
     sound = check_parts(root, manifest.parts, wrong, quick, show or (lambda _: None))
     if raw:
         wrong += _check_raw(root, manifest, Cache(Path(cache_dir or default_cache())), quick)
     if not quick:
-        wrong += _check_counts(root, manifest, sound)
+        try:
+            wrong += _check_counts(root, manifest, sound)
+            wrong += check_repeated(root, manifest, sound)
+        except (KeyError, TypeError, AttributeError) as error:
+            wrong.append(
+                f"{manifests.MANIFEST}: a value of its recipe, inputs or funnel is missing, or of the wrong type: {error!r}"
+            )
+        wrong += check_run(root)
     if wrong:
         shown = "\n  ".join(wrong[:50]) + (f"\n  ... and {len(wrong) - 50} more" if len(wrong) > 50 else "")
         raise VerificationError(f"{root} is not what its manifest says:\n  {shown}\nFetch or build what is named again")

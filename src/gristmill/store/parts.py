@@ -74,8 +74,8 @@ class HashingFile:
 
 
 @contextmanager
-def machine_errors(path: Path) -> Iterator[None]:
-    """Turn a full disk and a refused folder into what the user can act on."""
+def machine_errors(path: Path, *, every: bool = False) -> Iterator[None]:
+    """Turn a full disk and a refused folder into what the user can act on; with `every`, whatever the system says."""
     try:
         yield
     except OSError as error:
@@ -91,6 +91,8 @@ def machine_errors(path: Path) -> Iterator[None]:
             raise MachineError(
                 f"{path}: a file stands where a folder should be ({error.strerror}). Choose another"
             ) from error
+        if every:
+            raise MachineError(f"{path}: {error.strerror}. Choose another output folder") from error
         raise
 
 

@@ -112,7 +112,10 @@ def seal(value: Any) -> bytes:
 
 def unseal(data: bytes) -> dict[str, Any]:
     """What was sealed. Raises ValueError where it is not as it was."""
-    table = json.loads(data)
+    try:
+        table = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
     proof = table.pop(PROOF, None) if isinstance(table, dict) else None
     if proof is None or proof != hashlib.sha256(to_json(table)).hexdigest():
         raise ValueError("not as it was written")
