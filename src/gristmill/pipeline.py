@@ -197,7 +197,9 @@ class _Mill:
         self.inputs = inputs.gather(self.recipe, self.folder, self.transfer)
         self.older = relate.open_all(self.recipe.deduplicate, self.folder)
         named = publish.inputs_of(self.recipe, self.inputs, tokenizer, self.older)
-        if published is not None and publish.is_current(corpus, published, self.plan, stored(self.recipe), named):
+        if published is not None and publish.is_current(
+            corpus, published, self.plan, stored(self.recipe), named, tokenizer
+        ):
             if self.asked.check_inputs:
                 self._report(self.fetching().check(self.progress))
             clusters.forget_stopped(corpus)

@@ -48,7 +48,9 @@ class Normalise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     after_dedup: bool = False  # once duplicates are gone
 
     def wants(self) -> dict[str, str]:
-        return {"normalise.ftfy": "version:ftfy"} if self.mojibake else {}
+        """The version of ftfy, and of Unicode in Python, which decomposes long rows of marks; composing is pyarrow's."""
+        named = {"normalise.ftfy": "version:ftfy"} if self.mojibake else {}
+        return named | ({"normalise.unicode": "version:unicodedata"} if self.form is not None else {})
 
     def ready(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         fix = _fixer() if self.mojibake else None

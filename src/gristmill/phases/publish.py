@@ -104,15 +104,21 @@ def recipe_bytes(table: dict[str, Any]) -> bytes:
     return tomli_w.dumps(without_nulls(table)).encode()
 
 
+def made_by(tokenizer: Tokenizer | None) -> dict[str, str]:
+    """The manifest's `versions`: what byte-identity is promised for, and what else encodes."""
+    return versions() | (tokenizer.libraries if tokenizer else {})
+
+
 def is_current(
-    corpus: Corpus, published: tuple[Manifest, bytes], plan: Plan, table: dict[str, Any], inputs: dict[str, Any]
-) -> bool:
+    corpus: Corpus, published: tuple[Manifest, bytes], plan: Plan, table: dict[str, Any], inputs: dict[str, Any],
+    tokenizer: Tokenizer | None,
+) -> bool:  # fmt: skip
     """Whether the published corpus is what this recipe, plan and version give; asks nothing of raw files."""
     manifest = published[0]
     raw = [(shard.number, shard.source, shard.url) for shard in manifest.raw_shards]
     return (
         manifest.recipe_sha256 == recipe_digest(table)
-        and manifest.versions == versions()
+        and manifest.versions == made_by(tokenizer)
         and raw == [(shard.number, shard.source, shard.url) for shard in plan.shards]
         and manifest.inputs == inputs
         and all(_is_whole(corpus.root / part.path, part) for part in manifest.parts)
@@ -180,7 +186,7 @@ def publish(
         else:
             raw_shards.append(RawShard(**known, missing=shard.missing))  # type: ignore[arg-type]
     manifest = Manifest(
-        content=content_of(parts), versions=versions(), recipe_sha256=recipe_digest(table), recipe=table,
+        content=content_of(parts), versions=made_by(tokenizer), recipe_sha256=recipe_digest(table), recipe=table,
         inputs=inputs, raw_shards=raw_shards, funnel=counted, parts=parts,
     )  # fmt: skip
     corpus.publish(manifest)

@@ -58,6 +58,7 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: str | None  # the part with the tokenizer; null: write text/
     tokenizer_name: str | None = None
     tokenizer_sha256: str | None = None
+    libraries: dict[str, str] = {}  # what encodes besides our kernel, and of which version
     end_of_text: str | None = None
     validation: float = 0.0
     copies: str | None = (
@@ -180,7 +181,7 @@ def tasks(
             late=late_of(recipe, plan.shards[number].source, inputs),
             tokenizer=part.path if part else None, tokenizer_name=tokenizer.name if tokenizer else None,
             tokenizer_sha256=tokenizer.sha256 if tokenizer else None,
-            end_of_text=tokens.end_of_text if tokens else None, validation=tokens.validation if tokens else 0.0,
+            libraries=tokenizer.libraries if tokenizer else {}, end_of_text=tokens.end_of_text if tokens else None, validation=tokens.validation if tokens else 0.0,
             copies=copies.get(number),
         )
         for number, record in refined.items()

@@ -50,6 +50,9 @@ class Tokenizer:
         self.name = name
         self.data = data
         self._encoder: _Encodes
+        self.libraries: dict[
+            str, str
+        ] = {}  # what encodes besides our kernel, and of which version: for the manifest and the keys
         if data.lstrip()[:1] == b"{":
             self.file_name = "tokenizer.json"
             self._read_json(end_of_text)
@@ -109,6 +112,7 @@ class Tokenizer:
         if merges is None:
             self._encoder = _Library(self.data, self.end_of_text, ends[0])
             self.vocabulary = max(self.vocabulary, self._encoder.vocabulary)
+            self.libraries = library_versions()
         else:
             from gristmill.kernels import bpe
             from gristmill.kernels.merges import merges_of_list
@@ -116,6 +120,37 @@ class Tokenizer:
             plain = [b"" if token in added.values() else spelled for token, spelled in enumerate(self._bytes_of)]
             whole = bool(table["model"].get("ignore_merges"))
             self._encoder = bpe.Encoder(merges_of_list(plain, merges, whole=whole))
+
+
+# Of each Unicode version a letter that is new in it, and a capital letter whose small one is.
+LETTERS = {
+    "12.0": 0xA7BA,
+    "13.0": 0xA7C7,
+    "14.0": 0xA7C0,
+    "15.0": 0x31350,
+    "15.1": 0x2EBF0,
+    "16.0": 0xA7CB,
+    "17.0": 0xA7CE,
+}
+CAPITALS = {"12.0": 0xA7BA, "13.0": 0xA7C7, "14.0": 0xA7C0, "16.0": 0xA7CB, "17.0": 0xA7CE}
+
+
+def library_versions() -> dict[str, str]:
+    """The version of HF tokenizers, and of Unicode in its patterns and in its lower case.
+
+    It tells neither of the two: they are asked for letters that each version of Unicode has first.
+    """
+    import tokenizers
+
+    letters = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"\p{L}"), "isolated")
+    lower = tokenizers.normalizers.Lowercase().normalize_str
+    known = [name for name, point in LETTERS.items() if len(letters.pre_tokenize_str(f"!{chr(point)}!")) == 3]
+    cased = [name for name, point in CAPITALS.items() if lower(chr(point)) != chr(point)]
+    return {
+        "tokenizers": tokenizers.__version__,
+        "tokenizers.unicode": max(known, key=float, default="before 12.0"),
+        "tokenizers.unicode_case": max(cased, key=float, default="before 12.0"),
+    }
 
 
 class _Library:
