@@ -73,6 +73,19 @@ def test_sigkill_at_random_moments_of_fresh_runs(
     assert unfinished > 0  # the moments were inside the runs
 
 
+def test_a_kill_leaves_nothing_in_the_folder_for_temporary_files(
+    laid: tuple[Path, dict[str, str], float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    process = start(laid[0], tmp_path / "corpus")
+    while not list((tmp_path / "corpus").rglob("*.parquet*")) and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not list((tmp_path / "temporary").glob("pymp-*"))
+
+
 def test_sigkill_while_a_changed_recipe_replaces_a_corpus(
     laid: tuple[Path, dict[str, str], float], tmp_path: Path, soak: int
 ) -> None:

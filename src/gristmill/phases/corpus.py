@@ -219,14 +219,19 @@ class Corpus:
         return damaged(staged, self.stage) + damaged(placed, self.root)
 
     def _give_up(self, manifest: manifests.Manifest) -> None:
-        """Forget a publication that was begun. Where parts of it took the place of the old state's, there is no old state any more."""
-        for name in (manifests.LOCK, manifests.MANIFEST):
-            (self.root / (name + manifests.NEXT)).unlink(missing_ok=True)
+        """Forget a publication that was begun. Where parts of it took the place of the old state's, there is no old state any more.
+
+        The coming lock goes after the old one: as long as it is there, the next start does this again.
+        """
         data = (self.root / manifests.MANIFEST).read_bytes() if (self.root / manifests.MANIFEST).exists() else b""
         old = {part.path: part.sha256 for part in manifests.decode(data).parts} if data else {}
-        if any(old.get(part.path) != part.sha256 and not (self.stage / part.path).exists() for part in manifest.parts):
+        moved = [part.path for part in manifest.parts if not (self.stage / part.path).exists()]
+        if any(old.get(part.path) != part.sha256 for part in manifest.parts if part.path in set(moved)):
+            self._write_obsolete(sorted({*self._obsolete(), *old, *moved}))
             for name in (manifests.LOCK, manifests.MANIFEST):
                 (self.root / name).unlink(missing_ok=True)
+        for name in (manifests.LOCK, manifests.MANIFEST):
+            (self.root / (name + manifests.NEXT)).unlink(missing_ok=True)
         sync_folder(self.root)
 
     def _complete(self, lock: bytes) -> None:
@@ -273,6 +278,8 @@ class Corpus:
             return
         obsolete = self._obsolete()
         published = self.published() if obsolete else None
+        if obsolete and published is None:
+            return  # given up: the state that comes may have them again
         named = {part.path for part in published[0].parts} if published else set()
         for path in obsolete:
             manifests.check_path(path)
