@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import gristmill
-from gristmill.errors import MachineError
+from gristmill.errors import MachineError, VerificationError
 from gristmill.pipeline import run
+from gristmill.report.duplicates import duplicates
 from gristmill.phases.corpus import Corpus
 from tests.corpora import RECIPE, digests, lay_out
 
@@ -214,6 +215,15 @@ def test_a_disk_that_always_gives_other_bytes_ends_the_run(
 def test_a_flip_in_every_file_after_every_stop(laid: Laid, tmp_path: Path, phase: str, share: float) -> None:
     for name in laid.files(phase):
         laid.same_after(phase, lambda corpus, name=name: flip(corpus / name, share), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["verdicts/00001.parquet", "duplicates/copies.parquet"])
+def test_what_looks_at_a_stopped_run_says_what_is_damaged(laid: Laid, tmp_path: Path, name: str) -> None:
+    shutil.copytree(laid.folder / "relate", tmp_path / "corpus")
+    assert not duplicates(tmp_path / "corpus")["published"]
+    flip(tmp_path / "corpus/work/stage" / name)
+    with pytest.raises(VerificationError, match=f"{name}: not as it was written"):
+        duplicates(tmp_path / "corpus")
 
 
 JUNK = [

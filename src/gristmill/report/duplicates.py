@@ -28,6 +28,7 @@ from gristmill.phases.publish import read_plan
 from gristmill.report.status import held
 from gristmill.report.verify import published
 from gristmill.store.parts import read_batches
+from gristmill.store.proof import proven
 
 TOP = 10
 SAMPLE = 5  # members of a cluster that are shown
@@ -94,7 +95,17 @@ def _state(root: Path) -> _State:
             f"{root}: a run is at work on it and is not through with its duplicates. Ask when it has ended"
         )
     plan = read_plan(here, None)
-    return _State(False, {shard.number: shard.source for shard in plan.shards if shard.missing is None}, here.find)
+    sources = {shard.number: shard.source for shard in plan.shards if shard.missing is None}
+    records = [
+        here.last("relate", "all"),
+        *(here.last(phase, f"{number:05d}") for phase in ("refine", "settle") for number in sources),
+    ]
+    known = {part.path: part.sha256 for record in records if record is not None for part in record.parts}
+
+    def find(path: str) -> Path:
+        return proven(here.find(path), known[path]) if path in known else here.find(path)
+
+    return _State(False, sources, find)
 
 
 def _by_source(state: _State, verdicts: dict[int, Path]) -> dict[str, Counter[str]]:

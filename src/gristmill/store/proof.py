@@ -48,7 +48,7 @@ def proven(path: Path, sha256: str) -> Path:
     if found and _taken.get(str(path)) == (sha256, found.st_ino, found.st_size, found.st_mtime_ns):
         return path
     if (wrong := damage(path, sha256)) is not None:
-        raise Damaged(f"{path}: not as it was written: {wrong}")
+        raise Damaged(f"{path}: not as it was written: {wrong}. A run makes it anew")
     return path
 
 
