@@ -226,6 +226,15 @@ def test_what_looks_at_a_stopped_run_says_what_is_damaged(laid: Laid, tmp_path: 
         duplicates(tmp_path / "corpus")
 
 
+def test_what_was_left_out_of_a_corpus_is_no_damage(laid: Laid, tmp_path: Path) -> None:
+    """keep_documents = false: another tokenizing reads the raw shards again, and nothing is said of damage."""
+    corpus, settings = tmp_path / "corpus", {"keep_documents": "false"}
+    laid.go(corpus, settings=settings)
+    told = laid.go(corpus, settings={**settings, "tokens.validation": "0.5"})
+    assert not any("not as it was written" in line for line in told), told
+    gristmill.verify(corpus)
+
+
 JUNK = [
     b"",
     b"[]",

@@ -27,7 +27,7 @@ from gristmill.errors import Damaged, MachineError, VerificationError
 from gristmill.phases.layout import FILES, FOLDERS, OBSOLETE, refuse_links, remove_if_empty, tidy
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
-from gristmill.store.proof import damage, damaged, seal, unseal
+from gristmill.store.proof import damage, damaged, is_spoilt, seal, unseal
 
 RECORD_FORMAT = 2  # of a record: one of another is none
 LOCK_PATIENCE = 3.0  # seconds: workers of a killed run notice and go
@@ -71,9 +71,8 @@ class Corpus:
         self.root = root
         self.work = root / "work"
         self.stage = self.work / "stage"
-        self.trusted: dict[
-            str, str
-        ] = {}  # sha256 of published parts, by path: their sizes are enough, until a reader finds damage
+        # Published parts, path to sha256: their sizes are enough, until a reader finds one damaged.
+        self.trusted: dict[str, str] = {}
 
     # -- parts
 
@@ -94,14 +93,19 @@ class Corpus:
         work = [(self.work / part.path, part) for part in record.work]
         return work + [(self.find(part.path), part) for part in record.parts]
 
-    def damage(self, record: Record) -> list[str]:
-        """What is wrong with the files of a record: a line each."""
-        found = []
+    def damage(self, record: Record) -> list[str | None]:
+        """What is wrong with the files of a record: a line each. Null: it is not there, and was left out when the corpus was published."""
+        found: list[str | None] = []
         for path, part in self.files(record):
-            published = path == self.root / part.path and self.trusted.get(part.path) == part.sha256
-            if not published or not self.is_whole(part):
-                found.append((path, damage(path, part.sha256, part.size)))
-        return [f"{path}: not as it was written: {wrong}" for path, wrong in found if wrong is not None]
+            if path == self.root / part.path and self.trusted:
+                if self.trusted.get(part.path) == part.sha256 and self.is_whole(part):
+                    continue
+                if part.path not in self.trusted and not path.exists():
+                    found.append(None)
+                    continue
+            if (wrong := damage(path, part.sha256, part.size)) is not None:
+                found.append(f"{path}: not as it was written: {wrong}")
+        return found
 
     # -- records
 
@@ -116,13 +120,13 @@ class Corpus:
         record = self.last(phase, name)
         if record is None:
             path = self.work / self._record_path(phase, name)
-            if path.exists():
+            if is_spoilt(path):
                 tell(f"{path}: not as it was written")
             return None
         if record.key != key:
             return None
         wrong = self.damage(record)
-        for line in wrong:
+        for line in filter(None, wrong):
             tell(line)
         return None if wrong else record
 

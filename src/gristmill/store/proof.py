@@ -104,6 +104,17 @@ def damaged(parts: Iterable[Part], root: Path) -> list[str]:
     return found
 
 
+def is_spoilt(path: Path) -> bool:
+    """Whether a file that stands where something sealed should is damaged: not one that an earlier version wrote, which sealed nothing."""
+    try:
+        table = json.loads(path.read_bytes())
+        return not isinstance(table, dict) or PROOF in table
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, RecursionError):
+        return True
+
+
 def seal(value: Any) -> bytes:
     """A value as JSON with a digest of itself."""
     table = msgspec.to_builtins(value)
