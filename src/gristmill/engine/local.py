@@ -98,7 +98,7 @@ class Pool:
                     worker.job = waiting.pop()
                     worker.give((worker.job.function, worker.job.task))
                     working += 1
-                busy = {worker.pipe: worker for worker in self._workers if worker.job is not None}
+                busy: dict[Any, _Worker] = {worker.pipe: worker for worker in self._workers if worker.job is not None}
                 for ready in connection.wait(list(busy)):
                     event = self._hear(busy[ready])
                     if event.result is not None or event.error is not None:
