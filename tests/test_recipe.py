@@ -263,8 +263,8 @@ def test_settings_of_the_command_line() -> None:
     [
         ("tokens.validaton", "0.1", "tokens.validaton: unknown key; did you mean 'validation'?"),
         ("step.7.min_words", "1", "there are 2 tables at '7'"),
-        ("step.one.min_words", "1", "there are 2 tables at 'one'"),
-        ("source.0", "1", "no table there"),
+        ("step.one.min_words", "1", "there is no step 'one'; there are step.0 (language)"),
+        ("source.0", "1", "which of them? There are source.0 (web)"),
         ("seed.deeper", "1", "no table there"),
         ("", "1", "unknown"),
         ("seed", "", "seed"),
@@ -312,9 +312,9 @@ def test_a_limit_lowers_each_sources_own() -> None:
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b'output = "caf\xe9"')
     (tmp_path / "folder.toml").mkdir()
-    for name in ("none.toml", "latin.toml", "folder.toml"):
-        with pytest.raises(RecipeError, match=f"{name}: cannot be read"):
-            load(tmp_path / name)
+    for name, said in {"none": "there is no such file", "latin": "no text in UTF-8", "folder": "a folder"}.items():
+        with pytest.raises(RecipeError, match=f"{name}.toml: {said}"):
+            load(tmp_path / f"{name}.toml")
 
 
 def test_recipes_that_come_with_it_are_sound() -> None:

@@ -28,6 +28,22 @@ tokenizer_app = typer.Typer(no_args_is_help=True, help="Train and show tokenizer
 app.add_typer(tokenizer_app, name="tokenizer")
 app.add_typer(model_app, name="model")
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version_: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What stands before a verb."""
+
+
 Corpus = Annotated[Path, typer.Argument(help="The corpus' folder.")]
 
 
@@ -137,7 +153,7 @@ def duplicates(
 def rejudge(
     recipe: Annotated[Path, typer.Argument(help="The recipe, with other thresholds (or --set).")],
     out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe key: step.0.min_score=0.5.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe key: step.language.min_score=0.5.")] = None,
     as_json: Json = False,
 ) -> None:
     """Tell what a corpus would keep with other thresholds, from its stored measures. Nothing is read again, nothing written."""
@@ -182,7 +198,7 @@ def size(
     sample: Annotated[
         str | None, typer.Option(help="Measure so much: decoded bytes (default 64MiB), or whole shards (2shards).")
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe key: step.0.min_score=0.5.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe key: step.language.min_score=0.5.")] = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Where fetched shards rest, shared by runs.")] = None,
     allow_code: Annotated[bool, typer.Option("--allow-code", help="Run the recipe's own filters.")] = False,
     as_json: Json = False,

@@ -65,6 +65,7 @@ from gristmill.store.parts import machine_errors
 from gristmill.store.transfer import Transfer
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.tokens.tokenizer import load as load_tokenizer
+from gristmill.written import local, output
 
 PHASES = ("plan", "fetch", "refine", "relate", "tokenize", "assemble")
 RELATE_MEMORY_MB = 400  # of the relational engine, in a worker that stays under 1 GB; more is spilled to disk
@@ -96,7 +97,7 @@ def run(
     cache_bytes: int | None = None,
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> Funnel:
-    """Run a recipe (a path, or a list of files for a preset of recipes/) and return the funnel.
+    """Run a recipe (a path, or a list of files and URLs for a preset of recipes/) and return the funnel.
 
     `engine` is `local`, `spark://host:port`, or `spark` inside spark-submit: the same bytes. `show` hears of progress as dictionaries;
     see phases/progress.py. Raises what errors.py draws.
@@ -150,13 +151,10 @@ def _mill(
     show: Callable[[dict[str, Any]], None] | None,
 ) -> "_Mill":  # fmt: skip
     loaded = read_recipe(recipe, tokenizer, settings, preset)
-    target = out or loaded.recipe.output
-    if target is None:
-        raise RecipeError("no output: name a folder in the recipe (output = ...) or with --out")
-    root = Path(target) if out or Path(target).is_absolute() else loaded.folder / target
+    root = output(out, loaded.recipe.output, loaded.folder)
     if limit is not None:
         loaded = loaded._replace(recipe=with_limit(loaded.recipe, limit))
-    cache = Cache(Path(cache_dir or default_cache()).absolute())
+    cache = Cache(local(cache_dir or default_cache(), "--cache-dir").absolute())
     transfer = Transfer(cache, fetching._replace(contact=loaded.recipe.contact))
     return _Mill(loaded, Corpus(root.absolute()), transfer, show)
 

@@ -21,6 +21,7 @@ from gristmill.errors import RecipeError
 from gristmill.store import urls
 from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.tokens.settings import Tokens
+from gristmill.written import is_scheme, local, recipe_text, set_key
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
 STEPS = {  # by module of clean/: the class that a [[step]] table makes; null: the module's `kind` chooses one by the table
@@ -93,18 +94,14 @@ class Loaded(NamedTuple):
 
 def load(path: Path, settings: dict[str, str] | None = None) -> Loaded:
     """Read a recipe from a file; `settings` are `key.path = value` in TOML's notation, as `--set` takes them."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path}: cannot be read: {error}") from error
-    return Loaded(parse(text, str(path), settings), path.parent.resolve())
+    return Loaded(parse(recipe_text(path), str(path), settings), path.parent.resolve())
 
 
 def tables_of(text: str, name: str) -> dict[str, Any]:
     """TOML as tables; `name` is what errors call it. Raises RecipeError."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # ValueError: TOMLDecodeError, or a number of thousands of digits
         raise RecipeError(f"{name}: not valid TOML: {error}") from error
 
 
@@ -122,25 +119,12 @@ def parse(text: str, name: str, settings: dict[str, str] | None = None) -> Recip
 
 
 def _set(tables: dict[str, Any], key: str, value: str) -> None:
-    """Set one key: `tokens.validation=0.01`, `step.0.min_score=0.5`."""
+    """Set one key: `tokens.validation=0.01`, `step.gopher.min_words=50`."""
     try:
         parsed: Any = tomllib.loads(f"x = {value}")["x"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         parsed = value
-    *folders, last = key.split(".")
-    place: Any = tables
-    for folder in folders:
-        if isinstance(place, list):
-            if not folder.isdecimal() or int(folder) >= len(place):
-                raise RecipeError(f"--set {key}: there are {len(place)} tables at {folder!r}, numbered from 0")
-            place = place[int(folder)]
-        elif isinstance(place, dict):
-            place = place.setdefault(folder, {})
-        if not isinstance(place, dict | list):
-            raise RecipeError(f"--set {key}: no table there")
-    if not isinstance(place, dict):
-        raise RecipeError(f"--set {key}: no table there")
-    place[last] = parsed
+    set_key(tables, key, parsed)
 
 
 def make_step(place: int, table: dict[str, Any]) -> Step:
@@ -364,25 +348,34 @@ def read_recipe(
 def for_files(
     files: list[str], tokenizer: str | None, settings: dict[str, str] | None, preset: str = "clean-small"
 ) -> tuple[Loaded, str]:
-    """A preset over files: (the recipe, its text). Paths are relative to the files' common folder."""
-    full = [os.path.abspath(file) for file in files]
+    """A preset over files and URLs: (the recipe, its text). Paths are relative to the files' common folder."""
+    remote = [file for file in files if is_scheme(file)]
+    full = [os.path.abspath(file) for file in files if file not in remote]
     for file in full:
         if not os.path.exists(file):
             raise RecipeError(f"{file}: no such file")
-    folder = os.path.commonpath([os.path.dirname(file) for file in full])
+    folder = os.path.commonpath([os.path.dirname(file) for file in full]) if full else os.getcwd()
     names = [os.path.relpath(file, folder) for file in full]
-    text = packaged(preset).read_text("utf-8")
-    text = text.replace(
-        "files = []", "files = [" + ", ".join(msgspec.json.encode(name).decode() for name in names) + "]"
-    )
+    shown = text = packaged(preset).read_text("utf-8").replace("files = []", f"files = {_strings(names)}")
+    if remote:
+        # What is shown, and stored, is without secrets.
+        before = f"files = {_strings(names)}"
+        text = text.replace(before, f"{before}\nurls = {_strings(remote)}")
+        shown = shown.replace(before, f"{before}\nurls = {_strings([stored_url(url) for url in remote])}")
     if tokenizer is not None:
-        text += f"\n[tokens]\ntokenizer = {msgspec.json.encode(from_folder(tokenizer, Path(folder))).decode()}\n"
-    return Loaded(parse(text, f"recipes/{preset}.toml", settings), Path(folder)), text
+        tokens = f"\n[tokens]\ntokenizer = {msgspec.json.encode(from_folder(tokenizer, Path(folder))).decode()}\n"
+        text, shown = text + tokens, shown + tokens
+    return Loaded(parse(text, f"recipes/{preset}.toml", settings), Path(folder)), shown
+
+
+def _strings(words: list[str]) -> str:
+    """A list of strings in TOML."""
+    return "[" + ", ".join(msgspec.json.encode(word).decode() for word in words) + "]"
 
 
 def init(path: Path | str = "recipe.toml", *, preset: str = "start") -> Path:
     """Write a recipe to start from, or a preset; refuses to overwrite."""
-    target = Path(path)
+    target = local(path, "init")
     if target.exists():
         raise RecipeError(f"{target} is there already; choose another name")
     with machine_errors(target):

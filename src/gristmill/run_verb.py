@@ -13,14 +13,15 @@ from gristmill.terminal import hear_ctrl_c, say
 
 
 def run(
-    what: Annotated[list[str], typer.Argument(help="A recipe (.toml), or files for a preset.")],
+    what: Annotated[list[str], typer.Argument(help="A recipe (.toml), or files and URLs for a preset.")],
     out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a processor).")] = None,
     engine: Annotated[
         str, typer.Option(help="local, spark://host:port, or spark inside spark-submit: the same bytes.")
     ] = "local",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A recipe key: tokens.validation=0.01, step.0.min_score=0.5.")
+        list[str] | None,
+        typer.Option("--set", help="A recipe key: tokens.validation=0.01, step.language.min_score=0.5."),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="No more than N documents a source.")] = None,
     shingle_width: Annotated[int | None, typer.Option(help="The recipe's deduplicate.near.shingle.")] = None,
@@ -63,6 +64,7 @@ def run(
     from gristmill.pipeline import run as run_recipe
     from gristmill.recipe import for_files
     from gristmill.terminal import Display
+    from gristmill.written import is_scheme
 
     settings = settings_of(set_) | (
         {"deduplicate.near.shingle": str(shingle_width)} if shingle_width is not None else {}
@@ -72,7 +74,9 @@ def run(
     else:
         recipe = what
         if out is None:
-            raise RecipeError("files alone need --out DIR, the corpus' folder")
+            raise RecipeError("files alone need --out DIR, the corpus' folder (the name of a recipe ends in .toml)")
+        if recipes := [name for name in what if name.endswith(".toml") and not is_scheme(name)]:
+            raise RecipeError(f"{recipes[0]}: a recipe stands alone, and names its files itself")
         if not as_json:
             print(f"# recipes/{preset}.toml\n" + for_files(what, tokenizer, settings, preset)[1])
     fetching: Any = {

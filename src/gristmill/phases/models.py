@@ -21,6 +21,7 @@ from gristmill.errors import RecipeError
 from gristmill.source.read import Shard
 from gristmill.source.rows import Fields
 from gristmill.store.parts import sha256_of
+from gristmill.written import local
 
 LEAST_WORDS = 1000  # of a reference text: fewer tell nothing of a language
 LARGEST_FILE = 1 << 30  # bytes of a plain text file
@@ -77,7 +78,7 @@ def train_classifier(
         offsets, np.concatenate(buckets), labels, bits=bits, epochs=epochs, rate=rate, seed=seed, numbers=numbers
     )
     parameters = {"bits": bits, "epochs": epochs, "rate": rate, "seed": seed}
-    return _written(Path(out), to_model(weights, parameters, inputs, counts))
+    return _written(local(out, "--out"), to_model(weights, parameters, inputs, counts))
 
 
 def train_perplexity(
@@ -124,7 +125,7 @@ def train_perplexity(
         kind=ngrams.KIND, version=ngrams.VERSION, parameters=parameters, inputs=inputs, counts=counts,
         arrays={"word_hashes": hashes, **arrays},
     )  # fmt: skip
-    return _written(Path(out), model)
+    return _written(local(out, "--out"), model)
 
 
 def show_model(path: Path | str) -> dict[str, Any]:

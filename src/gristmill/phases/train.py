@@ -10,6 +10,7 @@ from gristmill.source.rows import Fields
 from gristmill.store.cache import default_cache
 from gristmill.store.parts import write_bytes
 from gristmill.tokens.tokenizer import END_OF_TEXT, load
+from gristmill.written import local
 
 
 def train_tokenizer(
@@ -48,7 +49,7 @@ def train_tokenizer(
     tokenizer.train_from_iterator(texts(), trainer)
     if not counts["documents"]:
         raise RecipeError("no text to train on: the files hold no documents")
-    target = Path(out)
+    target = local(out, "--out")
     write_bytes(target.parent, target.name, tokenizer.to_str(pretty=True).encode())
     return {"tokenizer": str(target), "vocabulary": tokenizer.get_vocab_size(), **counts}
 

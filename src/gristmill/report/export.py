@@ -21,6 +21,7 @@ from gristmill.phases.lines import LIST, cut_of
 from gristmill.recipe import Recipe
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches, writing, writing_table
+from gristmill.written import local
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -34,7 +35,7 @@ def export(corpus: Path | str, out: Path | str, *, to: str = "jsonl.zst") -> dic
     """Write the kept documents of each raw shard to `out/<source>/<shard>.<to>`; returns what was written."""
     if to not in FORMATS:
         raise RecipeError(f"--to {to}: no such format; there are {', '.join(FORMATS)}")
-    root, target = Path(corpus), Path(out)
+    root, target = Path(corpus), local(out, "--out")
     published = Corpus(root).published()
     if published is None:
         raise VerificationError(f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it")

@@ -38,6 +38,7 @@ from gristmill.store.client import Settings
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
 from gristmill.store.transfer import Transfer
+from gristmill.written import output
 
 MEMORY_MB = 400
 
@@ -53,10 +54,7 @@ def rejudge(
     Raises RecipeError where the recipe measures something else than the corpus did.
     """
     loaded = recipe if isinstance(recipe, Loaded) else load(Path(recipe), settings)
-    target = out or loaded.recipe.output
-    if target is None:
-        raise RecipeError("no corpus: name its folder in the recipe (output = ...) or with --out")
-    root = Path(target) if out or Path(target).is_absolute() else loaded.folder / target
+    root = output(out, loaded.recipe.output, loaded.folder, "no corpus")
     manifest, _ = published(root)
     old = msgspec.convert(manifest.recipe, Recipe)
     _check(loaded.recipe, old)

@@ -39,6 +39,7 @@ from gristmill.report.sample import Piece, Taker, copy_of_start, sampled
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.client import Settings
 from gristmill.store.transfer import Transfer
+from gristmill.written import output
 
 SAMPLE = 64 << 20  # decoded bytes that are measured, unless told otherwise
 SMALL = 128 << 10  # decoded bytes of a small shard
@@ -59,15 +60,14 @@ def size(
     """
     loaded = recipe if isinstance(recipe, Loaded) else load(Path(recipe), settings)
     check_pages(loaded.recipe)
-    target = out or loaded.recipe.output
-    if target is None:
+    if not (out or loaded.recipe.output):
         # Nothing says on which disk the corpus will be: the sample runs where temporary files do.
         with tempfile.TemporaryDirectory(prefix="gristmill-size-") as folder:
             return size(
                 loaded, out=Path(folder) / "corpus", machines=machines, cores=cores, sample=sample, shards=shards, cache_dir=cache_dir,
                 allow_code=allow_code, tell=tell,
             )  # fmt: skip
-    root = (Path(target) if out or Path(target).is_absolute() else loaded.folder / target).absolute()
+    root = output(out, loaded.recipe.output, loaded.folder).absolute()
     transfer = Transfer(
         Cache(Path(cache_dir or default_cache()).absolute()), Settings()._replace(contact=loaded.recipe.contact)
     )

@@ -19,6 +19,7 @@ import pyarrow as pa
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.store import transfer, urls
+from gristmill.tokens.names import advice
 
 END_OF_TEXT = "<|endoftext|>"
 ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>")
@@ -279,11 +280,10 @@ def load(name: str, folder: Path, cache: Path, end_of_text: str | None = None, r
     path = folder / name
     try:
         return Tokenizer(name, path.read_bytes(), end_of_text)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        raise RecipeError(f"tokenizer {name!r}: {advice(name, path)}") from error
     except OSError as error:
-        raise RecipeError(
-            f"tokenizer {name!r}: {path}: {error.strerror}. Name gpt2, a path or a URL; "
-            "`gristmill tokenizer train FILE... --out tokenizer.json` makes one"
-        ) from error
+        raise RecipeError(f"tokenizer {name!r}: {path}: {error.strerror}") from error
 
 
 def _gpt2(cache: Path, resume_only: bool) -> bytes:
