@@ -83,8 +83,8 @@ def test_no_class_inherits_for_reuse() -> None:
 
 
 OPTIONS = {
-    "run": "--allow-code --allow-missing --cache-bytes --cache-dir --check-inputs --checkpoint-bytes --connections --dry-run --engine --help "
-    "--json --limit --out --plan --preset --resume-only --set --shingle-width --tokenizer --until --workers",
+    "run": "--allow-code --allow-env --allow-missing --cache-bytes --cache-dir --check-inputs --checkpoint-bytes --connections --dry-run --engine --help "
+    "--json --limit --out --plan --preset --resume-only --retry --set --shingle-width --tokenizer --until --workers",
     "init": "--help --preset",
     "verify": "--cache-dir --help --json --pin --quick --raw",
     "diff": "--help --json",
@@ -94,7 +94,7 @@ OPTIONS = {
     "duplicates": "--help --json --top",
     "rejudge": "--help --json --out --set",
     "curve": "--bands --budget --help --json --permutations --rows --threshold",
-    "size": "--allow-code --cache-dir --cores --help --json --machines --out --sample --set",
+    "size": "--allow-code --allow-env --cache-dir --cores --help --json --machines --out --sample --set",
     "status": "--help --json",
     "export": "--help --json --out --to",
     "demo": "--help --workers",

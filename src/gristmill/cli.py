@@ -201,6 +201,9 @@ def size(
     set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe key: step.language.min_score=0.5.")] = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Where fetched shards rest, shared by runs.")] = None,
     allow_code: Annotated[bool, typer.Option("--allow-code", help="Run the recipe's own filters.")] = False,
+    allow_env: Annotated[
+        list[str] | None, typer.Option("--allow-env", help="A variable that the recipe may send to its hosts.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Tell what a run will cost, before it runs, from a measured sample: bytes, processor and wall time, memory, disk."""
@@ -210,7 +213,7 @@ def size(
     hear_ctrl_c()
     told = ask(
         recipe, out=out, machines=machines, cores=cores, settings=settings_of(set_), cache_dir=cache_dir, allow_code=allow_code,
-        tell=lambda line: print(line, file=sys.stderr, flush=True), **sample_of(sample),
+        allow_env=allow_env or (), tell=lambda line: print(line, file=sys.stderr, flush=True), **sample_of(sample),
     )  # fmt: skip
     say(told, as_json, lines(told))
 

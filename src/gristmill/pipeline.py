@@ -23,13 +23,13 @@ planned shards.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gristmill.errors import GristmillError, RecipeError, SourceError, reason_of
+from gristmill.errors import RecipeError, SourceError
 from gristmill.phases import (
     assemble,
     clusters,
@@ -95,18 +95,19 @@ def run(
     connections: int | None = None,
     checkpoint_bytes: int | None = None,
     cache_bytes: int | None = None,
+    retry: bool = False,
+    allow_env: Collection[str] = (),
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> Funnel:
     """Run a recipe (a path, or a list of files and URLs for a preset of recipes/) and return the funnel.
 
     `engine` is `local`, `spark://host:port`, or `spark` inside spark-submit: the same bytes. `show` hears of progress as dictionaries;
-    see phases/progress.py. Raises what errors.py draws.
+    see phases/progress.py. `allow_env` names variables that the recipe may send to its hosts. Raises what errors.py draws.
     """
     if until is not None and until not in PHASES:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(PHASES)}")
-    mill = _mill(
-        recipe, out, settings, limit, cache_dir, tokenizer, preset, asked_of(connections, checkpoint_bytes), show
-    )
+    fetching = asked_of(connections, checkpoint_bytes, retry, allow_env)
+    mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, preset, fetching, show)
     own = [table["use"] for table in mill.recipe.step if is_own(table)]
     if own and not allow_code:
         raise RecipeError(f"the recipe runs code of one's own ({', '.join(own)}): read it, then say --allow-code")
@@ -134,9 +135,12 @@ def dry_run(
     tokenizer: str | None = None,
     preset: str = "clean-small",
     connections: int | None = None,
+    retry: bool = False,
+    allow_env: Collection[str] = (),
 ) -> list[fetch.Row]:
     """What `run` would fetch, and how much; of a corpus and a recipe nothing is changed. Lists are fetched into the cache."""
-    mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, preset, asked_of(connections, None), None)
+    fetching = asked_of(connections, None, retry, allow_env)
+    mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, preset, fetching, None)
     mill.asked = fetch.Asked()
     try:
         mill.make_plan(mill.corpus.published(), Path(plan_file) if plan_file else None)
@@ -370,7 +374,11 @@ class _Mill:
         records, failed = (crew or self.crew).each(phase, function, tasks, name, label)
         told = {number: f"{label(number)}: {error}{self._mend(phase, number)}" for number, error in failed.items()}
         if failed and phase == "refine" and self.asked.allow_missing:
-            self._record_absent(told, failed)
+            # Go on without shards that could not be read.
+            for words in told.values():
+                self.progress.line(f"absent: {words}")
+            self.plan = plan.without(self.plan, failed)
+            publish.write_plan(self.corpus, self.plan)
         elif failed:
             for reason in told.values():
                 self.progress.line(f"failed: {phase}: {reason}")
@@ -386,10 +394,3 @@ class _Mill:
         if phase == "refine" and sha256 is not None and self.transfer.cache.drop_damaged(sha256):
             return " (the copy in the cache was damaged and is removed: run again to fetch it)"
         return ""
-
-    def _record_absent(self, told: dict[int, str], failed: dict[int, GristmillError]) -> None:
-        """Go on without shards that could not be read, as --allow-missing asks."""
-        for words in told.values():
-            self.progress.line(f"absent: {words}")
-        self.plan = plan.without(self.plan, {number: reason_of(error) for number, error in failed.items()})
-        publish.write_plan(self.corpus, self.plan)

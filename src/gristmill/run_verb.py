@@ -46,6 +46,12 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be fetched, and how much; do nothing.")
     ] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Wait for a host that does not answer at all (default: six seconds).")
+    ] = False,
+    allow_env: Annotated[
+        list[str] | None, typer.Option("--allow-env", help="A variable that the recipe may send to its hosts.")
+    ] = None,
     allow_missing: Annotated[bool, typer.Option(help="Record shards that fail as absent, and go on.")] = False,
     allow_code: Annotated[
         bool, typer.Option("--allow-code", help="Run the recipe's own filters: package.module:Name.")
@@ -82,6 +88,8 @@ def run(
     fetching: Any = {
         "cache_dir": cache_dir,
         "connections": connections,
+        "retry": retry,
+        "allow_env": allow_env or (),
         "tokenizer": tokenizer,
         "plan_file": plan,
         "preset": preset,

@@ -4,12 +4,13 @@ Within one generation shards are numbered by source priority, then by the order 
 own order (the list's, or the bytes of the path). Shards that come later get later numbers.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from gristmill.errors import REASONS, RecipeError
+from gristmill.errors import REASONS, RecipeError, reason_of
 from gristmill.phases.sources import Credentials, Listed, expand
 from gristmill.recipe import Recipe
 from gristmill.schema import MOST_SHARDS
@@ -99,7 +100,7 @@ def extend(
     shards = [_in_a_word(shard) for shard in plan.shards]
     sources = Sources({}, {}, {source.name: source.max_shard_bytes for source in recipe.source})
     for source in sorted(recipe.source, key=lambda source: -source.priority):
-        sources.credentials[source.name] = Credentials(source)
+        sources.credentials[source.name] = Credentials(source, transfer.client.settings.allow_env)
         ask = lists is None or lists.are_asked(source.name, any(shard.source == source.name for shard in plan.shards))
         for listed in expand(source, folder, transfer, recipe.seed, ask=ask):
             key = (source.name, listed.url)
@@ -115,16 +116,18 @@ def extend(
     return Plan(shards=shards), sources
 
 
-def without(plan: Plan, failed: dict[int, str]) -> Plan:
-    """A plan whose shards that failed are absent; why, by number."""
-    return Plan(
-        shards=[absent(shard, failed[shard.number]) if shard.number in failed else shard for shard in plan.shards]
-    )
-
-
 def absent(shard: Planned, reason: str) -> Planned:
     """A shard recorded as missing, for one of errors.REASONS: its number is never filled."""
     return msgspec.structs.replace(shard, missing=reason, sha256=None, size=None)
+
+
+def without(plan: Plan, failed: Mapping[int, BaseException]) -> Plan:
+    """The plan, its shards that failed recorded as missing."""
+    return Plan(
+        shards=[
+            absent(shard, reason_of(failed[shard.number])) if shard.number in failed else shard for shard in plan.shards
+        ]
+    )
 
 
 def _in_a_word(shard: Planned) -> Planned:

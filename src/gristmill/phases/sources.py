@@ -12,6 +12,7 @@ import glob
 import hashlib
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -20,7 +21,7 @@ import msgspec
 
 from gristmill.errors import RecipeError, SourceError
 from gristmill.recipe import Source
-from gristmill.store import remotes, urls
+from gristmill.store import remotes, secrets, urls
 from gristmill.store.codecs import Damage, Pieces
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
@@ -40,16 +41,20 @@ class Listed(NamedTuple):
 class Credentials:
     """A source's Authorization header, for the origins that its recipe names: a list or a plan may name any other."""
 
-    def __init__(self, source: Source) -> None:
-        """Raises RecipeError where the environment holds no such variable."""
-        self._header = remotes.from_environment(source.authorization) if source.authorization else None
+    def __init__(self, source: Source, allowed: Collection[str] = ()) -> None:
+        """Raises RecipeError where the environment holds no such variable, or it may not be sent there: store/secrets.py."""
         named = [*source.urls, source.paths or "", source.sha256sums or ""]
         named += [source.base_url] if source.paths or source.commoncrawl else []
-        self._origins = {urls.origin(url) for url in named if url.startswith(urls.WEB)} if self._header else set()
+        web = [url for url in named if url.startswith(urls.WEB)]
+        where = f"source {source.name!r}"
+        self._header = secrets.header(source.authorization, web, allowed, where) if source.authorization else None
+        self._origins = {urls.origin(url) for url in web} if self._header else set()
         self._hub = any(url.startswith(urls.HUB) for url in named)
 
     def remote(self, url: str) -> Remote:
-        """A URL, with the header where it may go."""
+        """A URL, with the header where it may go. Raises RecipeError where user and password would go in the clear."""
+        if urls.user_of(url) is not None:
+            secrets.check(url, "user and password")
         own = (
             self._hub
             if url.startswith(urls.HUB)
@@ -60,7 +65,7 @@ class Credentials:
 
 def expand(source: Source, folder: Path, transfer: Transfer, seed: int, *, ask: bool = True) -> list[Listed]:
     """The raw shards of a source, in its own order, each once; `ask` false leaves lists alone, which may be far away."""
-    credentials = Credentials(source)
+    credentials = Credentials(source, transfer.client.settings.allow_env)
     found: dict[str, Listed] = {}
     names = list(source.urls)
     for url in names:

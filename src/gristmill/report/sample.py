@@ -104,7 +104,7 @@ def sampled(recipe: Recipe, pieces: list[Piece]) -> Recipe:
     sources = [
         msgspec.structs.replace(
             source, files=[str(piece.path) for piece in pieces if piece.source == source.name],
-            urls=[], commoncrawl=None, paths=None, sample=None, sha256sums=None,
+            urls=[], commoncrawl=None, paths=None, sample=None, sha256sums=None, authorization=None,
         )
         for source in recipe.source
     ]  # fmt: skip

@@ -22,7 +22,7 @@ them costs, a lower one.
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from gristmill.report.meter import Meter
 from gristmill.report.predict import Machines, predict
 from gristmill.report.sample import Piece, Taker, copy_of_start, sampled
 from gristmill.store.cache import Cache, default_cache
-from gristmill.store.client import Settings
+from gristmill.store.client import asked_of
 from gristmill.store.transfer import Transfer
 from gristmill.written import output
 
@@ -51,7 +51,8 @@ Tell = Callable[[str], None]
 def size(
     recipe: Path | str | Loaded, *, out: Path | str | None = None, machines: int = 1, cores: int | None = None,
     sample: int = SAMPLE, shards: int | None = None, settings: dict[str, str] | None = None,
-    cache_dir: Path | str | None = None, allow_code: bool = False, tell: Tell = lambda _: None,
+    cache_dir: Path | str | None = None, allow_code: bool = False, allow_env: Collection[str] = (),
+    tell: Tell = lambda _: None,
 ) -> dict[str, Any]:  # fmt: skip
     """What a fresh run of a recipe will cost on this machine, and on `machines` like it with `cores` each (null: as many as this one has).
 
@@ -65,12 +66,11 @@ def size(
         with tempfile.TemporaryDirectory(prefix="gristmill-size-") as folder:
             return size(
                 loaded, out=Path(folder) / "corpus", machines=machines, cores=cores, sample=sample, shards=shards, cache_dir=cache_dir,
-                allow_code=allow_code, tell=tell,
+                allow_code=allow_code, allow_env=allow_env, tell=tell,
             )  # fmt: skip
     root = output(out, loaded.recipe.output, loaded.folder).absolute()
-    transfer = Transfer(
-        Cache(Path(cache_dir or default_cache()).absolute()), Settings()._replace(contact=loaded.recipe.contact)
-    )
+    asked = asked_of(None, None, allow_env=allow_env)._replace(contact=loaded.recipe.contact)
+    transfer = Transfer(Cache(Path(cache_dir or default_cache()).absolute()), asked)
     beside = next(folder for folder in root.parents if folder.is_dir())
     try:
         rows, sources = _plan(loaded, Corpus(root), transfer)

@@ -12,7 +12,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -59,15 +59,20 @@ class Settings(NamedTuple):
         6.0  # seconds for a host that has not answered before: its name, a connection, all tries together
     )
     retry: bool = False  # as patient with such a host as with one that has answered
+    allow_env: frozenset[str] = (
+        frozenset()
+    )  # variables that a recipe may send to the hosts that it names: store/secrets.py
     largest: int = 64 << 30  # bytes of a file that has no other limit, and of a body whose length nobody tells
     backoff: float = 1.0  # seconds before the second try; doubled with every further one, with jitter
     patience: float = 600.0  # seconds, the longest that a Retry-After is obeyed
     checkpoint_bytes: int = 64 << 20  # between two checkpoints of a download
 
 
-def asked_of(connections: int | None, checkpoint_bytes: int | None, retry: bool = False) -> Settings:
+def asked_of(
+    connections: int | None, checkpoint_bytes: int | None, retry: bool = False, allow_env: Collection[str] = ()
+) -> Settings:
     """The settings, with what the command line asks for."""
-    settings = Settings(retry=retry)
+    settings = Settings(retry=retry, allow_env=frozenset([allow_env] if isinstance(allow_env, str) else allow_env))
     if connections is not None:
         settings = settings._replace(connections=connections, per_host=min(connections, settings.per_host))
     return settings._replace(checkpoint_bytes=checkpoint_bytes or settings.checkpoint_bytes)

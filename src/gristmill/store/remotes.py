@@ -19,12 +19,13 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from gristmill.errors import RecipeError, SourceError
+from gristmill.errors import SourceError
 from gristmill.store.client import Client, Request
+from gristmill.store.secrets import HUB_HOST, HUB_TOKEN, check
 from gristmill.store.urls import HUB, STORES, shown, split, stored, user_of, without_user
 
 SIGNED_FOR = timedelta(hours=1)
-HUB_ENDPOINT = "https://huggingface.co"
+HUB_ENDPOINT = f"https://{HUB_HOST}"
 LONGEST_PAGE = 64 << 20  # bytes of one page of a list of files
 MOST_PAGES = 20_000
 MAGIC = re.compile(r"[*?\[]")
@@ -52,25 +53,21 @@ class Remote(NamedTuple):
         return self.url.startswith(STORES)
 
     def request(self, method: Literal["GET", "HEAD"] = "GET", headers: dict[str, str] | None = None) -> Request:
-        """What to ask of which server; signed anew each time. Raises SourceError."""
-        url, authorization = self.url, self.authorization
+        """What to ask of which server; signed anew each time. Raises SourceError, and RecipeError over a secret that would go in the clear."""
+        url, authorization, what = self.url, self.authorization, "an authorization"
         if self.in_store:
             url, signed = _sign(self.url, method)
             headers = {**(headers or {}), **signed}
         elif url.startswith(HUB):
-            url, token = _hub(self.url), os.environ.get("HF_TOKEN")
-            authorization = authorization or (f"Bearer {token}" if token else None)
+            url, token = _hub(self.url), os.environ.get(HUB_TOKEN)
+            if token and not authorization:
+                authorization, what = f"Bearer {token}", HUB_TOKEN
         elif user := user_of(url):
+            what = "user and password"
             authorization = "Basic " + base64.b64encode(user.encode()).decode()
+        if authorization:
+            check(without_user(url), what)
         return Request(self.shown, without_user(url), headers or {}, authorization, method)
-
-
-def from_environment(name: str) -> str:
-    """An Authorization header out of the environment: as it stands where it names a scheme, else a bearer token."""
-    value = os.environ.get(name, "").strip()
-    if not value:
-        raise RecipeError(f"authorization = {name!r}: the environment holds no such variable")
-    return value if " " in value else f"Bearer {value}"
 
 
 # -- object stores
@@ -79,8 +76,8 @@ _stores: dict[str, Any] = {}
 _stores_lock = threading.Lock()
 
 
-def _store(url: str) -> tuple[Any, str]:
-    """(obstore's store of the bucket, the key)."""
+def _store(url: str, *, patient: bool = True) -> tuple[Any, str]:
+    """(obstore's store of the bucket, the key); `patient` false: who does not answer within seconds is given up."""
     scheme, bucket, path, _ = split(url)
     try:
         import obstore.store
@@ -89,17 +86,21 @@ def _store(url: str) -> tuple[Any, str]:
     if not bucket:
         raise SourceError(f"{url}: names no bucket")
     with _stores_lock:
-        name = f"{scheme}://{bucket}"
-        if name not in _stores:
+        name, kept = f"{scheme}://{bucket}", f"{scheme}://{bucket}" + ("" if patient else " in a hurry")
+        if kept not in _stores:
             plain = os.environ.get("AWS_ALLOW_HTTP", os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"))
             options: Any = {"allow_http": True} if plain in (True, "true", "1") else {}
+            hurry: Any = {}
+            if not patient:
+                options["connect_timeout"] = "5s"
+                hurry = {"retry_config": {"max_retries": 1, "retry_timeout": timedelta(seconds=5)}}
             try:
-                _stores[name] = obstore.store.from_url(name, client_options=options)
+                _stores[kept] = obstore.store.from_url(name, client_options=options, **hurry)
             except Exception as error:
                 raise SourceError(
                     f"{shown(url)}: no such store ({type(error).__name__}): is its account or region in the environment?"
                 ) from error
-        return _stores[name], _key(path.lstrip("/"))
+        return _stores[kept], _key(path.lstrip("/"))
 
 
 def _sign(url: str, method: Literal["GET", "HEAD"]) -> tuple[str, dict[str, str]]:
@@ -161,8 +162,8 @@ def _spelled(key: str) -> str:
     return key.replace("%", "%25").replace("#", "%23").replace("?", "%3F")
 
 
-def _list_store(url: str) -> list[str]:
-    store, pattern = _store(url)
+def _list_store(url: str, *, patient: bool) -> list[str]:
+    store, pattern = _store(url, patient=patient)
     scheme, bucket, _, _ = split(url)
     base = f"{scheme}://{bucket}/"
     prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]
@@ -171,7 +172,7 @@ def _list_store(url: str) -> list[str]:
         for page in store.list(prefix or None):
             found += [base + _spelled(entry["path"]) for entry in page if _matches(entry["path"], pattern)]
     except Exception as error:
-        raise SourceError(f"{shown(url)}: cannot be listed ({type(error).__name__})") from error
+        raise SourceError(f"{shown(url)}: cannot be listed ({type(error).__name__})", "unreachable") from error
     return found
 
 
@@ -251,5 +252,5 @@ def expand(remote: Remote, client: Client) -> list[str]:
     url = remote.url
     if not is_pattern(url):
         return [url]
-    found = _list_store(url) if url.startswith(STORES) else _list_hub(remote, client)
+    found = _list_store(url, patient=client.settings.retry) if url.startswith(STORES) else _list_hub(remote, client)
     return sorted(found, key=str.encode)
