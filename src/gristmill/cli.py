@@ -14,7 +14,7 @@ from gristmill.arguments import EXIT_CODES, Json, sample_of, settings_of
 from gristmill.errors import GristmillError, MachineError
 from gristmill.model_verbs import app as model_app
 from gristmill.run_verb import run
-from gristmill.terminal import hear_ctrl_c, leave, say
+from gristmill.terminal import hear_ctrl_c, leave, say, warn
 
 app = typer.Typer(
     name="gristmill",
@@ -58,7 +58,7 @@ def init(
     """Write a recipe to start from."""
     from gristmill.recipe import init as write
 
-    print(f"{write(path, preset=preset)} is written. Edit it, then: gristmill run {path}")
+    say(None, False, [f"{write(path, preset=preset)} is written. Edit it, then: gristmill run {path}"])
 
 
 @app.command(epilog=EXIT_CODES)
@@ -213,7 +213,7 @@ def size(
     hear_ctrl_c()
     told = ask(
         recipe, out=out, machines=machines, cores=cores, settings=settings_of(set_), cache_dir=cache_dir, allow_code=allow_code,
-        allow_env=allow_env or (), tell=lambda line: print(line, file=sys.stderr, flush=True), **sample_of(sample),
+        allow_env=allow_env or (), tell=warn, **sample_of(sample),
     )  # fmt: skip
     say(told, as_json, lines(told))
 
@@ -298,7 +298,9 @@ def version() -> None:
 
 
 def _fail(error: GristmillError) -> NoReturn:
-    print(f"gristmill: {error}", file=sys.stderr)
+    # An error of ours escapes what others wrote but for line feeds; a further line is indented, so that no file name can begin one.
+    first, *more = str(error).split("\n")
+    print("\n".join([f"gristmill: {first}", *("  " + line.removeprefix("  ") for line in more)]), file=sys.stderr)
     raise SystemExit(error.exit_code)
 
 

@@ -15,10 +15,24 @@ REASONS = (
 )  # fmt: skip
 
 
+def printable(text: str, *, lines: bool = False) -> str:
+    """A text with control characters, bidirectional and other invisible ones escaped: what others wrote may try to drive a terminal, or
+    to read otherwise than it is. `lines`: line feeds stay, for messages of several lines.
+    """
+    if text.isprintable():
+        return text
+    kept = " \t\n" if lines else " \t"
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
 class GristmillError(Exception):
     """The root; `exit_code` is what the command line ends with."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        """The message, as it may stand on a terminal: file names, URLs and a server's words are somebody else's."""
+        return printable(super().__str__(), lines=True)
 
 
 class RecipeError(GristmillError):

@@ -84,7 +84,8 @@ def run(
         if recipes := [name for name in what if name.endswith(".toml") and not is_scheme(name)]:
             raise RecipeError(f"{recipes[0]}: a recipe stands alone, and names its files itself")
         if not as_json:
-            print(f"# recipes/{preset}.toml\n" + for_files(what, tokenizer, settings, preset)[1])
+            text = for_files(what, tokenizer, settings, preset)[1]
+            say(None, False, [f"# recipes/{preset}.toml", *text.split("\n")])
     fetching: Any = {
         "cache_dir": cache_dir,
         "connections": connections,

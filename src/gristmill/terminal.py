@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from gristmill.errors import printable
+
 EVERY = 5.0  # seconds between two plain lines
 
 
@@ -51,17 +53,17 @@ class Display:
         often = told["event"] in ("progress", "transfers")
         if self._json:
             if not often or "job" in told or self._due():
-                print(json.dumps(told, ensure_ascii=False), flush=True)
+                print(to_json(told), flush=True)
         elif self._bar is not None:
             self._show_bar(told)
         elif told["event"] == "line":
-            print(told["text"], file=sys.stderr, flush=True)
+            warn(told["text"])
         elif told["event"] == "done":
             print(f"{told['phase']}: done in {told['seconds']:.1f} s", file=sys.stderr, flush=True)
         elif often and self._due():
             print(f"{told['phase']}: {told['done']} of {told['jobs']}, {_rate(told)}", file=sys.stderr, flush=True)
             for shard in told.get("shards", []):
-                print(f"  {shard['shard']}: {_transfer(shard)}", file=sys.stderr, flush=True)
+                warn(f"  {shard['shard']}: {_transfer(shard)}")
 
     def _due(self) -> bool:
         if time.monotonic() - self._last < EVERY:
@@ -80,7 +82,7 @@ class Display:
         elif told["event"] == "done":
             self._show_transfers([])
         elif told["event"] == "line":
-            self._bar.console.print(told["text"], markup=False, highlight=False)
+            self._bar.console.print(printable(told["text"]), markup=False, highlight=False)
 
     def _show_transfers(self, shards: list[dict[str, Any]]) -> None:
         for name in self._transfers.keys() - {shard["shard"] for shard in shards}:
@@ -88,7 +90,7 @@ class Display:
         for shard in shards:
             name = shard["shard"]
             if name not in self._transfers:
-                label = "  " + name.rpartition("/")[2][-32:].replace("[", "(")
+                label = "  " + printable(name.rpartition("/")[2])[-32:].replace("[", "(")
                 self._transfers[name] = self._bar.add_task(label, total=shard["size"], rate="")
             self._bar.update(
                 self._transfers[name], completed=shard["bytes"], total=shard["size"], rate=_transfer(shard)
@@ -147,9 +149,15 @@ def hear_ctrl_c() -> CtrlC:
 
 def say(told: Any, as_json: bool, lines: list[str]) -> None:
     """Print what is told: for machines one JSON object, else lines."""
-    print(json.dumps(told, ensure_ascii=False) if as_json else "\n".join(map(printable, lines)))
+    print(to_json(told) if as_json else "\n".join(map(printable, lines)))
 
 
-def printable(line: str) -> str:
-    """A line with control characters escaped: crawled text may try to drive a terminal."""
-    return "".join(c if c.isprintable() or c in " \t" else c.encode("unicode_escape").decode() for c in line)
+def to_json(told: Any) -> str:
+    """One line of JSON, its controls, bidirectional and invisible characters in its own escapes: a terminal shows them, and it is still JSON."""
+    line = json.dumps(told, ensure_ascii=False)
+    return line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+
+
+def warn(line: str) -> None:
+    """A line for people, beside the answer."""
+    print(printable(line), file=sys.stderr, flush=True)

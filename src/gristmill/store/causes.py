@@ -54,3 +54,8 @@ def innermost(error: BaseException) -> str:
         if isinstance(inner, BaseException):
             return type(inner).__name__
     return type(error).__name__
+
+
+def brief(words: str, most: int = 300) -> str:
+    """A server's words, no longer than a message bears."""
+    return words if len(words) <= most else words[:most] + " ..."

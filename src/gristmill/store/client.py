@@ -20,7 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from gristmill import __version__
 from gristmill.errors import SourceError
-from gristmill.store.causes import UNKNOWN, cause, certificate, innermost, retry_after
+from gristmill.store.causes import UNKNOWN, brief, cause, certificate, innermost, retry_after
 from gristmill.store.hosts import NO_HOST, Hosts, Place, addresses
 from gristmill.store.urls import WEB, is_loopback, origin, shown, user_of
 
@@ -268,15 +268,18 @@ class Client:
                 return self._checked(
                     request.name, Answer(response.status, response.headers, linked, response, self.settings)
                 )
-            target = urljoin(url, response.headers["Location"])
             response.close()
+            try:
+                target = urljoin(url, response.headers["Location"])
+            except ValueError:
+                raise SourceError(f"{request.name}: redirected to what is no URL", "redirected") from None
             if not target.startswith(WEB):
                 raise SourceError(
-                    f"{request.name}: redirected to {shown(target)}, which is not on the web", "redirected"
+                    f"{request.name}: redirected to {brief(shown(target))}, which is not on the web", "redirected"
                 )
             if url.startswith("https://") and not target.startswith("https://"):
                 raise SourceError(
-                    f"{request.name}: redirected from https to plain http ({shown(target)})", "redirected"
+                    f"{request.name}: redirected from https to plain http ({brief(shown(target))})", "redirected"
                 )
             url = target
         raise SourceError(f"{request.name}: more than {REDIRECTS} redirects", "redirected")
@@ -302,7 +305,7 @@ class Client:
         if status in (200, 206, 304, 416):
             return answer
         answer.response.close()
-        said = f"the server answered {status} {answer.response.reason or ''}".rstrip()
+        said = f"the server answered {status} {brief(answer.response.reason or '')}".rstrip()
         if status in TRY_AGAIN:
             after = retry_after(answer.headers)
             if after is not None and after > self.settings.patience:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from gristmill.errors import SourceError
+from gristmill.store.causes import brief
 from gristmill.store.client import Again, Answer, Client, Stopped
 from gristmill.store.partial import BLOCK, Partial
 from gristmill.store.remotes import Remote
@@ -233,7 +234,7 @@ class Download:
         coding = answer.headers.get("Content-Encoding", "").strip().lower()
         if coding not in ("", "identity") and not self._path.endswith(OWN_CODING.get(coding, ())):
             raise SourceError(
-                f"{self._name}: sent with Content-Encoding {coding}, which was not asked for: whoever laid it on makes other bytes "
+                f"{self._name}: sent with Content-Encoding {brief(coding)}, which was not asked for: whoever laid it on makes other bytes "
                 "another time. Ask the server's keeper for the plain file",
                 "refused",
             )
