@@ -83,7 +83,8 @@ def scorer(step: str, file: Input, label: str | None) -> Score:
                     )
                 data = mmap(opened.fileno(), 0, access=ACCESS_READ)
                 return _by_fasttext(where, file, label, data)
-            weights = linear.load(models.decode(head + opened.read(), linear.KIND, linear.VERSION))
+            opened.seek(0)
+            weights = linear.load(models.read(opened, linear.KIND, linear.VERSION))
     except OSError as error:
         raise RecipeError(f"{where}: {error.strerror}") from error
     except ValueError as error:

@@ -21,6 +21,13 @@ MAGIC, VERSIONS = 793712314, (11, 12)
 SUPERVISED, HIERARCHICAL_SOFTMAX, SOFTMAX, LOSSES = 3, 1, 3, (1, 2, 3, 4)
 END_OF_LINE = b"</s>"
 LONGEST_NGRAM = 64  # characters; the library makes all n-grams of all words when it loads
+LONGEST_WORD = 1 << 16  # bytes
+MOST_ENTRIES = 1 << 23  # words and labels
+MOST_NGRAMS = 1 << 27  # of all words: the library lists them when it loads, 4 bytes each
+MOST_BUCKETS = 1 << 28
+MOST_WRITTEN_OUT = (
+    1 << 27
+)  # numbers of a quantised table that the kernel writes out; the library predicts with larger ones
 MOST_COUNT = 10**15  # what the library takes for more than all counts together
 
 
@@ -54,7 +61,7 @@ class _Dictionary(NamedTuple):
     """Words, then labels, and which n-grams' rows are kept."""
 
     entries: list[bytes]
-    counts: list[int]
+    counts: list[int]  # of labels
     words: int
     pruned: np.ndarray | None  # (n, 2) int32: bucket, row after the words; None: all buckets have a row
 
@@ -69,17 +76,21 @@ class _Reader:
         return values
 
     def string(self) -> bytes:
-        end = self._data.find(b"\0", self._at)
-        _need(end >= 0, "a word has no end")
+        end = self._data.find(b"\0", self._at, self._at + LONGEST_WORD)
+        _need(end > self._at, "a word is empty, or has no end")
         found = self._data[self._at : end]
         self._at = end + 1
         return bytes(found)
+
+    def need(self, size: int) -> None:
+        """Refuse where so many bytes are not there."""
+        _need(size <= len(self._data) - self._at, "it is cut short, or its counts are wrong")
 
     def array(self, kind: str, *shape: int) -> np.ndarray:
         _need(all(0 <= length < 1 << 40 for length in shape), "a table of an impossible size")
         count = int(np.prod([1, *map(int, shape)], dtype=object))
         size = count * np.dtype(kind).itemsize
-        _need(size <= len(self._data) - self._at, "it is cut short, or its counts are wrong")
+        self.need(size)
         found = np.frombuffer(self._data, np.dtype(kind), count, self._at)
         self._at += size
         return found.reshape(shape)
@@ -103,10 +114,11 @@ class _File(NamedTuple):
 
 def read(data: bytes | mmap) -> Known | None:
     """Read a model file; None where it is a model that the kernel does not know. A file that is none is a ValueError that says why."""
-    arguments, dictionary, rows, _, output, labels = _walk(data)
+    arguments, dictionary, rows, quantised, output, labels = _walk(data)
+    height = dictionary.words + (arguments.buckets if dictionary.pruned is None else len(dictionary.pruned))
     if (
         arguments.version != 12 or arguments.loss != HIERARCHICAL_SOFTMAX or arguments.word_ngrams > 1 or not 1 <= arguments.longest <= AHEAD
-        or arguments.longest - arguments.shortest >= MOST_SIZES
+        or arguments.longest - arguments.shortest >= MOST_SIZES or (quantised and height * arguments.dimension > MOST_WRITTEN_OUT)
         or output is None or END_OF_LINE not in dictionary.entries[: dictionary.words]
     ):  # fmt: skip
         return None
@@ -160,6 +172,7 @@ def _arguments(file: _Reader) -> _Arguments:
     _need(0 < dimension < 1 << 20, f"its dimension is {dimension}")
     _need(longest <= LONGEST_NGRAM, f"its n-grams have up to {longest} characters")
     _need(0 <= word_ngrams <= LONGEST_NGRAM, f"its n-grams have up to {word_ngrams} words")
+    _need(buckets <= MOST_BUCKETS, f"it has {buckets:,} buckets")
     _need(buckets > 0 or (buckets == 0 and longest < 1 and word_ngrams <= 1), "it has no buckets for its n-grams")
     # An n-gram has a character. Below zero the library compares without a sign: no n-gram is long enough.
     shortest = max(shortest, 1) if shortest >= 0 else LONGEST_NGRAM + 1
@@ -170,13 +183,21 @@ def _dictionary(file: _Reader, arguments: _Arguments) -> _Dictionary:
     size, words, labels = file.take("3i")
     _, pruned = file.take("2q")
     _need(words >= 0 and labels > 0 and size == words + labels, "its counts of words and labels do not add up")
-    entries, counts = [], []
+    _need(size <= MOST_ENTRIES, f"it has {size:,} words and labels: more than {MOST_ENTRIES:,}")
+    file.need(11 * size)  # a byte of a word, its end, and two numbers
+    entries: list[bytes] = []
+    counts: list[int] = []  # of labels
+    ngrams, sizes = 0, max(0, arguments.longest - arguments.shortest + 1)
     for number in range(size):
         entries.append(file.string())
         count, kind = file.take("qb")
         _need(kind == (number >= words), "words and labels are mixed")
         _need(0 <= count < MOST_COUNT, "a word's count is impossible")
-        counts.append(count)
+        if number >= words:
+            counts.append(count)
+        else:
+            ngrams += sizes * len(entries[-1])
+            _need(ngrams <= MOST_NGRAMS, f"its words have more than {MOST_NGRAMS:,} n-grams of characters")
     if pruned < 0:
         return _Dictionary(entries, counts, words, None)
     pairs = file.array("<i4", pruned, 2)
@@ -245,8 +266,9 @@ def _centroids(file: _Reader, expected: int) -> list[np.ndarray]:
 def _model(arguments: _Arguments, dictionary: _Dictionary, rows: np.ndarray, output: np.ndarray) -> Model:
     entries, words, buckets = dictionary.entries, dictionary.words, arguments.buckets
     text, offsets = _entries(entries)
-    of_bucket = np.arange(buckets)
-    if dictionary.pruned is not None:
+    if dictionary.pruned is None:
+        of_bucket = np.arange(buckets)
+    else:
         order = np.argsort(dictionary.pruned[:, 0])
         of_bucket = dictionary.pruned[order, 0]
         rows = np.concatenate((rows[:words], rows[words + dictionary.pruned[order, 1]]))
@@ -254,7 +276,7 @@ def _model(arguments: _Arguments, dictionary: _Dictionary, rows: np.ndarray, out
     np.bitwise_or.at(kept, of_bucket >> 5, np.uint32(1) << (of_bucket & 31).astype(np.uint32))
     before = np.zeros(len(kept), np.int32)
     before[1:] = np.cumsum(np.bitwise_count(kept))[:-1]
-    left, right = _tree(dictionary.counts[words:])
+    left, right = _tree(dictionary.counts)
     return Model(
         text, offsets, _table(entries), words, entries.index(END_OF_LINE),
         arguments.shortest, arguments.longest, buckets, kept, before, rows,

@@ -14,8 +14,9 @@ clock, path or name is in a file.
 
 import hashlib
 import math
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -25,7 +26,8 @@ from gristmill.store.parts import write_bytes
 MAGIC = b"gristmill model\n"
 VERSION = 1
 ALIGNMENT = 64
-LONGEST_HEADER = 16 << 20
+LONGEST_HEADER = 4 << 20
+LARGEST = 512 << 20  # bytes of a file: it is read whole, by every worker
 TYPES: dict[str, np.dtype[Any]] = {
     "i2": np.dtype("<i2"),
     "u1": np.dtype("u1"),
@@ -97,6 +99,14 @@ def write(path: Path, model: Model) -> str:
 def is_ours(head: bytes) -> bool:
     """Whether a file that starts so is one of ours."""
     return head.startswith(MAGIC)
+
+
+def read(file: BinaryIO, kind: str | None = None, version: int | None = None) -> Model:
+    """Read an open file as `decode` does, unless it is too large to be one."""
+    size = os.fstat(file.fileno()).st_size
+    if size > LARGEST:
+        raise ValueError(f"it has {size:,} bytes: expected {LARGEST:,} at most")
+    return decode(file.read(), kind, version)
 
 
 def decode(data: bytes, kind: str | None = None, version: int | None = None) -> Model:

@@ -15,6 +15,8 @@ as cc_net's own, scores neither.
 `drop_lowest` and `drop_highest` are shares of the corpus, which `ranks` hands on.
 """
 
+import os
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -99,7 +101,8 @@ def _scorer(file: Input, words: str) -> Callable[[pa.Array], np.ndarray]:
             head = opened.read(64)
             if not models.is_ours(head):
                 return _by_kenlm(where, file, head, words)
-            model = ngrams.load(models.decode(head + opened.read(), ngrams.KIND, ngrams.VERSION))
+            opened.seek(0)
+            model = ngrams.load(models.read(opened, ngrams.KIND, ngrams.VERSION))
     except OSError as error:
         raise RecipeError(f"{where}: {error.strerror}") from error
     except ValueError as error:
@@ -130,6 +133,8 @@ def _by_kenlm(where: str, file: Input, head: bytes, words: str) -> Callable[[pa.
         raise ValueError(
             f"expected a file that starts with {models.MAGIC!r}, {ARPA!r} or {KENLM_BINARY!r}, got {head[:24]!r}"
         )
+    if not head.startswith(KENLM_BINARY):
+        _check_arpa(file.path)
     try:
         import kenlm
     except ImportError as error:
@@ -156,6 +161,17 @@ def _by_kenlm(where: str, file: Input, head: bytes, words: str) -> Callable[[pa.
         return _perplexity(totals, tokens, offsets)
 
     return score
+
+
+def _check_arpa(path: str) -> None:
+    """Hold an ARPA file to its own counts: KenLM makes tables of the sizes that they say. ValueError. An n-gram takes a line of four bytes or more."""
+    told, size = 0, os.stat(path).st_size
+    with open(path, "rb") as opened:
+        for line in opened.read(1 << 16).split(b"\n"):
+            if found := re.fullmatch(rb"ngram\s+\d{1,3}\s*=\s*(\d+)\s*", line):
+                told += int(found[1][:20])
+    if 4 * told > size:
+        raise ValueError(f"it says that it has {told:,} n-grams, and has {size:,} bytes")
 
 
 def _perplexity(totals: np.ndarray, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -132,13 +132,14 @@ def show_model(path: Path | str) -> dict[str, Any]:
     """What a model file of ours says of itself. Raises RecipeError."""
     path = Path(path)
     try:
-        data = path.read_bytes()
-        model = models.decode(data)
+        with path.open("rb") as file:
+            model = models.read(file)
+        size, sha256 = sha256_of(path)
     except OSError as error:
         raise RecipeError(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise RecipeError(f"{path} is no model of gristmill: {error}") from error
-    return {**_told(model), "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return {**_told(model), "bytes": size, "sha256": sha256}
 
 
 def lines(told: dict[str, Any]) -> list[str]:

@@ -193,10 +193,12 @@ def _in_place(remote: Remote, promise: Promise) -> Fetched:
     return Fetched(path, size, found)
 
 
-def fetch(url: str, cache: Path, sha256: str | None = None, resume_only: bool = False) -> Fetched:
-    """Bring one file in: a model, a tokenizer."""
+def fetch(
+    url: str, cache: Path, sha256: str | None = None, resume_only: bool = False, most: int | None = None
+) -> Fetched:
+    """Bring one file in, of no more than `most` bytes: a model, a tokenizer."""
     transfer = Transfer(Cache(cache), resume_only=resume_only)
     try:
-        return transfer.fetch(Remote(url), Promise(sha256, by="its pin"))
+        return transfer.fetch(Remote(url), Promise(sha256, by="its pin", most=most))
     finally:
         transfer.close()

@@ -4,10 +4,7 @@ Our kernel encodes where it knows the pattern and every flag; else the library i
 crawled text are plain text: a literal `<|endoftext|>` never gives the token that ends documents.
 """
 
-import base64
-import binascii
 import hashlib
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -19,6 +16,7 @@ import pyarrow as pa
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.store import transfer, urls
+from gristmill.tokens import table
 from gristmill.tokens.names import advice
 
 END_OF_TEXT = "<|endoftext|>"
@@ -74,7 +72,12 @@ class Tokenizer:
     def _read_ranks(self, end_of_text: str | None) -> None:
         from gristmill.kernels import bpe, merges
 
-        tokens = _gpt2_merges(self.data) if self.data.startswith(b"#version") else _ranks(self.name, self.data)
+        try:
+            tokens = _gpt2_merges(self.data) if self.data.startswith(b"#version") else table.read_ranks(self.data)
+        except ValueError as error:
+            raise RecipeError(
+                f"tokenizer {self.name!r} is neither a tokenizer.json nor tiktoken's ranks: {error}"
+            ) from error
         if tokens[:1] != [b"!"] or len(tokens) != 50256:
             raise RecipeError(
                 f"tokenizer {self.name!r}: ranks of {len(tokens):,} tokens, and not GPT-2's: a rank file does not say how its text "
@@ -90,12 +93,10 @@ class Tokenizer:
 
     def _read_json(self, end_of_text: str | None) -> None:
         try:
-            table = json.loads(self.data)
-            vocabulary = table["model"]["vocab"]
-            added = {token["content"]: token["id"] for token in table.get("added_tokens") or []}
-            numbers = {**dict(vocabulary), **added} if isinstance(vocabulary, dict) else dict(added)
-        except (ValueError, KeyError, TypeError) as error:
+            read = table.read_json(self.data)
+        except ValueError as error:
             raise RecipeError(f"tokenizer {self.name!r} is no tokenizer.json: {error}") from error
+        added, numbers = read.added, read.numbers
         ends = [end_of_text] if end_of_text is not None else [end for end in ENDS if end in added]
         if not ends or ends[0] not in numbers:
             raise RecipeError(
@@ -108,7 +109,7 @@ class Tokenizer:
         self._bytes_of = [b""] * self.vocabulary
         for token, number in numbers.items():
             self._bytes_of[number] = token.encode() if token in added else _bytes_of_byte_level(token)
-        merges = kernel_merges(table, added)
+        merges = kernel_merges(read)
         self.kernel = merges is not None
         if merges is None:
             self._encoder = _Library(self.data, self.end_of_text, ends[0])
@@ -119,7 +120,7 @@ class Tokenizer:
             from gristmill.kernels.merges import merges_of_list
 
             plain = [b"" if token in added.values() else spelled for token, spelled in enumerate(self._bytes_of)]
-            whole = bool(table["model"].get("ignore_merges"))
+            whole = bool(read.model.ignore_merges)
             self._encoder = bpe.Encoder(merges_of_list(plain, merges, whole=whole))
 
 
@@ -162,7 +163,9 @@ class _Library:
 
         try:
             self._tokenizer = tokenizers.Tokenizer.from_buffer(data)
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of the library is no Exception
             raise RecipeError(f"the tokenizer cannot be loaded: {error}") from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -196,25 +199,24 @@ class _Library:
         return ends, np.concatenate([*out, np.empty(0, np.int32)])
 
 
-def kernel_merges(table: dict[str, Any], added: dict[str, int]) -> list[tuple[int, int, int]] | None:
+def kernel_merges(read: table.Table) -> list[tuple[int, int, int]] | None:
     """The merges of a tokenizer.json as numbers, where our kernel encodes it exactly; else None."""
-    model = table["model"]
-    unknown = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")
-    if model.get("type") != "BPE" or table.get("normalizer") or any(model.get(flag) for flag in unknown):
+    model, added, vocabulary = read.model, read.added, read.model.vocab
+    unknown = (model.dropout, model.unk_token, model.continuing_subword_prefix, model.end_of_word_suffix)
+    if model.type != "BPE" or read.normalises or any(unknown) or not isinstance(vocabulary, dict):
         return None
-    if model.get("byte_fallback") or any(not token.get("special") for token in table.get("added_tokens") or []):
+    if model.byte_fallback or any(not token.special for token in read.added_tokens or []):
         return None
-    cut = table.get("pre_tokenizer") or {}
+    cut = read.cut
     if cut.get("type") != "ByteLevel" or cut.get("add_prefix_space") or not cut.get("use_regex", True):
         return None
-    vocabulary = model["vocab"]
     if any(character not in vocabulary for character in BYTE_LEVEL):
         return None
     # A token that spells no bytes in the byte-level alphabet is never produced.
     if any(token not in added and not _BYTE_OF.keys() >= set(token) for token in vocabulary):
         return None
     merges = []
-    for merge in model["merges"]:
+    for merge in model.merges:
         left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
         if any(part in added for part in (left, right)) or left + right not in vocabulary:
             return None
@@ -247,26 +249,16 @@ def _bytes_of_byte_level(token: str) -> bytes:
 def _gpt2_merges(data: bytes) -> list[bytes]:
     """vocab.bpe: the bytes in the order of their printable characters, then a merge a line."""
     tokens = [bytes([_BYTE_OF[character]]) for character in sorted(BYTE_LEVEL)]
-    for line in data.decode().split("\n")[1:]:
-        if line:
-            left, right = line.split(" ")
-            tokens.append(_bytes_of_byte_level(left) + _bytes_of_byte_level(right))
+    for left, right in table.read_merges(data):
+        tokens.append(_bytes_of_byte_level(left) + _bytes_of_byte_level(right))
     return tokens
 
 
-def _ranks(name: str, data: bytes) -> list[bytes]:
-    """Tiktoken's format: base64 of the token's bytes, a space, its rank."""
-    tokens: dict[int, bytes] = {}
+def _check_size(name: str, path: Path) -> None:
     try:
-        for line in data.splitlines():
-            if line:
-                token, rank = line.split()
-                tokens[int(rank)] = base64.b64decode(token, validate=True)
-    except (ValueError, binascii.Error) as error:
-        raise RecipeError(f"tokenizer {name!r} is neither a tokenizer.json nor tiktoken's ranks: {error}") from error
-    if sorted(tokens) != list(range(len(tokens))):
-        raise RecipeError(f"tokenizer {name!r}: its ranks are not 0 to {len(tokens) - 1} without a gap")
-    return [tokens[rank] for rank in range(len(tokens))]
+        table.check_size(path)
+    except ValueError as error:
+        raise RecipeError(f"tokenizer {name!r}: {path}: {error}") from error
 
 
 def load(name: str, folder: Path, cache: Path, end_of_text: str | None = None, resume_only: bool = False) -> Tokenizer:
@@ -274,9 +266,9 @@ def load(name: str, folder: Path, cache: Path, end_of_text: str | None = None, r
     if name == "gpt2":
         return Tokenizer(name, _gpt2(cache, resume_only), end_of_text)
     if urls.is_url(name):
-        return Tokenizer(
-            urls.shown(name), transfer.fetch(name, cache, resume_only=resume_only).path.read_bytes(), end_of_text
-        )
+        got = transfer.fetch(name, cache, resume_only=resume_only, most=table.LARGEST)
+        return Tokenizer(urls.shown(name), got.path.read_bytes(), end_of_text)
+    _check_size(name, folder / name)
     path = folder / name
     try:
         return Tokenizer(name, path.read_bytes(), end_of_text)
