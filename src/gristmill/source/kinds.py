@@ -118,6 +118,17 @@ def tell(head: Head, fields: Fields, name: str = "") -> str:
     return "text"
 
 
+def is_lost(first: bytes, fields: Fields) -> bool:
+    """Whether the first bytes of a file are of no format at all: those of a packed one, perhaps, whose start is damaged."""
+    if not looks.is_binary(first) or looks.named(first) is not None:
+        return False
+    try:
+        tell(Head([first], False, None), fields)
+    except SourceError:
+        return True
+    return False
+
+
 _SAY = 'kind = "jsonl" (or "text", "warc", "csv" ...) for its source in the recipe says otherwise'
 
 
@@ -160,7 +171,7 @@ def _records(head: Head) -> str | None:
     for stretch in head.stretches:
         start = stretch.lstrip(b"\r\n")
         if warc.starts(start):
-            return warc.kind_of(start)
+            return warc.kind_of(start[: warc.PEEK])
         if arc.is_arc(start):
             return "arc"
     for stretch in head.stretches:

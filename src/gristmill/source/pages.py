@@ -57,6 +57,8 @@ def walk(path: str, metadata: Any) -> tuple[list[Sizes], list[str]]:
 
 def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
     """(bytes of a column's pages unpacked, of its dictionary, of its longest page whose values share their starts)."""
+    if column.num_values == 0:
+        return 0, 0, 0
     at = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         at = min(at, column.dictionary_page_offset)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from gristmill.errors import SourceError, reason_of_file
-from gristmill.source import arc, array, bare, delimited, ipc, kinds, lines, looks, table, warc
+from gristmill.source import arc, array, bare, delimited, ipc, kinds, lines, table, warc
 from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage, Pieces
 
@@ -115,7 +115,7 @@ class Shard:
                 return "arc" if any(arc.is_arc(stretch) for stretch in head.stretches) else self._kind
             return "told text" if self._kind == "text" else self._kind
         first = pieces.first
-        if pieces.codec == "none" and looks.is_binary(first) and looks.named(first) is None and pieces.find_member():
+        if pieces.codec == "none" and kinds.is_lost(first, self._fields) and pieces.find_member():
             # A member whose own first bytes are damaged: those behind it tell, if they are an archive's or lines.
             try:
                 kind = kinds.tell(kinds.look(replay, self._fields.max_document_bytes), self._fields)

@@ -112,7 +112,13 @@ def _weight(column: pa.Array) -> int:
             return len(column) * (_weight(values) // max(len(values), 1) + 1)
         return int(pc.sum(pc.take(each.cast(pa.int64()), column.indices)).as_py() or 0)
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        return int(pc.sum(pc.binary_length(column).cast(pa.int64())).as_py() or 0)
+        views = np.frombuffer(column.buffers()[1], np.int32).reshape(-1, 4)[
+            column.offset : column.offset + len(column), 0
+        ]
+        return int(np.maximum(views, 0).sum(dtype=np.int64))
+    if pa.types.is_map(kind):
+        first, stop = column.offsets[0].as_py() or 0, column.offsets[-1].as_py() or 0
+        return _weight(column.keys.slice(first, stop - first)) + _weight(column.items.slice(first, stop - first))
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         named = int(pc.sum(pc.list_value_length(column).cast(pa.int64())).as_py() or 0)
         return named * (_weight(column.values) // max(len(column.values), 1) + 1)

@@ -139,7 +139,7 @@ def kind_within(data: bytes, *, ended: bool) -> str | None:
             rest = data[stop[1] + header.length :][:16]
             over = not rest and not ended and b"warc-record-id" in header.fields
             if header.length >= 0 and header.type and (over or (rest and starts(rest.lstrip(b"\r\n")))):
-                return kind_of(data[start:])
+                return kind_of(data[start : start + PEEK])
         at = _find(data, at + 1, len(data))
     return None
 
