@@ -11,12 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import mail, numbers, phones
+from gristmill.kernels import numbers, phones, vocabulary
 from gristmill.kernels import private as kernel
 from tests import strategies
 
 DOMAINS = {"com", "org", "net", "de", "uk", "museum", "xn--p1ai", "info"}
-HASHED = mail.domain_hashes([name.encode() for name in sorted(DOMAINS)])
+HASHED = vocabulary.word_hashes([name.encode() for name in sorted(DOMAINS)])
 ALL = frozenset(kernel.KINDS) - {"phone", "name"}
 BRACKETS = [f"<{kind.upper()}>".encode() for kind in kernel.KINDS]
 

@@ -1,8 +1,9 @@
 """Phone numbers among candidates (kernels/phones.py): what `phonenumbers` says is one.
 
 A candidate is tried whole, then without its last group, and so on, at places where nothing goes on; the first that is a number is taken,
-and what overlaps it is not. With a `+` it is one if it is possible: a country's code, and as many digits as numbers have there. Without, it must be
-valid in one of `regions` (an area and a range in use), and stand in groups as dates, years, addresses and columns do not.
+and what overlaps it is not. With a `+` it is one if it is possible: a country's code, and as many digits as whole numbers have there. Without, it must be
+valid in one of `regions` (an area and a range in use), or possible there if that is asked, and stand in groups as dates, years, addresses and columns
+do not. What follows a digit that belongs to no number found is one only if its groups say so: the rest are terms and rows of numbers.
 """
 
 import re
@@ -13,13 +14,17 @@ import numpy as np
 
 REMEMBERED = 1 << 14  # numbers: pages of one site repeat theirs
 _GROUP = re.compile(rb"[0-9]+(?:[xX][0-9]+)?")
-_JOINED = re.compile(rb"[0-9A-Za-z_]|[-.](?:[0-9]|[A-Za-z]{2}[0-9])")  # a word may follow, `-Fax`, and an IBAN not
+# A word may follow, `-Fax`, and an IBAN not; nor what multiplies, nor the rest of a version, `+20151223~rc`.
+_JOINED = re.compile(rb"[0-9A-Za-z_]|[-.](?:[0-9]|[A-Za-z]{2}[0-9]|git)|[*^+~][A-Za-z(]|[ ][*^][ ]?[A-Za-z(]")
+_ROW = re.compile(r"[0-9.]+(?: -?[0-9.]+)*")  # of numbers
+_RUN = re.compile(r"[0-9]+(?:x[0-9]+)?")
 _CODE = re.compile(r"\+[ (]?([0-9]{1,3})")
 FEWEST = 7  # digits
 # What is no number without a `+`, and then with one.
 _OTHER = re.compile(
     r"""
-      [0-9]+ (?:\.[0-9]+)? (?:x[0-9]+)?                                 # digits in a row, a fraction
+      [0-9]+ \.[0-9]+ (?:x[0-9]+)?                                      # a fraction
+    | \+ (?:19|20)[0-9]{2} (?:0[1-9]|1[0-2]) [0-3][0-9] (?:-[0-9]{1,2})? # a day's version
     | (?:[1-9][0-9]*|0+)[ ][0-9]+ (?:\.[0-9]+)?                         # two numbers: a house's and a street's
     | .*[ ][ ].*                                                        # columns of a table
     | \([^)]*
@@ -34,8 +39,11 @@ _OTHER = re.compile(
 )
 
 
-def judge(regions: Sequence[str]) -> Callable[[str], bool]:
-    """A function that tells whether a string is a phone number. Raises ValueError for a region that is none."""
+def judge(regions: Sequence[str], *, possible: bool = False) -> Callable[[str], bool]:
+    """A function that tells whether a string is a phone number; `possible`: without a `+`, too, the number of digits alone counts.
+
+    Raises ValueError for a region that is none.
+    """
     import phonenumbers
 
     for region in regions:
@@ -48,7 +56,11 @@ def judge(regions: Sequence[str]) -> Callable[[str], bool]:
     @lru_cache(REMEMBERED)
     def valid(text: str) -> bool:
         code = _CODE.match(text)
-        if _OTHER.fullmatch(text) or (code and not any(code[1][:size] in codes for size in range(1, 4))):
+        if (
+            (not possible and _RUN.fullmatch(text))
+            or _OTHER.fullmatch(text)
+            or (code and not any(code[1][:size] in codes for size in range(1, 4)))
+        ):
             return False
         return is_number(text, None) if code else any(is_number(text, region) for region in regions)
 
@@ -57,24 +69,36 @@ def judge(regions: Sequence[str]) -> Callable[[str], bool]:
             number = phonenumbers.parse(text, region)
         except phonenumbers.NumberParseException:
             return False
-        return bool(phonenumbers.is_valid_number(number) if region else phonenumbers.is_possible_number(number))
+        if region and not possible:
+            return bool(phonenumbers.is_valid_number(number))
+        # Not as within one town: with a country's code nobody leaves out the area's.
+        return bool(phonenumbers.is_possible_number_with_reason(number) == phonenumbers.ValidationResult.IS_POSSIBLE)
 
     return valid
 
 
 def pick(
-    data: np.ndarray, firsts: np.ndarray, lasts: np.ndarray, limits: np.ndarray, valid: Callable[[str], bool]
+    data: np.ndarray,
+    firsts: np.ndarray,
+    lasts: np.ndarray,
+    limits: np.ndarray,
+    operands: np.ndarray,
+    valid: Callable[[str], bool],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of candidates in data (bytes,) uint8 (kernels.phones.candidates) those that are numbers: starts and stops (numbers,) int32."""
     starts: list[int] = []
     stops: list[int] = []
     end = 0
-    for first, last, limit in zip(firsts.tolist(), lasts.tolist(), limits.tolist(), strict=True):
+    columns = (firsts.tolist(), lasts.tolist(), limits.tolist(), operands.tolist())
+    for first, last, limit, operand in zip(*columns, strict=True):
         if first < end:
             continue
+        counted = operand > 0 and operand != end  # behind a digit of something else
         text = data[first : min(last + 4, limit)].tobytes()  # and what follows
+        if counted and text[:1] == b"+":
+            continue
         size = _longest(text, last - first, valid)
-        if size:
+        if size and not (counted and _ROW.fullmatch(text[:size].decode("ascii"))):
             starts.append(first)
             stops.append(first + size)
             end = first + size

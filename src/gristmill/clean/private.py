@@ -1,18 +1,20 @@
 """Personal data, redacted: what names or reaches somebody goes, and something that says so takes its place. No document is dropped.
 
     email   an address whose last label is a top-level domain of the public suffix list; not those for examples (RFC 2606)
-    ip      public IPv4 and IPv6 addresses; what IANA's registries call private, reserved or special stays
+    ip      public IPv4 and IPv6 addresses; what IANA's registries call private, reserved or special stays, and versions and sections' numbers do
     ssn     US social security numbers, AAA-GG-SSSS
     card    card numbers: issuer, length and Luhn
     iban    IBANs: country, length, kinds of characters and modulo 97
     phone   phone numbers, checked by `phonenumbers`: with a `+`, or as they are dialled in one of `regions`
 
-kernels/mail.py and kernels/numbers.py have the rules (`rules = "gristmill"`). `rules = "datatrove"` finds what datatrove 0.10.1's
+kernels/mail.py, internet.py, cards.py, numbers.py and phones.py have the rules (`rules = "gristmill"`). `addresses = "all"` takes whatever has the form of an
+address (example.com, 192.168.1.1, a version of four numbers); `phone_check = "possible"` whatever has as many digits as numbers have in one of
+`regions`, in one run too. `rules = "datatrove"` finds what datatrove 0.10.1's
 PIIFormatter does, `email` and `ip` alone, as FineWeb did.
 
-`placeholder` is "typed" (<EMAIL>, <IP>, ...), one's own word in brackets ("[redacted]"), or "datatrove": the n-th address of a document becomes the n-th of
+`placeholder` is "typed" (<EMAIL>, <IP>, ...), one's own words in brackets or bars ("[redacted]", "|||GONE|||"), or "datatrove": the n-th address of a document becomes the n-th of
 PIIFormatter's list, and then the first again; what has no list is typed. It depends on the document alone, where PIIFormatter counts
-on through all that a process sees, so that its output depends on their order.
+on through all that a process sees, so that its output depends on their order. `placeholders` has one's own for single kinds, before `placeholder`.
 
 `names` asks a model for names of people as well (clean/names.py), on the text that is already redacted; they become <NAME>.
 
@@ -45,9 +47,11 @@ LISTS = {
     "email": ("email@example.com", "firstname.lastname@example.org"),
     "ip": ("22.214.171.124", "126.96.36.199", "188.8.131.52", "184.108.40.206", "220.127.116.11", "18.104.22.168"),
 }
-_BRACKETED = re.compile(r"<[A-Za-z _-]+>|\[[A-Za-z _-]+\]|\{[A-Za-z _-]+\}")
+# Nothing is read over these signs (kernels/internet.py), and nothing that is found has one.
+_BRACKETED = re.compile(r"[<\[{|]{1,4}[A-Za-z _-]{1,64}[>\]}|]{1,4}")
 
 Kind = Literal["email", "phone", "ssn", "ip", "card", "iban"]
+Replaced = Literal["email", "phone", "ssn", "ip", "card", "iban", "name"]
 
 DEFAULT: tuple[Kind, ...] = ("email", "phone", "ssn", "ip", "card", "iban")
 
@@ -64,27 +68,38 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Redact personal data."""
 
     name: ClassVar[str] = "private"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset()
 
     sources: list[str] | None = None
     kinds: Annotated[list[Kind], Meta(min_length=1)] = msgspec.field(default_factory=lambda: list(DEFAULT))
     placeholder: str = "typed"
+    placeholders: dict[Replaced, str] = msgspec.field(default_factory=dict)
     rules: Literal["gristmill", "datatrove"] = "gristmill"
     regions: list[str] = msgspec.field(default_factory=list)  # whose phone numbers are found without a `+` too
+    phone_check: Literal["valid", "possible"] = "valid"  # of numbers without a `+`
+    addresses: Literal["public", "all"] = "public"
     names: Names | None = None
     after_dedup: bool = False  # once duplicates are gone: what rests under documents/ is not redacted then
 
     def __post_init__(self) -> None:
-        if self.placeholder not in ("typed", "datatrove") and not _BRACKETED.fullmatch(self.placeholder):
+        if self.placeholder not in ("typed", "datatrove"):
+            _check_word("placeholder", self.placeholder, '"typed", "datatrove", or ')
+        for kind, word in self.placeholders.items():
+            _check_word(f"placeholders.{kind}", word)
+        unused = sorted(set(self.placeholders) - {*self.kinds, *(["name"] if self.names else [])})
+        if unused:
             raise ValueError(
-                f'placeholder = {self.placeholder!r}: expected "typed", "datatrove", or letters in brackets such as "[redacted]": '
-                "anything else could become part of what stands next to it"
+                f"placeholders has {unused[0]!r}, which {'needs `names`' if unused[0] == 'name' else '`kinds` has not'}"
             )
         if self.rules == "datatrove" and not set(self.kinds) <= set(THEIRS):
             raise ValueError('rules = "datatrove" knows kinds = ["email", "ip"] alone')
+        if self.rules == "datatrove" and self.addresses != "public":
+            raise ValueError('addresses = "all" is for rules = "gristmill"')
         if self.regions and "phone" not in self.kinds:
             raise ValueError('regions are for phone numbers, and `kinds` has no "phone"')
+        if self.phone_check == "possible" and not self.regions:
+            raise ValueError('phone_check = "possible" is for numbers without a `+`: `regions` says whose')
 
     def wants(self) -> dict[str, str]:
         named = {}
@@ -114,13 +129,14 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             return lambda offsets, data: private.find_as_datatrove(offsets, data, kinds)
         domains = _domains(inputs) if "email" in kinds else np.empty(0, np.uint64)
         try:
-            valid = phones.judge(self.regions) if "phone" in kinds else None
+            possible = self.phone_check == "possible"
+            valid = phones.judge(self.regions, possible=possible) if "phone" in kinds else None
         except ValueError as error:
             raise RecipeError(f"private.regions: {error}") from error
 
         def find(offsets: np.ndarray, data: np.ndarray) -> Any:
-            spans = private.find(offsets, data, kinds - {"phone"}, domains)
-            return spans if valid is None else _with_phones(offsets, data, spans, valid, bool(self.regions))
+            spans = private.find(offsets, data, kinds - {"phone"}, domains, every=self.addresses == "all")
+            return spans if valid is None else _with_phones(offsets, data, spans, valid, bool(self.regions) + possible)
 
         return find
 
@@ -141,7 +157,9 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             except OverflowError as error:
                 raise RecipeError(f"private.placeholder: {error}: take a shorter one") from error
         if find_names is not None:
-            word = "<NAME>" if self.placeholder in ("typed", "datatrove") else self.placeholder
+            word = self.placeholders.get(
+                "name", "<NAME>" if self.placeholder in ("typed", "datatrove") else self.placeholder
+            )
             texts, counts["names"] = _without_names(texts, find_names, word)
         return Measured({name: pa.array(count.astype(np.int64)) for name, count in counts.items()}, text=texts)
 
@@ -149,12 +167,13 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Of each span the place of what is put for it, and all that is put. `rows`: each span's document."""
         from gristmill.kernels import private
 
-        if self.placeholder not in ("typed", "datatrove"):
-            return np.zeros(len(rows), np.int32), [self.placeholder.encode()]
-        words = [f"<{kind.upper()}>" for kind in private.KINDS]
+        typed = self.placeholder in ("typed", "datatrove")
+        words = [
+            self.placeholders.get(kind, f"<{kind.upper()}>" if typed else self.placeholder) for kind in private.KINDS
+        ]
         chosen = spans.kinds.astype(np.int32)
-        if self.placeholder == "datatrove":
-            for kind, listed in LISTS.items():
+        for kind, listed in LISTS.items() if self.placeholder == "datatrove" else ():
+            if kind not in self.placeholders:
                 ours = np.flatnonzero(spans.kinds == private.KINDS.index(kind))
                 first = np.searchsorted(rows[ours], rows[ours])  # the document's first of this kind
                 chosen[ours] = len(words) + (np.arange(len(ours)) - first) % len(listed)
@@ -162,25 +181,31 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return chosen, [word.encode() for word in words]
 
 
+def _check_word(name: str, word: str, others: str = "") -> None:
+    if not _BRACKETED.fullmatch(word):
+        raise ValueError(
+            f'{name} = {word!r}: expected {others}letters in brackets or bars such as "[redacted]" and "|||EMAIL_ADDRESS|||": '
+            "anything else could become part of what stands next to it"
+        )
+
+
 def _domains(inputs: Inputs) -> np.ndarray:
     """The top-level domains, hashed."""
-    from gristmill.kernels import mail
+    from gristmill.kernels import vocabulary
 
     names = Suffixes(Path(inputs[SUFFIXES].path).read_bytes().decode("utf-8", "replace")).top_level()
     if not names:
         raise RecipeError(f"private.suffixes: {inputs[SUFFIXES].name}: is no public suffix list")
-    return mail.domain_hashes(names)
+    return vocabulary.word_hashes(names)
 
 
-def _with_phones(
-    offsets: np.ndarray, data: np.ndarray, spans: Any, valid: Callable[[str], bool], regional: bool
-) -> Any:
+def _with_phones(offsets: np.ndarray, data: np.ndarray, spans: Any, valid: Callable[[str], bool], asked: int) -> Any:
     """The spans, and phone numbers between them."""
     from gristmill.kernels import phones as kernel
     from gristmill.kernels import private
 
-    _, firsts, lasts, limits = kernel.candidates(offsets, data, spans, regional=regional)
-    starts, stops = phones.pick(data, firsts, lasts, limits, valid)
+    _, *found = kernel.candidates(offsets, data, spans, asked)
+    starts, stops = phones.pick(data, *found, valid)
     if not len(starts):
         return spans
     order = np.argsort(np.concatenate([spans.starts, starts]))
@@ -196,7 +221,7 @@ def _without_names(texts: pa.Array, find: people.Find, word: str) -> tuple[pa.Ar
     for row, text in enumerate(texts.to_pylist()):
         parts, at = [], 0
         for start, stop in find(text):
-            if re.search(r"[<\[{][A-Z_ -]+[>\]}]", text[max(0, start - 1) : stop + 1]):
+            if re.search(r"[<\[{|][A-Z_ -]+[>\]}|]", text[max(0, start - 1) : stop + 1]):
                 continue  # a placeholder is nobody's name
             parts += [text[at:start], word]
             at = stop

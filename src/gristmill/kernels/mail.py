@@ -5,7 +5,8 @@ a few times, whatever the text. `wall` and `stop` are as in kernels/numbers.py.
 
 gristmill   before the `@` letters, digits and `._%+-`, without `..`, trimmed of `.-%` at the start and not ending in a dot; behind it labels
             of letters, digits and inner hyphens, up to the last one that is a top-level domain. Domains for examples and tests
-            (RFC 2606, RFC 6761) are nobody's
+            (RFC 2606, RFC 6761) are nobody's, nor is what programs log in as where code is kept: `git`, `hg` or `svn` at one of HOSTS, in
+            `//git@host` or before a path, `git@host:path`
 datatrove   pipeline/formatters/pii.py of datatrove 0.10.1: atoms of RFC 5322 from the first word boundary, then any labels, or an
             address in brackets
 """
@@ -13,51 +14,32 @@ datatrove   pipeline/formatters/pii.py of datatrove 0.10.1: atoms of RFC 5322 fr
 import numpy as np
 
 from gristmill.kernels.compile import helper
-from gristmill.kernels.minhash import BASIS, PRIME
-from gristmill.kernels.numbers import DOT, HYPHEN, ZERO, is_alnum, is_digit, is_letter
+from gristmill.kernels.numbers import COLON, DOT, HYPHEN, SPACE, ZERO, is_alnum, is_digit, is_letter
 from gristmill.kernels.unicode import LETTER, NUMBER, class_of, code_point, width_of
+from gristmill.kernels.vocabulary import hash_of, known, word_hashes
 
 SHORT, LONG = 2, 24  # of top-level domains, in bytes; the longest today has 24
 
 
-def domain_hashes(names: list[bytes]) -> np.ndarray:
-    """Names in lower case as what `_known` looks up: FNV-1a, 64 bits, ascending."""
-    hashes = []
-    for name in names:
-        value = int(BASIS)
-        for byte in name:
-            value = (value ^ byte) * int(PRIME) % (1 << 64)
-        hashes.append(value)
-    return np.unique(np.array(hashes, np.uint64))
-
-
 # RFC 2606, section 3: example.com, example.net, example.org.
-RESERVED = np.concatenate([domain_hashes([b"example"]), domain_hashes([b"com", b"net", b"org"])])
+RESERVED = np.concatenate([word_hashes([b"example"]), word_hashes([b"com", b"net", b"org"])])
+SERVICES = word_hashes([b"git", b"hg", b"svn"])
+HOSTS = word_hashes(
+    b"""altssh.bitbucket.org altssh.gitlab.com aur.archlinux.org bitbucket.org code.google.com codeberg.org framagit.org gist.github.com
+git.code.sf.net git.kernel.org git.launchpad.net git.savannah.gnu.org git.sr.ht gitee.com github.com gitlab.com gitlab.freedesktop.org gitlab.gnome.org
+gitlab.kitware.com gitlab.torproject.org heroku.com hf.co hg.code.sf.net hg.mozilla.org huggingface.co invent.kde.org notabug.org pagure.io
+salsa.debian.org ssh.dev.azure.com ssh.github.com svn.code.sf.net vs-ssh.visualstudio.com""".split()
+)
 
 
 @helper
-def _hash_label(data, start, stop):
-    """FNV-1a of a label in lower case."""
-    value = BASIS
-    for at in range(start, stop):
-        byte = data[at]
-        if byte >= 0x41 and byte <= 0x5A:
-            byte |= np.uint8(0x20)
-        value = (value ^ np.uint64(byte)) * PRIME
-    return value
-
-
-@helper
-def _known(value, hashes):
-    low = 0
-    high = len(hashes)
-    while low < high:
-        middle = (low + high) // 2
-        if hashes[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low < len(hashes) and hashes[low] == value
+def _is_service(data, wall, start, at, end, stop):
+    """Whether the address at data[start:end] is what programs log in as where code is kept."""
+    if at - start < 2 or at - start > 3 or not known(hash_of(data, start, at), SERVICES):
+        return False
+    if known(hash_of(data, at + 1, end), HOSTS) or (start > wall and data[start - 1] == 0x2F):
+        return True
+    return end + 1 < stop and (data[end] == COLON or data[end] == 0x2F) and data[end + 1] > SPACE
 
 
 @helper
@@ -69,8 +51,8 @@ def _label_stop(data, at, stop):
 
 
 @helper
-def address(data, wall, at, stop, domains, reserved):
-    """The e-mail address round the `@` at `at`, by gristmill's rules: (start, stop); stop 0: there is none."""
+def address(data, wall, at, stop, domains, reserved, every):
+    """The e-mail address round the `@` at `at`, by gristmill's rules: (start, stop); stop 0: there is none. `every`: also one that is nobody's."""
     nothing = np.int64(0)
     start = at
     while start > wall:
@@ -97,16 +79,18 @@ def address(data, wall, at, stop, domains, reserved):
         if last == label or data[label] == HYPHEN or last - label > 63:
             break
         labels += 1
-        value = _hash_label(data, label, last)
+        value = hash_of(data, label, last)
         if last - label >= SHORT and last - label <= LONG and is_letter(data[label]):
-            if labels > 1 and _known(value, domains):
+            if labels > 1 and known(value, domains):
                 end = last
-                ours = not (_known(before, reserved[:1]) and last - label == 3 and _known(value, reserved[1:]))
+                ours = not (known(before, reserved[:1]) and last - label == 3 and known(value, reserved[1:]))
         before = value
         if last < after or after >= stop or data[after] != DOT:
             break
         label = after + 1
-    return start, end if ours else nothing
+    if every or end == 0:
+        return start, end
+    return start, end if ours and not _is_service(data, wall, start, at, end, stop) else nothing
 
 
 @helper

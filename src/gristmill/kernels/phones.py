@@ -2,11 +2,20 @@
 
 A candidate is at most 40 bytes and 15 digits (ITU-T E.164) in groups, between them one or two of space, `.`, `-`, `/`, `(` and `)`; it has at
 least 7 digits. An extension, `x123`, belongs to it.
+
+A `+` behind a letter, `_`, `)` or `]`, or behind another, belongs to a word or a term (`1.0a+20210905`, `f(6)+98172489`). One behind a digit does, or behind
+a space and a digit where a space follows it as well (`6.2+20210905`, `x[0] + 98172489`), unless the digit is of a number that is found: where that digit
+stops is told beside the candidate. With a space behind the `+` the country's code stands alone, and groups with spaces or two more follow (`+ 49 30 901820`;
+no `+ 11-636512`, a list's item, no `+ 98172489*x`).
+
+Without a `+`, a run without groups is a candidate only where it is asked for (`bare`), and not as one of a list of numbers (kernels/cards.py); where a digit
+stops before it, with white space or a sign of arithmetic between, is told.
 """
 
 import numpy as np
 from numba import types
 
+from gristmill.kernels.cards import is_item
 from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
 from gristmill.kernels.loads import block_of, copy_tail, count_trailing_zeros, mask_of_range, valid_in
 from gristmill.kernels.numbers import is_digit, is_letter, joined_before
@@ -16,6 +25,11 @@ ONE = np.uint64(1)
 FEWEST, MOST = 7, 15
 WIDEST = 40
 EXTENSION = 7  # digits
+PLUS, REGIONAL, BARE = (
+    0,
+    1,
+    2,
+)  # what is asked for: numbers with a `+`; those dialled in a region as well; and those in one run
 
 
 @helper
@@ -54,12 +68,111 @@ def _candidate_stop(data, at, stop):
     return end
 
 
+@helper
+def _is_operand(byte):
+    return is_digit(byte) or byte == 0x29 or byte == 0x5D or byte == 0x5F
+
+
+@helper
+def _plus_operand(data, wall, first, spaced):
+    """Where the operand stops that a `+` at `first` follows; 0: none; -1: what stands there can be no number's end."""
+    if first <= wall:
+        return np.int64(0)
+    before = data[first - 1]
+    if is_letter(before) or before == 0x2B or before == 0x5F or before == 0x29 or before == 0x5D:
+        return np.int64(-1)
+    if is_digit(before):
+        return first
+    back = first
+    while spaced and back > wall and first - back < 2 and data[back - 1] == 0x20:
+        back -= 1
+    return back if back < first and back > wall and _is_operand(data[back - 1]) else np.int64(0)
+
+
+@helper
+def _operand(data, wall, first):
+    """Where the digit stops that stands before `first`, white space or a sign of arithmetic between; 0: there is none."""
+    back = first
+    while back > wall and first - back < 3:
+        byte = data[back - 1]
+        if (
+            byte > 0x20
+            and byte != 0x25
+            and byte != 0x26
+            and not (byte >= 0x2A and byte <= 0x2F and byte != 0x2C and byte != 0x2E)
+            and byte != 0x5E
+        ):
+            break
+        back -= 1
+    return back if back < first and back > wall and _is_operand(data[back - 1]) else np.int64(0)
+
+
+@helper
+def _groups(data, digit, last):
+    """How many groups the digits in data[digit:last] stand in; of two, a hyphen or so between: one."""
+    count = 1
+    spaced = False
+    for at in range(digit + 1, last):
+        if is_digit(data[at]) and not is_digit(data[at - 1]):
+            count += 1
+            spaced = spaced or data[at - 1] == 0x20
+    return count if count != 2 or spaced else 1
+
+
+@helper
+def _code_alone(data, digit, last):
+    """Whether the first group is a country's code: three digits at most."""
+    size = 0
+    while digit + size < last and is_digit(data[digit + size]):
+        size += 1
+    return size <= 3
+
+
+@helper
+def _first(data, wall, digit, regional):
+    """Where a candidate starts whose first digit is at `digit`."""
+    first = digit
+    if regional:
+        if first > wall and data[first - 1] == 0x28:
+            first -= 1
+        if first > wall and data[first - 1] == 0x2B:
+            first -= 1
+    return first
+
+
+@helper
+def _candidate(data, wall, first, digit, stop, asked):
+    """Of a candidate at `first`: (where it stops, 0: it is none; the operand before it, 0: none)."""
+    nothing = np.int64(0)
+    plus = data[first] == 0x2B
+    spaced = plus and data[first + 1] == 0x20
+    if plus:
+        operand = _plus_operand(data, wall, first, spaced)
+    elif joined_before(data, wall, first):
+        return nothing, nothing
+    else:
+        operand = _operand(data, wall, first)
+    if operand < 0:
+        return nothing, nothing
+    last = _candidate_stop(data, digit, stop)
+    if last == 0 or (spaced and not (_code_alone(data, digit, last) and _groups(data, digit, last) > 1)):
+        return nothing, nothing
+    if not plus:
+        end = digit
+        while end < last and is_digit(data[end]):
+            end += 1
+        if end == last and (asked < BARE or is_item(data, wall, first, last, stop)):
+            return nothing, nothing
+    return last, operand
+
+
 @kernel(
-    OFFSETS, BYTES, INT64S, INT32S, INT32S, types.boolean, types.uint8[::1], types.int64[::1], types.int32[::1],
-    types.int32[::1], types.int32[::1],
+    OFFSETS, BYTES, INT64S, INT32S, INT32S, types.int64, types.uint8[::1], types.int64[::1], types.int32[::1],
+    types.int32[::1], types.int32[::1], types.int32[::1],
 )  # fmt: skip
-def _candidates(offsets, data, span_offsets, starts, stops, regional, tail, out_offsets, firsts, lasts, limits):
+def _candidates(offsets, data, span_offsets, starts, stops, asked, tail, out_offsets, firsts, lasts, limits, operands):
     count = np.int64(0)
+    regional = asked >= REGIONAL
     for i in range(len(offsets) - 1):
         out_offsets[i] = count
         wall = np.int64(offsets[i])
@@ -78,33 +191,21 @@ def _candidates(offsets, data, span_offsets, starts, stops, regional, tail, out_
                 else:
                     places = mask_of_range(block, 0, 0x2B, 0) & valid_in(at, end)
                 while places:
-                    first = at + count_trailing_zeros(places)
+                    digit = at + count_trailing_zeros(places)
                     places &= places - ONE
-                    digit = first
-                    if regional:
-                        if first > wall and data[first - 1] == 0x28:
-                            first -= 1
-                        if first > wall and data[first - 1] == 0x2B:
-                            first -= 1
-                    else:
+                    first = _first(data, wall, digit, regional)
+                    if not regional:
                         digit += 1
                         if digit < end and (data[digit] == 0x28 or data[digit] == 0x20):
                             digit += 1
                     if digit >= end or not is_digit(data[digit]):
                         continue
-                    # A `+` begins a number even behind another's last digit.
-                    if data[first] == 0x2B:
-                        if first > wall and (
-                            is_letter(data[first - 1]) or data[first - 1] == 0x2B or data[first - 1] == 0x5F
-                        ):
-                            continue
-                    elif joined_before(data, wall, first):
-                        continue
-                    last = _candidate_stop(data, digit, end)
+                    last, operand = _candidate(data, wall, first, digit, end, asked)
                     if last > 0:
                         firsts[count] = first
                         lasts[count] = last
                         limits[count] = end
+                        operands[count] = operand
                         count += 1
                 at += 64
             if j < span_offsets[i + 1]:
@@ -112,21 +213,14 @@ def _candidates(offsets, data, span_offsets, starts, stops, regional, tail, out_
     out_offsets[len(offsets) - 1] = count
 
 
-def candidates(
-    offsets: np.ndarray, data: np.ndarray, spans: Spans, *, regional: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int64; starts, stops and where what is left
-    there stops, each (candidates,) int32.
+def candidates(offsets: np.ndarray, data: np.ndarray, spans: Spans, asked: int) -> tuple[np.ndarray, ...]:
+    """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int64; starts, stops, where what is left
+    there stops, and where the operand before stops (0: there is none), each (candidates,) int32.
 
-    They may overlap; of each text in order. Without `regional`, only those with a `+`.
+    They may overlap; of each text in order. `asked`: PLUS, REGIONAL or BARE.
     """
     room = (int(offsets[-1]) - int(offsets[0])) // 2 + 1  # a digit and what parts it from the next
-    found = (
-        np.empty(len(offsets), np.int64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-    )
-    _candidates(offsets, data, spans.offsets, spans.starts, spans.stops, regional, np.zeros(64, np.uint8), *found)
-    count = int(found[0][-1])
-    return found[0], found[1][:count], found[2][:count], found[3][:count]
+    columns = [np.empty(room, np.int32) for _ in range(4)]
+    found = np.empty(len(offsets), np.int64)
+    _candidates(offsets, data, spans.offsets, spans.starts, spans.stops, asked, np.zeros(64, np.uint8), found, *columns)
+    return found, *(column[: int(found[-1])] for column in columns)

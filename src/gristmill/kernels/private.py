@@ -1,4 +1,5 @@
-"""Personal data in texts: where it stands, and the texts with something else in its place. What is what: kernels/numbers.py, kernels/mail.py.
+"""Personal data in texts: where it stands, and the texts with something else in its place. What is what: kernels/numbers.py, cards.py,
+internet.py and mail.py.
 
     offsets, data -> find -> Spans: kind, start, stop, in order -> rewrite -> offsets, data
 
@@ -12,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from gristmill.kernels.cards import card_stop
 from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, UINT64S, helper, kernel
+from gristmill.kernels.internet import ipv4_stop, ipv6_stop, public_v4
 from gristmill.kernels.loads import block_of, copy_tail, count_trailing_zeros, mask_of_range, valid_in
 from gristmill.kernels.mail import RESERVED, address, datatrove_address, octet_stop
 from gristmill.kernels.numbers import (
@@ -26,14 +29,10 @@ from gristmill.kernels.numbers import (
     SPACE,
     SSN,
     ZERO,
-    card_stop,
     iban_stop,
-    ipv4_stop,
-    ipv6_stop,
     is_digit,
     is_letter,
     joined_before,
-    public_v4,
     ssn_stop,
 )
 from gristmill.kernels.unicode import CLASS_INDEX, CLASS_PAGES
@@ -41,6 +40,7 @@ from gristmill.kernels.unicode import CLASS_INDEX, CLASS_PAGES
 ONE = np.uint64(1)
 KINDS = ("email", "phone", "ssn", "ip", "card", "iban", "name")  # a kind's number is its place
 EMAIL = 0
+EVERY = 8  # the bit of `wanted` that asks for addresses which are nobody's too
 
 KINDS_OUT, PLACES = types.int8[::1], types.int32[::1]
 
@@ -68,7 +68,7 @@ def _number(data, wall, at, stop, wanted, layouts):
     if at + run < stop or run >= 12:
         after = data[at + run] if at + run < stop else SPACE
         if run <= 3 and after == DOT and wanted & (1 << IP) and not joined_before(data, wall, at):
-            end = ipv4_stop(data, at, stop)
+            end = ipv4_stop(data, wall, at, stop, wanted & (1 << EVERY) != 0)
             if end > 0:
                 return IP, at, end
         if run == 3 and after == HYPHEN and wanted & (1 << SSN) and not joined_before(data, wall, at):
@@ -83,7 +83,7 @@ def _number(data, wall, at, stop, wanted, layouts):
     # 2000::/3: the first group has four digits, and starts with a 2 or a 3.
     if run <= 4 and at + 4 < stop and data[at + 4] == COLON and data[at] & 0xFE == 0x32 and wanted & (1 << IP):
         if not joined_before(data, wall, at):
-            end = ipv6_stop(data, wall, at, stop)
+            end = ipv6_stop(data, wall, at, stop, wanted & (1 << EVERY) != 0)
             if end > 0:
                 return IP, at, end
     return -1, at, np.int64(0)
@@ -118,7 +118,7 @@ def _find_numbers(data, wall, stop, wanted, layouts, tail, kinds, starts, stops,
 
 
 @helper
-def _find_addresses(data, begin, stop, theirs, domains, reserved, class_index, class_pages, tail, starts, stops):
+def _find_addresses(data, begin, stop, theirs, every, domains, reserved, class_index, class_pages, tail, starts, stops):
     """Write the e-mail addresses in data[begin:stop]; how many there are."""
     count = 0
     wall = begin
@@ -135,7 +135,7 @@ def _find_addresses(data, begin, stop, theirs, domains, reserved, class_index, c
             if theirs:
                 start, end = datatrove_address(data, begin, wall, sign, stop, class_index, class_pages)
             else:
-                start, end = address(data, wall, sign, stop, domains, reserved)
+                start, end = address(data, wall, sign, stop, domains, reserved, every)
             if end > 0:
                 starts[count] = start
                 stops[count] = end
@@ -161,7 +161,18 @@ def _find(
         mails = 0
         if wanted & (1 << EMAIL):
             mails = _find_addresses(
-                data, begin, stop, False, domains, reserved, class_index, class_pages, tail, mail_starts, mail_stops
+                data,
+                begin,
+                stop,
+                False,
+                wanted & (1 << EVERY) != 0,
+                domains,
+                reserved,
+                class_index,
+                class_pages,
+                tail,
+                mail_starts,
+                mail_stops,
             )
         wall = begin
         for j in range(mails + 1):
@@ -189,13 +200,15 @@ def _spans(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     )  # fmt: skip
 
 
-def find(offsets: np.ndarray, data: np.ndarray, kinds: frozenset[str], domains: np.ndarray) -> Spans:
+def find(
+    offsets: np.ndarray, data: np.ndarray, kinds: frozenset[str], domains: np.ndarray, *, every: bool = False
+) -> Spans:
     """Find personal data in n texts in UTF-8, offsets (n + 1,) int32 into data (bytes,) uint8, by gristmill's rules.
 
-    `domains`: kernels.mail.domain_hashes of the top-level domains.
+    `domains`: kernels.vocabulary.word_hashes of the top-level domains. `every`: whatever has the form of an address is one, reserved or not.
     Phone numbers are not found here.
     """
-    wanted = sum(1 << KINDS.index(kind) for kind in kinds)
+    wanted = sum(1 << KINDS.index(kind) for kind in kinds) | every << EVERY
     room = _room(offsets)
     spans = _spans(offsets)
     mails = np.empty(room, np.int32), np.empty(room, np.int32)
@@ -259,7 +272,7 @@ def _find_as_datatrove(
         mails = 0
         if wanted & (1 << EMAIL):
             mails = _find_addresses(
-                data, begin, stop, True, none, none, class_index, class_pages, tail, mail_starts, mail_stops
+                data, begin, stop, True, False, none, none, class_index, class_pages, tail, mail_starts, mail_stops
             )
         wall = begin
         for j in range(mails + 1):
