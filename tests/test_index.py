@@ -56,10 +56,15 @@ def slow(texts: list[str], near: Near | None, *, exact: bool = True, scopes: lis
             found = frozenset(naive.hash_shingles(plain, near.shingle))
             signature, _ = naive.sign(plain, width=near.shingle, multipliers=multipliers, addends=addends)
             candidates: set[int] = set()
+            keepers: set[int] = set()
             for key in naive.band_keys(signature, scope, bands=near.bands, rows=near.rows):
-                candidates.update(buckets.setdefault(key, [])[: near.candidates])
-                buckets[key].append(document)
-            verdict = judged(verdict, found, signature, [seen[number] for number in sorted(candidates)], near)
+                held = buckets.setdefault(key, [])
+                candidates.update(held[: near.candidates])
+                keepers.update([other for other in held if seen[other].verdict.reason is None][: near.keepers])
+                held.append(document)
+            for part in (candidates, keepers):
+                if verdict.reason is None:
+                    verdict = judged(verdict, found, signature, [seen[number] for number in sorted(part)], near)
         seen.append(Seen(verdict, found, signature))
     return [entry.verdict for entry in seen]
 
@@ -102,13 +107,14 @@ TEXTS = st.lists(st.one_of(FREE, TEMPLATE, DRESSED), max_size=25)
     exact=st.booleans(),
     verify=st.sampled_from(["text", "signatures", "none"]),
     candidates=st.integers(1, 4),
+    keepers=st.sampled_from([0, 1, 3, 64]),
     cuts=st.lists(st.integers(0, 25), max_size=4),
     scopes=st.sampled_from([1, 2]),
 )
 def test_the_slow_twin_says_the_same_however_the_texts_are_split(
-    texts: list[str], exact: bool, verify: str, candidates: int, cuts: list[int], scopes: int
+    texts: list[str], exact: bool, verify: str, candidates: int, keepers: int, cuts: list[int], scopes: int
 ) -> None:
-    near = Near(bands=8, rows=2, shingle=2, threshold=0.5, candidates=candidates, verify=verify)  # type: ignore[arg-type]
+    near = Near(bands=8, rows=2, shingle=2, threshold=0.5, candidates=candidates, keepers=keepers, verify=verify)  # type: ignore[arg-type]
     plain = [text.replace("\ud800", "\ufffd") for text in texts]
     wanted = slow(plain, near, exact=exact)
     with DuplicateIndex(None, exact=exact, near=near) as index:
@@ -337,7 +343,7 @@ def test_other_parameters_are_refused(tmp_path: Path, other: dict, message: str)
 def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     DuplicateIndex(tmp_path / "index", near=SMALL).close()
     monkeypatch.setattr("gristmill.dedup.index.FORMAT", 999)
-    with pytest.raises(RecipeError, match="format is 1 in it, 999 here"):
+    with pytest.raises(RecipeError, match="format is 2 in it, 999 here"):
         DuplicateIndex(tmp_path / "index", near=SMALL)
 
 
@@ -423,7 +429,7 @@ def test_candidates_are_ruled_out_four_standard_errors_below_the_floor(monkeypat
         agreement = index.add_batch(texts)[1].similarity * 128
     assert 69 < agreement < 128
     for least, dropped in ((agreement, True), (agreement + 1, False)):
-        monkeypatch.setattr("gristmill.dedup.index.least_agreement", lambda near, least=least: least)
+        monkeypatch.setattr("gristmill.dedup.meeting.least_agreement", lambda near, least=least: least)
         with DuplicateIndex(None) as index:
             index.add(texts[0])
             if not dropped:
@@ -431,13 +437,13 @@ def test_candidates_are_ruled_out_four_standard_errors_below_the_floor(monkeypat
             assert (index.add(texts[1]).keeper == 0) is dropped
 
 
-def test_a_hot_bucket_holds_no_more_than_its_candidates() -> None:
-    near = Near(bands=8, rows=2, shingle=2, threshold=0.9, candidates=3)
+def test_a_hot_bucket_holds_no_more_than_its_candidates_and_keepers() -> None:
+    near = Near(bands=8, rows=2, shingle=2, threshold=0.9, candidates=3, keepers=5)
     texts = [f"the same words of a template that all pages have but for {number}" for number in range(50)]
     with DuplicateIndex(None, near=near) as index:
         assert index.add_batch(texts[:10]) + [index.add(text) for text in texts[10:]] == slow(texts, near)
         counts = index._store._connection.execute("select count(*) from buckets group by key").fetchall()
-    assert max(counts) == (3,)
+    assert max(counts) == (5,)  # the first three are kept
 
 
 def test_the_text_of_a_document_is_stored_only_where_it_is_compared() -> None:

@@ -6,34 +6,29 @@ The rule is that of a corpus (`relate.py`), one document at a time:
                        -> signature   band keys -> candidates: the first `near.candidates` documents of each bucket
                                       agreement: candidates that are out of reach are discarded unread
                                       verified: of the candidates that stay, the most like one, of equals the earliest
+                                      none goes for it: the same with the first `near.keepers` kept documents of each bucket
 
-Which documents are candidates depends on no verdict, so a batch finds all of its pairs at once; only the last step goes one by one.
+Which documents are first in a bucket depends on no verdict, so a batch finds those pairs at once; only verdicts, and kept ones, go one by one.
 """
 
 import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
-from gristmill.columns import utf8_buffers, well_formed
-from gristmill.dedup.candidates import least_agreement
+from gristmill.dedup.meeting import Met, Pairs, Signed, sign_texts
 from gristmill.dedup.same import EXACT, NEAR
 from gristmill.dedup.settings import Near
-from gristmill.dedup.signatures import HASH_BYTES, SEED, text_hashes
 from gristmill.dedup.store import Store, Synchronous, Verdict
 from gristmill.errors import RecipeError
 from gristmill.kernels import minhash, pairs
-from gristmill.kernels.normalise import normalise
 
-FORMAT = 1  # of the tables, and of all that is computed into them: normalised text, hashes, signatures, keys
-PAIR_BITS = 48  # of a candidate in a pair; a place among TEXTS stands above them
+FORMAT = 2  # of the tables, and of all that is computed into them: normalised text, hashes, signatures, keys
 TEXTS = 1024  # taken together, at most
 CHARACTERS = 16 << 20  # of texts taken together, but for one that is longer by itself
 SHINGLES = 8 << 20  # shingle hashes of stored documents held in memory (8 bytes each)
@@ -125,11 +120,11 @@ class DuplicateIndex:
 
     def _judge(self, texts: list[str], scope: int) -> "_Judged":
         """What would become of texts, and what to store of them. Nothing is written here."""
-        signed = _sign(texts, self._store.count(), self._near)
+        signed = sign_texts(texts, self._store.count(), self._near)
         copies = self._copies(signed, scope)
         near = self._near
         fresh = np.array([copy is None for copy in copies]) & (signed.shingles > 0)
-        met = None if near is None else self._meet(signed, np.flatnonzero(fresh), scope, near)
+        met = None if near is None else Met(signed, np.flatnonzero(fresh), scope, near, self._store)
         verdicts: list[Verdict] = []
         own: dict[int, np.ndarray] = {}  # shingles of these texts, once they are needed
         for place, copy in enumerate(copies):
@@ -140,7 +135,11 @@ class DuplicateIndex:
                     document, verdicts[copy - signed.first] if copy >= signed.first else self.verdict(copy)
                 )
             elif met is not None and near is not None:
-                verdict = self._decide(document, signed, met, verdicts, own, near)
+                verdict = self._decide(document, signed, met.first(place), verdicts, own, near)
+                if verdict.reason is None:
+                    verdict = self._decide(document, signed, met.others(place), verdicts, own, near)
+                if verdict.reason is None:
+                    met.keep(place)
             verdicts.append(verdict)
         first_ones = [
             (scope, signed.hashes[place], signed.first + place) for place in range(len(texts)) if copies[place] is None
@@ -153,7 +152,7 @@ class DuplicateIndex:
             met.entries if met is not None else [],
         )
 
-    def _copies(self, signed: "_Signed", scope: int) -> list[int | None]:
+    def _copies(self, signed: Signed, scope: int) -> list[int | None]:
         """For each text the earliest document that is equal to it."""
         if not self._exact:
             return [None] * len(signed.hashes)
@@ -167,59 +166,17 @@ class DuplicateIndex:
             copies.append(earlier)
         return copies
 
-    def _meet(self, signed: "_Signed", fresh: np.ndarray, scope: int, near: Near) -> "_Met":
-        """The candidates of the texts at `fresh` places, and which buckets these enter."""
-        scopes = np.full(len(fresh), scope, np.uint64)
-        keys = minhash.band_keys(signed.signatures[fresh], scopes, bands=near.bands, rows=near.rows).reshape(-1)
-        held_keys, held = self._store.bucket(np.unique(keys))
-        keys = np.concatenate([held_keys, keys])
-        documents = np.concatenate([held, np.repeat(fresh + signed.first, near.bands)])
-        order = np.lexsort((documents, keys))
-        keys, documents = keys[order], documents[order]
-        heads = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
-        heads = np.repeat(heads, np.diff(heads, append=len(keys)))
-        ranks = np.arange(len(keys)) - heads
-        new = documents >= signed.first
-        enters = new & (ranks < near.candidates)
-        found = [np.empty(0, np.int64)]
-        for rank in range(min(near.candidates, int(ranks.max(initial=0)))):
-            at = np.flatnonzero(new & (ranks > rank))
-            found.append(((documents[at] - signed.first) << PAIR_BITS) + documents[heads[at] + rank])
-        both = np.unique(np.concatenate(found))
-        entries = list(zip(keys[enters].tolist(), documents[enters].tolist(), strict=True))
-        return self._likely(signed, both >> PAIR_BITS, both & ((1 << PAIR_BITS) - 1), near)._replace(entries=entries)
-
-    def _likely(self, signed: "_Signed", places: np.ndarray, candidates: np.ndarray, near: Near) -> "_Met":
-        """Of pairs in order, those whose candidate may stay and is not ruled out by the signatures."""
-        if not len(places):
-            return _Met([0] * (len(signed.hashes) + 1), candidates, np.empty(0), [])
-        kept, signatures = self._store.signatures(np.unique(candidates[candidates < signed.first]), near.numbers)
-        possible = (candidates >= signed.first) | np.isin(candidates, kept)
-        places, candidates = places[possible], candidates[possible]
-        rows = np.where(
-            candidates < signed.first, np.searchsorted(kept, candidates), len(kept) + candidates - signed.first
-        )
-        every = np.concatenate([signatures, signed.signatures])
-        agreement = pairs.agreement(signed.signatures, every, places, rows)
-        if near.verify == "text":
-            likely = agreement >= least_agreement(near)
-            places, candidates, agreement = places[likely], candidates[likely], agreement[likely]
-        bounds = np.searchsorted(places, np.arange(len(signed.hashes) + 1))
-        return _Met(bounds.tolist(), candidates, agreement / near.numbers, [])
-
     def _decide(
         self,
         document: int,
-        signed: "_Signed",
-        met: "_Met",
+        signed: Signed,
+        among: Pairs,
         verdicts: list[Verdict],
         own: dict[int, np.ndarray],
         near: Near,
     ) -> Verdict:
-        """The verdict of a text that no equal one came before."""
-        place = document - signed.first
-        pairs_of_it = slice(met.bounds[place], met.bounds[place + 1])
-        candidates, similarities = met.candidates[pairs_of_it], met.agreements[pairs_of_it]
+        """The verdict of a text that no equal one came before, as far as these candidates tell."""
+        candidates, similarities = among
         stays = [other < signed.first or verdicts[other - signed.first].reason is None for other in candidates.tolist()]
         if not any(stays):
             return Verdict(document, None, None, None)
@@ -232,7 +189,7 @@ class DuplicateIndex:
         return Verdict(document, NEAR, int(candidates[best]), float(similarities[best]))
 
     def _compare(
-        self, document: int, candidates: list[int], signed: "_Signed", own: dict[int, np.ndarray], near: Near
+        self, document: int, candidates: list[int], signed: Signed, own: dict[int, np.ndarray], near: Near
     ) -> np.ndarray:
         """The exact Jaccard similarity of a text to each candidate."""
         sets = []
@@ -249,37 +206,6 @@ class DuplicateIndex:
         offsets = np.cumsum([0, *map(len, sets)])
         right = np.arange(1, len(sets))
         return pairs.jaccard(offsets, np.concatenate(sets), np.zeros_like(right), right)
-
-
-class _Signed(NamedTuple):
-    """Texts, and what they are found by."""
-
-    first: int  # the document that the first of them is
-    hashes: list[bytes]
-    offsets: np.ndarray  # (n + 1,) int64 into data: the normalised texts
-    data: np.ndarray  # (bytes,) uint8
-    signatures: np.ndarray  # (n, permutations) uint32
-    shingles: np.ndarray  # (n,) int64: how many
-
-    def text(self, document: int) -> bytes:
-        """The normalised text of one of them."""
-        place = document - self.first
-        return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes()
-
-    def row(self, place: int, *, text: bool) -> tuple[int, bytes, bytes | None]:
-        """What is stored of one that stays."""
-        document = self.first + place
-        signature = self.signatures[place].astype("<u4", copy=False).tobytes()
-        return document, signature, self.text(document) if text else None
-
-
-class _Met(NamedTuple):
-    """The candidates of texts: those of the text at place i are candidates[bounds[i]:bounds[i + 1]], ascending."""
-
-    bounds: list[int]
-    candidates: np.ndarray  # int64
-    agreements: np.ndarray  # float64: the share of the two signatures that agrees
-    entries: list[tuple[int, int]]  # (key, document): what enters buckets, in order
 
 
 class _Judged(NamedTuple):
@@ -317,31 +243,6 @@ class _Held:
         """Hold none."""
         self._sets.clear()
         self._size = 0
-
-
-def _sign(texts: list[str], first: int, near: Near | None) -> _Signed:
-    try:
-        column = pa.array(texts, pa.string())
-    except UnicodeEncodeError:
-        column = pa.array(map(well_formed, texts), pa.string())
-    offsets, data = normalise(*utf8_buffers(column))
-    joined = text_hashes(offsets, data, column)
-    hashes = [joined[at : at + HASH_BYTES] for at in range(0, len(joined), HASH_BYTES)]
-    if near is None:
-        return _Signed(
-            first, hashes, offsets, data, np.empty((len(texts), 0), np.uint32), np.zeros(len(texts), np.int64)
-        )
-    multipliers, addends = _permutations(near.numbers)
-    signatures, shingles = minhash.sign(
-        offsets, data, width=near.shingle, multipliers=multipliers, addends=addends, characters=near.unit == "characters"
-    )  # fmt: skip
-    return _Signed(first, hashes, offsets, data, signatures, shingles)
-
-
-@lru_cache(maxsize=8)
-def _permutations(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """They are made in Python: half of the time that one text takes."""
-    return minhash.permutations(count, SEED)
 
 
 def _distinct(text: bytes, near: Near) -> np.ndarray:

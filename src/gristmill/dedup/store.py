@@ -4,7 +4,7 @@
     documents    document -> verdict       every document; a kept one has no reason
     hashes       scope, text hash -> the earliest document of that text
     texts        document -> signature, and its normalised text where that is verified; kept documents only
-    buckets      band key, document        the first documents of each bucket, kept or not
+    buckets      band key, document        the first documents of each bucket, kept or not, and its first kept ones
 
 Why SQLite: a transaction that a kill cannot halve, and nothing to install. Why zstd's normalised text and not shingle hashes: on
 8,000 web pages 2.1 KB a document against 6.4 KB, for 65 us to pack it once and 80 us each time that it is compared.
