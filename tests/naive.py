@@ -3,9 +3,10 @@
 A twin has the name of its kernel's wrapper and takes texts where that takes buffers.
 """
 
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -115,6 +116,39 @@ def locate(text: str) -> list[tuple[int, int]]:
     return out if begin is None else [*out, (begin, at)]
 
 
+# kernels.labels
+
+
+def blank(text: str) -> str:
+    """Each letter, and one or two digits, that stands as a label between its neighbours becomes blanks."""
+    out = list(text)
+    for run in re.finditer("[A-Za-z0-9]+", text):
+        if not re.fullmatch("[A-Za-z]|[0-9]{1,2}", run[0]):
+            continue
+        before, behind = text[: run.start()], text[run.end() :]
+        if before[-1:] + behind[:1] == "（）":
+            label = True
+        elif before[-1:] + behind[:1] in ("()", "[]"):
+            label = _stands_behind(before[:-1]) and _stands_before(behind[1:])
+        elif behind[:1] in set("．）：、"):
+            label = _stands_behind(before)
+        else:
+            label = behind[:1] in set(".):]") and _stands_behind(before) and _stands_before(behind[1:])
+        if label:
+            out[run.start() : run.end()] = " " * len(run[0])
+    return "".join(out)
+
+
+def _stands_behind(text: str) -> bool:
+    last = text[-1:]
+    wide = not last.isascii() and (unicodedata.category(last)[0] in "PS" or UNSPACED.match(last) is not None)
+    return last in ("", "*", "_") or last.isspace() or wide
+
+
+def _stands_before(text: str) -> bool:
+    return text[:1] in ("", "*", "_") or text[:1].isspace()
+
+
 # kernels.minhash
 
 
@@ -202,6 +236,16 @@ def ngrams_of(text: str, width: int) -> dict[tuple[str, ...], int]:
     return out
 
 
+def build(parts: Sequence[str], item_of: Sequence[int], *, width: int, most: int) -> set[tuple[str, ...]]:
+    """The n-grams that stand in more than `most` items; of items whose first parts have the same n-grams one counts."""
+    kinds, counts = {}, Counter()
+    for item in sorted(set(item_of)):
+        own = [list(ngrams_of(part, width)) for part, of in zip(parts, item_of, strict=True) if of == item]
+        if kinds.setdefault(tuple(own[0]), item) == item:
+            counts.update({ngram for ngrams in own for ngram in ngrams})
+    return {ngram for ngram, count in counts.items() if most and count > most}
+
+
 class Overlap(NamedTuple):
     """What one document holds of parts: rows are (part, n-grams found, first word, last word), those n-grams in the part's order."""
 
@@ -212,12 +256,20 @@ class Overlap(NamedTuple):
     hits: list[list[tuple[str, ...]]]
 
 
-def find_overlap(text: str, parts: Sequence[str], item_of: Sequence[int], *, width: int, floor: float) -> Overlap:
-    """Sets of tuples of words: what of each part's n-grams is among the document's, at every width that the part has."""
+def find_overlap(
+    text: str,
+    parts: Sequence[str],
+    item_of: Sequence[int],
+    *,
+    width: int,
+    floor: float,
+    aside: Collection[tuple[str, ...]] = (),
+) -> Overlap:
+    """Sets of tuples of words: what of each part's n-grams is among the document's, at every width that the part has; `aside` count nowhere."""
     words = text.split()
     best, items, rows, hits = 0.0, set(), [], []
     for number, part in enumerate(parts):
-        wanted = ngrams_of(part, width)
+        wanted = [ngram for ngram in ngrams_of(part, width) if ngram not in aside]
         if not wanted:
             continue
         size = len(next(iter(wanted)))

@@ -18,10 +18,17 @@ def buffers(batch: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check(
-    texts: list[str], parts: list[str], *, width: int, mask: int = items.ALL, floor: float = 0.0, room: int = 1 << 16
+    texts: list[str],
+    parts: list[str],
+    *,
+    width: int,
+    mask: int = items.ALL,
+    floor: float = 0.0,
+    room: int = 1 << 16,
+    most: int = 0,
 ) -> overlap.Found:
     item_of = np.arange(len(parts), dtype=np.int32) // 2
-    index = items.build(*buffers(parts), width=width, mask=mask)
+    index = items.build(*buffers(parts), width=width, mask=mask, item_of=item_of, most=most)
     found = overlap.find_overlap(*buffers(texts), index, item_of, floor=floor, hits=True, room=room)
     offsets, hits = overlap.hits_of(found, index)
     data = index.data.tobytes()
@@ -31,8 +38,11 @@ def check(
     ]
     rows = np.column_stack([found.documents, found.parts, found.matched, found.firsts, found.lasts]).tolist()
     normalised = [naive.normalise(part) for part in parts]
+    aside = naive.build(normalised, item_of.tolist(), width=width, most=most)
     for place, text in enumerate(texts):
-        twin = naive.find_overlap(naive.normalise(text), normalised, item_of.tolist(), width=width, floor=floor)
+        twin = naive.find_overlap(
+            naive.normalise(text), normalised, item_of.tolist(), width=width, floor=floor, aside=aside
+        )
         assert (found.overlap[place], found.items[place], found.words[place]) == twin[:3]
         own = [number for number, row in enumerate(rows) if row[0] == place]
         assert [tuple(rows[number][1:]) for number in own] == twin.rows
@@ -67,12 +77,14 @@ def cases(draw: st.DrawFn) -> tuple[list[str], list[str], int]:
     st.sampled_from((0.0, 0.3, 1.0)),
     st.sampled_from((items.ALL, items.ALL, 0, 3)),
     st.sampled_from((1, 1 << 16)),
+    st.sampled_from((0, 0, 1, 2)),
 )
-@example((["a b c d"], ["b c", "a b c d"], 3), 0.0, 0, 1)
-def test_fuzz_overlap(case: tuple[list[str], list[str], int], floor: float, mask: int, room: int) -> None:
-    """`mask` makes all hashes equal, or but four: bytes decide. `room` for one row: the kernel stops and goes on."""
+@example((["a b c d"], ["b c", "a b c d"], 3), 0.0, 0, 1, 0)
+@example((["a b c d"], ["b c", "a b c d", "x", "b c d", "b c", "a b c d"], 3), 0.0, 0, 1, 1)
+def test_fuzz_overlap(case: tuple[list[str], list[str], int], floor: float, mask: int, room: int, most: int) -> None:
+    """`mask` makes all hashes equal, or but four: bytes decide. `room` for one row: the kernel stops and goes on. `most` sets n-grams aside."""
     texts, parts, width = case
-    check(texts, parts, width=width, mask=mask, floor=floor, room=room)
+    check(texts, parts, width=width, mask=mask, floor=floor, room=room, most=most)
 
 
 @strategies.fuzz(250)

@@ -3,9 +3,11 @@
     similar     with `similarity = s`: some stretch of it is s like some item, by MinHash signatures (clean/alike.py)
     overlap     some item's share of distinct n-grams that stand in the document is `threshold` or more; 0: any n-gram stands there
 
-An item is looked for whole and by its long fields (clean/benchmarks.py); the highest share is its overlap. An item of fewer words than an
-n-gram is one n-gram of all its words: it stands in the document as that sequence, or it does not. In scripts written without spaces each
-character is a word. Measures: `overlap`, the highest of all items; `items`, how many of them have any n-gram there.
+An item is looked for whole, by its question and by its long fields (clean/benchmarks.py); the highest share is its overlap. What has fewer
+words than an n-gram is one n-gram of all its words: it stands in the document as that sequence, or it does not. Labels of choices (`A.`, `(1)`)
+are no words, in items and documents alike (kernels/labels.py). In scripts written without spaces each character is a word. N-grams that
+stand in more than `template_items` items are their template's: they count neither among a part's n-grams nor among those found.
+Measures: `overlap`, the highest of all items; `items`, how many of them have any n-gram there.
 
 What was found is written as rows of CONTAMINATION: parts whose overlap is `floor` or more (0.1; `threshold`, if that is lower), of a
 document at most 16 and one for each 8 of its words, those of the highest overlap. With `common = n` n-grams that stand in more than n
@@ -24,7 +26,7 @@ import pyarrow as pa
 from msgspec import Meta
 
 from gristmill import schema
-from gristmill.clean.benchmarks import Benchmark, Parts, read_parts
+from gristmill.clean.benchmarks import Benchmark, Parts, count, plain_words, read_parts
 from gristmill.clean.step import Check, Decision, Inputs, Measured, check, keep_all, refuse_nan
 from gristmill.columns import utf8_buffers
 
@@ -43,7 +45,7 @@ class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Drop documents that hold items of evaluation sets."""
 
     name: ClassVar[str] = "decontaminate"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset({"threshold"})
 
     sources: list[str] | None = None
@@ -51,7 +53,8 @@ class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ngram: Annotated[int, Meta(ge=2, le=63)] = 13  # words
     threshold: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
     floor: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None  # null: 0.1, or the threshold if that is lower
-    least_words: Annotated[int, Meta(ge=2)] = 5  # of an item; shorter ones are not looked for
+    least_words: Annotated[int, Meta(ge=2)] = 5  # of an item or its question; shorter ones are not looked for
+    template_items: Annotated[int, Meta(ge=0)] = 10  # an n-gram in more items than so many counts nowhere; 0: all count
     similarity: Annotated[float, Meta(gt=0.0, le=1.0)] | None = None  # also by MinHash: 0.5 finds light paraphrases
     common: Annotated[int, Meta(ge=1)] | None = None  # documents that an n-gram may stand in
 
@@ -98,9 +101,9 @@ class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class Loaded(NamedTuple):
     """Benchmarks, ready to be looked for."""
 
-    names: list[str]
     parts: Parts
     table: "Index"
+    counted: dict[str, dict[str, int]]  # of each benchmark, how its items are looked for
     signed: "Signed | None"  # null: no similarity is asked for
 
 
@@ -109,19 +112,20 @@ def load(step: Decontaminate, inputs: Inputs) -> Loaded:
     from gristmill.kernels.items import build
 
     parts = read_parts(step.benchmarks, inputs, ngram=step.ngram, least_words=step.least_words)
-    index = build(parts.offsets, parts.data, width=step.ngram)
+    index = build(parts.offsets, parts.data, width=step.ngram, item_of=parts.items, most=step.template_items)
+    counted = count(parts, np.diff(index.part_offsets))
     signed = None
     if step.similarity is not None:
         from gristmill.clean.alike import sign_parts
 
         signed = sign_parts(parts.offsets, parts.data)
-    return Loaded([benchmark.name for benchmark in step.benchmarks], parts, index, signed)
+    return Loaded(parts, index, counted, signed)
 
 
 def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Measured:
-    from gristmill.kernels import normalise, overlap
+    from gristmill.kernels import overlap
 
-    normalised = normalise.normalise(*utf8_buffers(batch["text"]))
+    normalised = plain_words(batch["text"])
     common, floor = step.common is not None, step.floor or 0.0
     # A part that a document resembles has a row whatever its overlap, which must be known then.
     least = floor if loaded.signed is None else 0.0
@@ -173,7 +177,7 @@ def _fewer(found: "Found", similarities: np.ndarray, index: "Index") -> tuple["F
     most = LEAST_ROWS + found.words.astype(np.int64) // WORDS_A_ROW
     if not (np.bincount(found.documents, minlength=len(most)) > most).any():
         return found, similarities
-    shares = np.fmax(found.matched / np.diff(index.part_offsets)[found.parts], similarities)
+    shares = np.fmax(found.matched / np.maximum(np.diff(index.part_offsets)[found.parts], 1), similarities)
     order = np.lexsort((found.parts, -shares, found.documents))
     documents = found.documents[order]
     rank = np.arange(len(order)) - np.searchsorted(documents, documents)
@@ -196,7 +200,7 @@ def _rows(
     starts, ends, context = _around(batch["text"], found)
     columns = {
         "document": batch["document"].take(pa.array(found.documents)),
-        "benchmark": pa.array(loaded.names, pa.string()).take(pa.array(parts.benchmarks[items])),
+        "benchmark": pa.array(parts.names, pa.string()).take(pa.array(parts.benchmarks[items])),
         "item": pa.array(parts.numbers[items]),
         "id": pa.array([parts.ids[item] for item in items.tolist()], pa.string()),
         "field": pa.array([parts.fields[part] for part in found.parts.tolist()], pa.string()),
@@ -212,12 +216,13 @@ def _rows(
         if hits is None
         else pa.ListArray.from_arrays(pa.array(hits[0].astype(np.int32)), pa.array(hits[1])),
     }
-    told = schema.CONTAMINATION.with_metadata({"benchmarks": msgspec.json.encode(parts.counted).decode()})
+    told = schema.CONTAMINATION.with_metadata({"benchmarks": msgspec.json.encode(loaded.counted).decode()})
     return pa.RecordBatch.from_arrays([columns[name] for name in told.names], schema=told)
 
 
 def _around(texts: pa.Array, found: "Found") -> tuple[np.ndarray, np.ndarray, pa.Array]:
     """Of each row where in its text the first n-gram starts and the last ends, in bytes, and the text around the start."""
+    from gristmill.kernels.labels import blank
     from gristmill.kernels.normalise import locate
 
     rows = len(found.documents)
@@ -226,10 +231,10 @@ def _around(texts: pa.Array, found: "Found") -> tuple[np.ndarray, np.ndarray, pa
     documents, place = np.unique(found.documents, return_inverse=True)
     held = texts.take(pa.array(documents))
     offsets, data = utf8_buffers(held)
-    words, begins, stops = locate(offsets, data)
+    words, begins, stops = locate(*blank(offsets, data))
     bases = offsets[place].astype(np.int64)
-    starts = begins[words[place] + found.firsts] - bases
-    ends = stops[words[place] + found.lasts] - bases
+    starts = begins[words[place] + found.firsts] - (bases - offsets[0])
+    ends = stops[words[place] + found.lasts] - (bases - offsets[0])
     # As many bytes as so many characters can take, whole ones; then so many characters.
     sizes = np.diff(offsets).astype(np.int64)[place]
     left, right = np.maximum(starts - 4 * BEFORE, 0), np.minimum(starts + 4 * CONTEXT, sizes)

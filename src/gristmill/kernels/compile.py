@@ -47,7 +47,7 @@ BUILDING = "GRISTMILL_KERNELS_BUILDING"  # set for the processes that fill a fol
 ONLY = "GRISTMILL_KERNELS_ONLY"  # ... and the modules that one of them compiles (tests: that are built at all)
 MOST_BUILDERS = 8  # each takes some 300 MB
 MODULES = (
-    "bag", "bpe", "c4", "fasttext", "fineweb", "gopher", "items", "keys", "linear", "lines", "lists", "markup", "merges", "minhash",
+    "bag", "bpe", "c4", "fasttext", "fineweb", "gopher", "items", "keys", "labels", "linear", "lines", "lists", "markup", "merges", "minhash",
     "ngrams", "normalise", "overlap", "pairs", "perplexity", "phones", "phrases", "private", "quality", "repetition", "scripts", "shuffle",
     "simple", "tidy", "urls", "words",
 )  # fmt: skip

@@ -205,6 +205,19 @@ def _number(
     return count
 
 
+@kernel(INT64S, INT32S, INT32S, BYTES, INT32_OUT, INT32_OUT)
+def _count_items(part_offsets, part_ngrams, item_of, counted, last, counts):
+    """Of each n-gram in how many of the items it stands whose parts are `counted`, each once; `last` is scratch, -1 everywhere."""
+    for part in range(len(part_offsets) - 1):
+        if counted[part] == 0:
+            continue
+        for j in range(part_offsets[part], part_offsets[part + 1]):
+            number = part_ngrams[j]
+            if last[number] != item_of[part]:
+                last[number] = item_of[part]
+                counts[number] += 1
+
+
 @kernel(INT64S, INT32S, INT64S, INT32_OUT)
 def _turn(part_offsets, part_ngrams, offsets, parts):
     """Of each n-gram its parts, ascending: offsets (g + 1,) say where they go."""
@@ -263,8 +276,29 @@ def _power(least: int) -> int:
     return size
 
 
-def build(offsets: np.ndarray, data: np.ndarray, *, width: int, mask: int = ALL) -> Index:
-    """Index p parts: normalised texts, offsets (p + 1,) int64 into data (bytes,) uint8. An n-gram is `width` words, 2 to 63."""
+def _spread(part_offsets: np.ndarray, part_ngrams: np.ndarray, item_of: np.ndarray, count: int) -> np.ndarray:
+    """Of `count` n-grams in how many different items each stands, (count,) int32."""
+    firsts = np.flatnonzero(np.diff(item_of, prepend=-1))  # an item's first part
+    sizes = (part_offsets[1:] - part_offsets[:-1])[firsts]
+    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    ngrams = part_ngrams[np.arange(bounds[-1]) + np.repeat(part_offsets[firsts] - bounds[:-1], sizes)]
+    kinds, owners = np.empty(len(firsts), np.int32), np.empty(len(firsts), np.int32)
+    _share(bounds, ngrams, np.full(_power(2 * len(firsts)), -1, np.int32), kinds, owners)
+    different = np.zeros(int(item_of.max(initial=-1)) + 1, np.uint8)
+    different[item_of[firsts[owners[np.unique(kinds)]]]] = 1
+    counts = np.zeros(count, np.int32)
+    _count_items(part_offsets, part_ngrams, item_of, different[item_of], np.full(count, -1, np.int32), counts)
+    return counts
+
+
+def build(
+    offsets: np.ndarray, data: np.ndarray, *, width: int, mask: int = ALL, item_of: np.ndarray | None = None, most: int = 0
+) -> Index:  # fmt: skip
+    """Index p parts: normalised texts, offsets (p + 1,) int64 into data (bytes,) uint8. An n-gram is `width` words, 2 to 63.
+
+    With `most` n-grams that stand in more than so many different items are set aside: no part has them. item_of: (p,) int32, of each
+    part its item, ascending; items whose first parts have the same n-grams are one.
+    """
     if not 2 <= width <= 63:
         raise ValueError(f"an n-gram of {width} words: 2 to 63 can be looked up")
     spaces = np.concatenate([[0], np.cumsum(data == SPACE)])
@@ -282,6 +316,12 @@ def build(offsets: np.ndarray, data: np.ndarray, *, width: int, mask: int = ALL)
         table, polynomials, starts, lengths, seen, part_offsets, part_ngrams, head_keys, head_widths,
     )  # fmt: skip
     part_ngrams = part_ngrams[: part_offsets[-1]]
+    aside = np.zeros(count, bool)
+    if most and item_of is not None:
+        aside = _spread(part_offsets, part_ngrams, item_of, count) > most
+        kept = ~aside[part_ngrams]
+        part_offsets = np.concatenate([[0], np.cumsum(kept)])[part_offsets].astype(np.int64)
+        part_ngrams = part_ngrams[kept]
     ngram_offsets = np.concatenate([[0], np.cumsum(np.bincount(part_ngrams, minlength=count))]).astype(np.int64)
     parts = np.empty(len(part_ngrams), np.int32)
     _turn(part_offsets, part_ngrams, ngram_offsets, parts)
@@ -291,7 +331,7 @@ def build(offsets: np.ndarray, data: np.ndarray, *, width: int, mask: int = ALL)
     list_offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     places = np.arange(list_offsets[-1]) + np.repeat(ngram_offsets[owners] - list_offsets[:-1], sizes)
     bitmap = np.zeros(BITS_A_KEY * count // 64 + 1, np.uint64)
-    _mark(polynomials[:count], bitmap)
+    _mark(polynomials[:count][~aside], bitmap)
     heads = np.zeros(_power(max(BITS_A_HEAD * short, 128)) // 64, np.uint64)
     bits = head_keys[head_widths > 0] >> np.uint64(64 - (64 * len(heads) - 1).bit_length())
     np.bitwise_or.at(heads, (bits >> np.uint64(6)).astype(np.int64), ONE << (bits & np.uint64(63)))
