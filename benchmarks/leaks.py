@@ -131,31 +131,56 @@ def _changed(words: list[str], every: int, pick: random.Random) -> str:
     return " ".join(words)
 
 
+LABEL = re.compile(r"(?<![A-Za-z0-9])(?:[A-Za-z]|[0-9]{1,2})(?=[.):\]．）：、])")
+
+
+def _unless_label(match: re.Match[str]) -> str:
+    """A letter or number with a sign behind it: nothing where it is a label."""
+    text, start, sign = match.string, match.start(), match.string[match.end()]
+    opened = start > 0 and text[start - 1] + sign in ("()", "[]")
+    if sign == "）" and text[start - 1 : start] == "（":
+        return ""
+    before = text[start - 2 : start - 1] if opened else text[start - 1 : start]
+    behind = text[match.end() + 1 : match.end() + 2]
+    free = before in ("", "*", "_") or before.isspace() or (before > "\x7f" and unicodedata.category(before)[0] in "PS")
+    return "" if free and (sign > "\x7f" or behind in ("", "*", "_") or behind.isspace()) else match[0]
+
+
 def plain_words(text: str) -> list[str]:
-    """The words of normalised text, in plain Python. (No script without spaces is among these texts.)"""
+    """The words of normalised text without labels, in plain Python. (No script without spaces is among these texts.)"""
+    text = LABEL.sub(_unless_label, text)
     signs = {char: " " for char in set(text) if unicodedata.category(char)[0] in "PS"}
     return text.translate(str.maketrans(signs)).lower().split()
 
 
 class Sets:
-    """The plain reference: sets of n-grams, and which items have each."""
+    """The plain reference: sets of n-grams, and which items have each; those in more than `most` items are left out."""
 
-    def __init__(self, rows: list[list[str]], ngram: int = 13, least: int = 5) -> None:
+    def __init__(self, rows: list[list[str]], ngram: int = 13, least: int = 5, most: int = 10) -> None:
         self.ngram = ngram
         self.parts: list[set[tuple[str, ...]]] = []
         self.having: dict[tuple[str, ...], list[int]] = {}
         self.sizes: set[int] = set()
+        seen: set[tuple[tuple[str, ...], ...]] = set()
+        often: dict[tuple[str, ...], int] = {}
         for fields in rows:
             held = [field for field in fields if field]
-            for whole, text in [(True, " ".join(held)), *([(False, field) for field in held] if len(held) > 1 else [])]:
+            parts = []
+            for place, text in [(-1, " ".join(held)), *(enumerate(held) if len(held) > 1 else ())]:
                 words = plain_words(text)
-                if len(words) < (least if whole else ngram):
+                if len(words) < (ngram if place > 0 else least):
                     continue
-                part = set(self.grams(words, min(ngram, len(words))))
+                parts.append(list(dict.fromkeys(self.grams(words, min(ngram, len(words))))))
                 self.sizes.add(min(ngram, len(words)))
-                for gram in part:
-                    self.having.setdefault(gram, []).append(len(self.parts))
-                self.parts.append(part)
+            self.parts += map(set, parts)
+            if parts and tuple(parts[0]) not in seen:
+                seen.add(tuple(parts[0]))
+                for gram in {gram for part in parts for gram in part}:
+                    often[gram] = often.get(gram, 0) + 1
+        for place, part in enumerate(self.parts):
+            part -= {gram for gram in part if often[gram] > most}
+            for gram in part:
+                self.having.setdefault(gram, []).append(place)
 
     @staticmethod
     def grams(words: list[str], size: int) -> Iterator[tuple[str, ...]]:

@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import pyarrow.parquet as pq
 import pytest
 
 from gristmill import RecipeError, rejudge, run, verify, why
-from gristmill.report.contamination import contamination, lines
+from gristmill.report.contamination import COUNTS, contamination, lines
 from gristmill.store.manifest import decode
 from tests import naive
 from tests.corpora import article, digests, jsonl
@@ -111,10 +112,9 @@ def test_the_report_names_items_documents_and_text(recipe: Path, tmp_path: Path)
     corpus = tmp_path / "corpus"
     run(recipe, out=corpus, workers=1)
     told = contamination(corpus)
-    assert (
-        told["benchmarks"] == [{"name": "made", "items": 30, "ignored": 0, "found": 18, "documents": 44}]
-        or told["benchmarks"][0]["found"] > 10
-    )
+    (one,) = told["benchmarks"]
+    assert [one[name] for name in COUNTS[:6]] == [30, 30, 0, 0, 0, 0]
+    assert one["found"] > 10
     assert "items" not in told
     found = contamination(corpus, benchmark="made")["items"]
     assert len(found) == told["benchmarks"][0]["found"]
@@ -182,17 +182,17 @@ def test_common_ngrams_do_not_count(recipe: Path, tmp_path: Path) -> None:
         for row in rows[::3]:
             row["text"] += f"\n{licence}"
         path.write_bytes(jsonl(rows))
-    asked = {"step.2.common": "3", "step.2.threshold": "0.9"}
+    asked = {"step.2.common": "3", "step.2.threshold": "0.9", "step.2.template_items": "0"}
     run(recipe, out=corpus, workers=1, settings=asked)
     tables = {name: read_all(corpus / name) for name in ("verdicts", "documents", "contamination")}
     judged = {row["document"]: row for row in tables["verdicts"]}
     texts = {row["document"]: row["text"] for row in tables["documents"]}  # what the steps keep
-    held = {document: set(naive.ngrams_of(naive.normalise(text), 13)) for document, text in texts.items()}
+    held = {document: set(ngrams_of(text)) for document, text in texts.items()}
     often = Counter(ngram for members in held.values() for ngram in members)
     wanted = []
     for item in items:
         fields = [item["question"], item["answer"]]
-        wanted += [set(naive.ngrams_of(naive.normalise(text), 13)) for text in (" ".join(fields), *fields)]
+        wanted += [set(ngrams_of(text)) for text in (" ".join(fields), *fields)]
     listed = {ngram for members in wanted for ngram in members if often[ngram] > 3}
     expected = {}
     for document, members in held.items():
@@ -214,6 +214,11 @@ def test_common_ngrams_do_not_count(recipe: Path, tmp_path: Path) -> None:
     assert digests(tmp_path / "0.9") == digests(corpus)
 
 
+def ngrams_of(text: str) -> dict[tuple[str, ...], int]:
+    """Of a text, as the step sees it."""
+    return naive.ngrams_of(naive.normalise(naive.blank(text)), 13)
+
+
 def read_all(folder: Path) -> list[dict]:
     return [row for path in sorted(folder.iterdir()) for row in pq.read_table(path).to_pylist()]
 
@@ -232,6 +237,66 @@ def test_planted_leaks_are_found_and_plain_text_is_not(data: Path) -> None:
     assert told["kinds"]["cut in half"]["found at 0"] >= 0.85 * told["kinds"]["cut in half"]["planted"]
     assert told["plain"]["dropped at 0.5"] == 0
     assert told["differs from sets"] == 0
+
+
+def lettered() -> ModuleType:
+    """The benchmark script of planted choices."""
+    folder = Path(__file__).parent.parent / "benchmarks"
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module("lettered")
+    finally:
+        sys.path.remove(str(folder))
+
+
+def test_choices_are_found_whatever_their_labels(data: Path) -> None:
+    """MMLU's dev items and some of ARC-easy, with letters, digits, bullets and none; of 1,951 clean documents none goes."""
+    told = lettered().experiment(data)
+    assert told["planted"] == {"mmlu": 285, "arc": 215}
+    for layout, found in told["found"].items():
+        least = 0.97 if layout != "the question alone" else 0.95  # 6 of MMLU's have less than 5 words
+        assert found["mmlu"] >= least * 285, layout
+        assert found["arc"] >= least * 215, layout
+    assert sum(of["documents"] for of in told["clean"].values()) == 1951
+    assert [of["dropped"] for of in told["clean"].values()] == [0, 0, 0, 0]
+
+
+def test_the_report_names_what_was_planted_and_counts_what_is_not_looked_for(tmp_path: Path) -> None:
+    """Items of one passage, of one template and of one question: those that are there are named, the others are `shared`."""
+    passage = article("passage", 12)
+    items = [{"q": f"{passage} And {article(f'question {number}', 2)}", "a": "Yes"} for number in range(4)]
+    items += [
+        {"q": "Which of these is a good reason?", "a": f"{article(f'reason {number}', 2)}"} for number in range(5)
+    ]
+    items += [{"q": f"{article('template', 3)} {article(f'case {number}', 2)}", "a": "No"} for number in range(30)]
+    items += [{"q": "Why?", "a": "So"}]
+    (tmp_path / "items.json").write_text(json.dumps(items))
+    (tmp_path / "recipe.toml").write_text(
+        """
+[[source]]
+name = "web"
+files = ["raw.jsonl"]
+[[step]]
+use = "decontaminate"
+benchmarks = [{ name = "made", file = "items.json", fields = ["q", "a"] }]
+"""
+    )
+    planted = [1, 6, 20]
+    texts = [f"{article(number, 5)}\n{items[number]['q']}\nA. {items[number]['a']}\n" for number in planted]
+    texts += [article("template", 3), passage]
+    (tmp_path / "raw.jsonl").write_bytes(jsonl([{"text": text} for text in texts]))
+    corpus = tmp_path / "corpus"
+    run(tmp_path / "recipe.toml", out=corpus, workers=1)
+    told = contamination(corpus, benchmark="made")
+    (counts,) = told["benchmarks"]
+    assert [counts[name] for name in COUNTS] == [40, 34, 5, 0, 0, 1, 4, 6, 4]
+    named = {(row["document"], entry["item"]) for entry in told["items"] for row in entry["documents"]}
+    assert named >= set(enumerate(planted))
+    (alone,) = named - set(enumerate(planted))  # the passage by itself: the item that it is most of
+    assert alone in {(4, number) for number in range(4)}
+    assert contamination(corpus, item="7")["items"][0]["documents"][0]["document"] == 1  # asked for by name it is told
+    assert lines(told)[0].split() == ["benchmark", *COUNTS]
+    assert lines(told)[1].split() == ["made", *map(str, (40, 34, 5, 0, 0, 1, 4, 6, 4))]
 
 
 def test_a_part_of_a_recipe_that_is_gone_is_left_alone(recipe: Path, tmp_path: Path) -> None:

@@ -85,14 +85,16 @@ def test_question_and_answer_together_and_each_by_itself(step: Callable[..., Dec
     rows = measured.found.to_pylist()
     assert [(row["document"], row["item"], row["id"], row["field"]) for row in rows] == [
         (7, 0, "r/0", None), (7, 0, "r/0", "question"), (7, 0, "r/0", "answer"), (8, 0, "r/0", None), (8, 0, "r/0", "question"),
-        (9, 0, "r/0", None), (9, 0, "r/0", "answer"), (12, 1, "r/1", None),
+        (9, 0, "r/0", None), (9, 0, "r/0", "answer"), (12, 1, "r/1", None), (12, 1, "r/1", "question"),
     ]  # fmt: skip
     raw = texts[0].encode()
     assert raw[rows[1]["start"] : rows[1]["end"]].decode() == QUESTION.upper().rstrip("?")
     assert rows[1]["context"] == texts[0][:200]
-    assert texts[5].encode()[rows[-1]["start"] : rows[-1]["end"]] == b"what is the capital city of France - Paris"
+    assert texts[5].encode()[rows[-2]["start"] : rows[-2]["end"]] == b"what is the capital city of France - Paris"
     assert (rows[-1]["matched"], rows[-1]["ngrams"]) == (1, 1)
-    assert json.loads(measured.found.schema.metadata[b"benchmarks"]) == {"bolts": {"items": 3, "ignored": 1}}
+    assert json.loads(measured.found.schema.metadata[b"benchmarks"]) == {
+        "bolts": {"items": 3, "ngrams": 1, "whole": 1, "joined": 0, "templates": 0, "ignored": 1}
+    }
 
 
 @pytest.mark.parametrize(
@@ -198,9 +200,11 @@ def test_a_benchmark_that_is_the_corpus_itself(step: Callable[..., Decontaminate
 def test_rows_of_a_document_that_all_items_share_a_template_with(step: Callable[..., Decontaminate]) -> None:
     template = "Choose the answer that fits best and give your reasons in one or two short sentences please"
     rows = [{"text": f"{template} {number} x{number} y"} for number in range(3_000)]
-    made = step(rows, fields=["text"])
     texts = [f"{template} thanks", f"{template} 70 x70 y"]
-    measured, said = measure(made, texts)
+    measured, _ = measure(step(rows, fields=["text"]), texts)
+    assert measured.measures["items"].to_pylist() == [0, 1]
+    assert [(row["document"], row["item"]) for row in measured.found.to_pylist()] == [(8, 70)]
+    measured, said = measure(step(rows, fields=["text"], template_items=0), texts)
     assert measured.measures["items"].to_pylist() == [3_000, 3_000]
     found = measured.found.to_pylist()
     assert 16 <= len([row for row in found if row["document"] == 7]) <= 18  # 16, and one for each 8 words

@@ -151,6 +151,8 @@ def _table(name: str, text: str, kind: str, columns: Sequence[str] | None) -> Ro
                 names = row
                 continue
             number += 1
+            if number == 1 and row == columns:
+                raise RecipeError(f"{name}: the first row names the columns: leave out `columns`")
             if len(row) < len(names) or any(value.strip() for value in row[len(names) :]):
                 named = "`columns` names" if columns else "the header names"
                 raise RecipeError(

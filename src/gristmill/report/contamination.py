@@ -1,6 +1,12 @@
-"""Contamination: which benchmark items stood in which documents, how much of each, and the text around them."""
+"""Contamination: which benchmark items stood in which documents, how much of each, and the text around them.
+
+An item is named where no other explains it better: one of which the document holds a higher share, all fields joined, and whose place in the
+text takes in all of its own. Items that only share a passage, a question or a part of a template with one that is there are `shared`.
+"""
 
 import re
+from bisect import bisect_left, bisect_right
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +23,21 @@ from gristmill.report.verify import published
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
 
+KEY = ("benchmark", "item", "document")
+Key = tuple[str, int, int]
+COUNTS = ("items", "ngrams", "whole", "joined", "templates", "ignored", "found", "shared", "documents")
 MOST = 20  # items, and documents of an item, that are shown to people
 
 
 def contamination(corpus: Path | str, *, benchmark: str | None = None, item: str | None = None) -> dict[str, Any]:
     """What documents hold of benchmarks, whether they were dropped for it or not.
 
-    `benchmarks`: of each its `name`, its `items`, how many of them are `ignored` (too short to be looked for) and `found`, and how many
-    `documents` hold some. With `benchmark` or `item` (its number or id), `items`: of each that was found `benchmark`, `item`, `id`, and `documents`, the highest
-    overlap first: `document`, `overlap`, `matched`, `ngrams`, `field` (null: all fields), `similarity`, `start`, `end`, `context`.
+    `benchmarks`: of each its `name`, its `items`, how many of them are looked for by their question's n-grams (`ngrams`), by their short question
+    as a whole (`whole`), only with all fields `joined`, and not at all: they are `templates`, or too short (`ignored`); how many are `found`, how
+    many only share text with those (`shared`), and how many `documents` hold one that is found.
+    With `benchmark`, `items`: of each that was found `benchmark`, `item`, `id`, and `documents`, the highest overlap first: `document`,
+    `overlap`, `matched`, `ngrams`, `field` (null: all fields), `similarity`, `start`, `end`, `context`. With `item` (its number or id) the same
+    of that item, also where it is only shared.
 
     What was found is what rows were written of: overlaps from the step's `floor` on. Raises RecipeError where no step looks for items, or none
     is called so; VerificationError where the corpus is not finished.
@@ -40,11 +52,15 @@ def contamination(corpus: Path | str, *, benchmark: str | None = None, item: str
         counted |= msgspec.json.decode((pq.read_metadata(path).metadata or {}).get(b"benchmarks", b"{}"))
     if benchmark is not None and benchmark not in counted:
         raise RecipeError(f"{root}: no benchmark {benchmark!r}; there are: {', '.join(counted)}")
-    rows = _best(pa.concat_tables([_rows(path, None) for path in paths]))
-    told: dict[str, Any] = {"benchmarks": [_of(name, counts, rows) for name, counts in counted.items()]}
+    rows = pa.concat_tables([_rows(path, None) for path in paths])
+    named = _named(rows)
+    told: dict[str, Any] = {"benchmarks": [_of(name, counts, rows, named) for name, counts in counted.items()]}
     if benchmark is not None or item is not None:
-        wanted = pa.concat_tables([_rows(path, _mask(benchmark, item)) for path in paths])
-        told["items"] = _items(_best(wanted))
+        wanted = _best(pa.concat_tables([_rows(path, _mask(benchmark, item)) for path in paths]))
+        if item is None:
+            keys = zip(*(wanted[name].to_pylist() for name in KEY), strict=True)
+            wanted = wanted.filter(pa.array([key in named for key in keys], pa.bool_()))
+        told["items"] = _items(wanted)
         if item is not None and not told["items"]:
             _refuse_unknown(root, manifest, counted, benchmark, item)
     return told
@@ -52,7 +68,7 @@ def contamination(corpus: Path | str, *, benchmark: str | None = None, item: str
 
 def _rows(path: Path, wanted: pc.Expression | None) -> pa.Table:
     """Rows of a part; without a wish those columns that are counted."""
-    columns = ["document", "benchmark", "item", "overlap"] if wanted is None else None
+    columns = [*KEY, "field", "overlap", "start", "end"] if wanted is None else None
     batches = list(read_batches(path, columns))
     if not batches:
         table = pa.Table.from_batches([], schema.CONTAMINATION)
@@ -89,12 +105,48 @@ def _best(rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(kept, pa.bool_()))
 
 
-def _of(name: str, counts: dict[str, int], rows: pa.Table) -> dict[str, Any]:
+def _named(rows: pa.Table) -> set[Key]:
+    """Benchmark, item and document of those that no other explains."""
+    held: dict[Key, list[Any]] = {}  # the joined fields' overlap, start, end
+    names = (*KEY, "field", "overlap", "start", "end")
+    for benchmark, item, document, field, overlap, start, end in zip(
+        *(rows[name].to_pylist() for name in names), strict=True
+    ):
+        own = held.setdefault((benchmark, item, document), [0.0, start, end])
+        own[0] = overlap if field is None else own[0]
+        own[1], own[2] = min(own[1], start), max(own[2], end)
+    order = sorted(held, key=lambda key: (key[2], -held[key][0]))
+    named: set[Key] = set()
+    for _, of_document in groupby(order, key=lambda key: key[2]):
+        starts: list[int] = []  # of the widest places so far, both ascending
+        ends: list[int] = []
+        for _, equals in groupby(of_document, key=lambda key: held[key][0]):
+            free = [key for key in equals if not _within(held[key][1], held[key][2], starts, ends)]
+            named.update(free)
+            for key in free:
+                _widen(held[key][1], held[key][2], starts, ends)
+    return named
+
+
+def _within(start: int, end: int, starts: list[int], ends: list[int]) -> bool:
+    place = bisect_right(starts, start) - 1
+    return place >= 0 and ends[place] >= end
+
+
+def _widen(start: int, end: int, starts: list[int], ends: list[int]) -> None:
+    """Add a place; those within it go."""
+    if _within(start, end, starts, ends):
+        return
+    first, last = bisect_left(starts, start), bisect_right(ends, end)
+    starts[first:last], ends[first:last] = [start], [end]
+
+
+def _of(name: str, counts: dict[str, int], rows: pa.Table, named: set[Key]) -> dict[str, Any]:
     own = rows.filter(pc.equal(rows["benchmark"], name))
-    return {
-        "name": name, **counts,
-        "found": len(np.unique(own["item"].to_numpy())), "documents": len(np.unique(own["document"].to_numpy())),
-    }  # fmt: skip
+    there = len(np.unique(own["item"].to_numpy()))
+    found = len({item for benchmark, item, _ in named if benchmark == name})
+    documents = len({document for benchmark, _, document in named if benchmark == name})
+    return {"name": name, **counts, "found": found, "shared": there - found, "documents": documents}
 
 
 def _items(rows: pa.Table) -> list[dict[str, Any]]:
@@ -120,10 +172,11 @@ def _refuse_unknown(
 
 def lines(told: dict[str, Any]) -> list[str]:
     """For people."""
-    out = [f"{'benchmark':<28}{'items':>10}{'ignored':>10}{'found':>10}{'documents':>12}"]
+    out = [f"{'benchmark':<24}" + "".join(f"{name:>11}" for name in COUNTS)]
     for one in told["benchmarks"]:
+        # An older corpus does not tell all of them.
         out.append(
-            f"{one['name']:<28}{one['items']:>10,}{one['ignored']:>10,}{one['found']:>10,}{one['documents']:>12,}"
+            f"{one['name']:<24}" + "".join(f"{one[name]:>11,}" if name in one else f"{'-':>11}" for name in COUNTS)
         )
     items = told.get("items", [])
     for entry in items[:MOST]:
