@@ -426,10 +426,10 @@ def test_a_run_at_work_is_not_asked(giant: Path, tmp_path: Path) -> None:
 def test_copies_are_weights(corpus: Path) -> None:
     """The page's example, run on a corpus."""
     page = (Path(__file__).parent.parent / "docs/deduplication.md").read_text()
-    code = next(code for code in re.findall(r"```python\n(.*?)```", page, re.S) if "copies.parquet" in code)
+    code = next(code for code in re.findall(r"```python\n(.*?)```", page, re.S) if "copies(" in code)
     names: dict[str, Any] = {}
-    exec(code.replace("corpus/", f"{corpus}/"), names)
-    weights = dict(names["weights"].fetchall())
+    exec(re.sub(r'copies\(".*"\)', f"copies({str(corpus)!r})", code), names)
+    weights = {row["document"]: 1 + row["copies"] for row in names["table"].to_pylist()}
     verdicts = rows(corpus, "verdicts")
     assert sorted(weights) == [row["document"] for row in verdicts if row["reason"] is None]
     assert sum(weights.values()) == duplicates(corpus)["documents"]
