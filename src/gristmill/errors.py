@@ -4,6 +4,7 @@ GristmillError
 ├── RecipeError          yours: edit the recipe or the command                      exit 2
 ├── SourceError          theirs: a raw shard could not be fetched or read           exit 3
 ├── VerificationError    nobody may use it: bytes are not what the manifest says    exit 4
+│   └── Damaged          a run's own: a file under work/ is not as it was written; it makes it anew
 └── MachineError         the machine's: disk, memory, permission, another run       exit 5
 """
 
