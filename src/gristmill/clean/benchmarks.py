@@ -149,14 +149,14 @@ def _cut(
     if sum(map(len, texts)) > MOST_BYTES // 2:
         raise RecipeError("decontaminate: items of this size are no benchmark's: is the file the right one?")
     offsets, data = plain_words(pa.array(texts, pa.string()))
-    whole = np.array([name is None for name in names], bool)
-    least = np.where(whole, least_words, np.where(np.array(asked, bool), min(ngram, least_words), ngram))
+    joined = np.array([name is None for name in names], bool)
+    least = np.where(joined, least_words, np.where(np.array(asked, bool), min(ngram, least_words), ngram))
     kept = np.flatnonzero(_words(offsets, data) >= least)
     pieces = [data[offsets[part] : offsets[part + 1]] for part in kept.tolist()]
     bounds = np.concatenate([[0], np.cumsum(np.diff(offsets)[kept])]).astype(np.int64)
-    joined = np.concatenate([np.empty(0, np.uint8), *pieces])
     left = kept.tolist()
-    return bounds, joined, [rows[part] for part in left], [names[part] for part in left], [asked[part] for part in left]
+    every = np.concatenate([np.empty(0, np.uint8), *pieces])
+    return bounds, every, [rows[part] for part in left], [names[part] for part in left], [asked[part] for part in left]
 
 
 def plain_words(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
