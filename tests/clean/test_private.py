@@ -1,8 +1,12 @@
 """Redaction as a step: what is put, counts, phone numbers, twice is once, bad parameters, names by a model, labelled sets."""
 
+import gzip
 import json
 import re
 import shutil
+import subprocess
+import sysconfig
+import tarfile
 import zipfile
 from functools import cache
 from importlib.util import find_spec
@@ -19,6 +23,8 @@ from gristmill import RecipeError, run, schema, verify
 from gristmill.clean import names, phones
 from gristmill.clean.private import LISTS, SUFFIXES, Private
 from gristmill.clean.step import Input
+from gristmill.columns import utf8_buffers
+from gristmill.kernels.private import KINDS as KIND_NAMES
 from tests import strategies
 from tests.corpora import article, jsonl
 from tests.kernels.test_private import PIECES, THEIR_IP, THEIR_MAIL, is_global
@@ -28,6 +34,18 @@ INPUTS = {SUFFIXES: Input("suffixes", str(SNAPSHOT), "")}
 KINDS = {
     "EMAIL_ADDRESS": "email", "PHONE_NUMBER": "phone", "US_SSN": "ssn", "IP_ADDRESS": "ip", "CREDIT_CARD": "card", "IBAN_CODE": "iban",
 }  # fmt: skip
+
+
+def spans_of(texts: list[str]) -> list[tuple[str, str, str]]:
+    """What the step finds in texts: its kind, the 20 bytes before it, and itself."""
+    offsets, data = utf8_buffers(pa.array(texts, pa.string()))
+    spans = Private()._finder(INPUTS)(offsets, data)
+    raw = data.tobytes()
+    columns = zip(spans.kinds.tolist(), spans.starts.tolist(), spans.stops.tolist(), strict=True)
+    return [
+        (KIND_NAMES[kind], raw[max(0, a - 20) : a].decode("utf-8", "ignore"), raw[a:b].decode())
+        for kind, a, b in columns
+    ]
 
 
 @cache
@@ -108,14 +126,18 @@ NUMBERS = {
     "+46 (0)8 928 571 38, +447700 208 815-Fax": "<PHONE>, <PHONE>-Fax",
     "+1-944-435-4352x04732.": "<PHONE>.",
     "+49 30 901820 12 people": "<PHONE> people",  # 11 digits are as possible as 9
-    "415 555 2671, C++11, +2, +123 4567, 5+14155552671, a+14155552671": "415 555 2671, C++11, +2, +123 4567, 5<PHONE>, a+14155552671",
+    "415 555 2671, C++11, +2, +123 4567, 5+14155552671, a+14155552671": "415 555 2671, C++11, +2, +123 4567, 5+14155552671, a+14155552671",
+    "(6.2+20210905-1) np.arange(6) + 98172489; x[0]+98172489 + 98172489*uk_3; + 11-636512-fix.patch 0.182 +20210205-1": None,
+    "format(+10011010010) +1 041 555 2671 +44 20 7946*x": None,
+    "tel:+31-641044153 (+1 201 555 0123) Tel + 49 30 901820": "tel:<PHONE> (<PHONE>) Tel <PHONE>",
     "+999 415 555 2671 +35236450.6": "+999 415 555 2671 +35236450.6",
     "+14155552671+14155552672": "<PHONE><PHONE>",
 }
 
 
 def test_phone_numbers() -> None:
-    assert dict(zip(NUMBERS, redact(list(NUMBERS))[0], strict=True)) == NUMBERS
+    expected = {text: text if found is None else found for text, found in NUMBERS.items()}
+    assert dict(zip(NUMBERS, redact(list(NUMBERS))[0], strict=True)) == expected
     texts = [
         "(415) 555-2671 or 415.555.2671",
         "4155552671 2015-12-22 04:00 1234567.8901 04/05/2015 1234",
@@ -132,6 +154,65 @@ def test_phone_numbers() -> None:
         redact([""], regions=["US", "XX"])
 
 
+LABORATORY = {"email": "|||EMAIL_ADDRESS|||", "phone": "|||PHONE_NUMBER|||", "ip": "|||IP_ADDRESS|||"}
+
+
+def test_ones_own_placeholder_for_a_kind() -> None:
+    """Stanford's CS 336 masks so; what is masked already stays."""
+    text = "|||EMAIL_ADDRESS||| stays; test@gmail.com|test@gmail.com, 130.89.148.77 078-05-1120"
+    (once,), counts = redact([text], placeholders=LABORATORY)
+    assert once == "|||EMAIL_ADDRESS||| stays; |||EMAIL_ADDRESS||||" + "|||EMAIL_ADDRESS|||, |||IP_ADDRESS||| <SSN>"
+    assert counts[0]["emails"] == 2
+    assert redact([once], placeholders=LABORATORY)[0] == [once]
+    mixed, _ = redact(["a@b.org 65.9.77.2 c@d.org"], placeholder="datatrove", placeholders={"email": "{MAIL}"})
+    assert mixed == [f"{{MAIL}} {LISTS['ip'][0]} {{MAIL}}"]
+    assert redact(["a@b.org 65.9.77.2"], placeholder="[gone]", placeholders={"ip": "<<IP>>"})[0] == ["[gone] <<IP>>"]
+
+
+@strategies.fuzz(100)
+@given(st.lists(st.sampled_from([*PIECES, *LABORATORY.values()]), max_size=24).map("".join))
+def test_fuzz_ones_own_twice_is_once(text: str) -> None:
+    for table in ({"placeholders": LABORATORY}, {"placeholders": LABORATORY, "addresses": "all"}):
+        once, _ = redact([text], **table)
+        assert redact(once, **table)[0] == once
+
+
+def test_all_addresses() -> None:
+    """Reserved, of examples, or of four numbers: whatever has the form."""
+    texts = [
+        "x@example.com 192.0.2.146 10.0.0.1 8.8.8.8 V8 4.6.85.28",
+        "git@github.com:a/b 2001:db8::1 127.0.0.1",
+        "1.2.3.4.5 1.02.3.4 1.2.3.256",
+    ]
+    assert redact(texts)[0] == texts
+    found, _ = redact(texts, addresses="all")
+    assert found == ["<EMAIL> <IP> <IP> <IP> V8 <IP>", "<EMAIL>:a/b <IP> <IP>", texts[2]]
+
+
+def test_possible_numbers() -> None:
+    """Ten digits, however they stand, are a number of the United States; terms, lists, fractions and longer numbers are not."""
+    forms = [
+        "2831823829",
+        "(283)-182-3829",
+        "(283) 182-3829",
+        "(283) 182 3829",
+        "283-182-3829",
+        "283.182.3829",
+        "1 283 182 3829",
+    ]
+    table = {"regions": ["US"], "phone_check": "possible", "placeholders": {"phone": "|||PHONE_NUMBER|||"}}
+    texts = [f"Feel free to contact me at {form} if you have any questions." for form in forms]
+    assert redact(texts, **table)[0] == [
+        f"Feel free to contact me at |||PHONE_NUMBER||| if you have any questions."
+    ] * len(forms)
+    others = "12831823829123 0.2831823829 2831823829.5 0x2831823829 x * 2831823829 2831823829*x 5 + 2831823829 [1, 2831823829, 5] id2831823829"
+    assert redact([others], **table)[0] == [others]
+    assert redact([f"{forms[0]} {forms[4]}, {forms[1]}/{forms[0]}"], **table)[0] == [
+        "X X, X/X".replace("X", "|||PHONE_NUMBER|||")
+    ]
+    assert redact(texts, regions=["US"])[0] == texts
+
+
 def test_what_is_tried_is_bounded() -> None:
     """A candidate has at most nine ends, and each is asked about once."""
     asked: list[str] = []
@@ -141,13 +222,18 @@ def test_what_is_tried_is_bounded() -> None:
         return False
 
     text = b"1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 x"
-    phones.pick(np.frombuffer(text, np.uint8), *(np.array([at], np.int32) for at in (0, 29, 31)), never)
+    phones.pick(np.frombuffer(text, np.uint8), *(np.array([at], np.int32) for at in (0, 29, 31, 0)), never)
     assert len(asked) == 9
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
+        ({"placeholders": {"email": "x@y.org"}}, "placeholders.email"), ({"placeholders": {"ip": ""}}, "brackets"),
+        ({"placeholders": {"ip": "[a\nb]"}}, "brackets"), ({"placeholders": {"ip": "|||" + "x" * 65 + "|||"}}, "brackets"),
+        ({"placeholders": {"face": "[x]"}}, "face"), ({"placeholders": {"name": "[x]"}}, "needs `names`"),
+        ({"placeholders": {"ip": "[x]"}, "kinds": ["email"]}, "`kinds` has not"), ({"addresses": "some"}, "some"),
+        ({"addresses": "all", "rules": "datatrove", "kinds": ["ip"]}, "gristmill"), ({"phone_check": "possible"}, "regions"),
         ({"placeholder": "x@y.org"}, "brackets"), ({"placeholder": ""}, "brackets"), ({"placeholder": "<a1>"}, "brackets"),
         ({"kinds": []}, "length"), ({"kinds": ["face"]}, "face"), ({"rules": "datatrove"}, "alone"),
         ({"kinds": ["ip"], "regions": ["US"]}, "phone"), ({"kind": ["ip"]}, "kind"),
@@ -216,6 +302,64 @@ def test_the_addresses_of_changelogs(data: Path) -> None:
         assert count["emails"] >= len(row["trailer_emails"])
         left = [value for _, value, *_ in row["trailer_emails"] if value in text]
         assert left == []
+
+
+# --- code and documentation ---
+
+VERSIONED = re.compile(
+    r"(?:\bv[0-9]*|\boid|identifier|version|release|(?:bump|upgraded?|updated?) to|requires?|proto|libx[a-z]+|section)[ (:\"']*\Z",
+    re.IGNORECASE,
+)
+NUMBERS_THERE = {"+31-641044153", "+31641044153", "+1-201-555-0123"}  # of test_urlparse.py
+
+
+def check_tree(texts: list[str]) -> dict[str, int]:
+    """No phone number but what a test has as one, no card, no account of a code host, no version as an address; the counts by kind."""
+    counts = dict.fromkeys(KIND_NAMES, 0)
+    for kind, context, value in spans_of(texts):
+        counts[kind] += 1
+        assert kind not in ("card", "iban", "ssn"), (context, value)
+        assert kind != "phone" or value in NUMBERS_THERE, (context, value)
+        assert kind != "ip" or not VERSIONED.search(context), (context, value)
+        assert not value.startswith("git@git"), (context, value)
+    return counts
+
+
+def test_the_source_of_python_and_numpy() -> None:
+    library = Path(sysconfig.get_paths()["stdlib"])
+    paths = [
+        *sorted((library / "test").glob("*.py")),
+        *sorted(library.glob("*.py")),
+        *sorted(Path(np.__file__).parent.rglob("*.py")),
+    ]
+    texts = [path.read_bytes().decode("utf-8", "replace") for path in paths]
+    assert len(texts) > 200
+    check_tree(texts)
+
+
+def test_debian_documentation(data: Path) -> None:
+    """Pages of Debian's archive with four numbers and dots, without their tags: a third of today's finds and more were sections' numbers."""
+    texts = []
+    with subprocess.Popen(["zstd", "-dcq", data / "J_debian_docs/html.tar.zst"], stdout=subprocess.PIPE) as unpacking:
+        with tarfile.open(fileobj=unpacking.stdout, mode="r|") as archive:
+            for member in archive:
+                page = archive.extractfile(member).read() if member.isfile() else b""
+                if re.search(rb"[0-9]\.[0-9]+\.[0-9]+\.[0-9]", page):
+                    texts.append(re.sub(r"<[^>]*>", "", page.decode("utf-8", "replace")))
+    counts = check_tree(texts)
+    assert counts["ip"] > 300  # in the handbooks' examples
+
+
+def test_debian_changelogs() -> None:
+    """What is installed here: ncurses has dates as versions, X's libraries and nodejs have versions of four numbers."""
+    paths = [
+        path
+        for name in ("ncurses-base", "libx11-data", "libxi6", "nodejs", "kmod")
+        for path in Path("/usr/share/doc", name).rglob("*.gz")
+    ]
+    if not paths:
+        pytest.skip("none of these packages' documentation is installed")
+    check_tree([gzip.decompress(path.read_bytes()).decode("utf-8", "replace") for path in paths])
 
 
 # --- names, by a model that a part of the set trains ---

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import numbers, phones, vocabulary
+from gristmill.kernels import internet, mail, numbers, phones, vocabulary
 from gristmill.kernels import private as kernel
 from tests import strategies
 
@@ -42,10 +42,22 @@ def addresses(text: str) -> list[tuple[int, int]]:
             if len(name) < len(label):
                 break
             place, before = place + len(label) + 1, name
-        if end is not None:
+        if end is not None and not service(text, wall, at, local, end):
             found.append((at - len(local), end))
             wall = end
     return found
+
+
+def is_word(name: str, hashes: np.ndarray) -> bool:
+    return vocabulary.word_hashes([name.lower().encode()])[0] in hashes
+
+
+def service(text: str, wall: int, at: int, local: str, end: int) -> bool:
+    if local.lower() not in ("git", "hg", "svn"):
+        return False
+    here = at - len(local)
+    slash = here > wall and text[here - 1] == "/"
+    return slash or is_word(text[at + 1 : end], mail.HOSTS) or re.match(r"[:/][^\0- ]", text[end:]) is not None
 
 
 def before(text: str, at: int) -> bool:
@@ -74,12 +86,51 @@ def public(address: str) -> bool:
     return not special and (value.version == 6 or value.is_global)
 
 
+def word_before(text: str, at: int) -> str:
+    line = re.search(r"[^\n\r@<>\[\]{}|]*\Z", text[:at])[0].encode()
+    for count, word in enumerate(reversed(list(re.finditer(rb"[A-Za-z]+", line)))):
+        if count == 4 or len(line) - word.end() >= 48:
+            break
+        name = word[0][-48:].decode()
+        if is_word(name, internet.NUMBERED):
+            return "near" if count == 0 and len(line) - word.end() <= 4 else "version"
+        if is_word(name, internet.ADDRESSED):
+            return "address"
+        if len(word[0]) >= 48:
+            break
+    return ""
+
+
+def low(text: str, at: int, octets: list[int]) -> bool:
+    if sum(octet < 32 for octet in octets) >= 3:
+        return True
+    fraction = re.search(r"\.[0-9]{1,6} \Z", text[:at])
+    return octets[0] < 32 and (octets[1] < 40 or fraction is not None)
+
+
+def addressed(text: str, at: int, end: int) -> bool:
+    if text[at - 1 : at] == "@" or text[max(0, at - 2) : at] == "//" or text[end : end + 4] == " - -":
+        return True
+    more = re.compile(r"(?:/([0-9]{1,5})|:([0-9]{2,5}))(?![0-9])").match(text, end)
+    if not more or after(text, more.end()):
+        return False
+    return int(more[1]) <= 32 if more[1] else int(more[2]) < 1 << 16
+
+
 def ipv4(text: str, at: int) -> int | None:
     octet = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9][0-9]|[0-9])"
     match = re.compile(rf"{octet}(?:\.{octet}){{3}}").match(text, at)
-    if not match or after(text, match.end()) or not public(match[0]):
+    if not match or after(text, match.end()) or not public(match[0]) or counted(match[0]):
         return None
-    return match.end() if not counted(match[0]) else None
+    if re.match("[+~][A-Za-z0-9]", text[match.end() :]):
+        return None
+    if text[at - 1 : at] == "[" and text[match.end() : match.end() + 1] == "]":
+        return match.end()
+    word = word_before(text, at)
+    if word == "near":
+        return None
+    plain = not low(text, at, [*map(int, match[0].split("."))])
+    return match.end() if word == "address" or plain or addressed(text, at, match.end()) else None
 
 
 def counted(address: str) -> bool:
@@ -99,6 +150,8 @@ def ipv6(text: str, at: int) -> int | None:
             continue
         end = at + size
         if after(text, end) or re.compile(r":(?![\0- ])").match(text, end) or not public(run[:size]):
+            return None
+        if re.fullmatch("20[0-9][0-9]::", run[:size]) and text[end : end + 1] != "/":
             return None
         return end
     return None
@@ -127,15 +180,61 @@ FORMS = [
 ]  # fmt: skip
 
 
+def is_card(digits: str) -> bool:
+    return luhn(digits) and any(re.match(start, digits) and len(digits) in sizes for start, sizes in ISSUERS)
+
+
+def term(text: str, at: int, end: int) -> bool:
+    """Whether what stands at text[at:end] is added or multiplied."""
+    sign = re.search(r"([+*^]) ?\Z", text[:at])
+    if sign:
+        rest = text[: sign.start()].rstrip(" " + sign[1])
+        if at - len(rest) <= 32 and re.search(r"[A-Za-z0-9)_]\Z", rest):
+            return True
+    return re.compile(r"(?: \*{1,3} ?| \^{1,3} ?|\*{1,4}|\^{1,4})[A-Za-z(]").match(text, end) is not None
+
+
+def item(text: str, at: int, end: int) -> bool:
+    """Whether what stands at text[at:end] is one of several numbers in brackets, or between commas with white space."""
+    left = re.search(r"[\0- ]{0,32}\Z", text[:at]).start()
+    first = text[left - 1 : left] if left else ""
+    number = re.search("[0-9]{0,32}\\Z", text[: left - 1]) if first == "," else None
+    lone = number and number[0] and not re.search("[A-Za-z_]\\Z", text[: number.start()]) and not is_card(number[0])
+    space = re.compile(r"[\0- ]{0,32}")
+    right = space.match(text, end).end()
+    last = text[right : right + 1]
+    follows, spaced = "", False
+    if last == ",":
+        start = space.match(text, right + 1).end()
+        spaced = start > right + 1
+        more = re.compile(r"-?([0-9]{1,32})(?=[\0- ,)}\]])").match(text, start)
+        follows = more[1] if more and not is_card(more[1]) else ""
+    if first and first in "([{":
+        return bool(follows) and len(follows) not in (3, 4)
+    if last and last in ")]}":
+        return bool(lone)
+    return bool(lone and left < at and follows and (spaced or len(follows) in (3, 4)))
+
+
+def row(text: str, at: int, end: int) -> bool:
+    """Whether four groups of four digits rise, and go on rising on either side."""
+    groups = re.split("[ -]", text[at:end])
+    if [len(group) for group in groups] != [4] * 4 or groups != sorted(set(groups)):
+        return False
+    left = re.search(r"(?:\A|[^A-Za-z0-9])([0-9]{4})[\0- ]{1,32}\Z", text[:at])
+    right = re.compile(r"[\0- ]{1,32}([0-9]{4})(?![A-Za-z0-9])").match(text, end)
+    return bool((left and left[1] < groups[0]) or (right and right[1] > groups[3]))
+
+
 def card(text: str, at: int) -> int | None:
     if re.search(r"[/=#$%&]\Z", text[:at]):
         return None
     for form in FORMS:
         match = form.match(text, at)
-        if match and not after(text, match.end()):
-            digits = re.sub("[ -]", "", match[0])
-            if luhn(digits) and any(re.match(start, digits) and len(digits) in sizes for start, sizes in ISSUERS):
-                return match.end()
+        if match and not after(text, match.end()) and is_card(re.sub("[ -]", "", match[0])):
+            span = at, match.end()
+            other = (term(text, *span) or item(text, *span)) if match[0].isdigit() else row(text, *span)
+            return None if other else match.end()
     return None
 
 
@@ -250,19 +349,33 @@ def find_as_datatrove(text: str, kinds: frozenset[str]) -> list[tuple[str, int, 
     return sorted(found, key=lambda span: span[1])
 
 
-def candidates(text: str, walls: list[tuple[int, int]], regional: bool) -> list[tuple[int, int]]:
-    def search(gap: str) -> list[tuple[int, int]]:
+def operand_before(gap: str, first: int, spaced: bool) -> int | None:
+    """Where the operand stops before a candidate; 0: there is none; None: no number starts so."""
+    if gap[first] != "+":
+        found = re.search(r"[0-9)\]_]([ \t*+/%&^-]{1,3})\Z", gap[:first])
+        return found.start(1) if found else 0
+    if re.search(r"[A-Za-z+_)\]]\Z", gap[:first]):
+        return None
+    if re.search(r"[0-9]\Z", gap[:first]):
+        return first
+    found = re.search(r"[0-9)\]_]( {1,2})\Z", gap[:first]) if spaced else None
+    return found.start(1) if found else 0
+
+
+def candidates(text: str, walls: list[tuple[int, int]], asked: int) -> list[tuple[int, int, int]]:
+    """Of each how far before it an operand stops (0: there is none), start and stop."""
+
+    def search(gap: str) -> list[tuple[int, int, int]]:
         found = []
-        starts = r"(?<![0-9])[0-9]" if regional else r"\+[ (]?(?=[0-9])"
+        starts = r"(?<![0-9])[0-9]" if asked else r"\+[ (]?(?=[0-9])"
         for match in re.finditer(starts, gap):
-            first, digit = match.span() if not regional else (match.start(), match.start())
-            if regional:
+            first, digit = match.span() if not asked else (match.start(), match.start())
+            if asked:
                 first -= gap[first - 1 : first] == "("
                 first -= first > 0 and gap[first - 1] == "+"
-            if gap[first] == "+":
-                if re.search(r"[A-Za-z_+]\Z", gap[:first]):
-                    continue
-            elif before(gap, first):
+            spaced = match[0] == "+ "
+            operand = operand_before(gap, first, spaced)
+            if operand is None or (gap[first] != "+" and before(gap, first)):
                 continue
             run = re.compile(r"(?:[0-9]|[ ()./-](?![ ()./-]{2})){1,40}").match(gap[: digit + 40], digit)[0]
             run = re.split(r"[ ()./-]{3}", gap[digit : digit + 40])[0] if re.match(r".*[ ()./-]{3}", run) else run
@@ -271,7 +384,15 @@ def candidates(text: str, walls: list[tuple[int, int]], regional: bool) -> list[
                 continue
             end = digit + len(run)
             extension = re.compile("[xX][0-9]{1,7}").match(gap, end)
-            found.append((first, extension.end() if extension else end))
+            end = extension.end() if extension else end
+            groups = re.findall("[0-9]+", gap[digit:end])
+            if spaced and (
+                len(groups[0]) > 3 or len(groups) < 2 or (len(groups) == 2 and not re.search(" [0-9]", gap[digit:end]))
+            ):
+                continue
+            if gap[first] != "+" and gap[digit:end].isdigit() and (asked < 2 or item(gap, first, end)):
+                continue
+            found.append((first - operand if operand else 0, first, end))
         return found
 
     return between(text, walls, search)
@@ -311,16 +432,18 @@ def check(texts: list[str], column: pa.Array, kinds: frozenset[str] = ALL) -> No
     assert [row.decode() for row in strategies.cut(*out)] == [
         rewrite(text, row) for text, row in zip(texts, expected, strict=True)
     ]
-    for regional in (False, True):
-        offsets, firsts, lasts, limits = phones.candidates(*buffers, spans, regional=regional)
+    for asked in (phones.PLUS, phones.REGIONAL, phones.BARE):
+        offsets, firsts, lasts, limits, operands = phones.candidates(*buffers, spans, asked)
         for row, (text, walls) in enumerate(zip(texts, expected, strict=True)):
             places = slice(offsets[row], offsets[row + 1])
             base = int(buffers[0][row])
-            found = [(int(a) - base, int(b) - base) for a, b in zip(firsts[places], lasts[places], strict=True)]
-            assert found == in_bytes(text, candidates(text, [wall[1:] for wall in walls], regional)), text
+            columns = zip(operands[places].tolist(), firsts[places].tolist(), lasts[places].tolist(), strict=True)
+            found = [(a - operand if operand else 0, a - base, b - base) for operand, a, b in columns]
+            wanted = candidates(text, [wall[1:] for wall in walls], asked)
+            assert found == in_bytes(text, wanted), text
             ends = [*(start for _, start, _ in in_bytes(text, walls)), len(text.encode())]
             assert [int(limit) - base for limit in limits[places]] == [
-                min(end for end in ends if end >= last) for _, last in found
+                min(end for end in ends if end >= last) for *_, last in found
             ]
     theirs = kernel.find_as_datatrove(*buffers, kinds & {"email", "ip"})
     assert told(column, theirs) == [in_bytes(text, find_as_datatrove(text, kinds)) for text in texts]
@@ -335,7 +458,9 @@ PIECES = (
     "078-05-1120", "666-12-1234", "123-45-6789", "4111111111111111", "4111 1111 1111 1111", "3782 822463 10005", "378282246310005",
     "4111-1111-1111-1111", "6304000000000000", "501864667909", "30288610434735", "4131034282458809939", " 111",
     "GB82WEST12345698765432", "gb82 west 1234 5698 7654 32", "DE89370400440532013000", "BE68 5390 0754 7034", "NO9386011117947", "FR76", "GB",
-    "+1 415 555 0123", "+44", "+49 (0)30 123456", "415-555-0123", "x123", "(415) ", "555",
+    "5.6.7.8", "5.6.77.88", "3.43.5.2", "3.51.98.32", "65.9.77.2", "2006::", "ip", "IP ", "host ", "V8 ", "version ", "v", "to ", " - - [", "~", "*", "^", " * x",
+    "-2.12 ", "git", "git@github.com", "git@foo.com", ":x", "//", "(1, ", ", 5)", ", 99999]", "x + ", "5428 5462 5496 5531", "5360 ", " 5565", "\n ",
+    "4220315081820346526", "4031078400000", "2831823829", "+ 49 30 901820", "+20210905-1", "+1 415 555 0123", "+44", "+49 (0)30 123456", "415-555-0123", "x123", "(415) ", "555",
 )  # fmt: skip
 
 
@@ -375,15 +500,31 @@ CASES = {
     "x@example.com x@mail.example.org image@2x.png lodash@4.17.21.tgz a@b a@b.c": [],
     "a..b@foo.com .a@foo.com a.@foo.com": ["email", "email"],
     "foo@bar.com.Then it": ["email"],
-    "8.8.8.80 8.8.8.80:80 [8.8.8.80] 8.8.8.80/24 8.8.8.80.": ["ip"] * 5,
+    "88.8.8.80 8.8.8.80:80 [8.8.8.80] 8.8.8.80/24 88.8.8.80.": ["ip"] * 5,
     "v8.8.8.80 8.8.8.8.80 8.8.80 08.8.8.80 8.8.8.256 lib-8.8.8.80 8.8.8.80-rc section 8.5.1.4, 31.1.1.31, 143.6.15.1": [],
     "127.0.0.1 10.1.1.1 192.168.1.1 172.16.0.1 169.254.0.1 0.0.0.0 255.255.255.255 192.0.2.1 224.0.0.251": [],
     "2001:4860:4860::8888 [2a00:1450::1]:80 IPv6:2a00::1 2a00::1: 2a00::1/64": ["ip"] * 5,
+    "V8 65.6.85.28, version 65.6.85.28: OID 65.6.85.28, 65.6.85.28+dfsg 65.6.85.28~rc": [],
+    "to 4.6.85.28 (>= 1.9.99.12) 3.43.6.1 libXi 1.91.6.1 V8 from 4.2.77.18 to 4.2.77.20 -2.12 3.51.98.32 Oct 25 2000::": [],
+    "IP 4.6.85.28 address: 4.2.77.18, from [4.6.85.28] http://4.6.85.28/ u@4.6.85.28 4.6.85.28/24 4.6.85.28:80\n4.6.85.28 - - [27/Nov": [
+        "ip"
+    ]
+    * 8,
+    "65.6.85.28 server IPv4 65.6.85.28 2000::/48": ["ip"] * 3,
     "::1 fe80::1 fc00::1 ff02::1 2001:db8::1 2002::1 std::vector 2001:1 12:34:56 20:aa:bb:cc:dd:ee": [],
     "078-05-1120 (123-45-6789)": ["ssn", "ssn"],
     "000-12-3456 666-12-3456 900-12-3456 123-00-4567 123-45-0000 1123-45-6789 123-45-67890 x-123-45-6789": [],
     "4111111111111111 4111-1111-1111-1111 3782 822463 10005": ["card"] * 3,
     "4111111111111112 0.4111111111111111 /4111111111111111 4111 1111-1111 1111 1234567812345670": [],
+    "[4220315081820346526, 7177518203184491332], (1, 6458161865649291, -53), 86400000, 4031078400000]": [],
+    "t**14 + 4828147466240000*t**12, 1 + 4111111111111111, 4111111111111111*x, 5360 5394 5428 5462 5496 5531\n 5565": [],
+    "(4111111111111111) [4111111111111111, 378282246310005] (4111111111111111, 123) * 4111111111111111 **4111111111111111**": [
+        "card"
+    ]
+    * 6,
+    "7, 4111111111111111, x; 12,4111111111111111,2027": ["card"] * 2,
+    "git@github.com:a/b git@gitlab.com git@foo.org:a/b ssh://git@foo.org/a ssh://hg@foo.org Git@GitHub.com": [],
+    "git@foo.org, git@foo.org: hg@bar.de svn@foo.com.": ["email"] * 4,
     "GB82WEST12345698765432 DE89 3704 0044 0532 0130 00 gb82west12345698765432": ["iban"] * 3,
     "GB83WEST12345698765432 XX82WEST12345698765432 Gb82WEST12345698765432 GB82WEST1234569876543": [],
 }
@@ -438,7 +579,7 @@ def test_too_large_is_told() -> None:
 
 @pytest.mark.parametrize(
     "unit", ["@", "a@", "a.", "a@b.", "a@b.com", "1", "1.", "1.1.1.1.", "2001:", "2001:0::", "4111 ", "41111111111111111111",
-             "123-", "GB82", "+1", "+1 ", "1 1-", "a-", "é", "@[1.1.1."],
+             "123-", "GB82", "ip ", "x", "1, ", "5.6.7.8 ", "1234 ", "4111111111111111,", "+1", "+1 ", "1 1-", "a-", "é", "@[1.1.1."],
 )  # fmt: skip
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     """Twice the text takes about twice the time; a quadratic search would take four times as long, and minutes."""
@@ -450,8 +591,8 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
             start = time.perf_counter()
             spans = kernel.find(*buffers, ALL, HASHED)
             kernel.find_as_datatrove(*buffers, frozenset({"email", "ip"}))
-            for regional in (False, True):
-                phones.candidates(*buffers, spans, regional=regional)
+            for asked in (phones.PLUS, phones.REGIONAL, phones.BARE):
+                phones.candidates(*buffers, spans, asked)
             best = min(best, time.perf_counter() - start)
         times.append(best)
     assert times[1] < 3 * times[0] + 0.02

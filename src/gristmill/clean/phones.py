@@ -24,6 +24,7 @@ FEWEST = 7  # digits
 _OTHER = re.compile(
     r"""
       [0-9]+ \.[0-9]+ (?:x[0-9]+)?                                      # a fraction
+    | \+ [ (]? 1 [^0-9]{0,3} [01] .*                                     # no area starts so
     | \+ (?:19|20)[0-9]{2} (?:0[1-9]|1[0-2]) [0-3][0-9] (?:-[0-9]{1,2})? # a day's version
     | (?:[1-9][0-9]*|0+)[ ][0-9]+ (?:\.[0-9]+)?                         # two numbers: a house's and a street's
     | .*[ ][ ].*                                                        # columns of a table

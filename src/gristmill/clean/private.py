@@ -168,12 +168,13 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         from gristmill.kernels import private
 
         typed = self.placeholder in ("typed", "datatrove")
-        words = [
-            self.placeholders.get(kind, f"<{kind.upper()}>" if typed else self.placeholder) for kind in private.KINDS
-        ]
+        words = [f"<{kind.upper()}>" if typed else self.placeholder for kind in private.KINDS]
+        for replaced, word in self.placeholders.items():
+            words[private.KINDS.index(replaced)] = word
+        own: set[str] = {*self.placeholders}
         chosen = spans.kinds.astype(np.int32)
         for kind, listed in LISTS.items() if self.placeholder == "datatrove" else ():
-            if kind not in self.placeholders:
+            if kind not in own:
                 ours = np.flatnonzero(spans.kinds == private.KINDS.index(kind))
                 first = np.searchsorted(rows[ours], rows[ours])  # the document's first of this kind
                 chosen[ours] = len(words) + (np.arange(len(ours)) - first) % len(listed)
@@ -204,8 +205,8 @@ def _with_phones(offsets: np.ndarray, data: np.ndarray, spans: Any, valid: Calla
     from gristmill.kernels import phones as kernel
     from gristmill.kernels import private
 
-    _, *found = kernel.candidates(offsets, data, spans, asked)
-    starts, stops = phones.pick(data, *found, valid)
+    _, firsts, lasts, limits, operands = kernel.candidates(offsets, data, spans, asked)
+    starts, stops = phones.pick(data, firsts, lasts, limits, operands, valid)
     if not len(starts):
         return spans
     order = np.argsort(np.concatenate([spans.starts, starts]))

@@ -2,8 +2,8 @@
 
 ipv4    four octets without leading zeros, public: IANA's IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890) and multicast
         (RFC 5771) say what is not. Four numbers also number versions, sections and object identifiers, and mostly low ones. Not all below 32,
-        nor the last three below 16 (of 2,048 addresses one is). What is low at its start (below 32, then below 40) or all below 32 behind its
-        first octet, 2.2 % of addresses, needs a sign that it is one: in brackets, behind `//` or `@`, with a prefix length or a port, in a
+        nor the last three below 16 (of 2,048 addresses one is). What is low, at its start (below 32, then below 40) or in three places (below 32),
+        2.6 % of addresses, and what starts below 32 behind a fraction (`-2.12 3.51.98.32`, a drawing's), needs a sign that it is one: in brackets, behind `//` or `@`, with a prefix length or a port, in a
         log's ` - -`, or behind a word of ADDRESSED, no word of NUMBERED nearer. Others are one unless a word of NUMBERED stands right before
         (`V8 65.0.11.9`), or `+` or `~` and a letter or digit behind (`65.9.1.2+dfsg`)
 ipv6    as in RFC 4291, section 2.2; of 2000::/3, which is all that IANA has given out, what is public. Not a year and `::`
@@ -140,6 +140,24 @@ def _is_addressed(data, wall, at, end, stop):
 
 
 @helper
+def _is_low(data, wall, at, value):
+    """Whether four numbers at `at` are such as number versions, or such as stand in a row of fractions."""
+    few = 0
+    for part in range(4):
+        few += (value >> (8 * part)) & 0xFF < 32
+    if few >= 3:
+        return True
+    if value >> 24 >= 32:
+        return False
+    if (value >> 16) & 0xFF < 40:
+        return True
+    back = at - 1
+    while back > wall and at - back < 8 and is_digit(data[back - 1]):
+        back -= 1
+    return at - 1 > wall and data[at - 1] == SPACE and back < at - 1 and back > wall and data[back - 1] == DOT
+
+
+@helper
 def ipv4_stop(data, wall, at, stop, every):
     """Where an IPv4 address that starts at `at` stops; 0: there is none. `every`: four octets are one, whatever they are and stand by."""
     end, value = _octets(data, at, stop)
@@ -156,8 +174,9 @@ def ipv4_stop(data, wall, at, stop, every):
     word = _word_before(data, wall, at)
     if word == VERSION_NEAR:
         return np.int64(0)
-    low = (value >> 24 < 32 and (value >> 16) & 0xFF < 40) or not value & 0x00E0E0E0
-    return end if not low or word == ADDRESS or _is_addressed(data, wall, at, end, stop) else np.int64(0)
+    if word == ADDRESS or not _is_low(data, wall, at, value) or _is_addressed(data, wall, at, end, stop):
+        return end
+    return np.int64(0)
 
 
 @helper

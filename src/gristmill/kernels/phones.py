@@ -9,7 +9,7 @@ stops is told beside the candidate. With a space behind the `+` the country's co
 no `+ 11-636512`, a list's item, no `+ 98172489*x`).
 
 Without a `+`, a run without groups is a candidate only where it is asked for (`bare`), and not as one of a list of numbers (kernels/cards.py); where a digit
-stops before it, with white space or a sign of arithmetic between, is told.
+stops before it in its line, with blanks or a sign of arithmetic between, is told.
 """
 
 import numpy as np
@@ -95,13 +95,10 @@ def _operand(data, wall, first):
     back = first
     while back > wall and first - back < 3:
         byte = data[back - 1]
-        if (
-            byte > 0x20
-            and byte != 0x25
-            and byte != 0x26
-            and not (byte >= 0x2A and byte <= 0x2F and byte != 0x2C and byte != 0x2E)
-            and byte != 0x5E
-        ):
+        sign = (
+            byte == 0x2A or byte == 0x2B or byte == 0x2D or byte == 0x2F or byte == 0x25 or byte == 0x26 or byte == 0x5E
+        )
+        if byte != 0x20 and byte != 0x09 and not sign:
             break
         back -= 1
     return back if back < first and back > wall and _is_operand(data[back - 1]) else np.int64(0)
@@ -213,14 +210,20 @@ def _candidates(offsets, data, span_offsets, starts, stops, asked, tail, out_off
     out_offsets[len(offsets) - 1] = count
 
 
-def candidates(offsets: np.ndarray, data: np.ndarray, spans: Spans, asked: int) -> tuple[np.ndarray, ...]:
+def candidates(
+    offsets: np.ndarray, data: np.ndarray, spans: Spans, asked: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int64; starts, stops, where what is left
     there stops, and where the operand before stops (0: there is none), each (candidates,) int32.
 
     They may overlap; of each text in order. `asked`: PLUS, REGIONAL or BARE.
     """
     room = (int(offsets[-1]) - int(offsets[0])) // 2 + 1  # a digit and what parts it from the next
-    columns = [np.empty(room, np.int32) for _ in range(4)]
+    firsts, lasts, limits, operands = (np.empty(room, np.int32) for _ in range(4))
     found = np.empty(len(offsets), np.int64)
-    _candidates(offsets, data, spans.offsets, spans.starts, spans.stops, asked, np.zeros(64, np.uint8), found, *columns)
-    return found, *(column[: int(found[-1])] for column in columns)
+    tail = np.zeros(64, np.uint8)
+    _candidates(
+        offsets, data, spans.offsets, spans.starts, spans.stops, asked, tail, found, firsts, lasts, limits, operands
+    )
+    count = int(found[-1])
+    return found, firsts[:count], lasts[:count], limits[:count], operands[:count]
