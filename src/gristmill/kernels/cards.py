@@ -103,14 +103,32 @@ def _is_card(data, start, stop):
 
 
 @helper
-def _is_term(data, wall, at, end, stop):
-    """Whether what stands at data[at:end] is added or multiplied."""
-    before = at - 1 if at > wall and data[at - 1] == SPACE else at
-    if before > wall and (data[before - 1] == 0x2B or data[before - 1] == 0x2A or data[before - 1] == 0x5E):
-        back = before - 1
-        while back > wall and at - back < BESIDE and (data[back - 1] == SPACE or data[back - 1] == data[before - 1]):
+def _is_name(data, wall, at):
+    """Whether what stops before `at` is no plain number: a letter, `_` or `)` is in it."""
+    back = at
+    while back > wall and at - back < 16:
+        byte = data[back - 1]
+        if is_letter(byte) or byte == 0x5F or byte == 0x29:
+            return True
+        if not is_alnum(byte) and byte != 0x2A:
+            return False
+        back -= 1
+    return False
+
+
+@helper
+def is_term(data, wall, at, end, stop):
+    """Whether what stands at data[at:end] is added to or multiplied by something that has a name."""
+    spaced = at > wall and data[at - 1] == SPACE
+    last = at - 1 if spaced else at
+    if last > wall and (data[last - 1] == 0x2B or data[last - 1] == 0x2A or data[last - 1] == 0x5E):
+        back = last - 1
+        while back > wall and last - back < 3 and data[back - 1] == data[last - 1]:
             back -= 1
-        if back > wall and (is_alnum(data[back - 1]) or data[back - 1] == 0x29 or data[back - 1] == 0x5F):
+        if spaced and back > wall and data[back - 1] == SPACE:
+            back -= 1
+            spaced = False
+        if not spaced and back > wall and data[back - 1] != 0x2A and _is_name(data, wall, back):
             return True
     spaced = end < stop and data[end] == SPACE
     after = end + 1 if spaced else end
@@ -249,7 +267,7 @@ def card_stop(data, wall, at, run, stop):
         end = at + run
         if run > 19 or joined_after(data, end, stop) or not _is_card(data, at, end):
             return np.int64(0)
-        return np.int64(0) if _is_term(data, wall, at, end, stop) or is_item(data, wall, at, end, stop) else end
+        return np.int64(0) if is_term(data, wall, at, end, stop) or is_item(data, wall, at, end, stop) else end
     if run != 4 or at + 4 >= stop or (data[at + 4] != SPACE and data[at + 4] != HYPHEN):
         return np.int64(0)
     for form in range(4):

@@ -3,7 +3,7 @@
 ipv4    four octets without leading zeros, public: IANA's IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890) and multicast
         (RFC 5771) say what is not. Four numbers also number versions, sections and object identifiers, and mostly low ones. Not all below 32,
         nor the last three below 16 (of 2,048 addresses one is). What is low, at its start (below 32, then below 40) or in three places (below 32),
-        2.6 % of addresses, and what starts below 32 behind a fraction (`-2.12 3.51.98.32`, a drawing's), needs a sign that it is one: in brackets, behind `//` or `@`, with a prefix length or a port, in a
+        2.4 % of addresses, and what starts below 32 behind a fraction (`-2.12 3.51.98.32`, a drawing's), needs a sign that it is one: in brackets, behind `//`, `@`, `::` or `ffff:`, with a prefix length or a port, in a
         log's ` - -`, or behind a word of ADDRESSED, no word of NUMBERED nearer. Others are one unless a word of NUMBERED stands right before
         (`V8 65.0.11.9`), or `+` or `~` and a letter or digit behind (`65.9.1.2+dfsg`)
 ipv6    as in RFC 4291, section 2.2; of 2000::/3, which is all that IANA has given out, what is public. Not a year and `::`
@@ -111,6 +111,14 @@ def _word_before(data, wall, at):
             return ADDRESS
         count += 1
     return APART
+
+
+@helper
+def _is_mapped(data, wall, at):
+    """Whether `fff` stands before `at`, as in `::ffff:12.34.56.78`."""
+    return (
+        at - 3 >= wall and data[at - 1] | 0x20 == 0x66 and data[at - 2] | 0x20 == 0x66 and data[at - 3] | 0x20 == 0x66
+    )
 
 
 @helper

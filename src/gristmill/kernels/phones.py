@@ -8,14 +8,14 @@ a space and a digit where a space follows it as well (`6.2+20210905`, `x[0] + 98
 stops is told beside the candidate. With a space behind the `+` the country's code stands alone, and groups with spaces or two more follow (`+ 49 30 901820`;
 no `+ 11-636512`, a list's item, no `+ 98172489*x`).
 
-Without a `+`, a run without groups is a candidate only where it is asked for (`bare`), and not as one of a list of numbers (kernels/cards.py); where a digit
+Without a `+`, a run without groups is a candidate only where it is asked for (`bare`), and not as a term or one of a list of numbers (kernels/cards.py); where a digit
 stops before it in its line, with blanks or a sign of arithmetic between, is told.
 """
 
 import numpy as np
 from numba import types
 
-from gristmill.kernels.cards import is_item
+from gristmill.kernels.cards import is_item, is_term
 from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
 from gristmill.kernels.loads import block_of, copy_tail, count_trailing_zeros, mask_of_range, valid_in
 from gristmill.kernels.numbers import is_digit, is_letter, joined_before
@@ -158,7 +158,8 @@ def _candidate(data, wall, first, digit, stop, asked):
         end = digit
         while end < last and is_digit(data[end]):
             end += 1
-        if end == last and (asked < BARE or is_item(data, wall, first, last, stop)):
+        one = end == last
+        if one and (asked < BARE or is_item(data, wall, first, last, stop) or is_term(data, wall, first, last, stop)):
             return nothing, nothing
     return last, operand
 
