@@ -4,7 +4,7 @@ tokenizer.json      HF tokenizers' file: vocabulary, merges, added tokens; every
 *.tiktoken          base64 of a token's bytes, a space, its rank, a line each
 vocab.bpe           GPT-2's merges, a line each
 
-All refuse with a ValueError that says what is wrong: more than LARGEST bytes, MOST_COMMAS commas or lines, a number from MOST_IDS on, two tokens of one
+All refuse with a ValueError that says what is wrong: more than LARGEST bytes, MOST_COMMAS commas, MOST_IDS lines, a number from MOST_IDS on, two tokens of one
 number, a token of two numbers, nesting without end.
 """
 
@@ -18,9 +18,7 @@ from typing import Any
 import msgspec
 
 LARGEST = 128 << 20  # bytes of a file; of those that are known the largest has 33 MB
-MOST_COMMAS = (
-    3 << 20
-)  # of a JSON file: they bound its values; or lines of another. Gemma's 262,144 tokens and their merges have 1.3 million
+MOST_COMMAS = 2 << 20  # of a JSON file, which bound its values (Gemma, 262,144 tokens: 1.3 million)
 MOST_IDS = 1 << 21  # a token's number is below
 _SMALL = 1 << 16  # bytes of a pre-tokenizer that the kernel may know
 
