@@ -47,7 +47,7 @@ def run(
         bool, typer.Option("--dry-run", help="Show what would be fetched, and how much; do nothing.")
     ] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Wait for a host that does not answer at all (default: six seconds).")
+        bool, typer.Option("--retry", help="Wait for a host that does not answer at all (default: four seconds).")
     ] = False,
     allow_env: Annotated[
         list[str] | None, typer.Option("--allow-env", help="A variable that the recipe may send to its hosts.")
