@@ -43,9 +43,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     base_url: str = COMMON_CRAWL  # ... and what stands before each
     sample: Annotated[int, Meta(ge=1)] | None = None  # of a list or crawl so many shards: a prefix of one seeded order
     sha256sums: str | None = None  # a file or URL that says what each shard must be
-    authorization: str | None = (
-        None  # the variable with the header for this source's hosts: GRISTMILL_AUTH_*, HF_TOKEN, or --allow-env
-    )
+    authorization: str | None = None  # the variable with its hosts' header: GRISTMILL_AUTH_*, HF_TOKEN, or --allow-env
     kind: Literal["wet", "warc", "jsonl", "parquet", "text"] | None = None  # null: told by the bytes
     text: str = "text"  # the field that holds the text
     url: str = "url"
@@ -55,7 +53,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_document_bytes: Annotated[int, Meta(ge=1, le=1 << 30)] = 16 << 20
     max_shard_bytes: Annotated[int, Meta(ge=1)] = (
         1 << 40
-    )  # decoded; a packed shard that grows beyond is cut off as a bomb
+    )  # decoded, and on the wire; a packed shard that grows beyond is cut off as a bomb
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
