@@ -25,6 +25,7 @@ from gristmill.store.remotes import Remote, expand
 from gristmill.store.transfer import Transfer
 from tests import servers
 from tests.conftest import missing
+from tests.faults import site
 
 BODY = random.Random(3).randbytes(3_000_000)
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -228,9 +229,9 @@ def test_our_signature_is_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fields(ours) == fields(theirs)
 
 
-def test_a_certificate_must_be_trusted(
-    tmp_path: Path, cache: Path, served: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def secure(tmp_path: Path, served: Path) -> Iterator[tuple[str, Path]]:
+    """https over a folder, a page `down` that leads to plain http beside it, and the certificate that it shows."""
     if shutil.which("openssl") is None:
         missing("openssl", "openssl is not installed: no certificate can be made")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
@@ -239,17 +240,47 @@ def test_a_certificate_must_be_trusted(
          "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
         check=True, capture_output=True,
     )  # fmt: skip
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if not self.path.startswith("/down/"):
+                return super().do_GET()
+            self.send_response(302)
+            self.send_header("Location", f"http://{self.path.removeprefix('/down/')}")
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
+    handler = functools.partial(Handler, directory=str(served))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
-        remote = Remote(f"https://127.0.0.1:{server.server_address[1]}/a.bin")
-        with pytest.raises(SourceError, match=r"/a.bin: its certificate is not trusted: "):
-            Transfer(Cache(cache), QUICK).fetch(remote)
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert Transfer(Cache(cache), QUICK).fetch(remote).sha256 == SHA256
+        yield f"https://127.0.0.1:{server.server_address[1]}", certificate
         server.shutdown()
         thread.join()
+
+
+def test_a_certificate_must_be_trusted(cache: Path, secure: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    address, certificate = secure
+    remote = Remote(f"{address}/a.bin")
+    with pytest.raises(SourceError, match=r"/a.bin: its certificate is not trusted: "):
+        Transfer(Cache(cache), QUICK).fetch(remote)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert Transfer(Cache(cache), QUICK).fetch(remote).sha256 == SHA256
+
+
+def test_a_redirect_down_to_http_is_not_followed_with_a_secret_or_without(
+    cache: Path, secure: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, certificate = secure
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with site() as plain:
+        plain.put("/a", b"text")
+        for secret in (None, "Bearer s3cret"):
+            remote = Remote(f"{address}/down/{plain.address.removeprefix('http://')}/a", secret)
+            with pytest.raises(SourceError, match=f"redirected from https to plain http .{plain.address}/a.") as error:
+                Transfer(Cache(cache), QUICK).fetch(remote)
+            assert error.value.reason == "redirected"
+        assert plain.connections == 0
