@@ -112,10 +112,12 @@ def own(arrays: list[dict[str, Any]], behind: bytes = b"", kind: str = "classifi
     return head + bytes(-len(head) % 64) + behind
 
 
-def fast(words: int = 1, labels: int = 1, buckets: int = 1, dimension: int = 4, *, entries: bytes | None = None, behind: bytes = b"",
-         longest: int = 3, pruned: int = -1, ngrams: int = 1) -> bytes:  # fmt: skip
+def fast(
+    words: int = 1, labels: int = 1, buckets: int = 1, dimension: int = 4, *, entries: bytes | None = None, behind: bytes = b"",
+    longest: int = 3, pruned: int = -1, loss: int = 3,
+) -> bytes:  # fmt: skip
     """The head of a fastText model that says what it likes, and what stands behind it."""
-    head = struct.pack("<2i12id", 793712314, 12, dimension, 5, 5, 1, 5, ngrams, 3, 3, buckets, 2, longest, 100, 0.1)
+    head = struct.pack("<2i12id", 793712314, 12, dimension, 5, 5, 1, 5, 1, loss, 3, buckets, 2, longest, 100, 0.1)
     head += struct.pack("<3iqq", words + labels, words, labels, 100, pruned)
     usual = b"</s>\0" + struct.pack("<qb", 5, 0) + b"__label__a\0" + struct.pack("<qb", 5, 1)
     return head + (usual if entries is None else entries) + behind
@@ -147,7 +149,7 @@ MODELS: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     "a word without end": ("language", lambda: fast(entries=b"x" * 200_000), 0, "has no end"),
     "n-grams of long words": ("language", lambda: fast(words=100, longest=60, entries=b"".join(
         b"%05d" % number + b"y" * 60_000 + b"\0" + struct.pack("<qb", 5, 0) for number in range(100))), 0, "n-grams of characters"),
-    "a quantised bomb": ("language", lambda: fast(buckets=2_000_000, dimension=1 << 13, behind=quantised(2_000_001, 1 << 13)), 0, ""),
+    "a quantised bomb": ("language", lambda: fast(buckets=2_000_000, loss=1, dimension=1 << 13, behind=quantised(2_000_001, 1 << 13)), 0, ""),
     "an ARPA file of 4 billion": ("perplexity", lambda: b"\\data\\\nngram 1=4000000000\nngram 2=4000000000\n\n\\1-grams:\n", 0, "8,000,000,000 n-grams"),
 }  # fmt: skip
 
