@@ -52,16 +52,10 @@ class Settings(NamedTuple):
     slowest: float = 1024.0  # bytes a second, over `timeout` seconds; slower is stalled too
     retries: int = 5  # tries one after another that bring nothing, or bring it slower than that
     tries: int = 100  # of one download in all, and one more for each MiB of it that is here
-    restarts: int = (
-        10  # times that a download starts at byte zero because what the server gives does not fit what is here
-    )
-    first_answer: float = (
-        6.0  # seconds for a host that has not answered before: its name, a connection, all tries together
-    )
+    restarts: int = 10  # times that a download starts at byte zero: the server gives what does not fit what is here
+    first_answer: float = 4.0  # seconds for a host that has never answered: name, connection, all tries together
     retry: bool = False  # as patient with such a host as with one that has answered
-    allow_env: frozenset[str] = (
-        frozenset()
-    )  # variables that a recipe may send to the hosts that it names: store/secrets.py
+    allow_env: frozenset[str] = frozenset()  # variables that a recipe may send to its hosts: store/secrets.py
     largest: int = 64 << 30  # bytes of a file that has no other limit, and of a body whose length nobody tells
     backoff: float = 1.0  # seconds before the second try; doubled with every further one, with jitter
     patience: float = 600.0  # seconds, the longest that a Retry-After is obeyed
