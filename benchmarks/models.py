@@ -5,7 +5,8 @@ regression on the same words; n-gram models by the rank correlation of their per
     prose      paragraphs of wikitext-2 and of novels against text of gov.uk's WET and of crawled pages; a fifth of the sources held out
     articles   main text of article-extraction-benchmark against what stands around it on the same pages; a fifth of the pages held out
 
-All but tweets are cut into pieces of 50 words. KenLM reads an ARPA file of order 5, full vocabulary, which an estimator in plain Python
+All but tweets are cut into pieces of 50 words, and learned and held out as whole documents besides; with these comes the rank correlation of
+score and length on crawled pages, and that of one piece's score with the length of the page that it is of: what longer pages have of their own. KenLM reads an ARPA file of order 5, full vocabulary, which an estimator in plain Python
 (tests/kernels/test_perplexity.py) made of the same reference text: KenLM's wheel trains none.
 """
 
@@ -19,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,12 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).parent.parent))
 PIECE = 50
 Labelled = list[tuple[str, int]]
+Cut = Callable[[str], list[str]]
+CRAWLS = (
+    "A_warc/cc_arc_2008/cc2008_a.warc.gz",
+    "A_warc/ia_blackbook_2008/example.warc.gz",
+    "J_debian_docs/open_crawl.warc.gz",
+)
 
 PEER = r"""
 import json, sys, time
@@ -57,14 +66,38 @@ def auc(scores: Any, labels: list[int]) -> float:
 
 
 def spearman(one: Any, other: Any) -> float:
-    """The correlation of ranks."""
-    return float(np.corrcoef(np.argsort(np.argsort(one)), np.argsort(np.argsort(other)))[0, 1])
+    """The correlation of ranks; equal values have their mean rank."""
+
+    def ranks(values: Any) -> np.ndarray:
+        _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+        return (np.cumsum(counts) - (counts - 1) / 2)[places]
+
+    return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
 
 
 def pieces(text: str) -> list[str]:
     """A text in pieces of PIECE words; a rest of less than half is left out."""
     words = text.split()
     return [" ".join(words[k : k + PIECE]) for k in range(0, len(words) - PIECE // 2, PIECE)]
+
+
+def whole(text: str) -> list[str]:
+    """A text as one document, unless it is shorter than a piece may be."""
+    return [text] if len(text.split()) > PIECE // 2 else []
+
+
+def crawl(data: Path) -> list[str]:
+    """The different main texts of crawled pages."""
+    from resiliparse.extract.html2text import extract_plain_text
+
+    from gristmill.source.read import Shard
+    from gristmill.source.rows import Fields
+
+    sources = [
+        text for name in CRAWLS for batch in Shard(data / name, 0, fields=Fields("text", pages=True)) for text in batch["text"].to_pylist()
+    ]  # fmt: skip
+    found = {extract_plain_text(source, main_content=True, alt_texts=False) for source in sources if source}
+    return sorted(text for text in found if text.strip())
 
 
 def tweets(data: Path) -> tuple[Labelled, Labelled]:
@@ -75,16 +108,16 @@ def tweets(data: Path) -> tuple[Labelled, Labelled]:
     return rows[: len(rows) * 4 // 5], rows[len(rows) * 4 // 5 :]
 
 
-def _split(sources: list[tuple[str, int]]) -> tuple[Labelled, Labelled]:
+def _split(sources: list[tuple[str, int]], parts: Cut) -> tuple[Labelled, Labelled]:
     random.Random(1).shuffle(sources)
     cut = len(sources) * 4 // 5
     halves = [
-        [(piece, label) for text, label in some for piece in pieces(text)] for some in (sources[:cut], sources[cut:])
+        [(piece, label) for text, label in some for piece in parts(text)] for some in (sources[:cut], sources[cut:])
     ]
     return halves[0], halves[1]
 
 
-def prose(data: Path) -> tuple[Labelled, Labelled]:
+def prose(data: Path, parts: Cut = pieces) -> tuple[Labelled, Labelled]:
     """(to learn from, held out); a source is a page, an article of wikitext or a novel's 30th part."""
     from gristmill.source.read import Shard
 
@@ -100,10 +133,10 @@ def prose(data: Path) -> tuple[Labelled, Labelled]:
     for path in sorted((data / "I_prose/english_novels").glob("*.txt"))[:20]:
         text = path.read_text("utf-8", "replace")
         sources.append((text[len(text) // 2 :][: len(text) // 30], 1))
-    return _split(sources)
+    return _split(sources, parts)
 
 
-def articles(data: Path) -> tuple[Labelled, Labelled]:
+def articles(data: Path, parts: Cut = pieces) -> tuple[Labelled, Labelled]:
     """(to learn from, held out); both parts of a page are on one side."""
     from resiliparse.extract.html2text import extract_plain_text
 
@@ -122,13 +155,13 @@ def articles(data: Path) -> tuple[Labelled, Labelled]:
     random.Random(1).shuffle(pages)
     cut = len(pages) * 4 // 5
     halves = [
-        [(piece, label) for page in some for label, text in ((1, page[0]), (0, page[1])) for piece in pieces(text)]
+        [(piece, label) for page in some for label, text in ((1, page[0]), (0, page[1])) for piece in parts(text)]
         for some in (pages[:cut], pages[cut:])
     ]
     return halves[0], halves[1]
 
 
-def _classified(name: str, sets: tuple[Labelled, Labelled], peers: str | None) -> dict[str, Any]:
+def _classified(name: str, sets: tuple[Labelled, Labelled], peers: str | None, pages: list[str]) -> dict[str, Any]:
     from gristmill.clean.classifier import scorer
     from gristmill.clean.step import Input
     from gristmill.columns import utf8_buffers
@@ -155,6 +188,13 @@ def _classified(name: str, sets: tuple[Labelled, Labelled], peers: str | None) -
                 pa.array([text for text, _ in test], pa.string())
             )
             row[f"ours {bits}"] = {"auc": auc(scores, labels), "seconds": took}
+            if pages and bits == 20:
+                score = scorer("", Input("", str(Path(folder, "20")), ""), None)
+                sizes, one = (
+                    [len(page.split()) for page in pages],
+                    [random.Random(page).choice(pieces(page) or [page]) for page in pages],
+                )
+                row["lengths"] = [spearman(score(pa.array(texts)), sizes) for texts in (pages, one)]
         if peers is not None:
             words = []
             for half in sets:
@@ -234,8 +274,11 @@ def _letters(text: str) -> str:
 def rows(data: Path, peers: str | None) -> list[dict[str, Any]]:
     """All rows."""
     found = []
-    for name, make in (("tweets", tweets), ("prose", prose), ("articles", articles)):
-        found.append(_classified(name, make(data), peers))
+    pages = crawl(data)
+    makers = {"tweets": tweets, "prose": prose, "articles": articles}
+    makers |= {"prose, whole": partial(prose, parts=whole), "articles, whole": partial(articles, parts=whole)}
+    for name, make in makers.items():
+        found.append(_classified(name, make(data), peers, pages if name != "tweets" else []))
         print(found[-1], file=sys.stderr, flush=True)
     return found + perplexities(data)
 
@@ -322,6 +365,14 @@ def table(found: list[dict[str, Any]]) -> list[str]:
                 lines.append(
                     f"| {row['what']} | {row['train']:,} | {row['test']:,} | {row['positive']:.0%} | {shown} | {told['auc']:.4f} | {told['seconds']:.1f} |"
                 )
+    lines += [
+        "",
+        "| set | rank correlation of score and length, crawled pages | of one piece's score and the page's length |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| {row['what']} | {row['lengths'][0]:+.3f} | {row['lengths'][1]:+.3f} |" for row in found if "lengths" in row
+    ]
     lines += [
         "",
         "| n-gram model | n-grams | MB | held-out texts | rank correlation with KenLM, order 5 |",

@@ -60,7 +60,7 @@ def test_a_page_becomes_its_text_title_and_language() -> None:
     assert (found.columns["title"][0].as_py(), found.columns["declared_language"][0].as_py()) == ("A title", "en")
     assert said.reason.to_pylist() == [None]
     assert {name: array[0].as_py() for name, array in found.measures.items()} == {
-        "bytes": len(ARTICLE), "steps": 330, "tags": 13, "depth": None, "failed": 0, "characters": len(found.text[0].as_py()),
+        "bytes": len(ARTICLE), "steps": 330, "tags": 13, "work": None, "depth": None, "failed": 0, "characters": len(found.text[0].as_py()),
     }  # fmt: skip
     whole, _ = run(Extract(main_content=False), [ARTICLE])
     assert "Copyright" in whole.text[0].as_py()
@@ -190,6 +190,43 @@ def test_hostile_pages_take_no_time(name: str) -> None:
         assert reason in ("too_deep", "too_costly")
     else:
         assert (reason or "kept") == expected
+
+
+BOLD, CELL = "<b>words</b> ", "<table><tr><td>words of it</td></tr></table>"
+COSTLY = {
+    "one paragraph of many elements": ("<article><p>" + BOLD * 12_000 + "</p></article>", "too_costly"),
+    "the same, spread": (("<article>" + ("<p>" + BOLD * 40 + "</p>") * 100 + "</article>"), "kept"),
+    "many stretches of text": ("<table><tr><td>words of it</td></tr></table>" * 10_000, "too_costly"),
+    "line breaks": ("word<br><br>" * 20_000, "too_costly"),
+    "1,000,000 unclosed": ("<p>x" * 1_000_000, "too_costly"),
+    "nested 10,000 deep": ("<div>" * 10_000, "too_deep"),
+    "tables 3,000 deep": ("<table><tr><td>" * 3_000, "too_deep"),
+    "an attribute of 3 MB": ("<p title='" + "x" * 3_000_000 + "'>x", "kept"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_trafilatura_meets_no_page_that_would_hold_it_up(name: str) -> None:
+    pytest.importorskip("trafilatura")
+    page, expected = COSTLY[name]
+    start = time.process_time()
+    reason, value, threshold = reason_of(page, Extract(extractor="trafilatura"))
+    assert time.process_time() - start < 4
+    assert (reason or "kept") in (expected, "empty" if expected == "kept" else expected)
+    if expected == "too_costly":
+        assert value is not None and threshold is not None and value > threshold in (600_000_000, 1 << 28)
+
+
+def test_a_page_of_many_elements_is_no_costly_one(data: Path) -> None:
+    """A page of over 5,000 elements takes trafilatura a fraction of a second; a recipe's own max_tags still holds."""
+    pytest.importorskip("trafilatura")
+    path = data / "B_html/mozilla-readability/wikipedia-2/source.html"
+    page = path.read_text("utf-8")
+    found, said = run(Extract(extractor="trafilatura"), [page])
+    assert found.measures["tags"][0].as_py() > 9_000 and said.reason[0].as_py() is None
+    assert found.measures["characters"][0].as_py() > 100_000
+    assert reason_of(page, Extract(extractor="trafilatura", max_tags=5000))[0::2] == ("too_costly", 5000)
+    assert found.measures["work"][0].as_py() < Extract().max_work / 2
 
 
 def test_no_character_breaks_it() -> None:

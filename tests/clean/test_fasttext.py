@@ -3,6 +3,7 @@
 import importlib.util
 import random
 import struct
+import tracemalloc
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,12 @@ def known() -> Known:
     return found
 
 
-def check(known: Known, texts: list[str], characters: int = 1000, path: Path | None = None) -> None:
+def check(
+    known: Known, texts: list[str], characters: int | None = 1000, path: Path | None = None, block: int = fasttext.BLOCK
+) -> None:
     model = library.load_model(str(path)) if path else packaged_model()
-    places, scores = fasttext.predict(*utf8_buffers(pa.array(texts, pa.string())), known.model, characters=characters)
+    columns = utf8_buffers(pa.array(texts, pa.string()))
+    places, scores = fasttext.predict(*columns, known.model, characters=characters, block=block)
     for text, place, score in zip(texts, places.tolist(), scores, strict=True):
         labels, expected = model.predict(text.replace("\n", " ")[:characters])
         assert (known.labels[place] if place >= 0 else None) == (
@@ -63,6 +67,35 @@ def test_planted_texts(known: Known) -> None:
 @given(batches())
 def test_all_of_unicode(known: Known, texts: list[str]) -> None:
     check(known, texts)
+
+
+LONG = [
+    "The mill by the river ground the grain of three villages.\n" * 300,
+    "one " + "Mühle" * 200 + " two " + "日本語" * 150 + "\n" + "ё" * 501 + " three",
+    "x" * 5000, "word " + "__label__" + "y" * 400 + " after", "a b c " * 90 + "</s> of this nothing counts", " " * 900 + "end", "é " * 700 + "\0tail",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("block", [1, 40, 128, 1001, fasttext.BLOCK])
+def test_whole_texts_a_block_at_a_time(known: Known, tmp_path: Path, block: int) -> None:
+    """No block changes a bit of label or score, and words that are longer than one have their n-grams."""
+    texts = [*LONG, *PLANTED, *(text[::-1] for text in LONG)]
+    check(known, texts, None, block=block)
+    check(known, texts, 777, block=block)
+    path = tmp_path / "model.bin"
+    path.write_bytes(assemble())
+    other = read(path.read_bytes())
+    assert other is not None
+    check(other, texts, None, path, block)
+
+
+def test_a_long_text_takes_no_memory_of_its_length(known: Known) -> None:
+    texts = utf8_buffers(pa.array(["The mill by the river. " * 100_000, "x" * 1_000_000]))
+    tracemalloc.start()
+    fasttext.predict(*texts, known.model, characters=None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
 
 
 def test_204_languages(known: Known, data: Path) -> None:

@@ -1,6 +1,7 @@
 """Language: fastText's own label and score on what the step shows it; scripts; and the reasons."""
 
 import hashlib
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -102,6 +103,60 @@ def test_what_contradicts_itself_is_refused(table: dict, why: str) -> None:
 def test_only_the_first_characters_are_seen() -> None:
     text = OTHER_LANGUAGES["de"][:200] + ENGLISH * 20
     assert judge(Language(keep=["de"], characters=200), [text])[1].reason.to_pylist() == [None]
+
+
+def mixed(first: str, then: str) -> str:
+    """A page: a side in one language, and as much in another."""
+    return (first * (1200 // len(first) + 1)) + "\n" + (then * (1200 // len(then) + 1))
+
+
+def test_a_page_of_two_languages_is_told_by_its_whole_text() -> None:
+    pages = [mixed(ENGLISH, text) for text in OTHER_LANGUAGES.values()]
+    short, whole = (Language(keep=["en"], characters=some) for some in (1000, "all"))
+    assert set(judge(short, pages)[1].reason.to_pylist()) == {None}
+    found, said = judge(whole, pages)
+    assert said.reason.to_pylist().count(None) <= len(pages) // 4
+    model = fasttext.load_model(str(packaged()))
+    for row, page in enumerate(pages):
+        labels, scores = model.predict(page.replace("\n", " "))
+        assert found.measures["label"][row].as_py() == labels[0].removeprefix("__label__")
+        assert found.measures["score"][row].as_py() == scores[0]
+    assert judge(whole, [ENGLISH * 40, ""])[1].reason.to_pylist() == [None, "unknown"]
+
+
+def test_mixed_pages_of_flores(data: Path) -> None:
+    """Half English, half another language: by the first 1,000 characters nearly all are English, by the whole text few."""
+    folder = data / "D_langid/flores200_devtest"
+    lines = {
+        path.stem: path.read_text("utf-8").split("\n") for path in sorted(folder.rglob("*.devtest")) if path.is_file()
+    }
+    english = next(found for name, found in lines.items() if name.startswith("eng"))
+    pages = [
+        "\n".join([*english[start : start + 12], *found[start : start + 12]])
+        for number, (name, found) in enumerate(sorted(lines.items())) if not name.startswith("eng") and len(found) > 900
+        for start in (number * 4 % 900,)
+    ]  # fmt: skip
+    assert len(pages) > 150
+    passed = [
+        judge(Language(keep=["en"], characters=some), pages)[1].reason.to_pylist().count(None) for some in (1000, "all")
+    ]
+    assert passed[0] > 0.97 * len(pages)
+    assert passed[1] < 0.4 * len(pages)
+
+
+def test_script_of_whole_texts() -> None:
+    text = "Mill " * 300 + "мельница " * 400
+    for some, label in ((1000, "Latn"), ("all", "Cyrl")):
+        assert (
+            judge(Language(keep=["Latn"], rules="script", characters=some), [text])[0].measures["label"][0].as_py()
+            == label
+        )
+
+
+@pytest.mark.parametrize("name", ["fineweb-v1", "fineweb-edu"])
+def test_fineweb_told_languages_by_whole_texts(name: str) -> None:
+    recipe = tomllib.loads((Path(__file__).parents[2] / f"recipes/{name}.toml").read_text("utf-8"))
+    assert [step["characters"] for step in recipe["step"] if step["use"] == "language"] == ["all"]
 
 
 def test_models_of_other_kinds_name_their_own_labels(tmp_path: Path) -> None:

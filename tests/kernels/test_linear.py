@@ -26,11 +26,16 @@ def features(text: str, *, bits: int) -> list[int]:
     return out
 
 
+def share(count: int) -> float:
+    """The twin: what one of so many features counts."""
+    return 1.0 / math.sqrt(max(count, 1)) if count <= 400 else 20.0 / count
+
+
 def score(text: str, weights: linear.Weights) -> float:
     """The twin: by Python's integers and the C library's exp."""
     found = features(text, bits=len(weights.table).bit_length() - 1)
     total = sum(int(weights.table[k]) for k in found)
-    return 1.0 / (1.0 + math.exp(-(weights.bias + weights.scale * total / math.sqrt(max(len(found), 1)))))
+    return 1.0 / (1.0 + math.exp(-(weights.bias + weights.scale * total * share(len(found)))))
 
 
 def train(
@@ -43,7 +48,7 @@ def train(
     for epoch in range(epochs):
         keys = naive.order_keys([epoch * len(good) + k for k in range(len(good))], seed)
         for i in sorted(range(len(good)), key=keys.__getitem__):
-            part = 1.0 / math.sqrt(max(len(documents[i]), 1))
+            part = share(len(documents[i]))
             z = bias + sum(weights[k] for k in documents[i]) * part
             error = (1.0 / (1.0 + math.exp(-z)) - good[i]) * importance[good[i]]
             for k in documents[i]:
@@ -94,3 +99,18 @@ def test_million_digits_are_a_word() -> None:
     assert linear.score(*normalise(*strategies.buffers([text])), weights).tolist() == [
         linear.score(*normalise(*strategies.buffers(["7"])), weights)[0]
     ]
+
+
+def test_a_longer_text_is_not_surer_of_itself() -> None:
+    """From 200 words on the score is that of the mean feature: a text and the same text many times over score alike, and the mean is continuous."""
+    words = [f"w{k % 97}" for k in range(200)]
+    weights = linear.Weights((np.arange(1 << 12) % 201 - 90).astype(np.int16), 0.01, -0.1)
+    texts = [" ".join(words * times) for times in (1, 2, 10, 200)] + [" ".join(words + ["w3"])]
+    scores = linear.score(*normalise(*strategies.buffers(texts)), weights)
+    assert np.allclose(scores, [score(text, weights) for text in texts], rtol=1e-12)
+    logits = np.log(scores / (1 - scores)) - weights.bias
+    assert np.ptp(logits[:4]) < 0.02 * abs(logits[0]) and abs(logits[4] - logits[0]) < 0.02 * abs(logits[0])
+    # Of less than that a text is the less sure the shorter it is.
+    short = linear.score(*normalise(*strategies.buffers([" ".join(words[:50]), " ".join(words[:50] * 2)])), weights)
+    logits = np.log(short / (1 - short)) - weights.bias
+    assert 1.35 < logits[1] / logits[0] < 1.5

@@ -2,7 +2,7 @@
 
     too_large   more than max_bytes of HTML                                               not parsed
     too_deep    elements lie in one another more than max_depth deep
-    too_costly  parsing may take more than max_steps (kernels/markup.py), or trafilatura would meet more than max_tags elements
+    too_costly  parsing may take more than max_steps, or trafilatura more than max_work (kernels/markup.py)
     failed      the parser or the extractor raised an error
     empty       no text is left
 
@@ -14,6 +14,11 @@ HTML's own parsing rules are quadratic and worse (kernels/markup.py), so each pa
 page is over the bound, as much of it is parsed as is within, to tell too_deep from too_costly. Resiliparse's main-content extraction is
 quadratic in depth (8,000 levels: 1.8 s), which max_depth bounds. `depth` is counted on the parsed tree, but only where the bound does
 not rule out that it is over max_depth; elsewhere it is null.
+
+What trafilatura takes was measured, in steps of some 10 ns: TAG an element; CROWD for each two elements of one paragraph (it merges the texts
+of all elements of a paragraph by XPath); PART for each two stretches of text (justext, its fallback, looks for the neighbour of every short one).
+
+    work = TAG * tags + CROWD * crowd + PART * parts squared
 
 Settings: resiliparse `main_content=True, alt_texts=False` and its defaults besides (as DCLM's code: Li 2024, arXiv 2406.11794); trafilatura
 `favor_precision=True, include_comments=False` (as datatrove's), with `deduplicate=False`, which would make a page's text depend on those
@@ -36,9 +41,10 @@ from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import RecipeError
 
 PAGES = frozenset(("text/html", "application/xhtml+xml"))
-MEASURES = ("bytes", "steps", "tags", "depth", "failed", "characters")
+MEASURES = ("bytes", "steps", "tags", "work", "depth", "failed", "characters")
 
 WALK = 1024  # steps that one element costs where the tree is walked from Python, some 10 us
+TAG, CROWD, PART = 10_000, 5, 10  # steps that trafilatura takes for an element, and for each pair
 
 _FIRST_SUBTAG = re.compile(r"\s*([A-Za-z]{1,8})(?:[-_\s]|$)")  # RFC 5646, 2.1
 
@@ -60,7 +66,7 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Replace HTML by its main text."""
 
     name: ClassVar[str] = "extract"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset()
 
     sources: list[str] | None = None
@@ -70,7 +76,10 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_bytes: Annotated[int, Meta(ge=1)] = 4 << 20
     max_depth: Annotated[int, Meta(ge=1, le=1000)] = 1000
     max_steps: Annotated[int, Meta(ge=1, le=1 << 32)] = 1 << 28
-    max_tags: Annotated[int, Meta(ge=1)] = 5_000  # trafilatura's alone
+    max_work: Annotated[int, Meta(ge=1, le=1 << 40)] = 600_000_000  # trafilatura's alone
+    max_tags: Annotated[int, Meta(ge=1)] | None = (
+        None  # trafilatura's alone: a limit on elements besides, as recipes before max_work have it
+    )
     favor_precision: bool = True  # trafilatura's alone
 
     def __post_init__(self) -> None:
@@ -100,10 +109,12 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         """Judge pages by what was found."""
         most_tags = self.max_tags if self.extractor == "trafilatura" else None
+        most_work = self.max_work if self.extractor == "trafilatura" else None
         checks = (
             Check("too_large", "bytes", ">", self.max_bytes),
             Check("too_deep", "depth", ">", self.max_depth),
             Check("too_costly", "steps", ">", self.max_steps),
+            Check("too_costly", "work", ">", most_work),
             Check("too_costly", "tags", ">", most_tags),
             Check("failed", "failed", ">", 0),
             Check("empty", "characters", "<", 1),
@@ -141,8 +152,12 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         bounds = markup.bound(offsets, data, most_bytes=self.max_bytes, most_steps=self.max_steps)
         parsed = pages & (sizes <= self.max_bytes)
         whole = parsed & (bounds.steps <= self.max_steps)
+        work = None
         if self.extractor == "trafilatura":
-            whole &= bounds.tags <= self.max_tags
+            work = TAG * bounds.tags + CROWD * bounds.crowd + PART * bounds.parts * bounds.parts
+            whole &= work <= self.max_work
+            if self.max_tags is not None:
+                whole &= bounds.tags <= self.max_tags
         column, found = batch["text"], []
         for row in range(len(batch)):
             if whole[row]:
@@ -162,6 +177,7 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 mask=~parsed,
             ),
             "tags": pa.array(bounds.tags, mask=~parsed),
+            "work": pa.nulls(len(batch), pa.int64()) if work is None else pa.array(work, mask=~parsed),
             "depth": pa.array([page.depth for page in found], pa.int64()),
             "failed": pa.array([page.failed for page in found], pa.int64()),
             "characters": pa.array([None if page.text is None else len(page.text) for page in found], pa.int64()),

@@ -8,7 +8,7 @@ import numpy as np
 from gristmill.clean.models import Model
 from gristmill.kernels.linear import LEAST_BITS, MOST_BITS, Weights
 
-KIND, VERSION = "classifier", 1
+KIND, VERSION = "classifier", 2  # 1: the sum over the root of the number of features, however many these are
 
 
 def to_model(

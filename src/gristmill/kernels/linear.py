@@ -1,7 +1,9 @@
 """A linear text classifier: logistic regression over hashed words and pairs of words, trained and scored the same on every machine.
 
 A text is normalised (kernels.normalise); each word, and each two words in a row, has a bucket of a table of weights by its hash (Weinberger
-2009: arXiv 0902.2206). With n features of sum s, the score is logistic(bias + scale * s / sqrt(n)); of a text without a word n is 1.
+2009: arXiv 0902.2206). With n features of sum s, the score is logistic(bias + scale * s / sqrt(n)) while n is at most FULL, and from there on
+logistic(bias + scale * sqrt(FULL) * s / n): the mean of the features, as fastText scores, so that a text is not surer of itself for being
+longer. Of a text without a word n is 1. Why: docs/adr/0012.
 
 Training is AdaGrad (Duchi 2011: jmlr.org/papers/v12/duchi11a.html) on the logistic loss, one text after another in a seeded order, each
 class weighing the same. Weights are then rounded to int16, so that a score is a sum of integers, which no order changes, and one
@@ -24,6 +26,7 @@ PAIR = np.uint64(0x9E3779B97F4A7C15)
 SPACE = 0x20
 LARGEST = 32767  # of a weight
 LEAST_BITS, MOST_BITS = 10, 24
+ROOT = 20.0  # of FULL, the 400 features of some 200 words
 
 
 class Weights(NamedTuple):
@@ -42,6 +45,13 @@ def _word_end(data, at, stop):
         value = (value ^ np.uint64(data[at])) * PRIME
         at += 1
     return at, value
+
+
+@helper
+def _share(count):
+    """What one of so many features counts."""
+    size = np.float64(max(count, 1))
+    return 1.0 / max(math.sqrt(size), size / ROOT)
 
 
 @kernel(INT64S, BYTES, types.int64, types.int64[::1], types.int32[::1])
@@ -86,7 +96,7 @@ def _train(offsets, buckets, good, order, importance, rate, weights, squares, bi
     for i in order:
         begin = offsets[i]
         stop = offsets[i + 1]
-        part = 1.0 / math.sqrt(np.float64(max(stop - begin, 1)))
+        part = _share(stop - begin)
         total = 0.0
         for j in range(begin, stop):
             total += weights[buckets[j]]
@@ -141,7 +151,7 @@ def _score(offsets, data, bits, table, scale, bias, out):
                 total += table[np.int64(mix(before * PAIR + value) >> shift)]
             before = value
             count += 1
-        part = 1.0 / math.sqrt(np.float64(max(2 * count - 1, 1)))
+        part = _share(2 * count - 1)
         out[i] = logistic(bias + scale * np.float64(total) * part)
 
 

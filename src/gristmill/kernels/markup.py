@@ -10,6 +10,11 @@ left. Where the parser closes more the bounds are larger than the truth, and nev
           + CLONE times formatting elements open at each tag
           + attributes of each tag, squared, of <html> and <body> those of the page
           + options of the page, squared
+
+Extractors that work on the finished tree have squares of their own (trafilatura's, measured):
+
+    crowd = elements that follow one another within one paragraph, squared, summed over the paragraphs
+    parts = stretches of text between tags that no paragraph goes over, <br><br> among them
 """
 
 from typing import NamedTuple
@@ -29,7 +34,7 @@ BASIS, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a
 
 VOID, FORMATTING, RAW, FOREIGN, OUTER, TABLE, FORM = (1 << k for k in range(7))
 OPTION, UNSURE, BREAKS_OUT, HOLDS_HTML, SCRIPT, COLUMN, TEMPLATE = (1 << k for k in range(7, 14))
-PARAGRAPH, ENDS_PARAGRAPH, ITEM, TERM, CELL, ROW = (1 << k for k in range(14, 20))
+PARAGRAPH, ENDS_PARAGRAPH, ITEM, TERM, CELL, ROW, WITHIN_TEXT, BREAK = (1 << k for k in range(14, 22))
 ROOT = SCRIPT  # of an entry of the stack: <svg> or <math> itself
 _KINDS = {
     VOID: "area base basefont bgsound br col embed frame hr image img input keygen link meta param source track wbr",
@@ -55,6 +60,9 @@ _KINDS = {
     TERM: "dd dt",
     CELL: "td th",
     ROW: "tr",
+    WITHIN_TEXT: "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark q s samp small span strike strong sub sup "
+    "time tt u var wbr",
+    BREAK: "br",
 }  # fmt: skip
 
 
@@ -64,6 +72,8 @@ class Bounds(NamedTuple):
     steps: np.ndarray  # (n,) int64
     depth: np.ndarray  # (n,) int64: elements that lie in one another
     tags: np.ndarray  # (n,) int64: start tags
+    crowd: np.ndarray  # (n,) int64
+    parts: np.ndarray  # (n,) int64
     cut: np.ndarray  # (n,) int64: the bytes whose steps were within the limit, or all
 
 
@@ -242,6 +252,14 @@ def _raw(data, at, stop, name, is_script):
 
 
 @helper
+def _has_text(data, at, stop):
+    """Whether something other than white space stands here."""
+    while at < stop and _is_space(data[at]):
+        at += 1
+    return at < stop
+
+
+@helper
 def _unsure(data, at, stop, size, formats, deepest, tags, steps, names, kinds):
     """The bounds where the rest of a page may be read in more than one way: everything that looks like a tag is one."""
     parts = np.int64(0)
@@ -262,9 +280,11 @@ def _unsure(data, at, stop, size, formats, deepest, tags, steps, names, kinds):
 
 @kernel(
     OFFSETS, BYTES, UINT64S, INT64S, types.int64, types.int64, types.uint64[::1], types.int64[::1],
-    types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1],
+    types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1],
 )  # fmt: skip
-def _bound(offsets, data, names, kinds, most_bytes, limit, stack, marks, steps_out, depth_out, tags_out, cut_out):
+def _bound(
+    offsets, data, names, kinds, most_bytes, limit, stack, marks, steps_out, depth_out, tags_out, crowd_out, parts_out, cut_out
+):  # fmt: skip
     for i in range(len(offsets) - 1):
         at = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
@@ -282,11 +302,20 @@ def _bound(offsets, data, names, kinds, most_bytes, limit, stack, marks, steps_o
         tags = np.int64(0)
         options = np.int64(0)
         outer = np.int64(0)  # attributes of <html> and <body>, which are gathered in one element
+        run = np.int64(0)  # start tags since the last that ends a paragraph
+        crowd = np.int64(0)
+        parts = np.int64(0)
+        text = False  # some was seen since the last tag that no paragraph goes over
+        broken = False  # no text was seen since the last <br>
         forms = True  # no </form> was left over
         sure = True
         cut = at
         while at + 1 < stop and steps <= limit:
+            before = at
             at = _find(data, at, stop, 0x3C)
+            if at > before and (broken or not text) and _has_text(data, before, at):
+                text = True
+                broken = False
             if at + 1 >= stop:
                 break
             cut = at
@@ -298,6 +327,9 @@ def _bound(offsets, data, names, kinds, most_bytes, limit, stack, marks, steps_o
                 at, count, closed = _attributes(data, at, stop)
                 kind = _kind(name, names, kinds)
                 steps += count * count + formats * CLONE
+                if kind & (WITHIN_TEXT | RAW) == 0 and text:
+                    parts += 1
+                    text = False
                 if kind & OUTER == 0 and size > 0 and stack[size - 1] == name and (forms or kind & FORM == 0):
                     size -= 1
                     mark = marks[size]
@@ -325,6 +357,14 @@ def _bound(offsets, data, names, kinds, most_bytes, limit, stack, marks, steps_o
             at, count, closed = _attributes(data, at, stop)
             kind = _kind(name, names, kinds)
             tags += 1
+            run += 1
+            if kind & (ENDS_PARAGRAPH | ITEM | CELL | ROW):
+                crowd += run * run
+                run = np.int64(0)
+            if text and (kind & (WITHIN_TEXT | RAW | BREAK) == 0 or (broken and kind & BREAK)):
+                parts += 1
+                text = False
+            broken = kind & BREAK != 0
             if kind & OUTER:
                 outer += count
                 steps += count * outer * GATHERED
@@ -373,8 +413,13 @@ def _bound(offsets, data, names, kinds, most_bytes, limit, stack, marks, steps_o
             # A table may be given a body and a row, or a column group.
             deepest = max(deepest, size + 2 * tables)
         if not sure:
+            more = tags
             deepest, tags, steps = _unsure(data, at, stop, size, formats, deepest, tags, steps, names, kinds)
+            run += tags - more
+            parts += tags - more
         steps_out[i] = steps
+        crowd_out[i] = crowd + run * run
+        parts_out[i] = parts + text
         depth_out[i] = deepest + 3  # html, body, and what lies there for a while: head's, and raw text
         tags_out[i] = tags
         cut_out[i] = (cut if steps > limit else stop) - np.int64(offsets[i])
