@@ -81,16 +81,22 @@ def behind(page: str, at: int, inside: bool) -> int:
     return found.end() if found else len(page)
 
 
-def naive_bound(page: str) -> tuple[int, int, int]:  # noqa: C901
-    """Slow twin of markup.bound: (steps, depth, tags)."""
+def naive_bound(page: str) -> tuple[int, int, int, int, int]:  # noqa: C901
+    """Slow twin of markup.bound: (steps, depth, tags, crowd, parts)."""
     stack: list[tuple[str, int, bool]] = []  # name, kinds, whether its children are SVG's or MathML's
     trusted = at = steps = deepest = tags = options = outer = 0
     forms, ignoring, sure = True, False, True
+    runs, parts, text, broken, before = [0], 0, False, False, 0  # runs: start tags of each paragraph
 
     def open_of(kind: int) -> int:
         return sum(1 for _, kinds, _ in stack if kinds & kind)
 
-    while sure and (at := page.find("<", at)) >= 0 and at + 1 < len(page):
+    while sure and at + 1 < len(page):
+        before, at = at, page.find("<", at) % (len(page) + 1)
+        if page[before:at].strip(SPACE):
+            text, broken = True, False
+        if at + 1 >= len(page):
+            break
         inside = len(stack) > trusted and stack[-1][2]
         if tag := re.compile("</?(?=[a-zA-Z])").match(page, at):
             start = NAME.match(page, tag.end())
@@ -98,6 +104,12 @@ def naive_bound(page: str) -> tuple[int, int, int]:  # noqa: C901
             kind = KIND_OF.get(name, 0)
             at, count, closed = attributes(page, start.end())
             steps += count * count + open_of(markup.FORMATTING) * 128
+            if text and (
+                not kind & (markup.WITHIN_TEXT | markup.RAW)
+                and (tag.group() == "</" or name != "br")
+                or (broken and tag.group() == "<" and name == "br")
+            ):
+                parts, text = parts + 1, False
             if tag.group() == "</":
                 if not kind & markup.OUTER and stack and stack[-1][0] == name and (forms or name != "form"):
                     stack.pop()
@@ -108,6 +120,10 @@ def naive_bound(page: str) -> tuple[int, int, int]:  # noqa: C901
                     forms = forms and name != "form"
                 continue
             tags += 1
+            runs[-1] += 1
+            if kind & (markup.ENDS_PARAGRAPH | markup.ITEM | markup.CELL | markup.ROW):
+                runs.append(0)
+            broken = name == "br"
             outer += count * (kind & markup.OUTER > 0)
             options += 8 * (name in ("option", "optgroup"))
             steps += 8 * count * outer * (kind & markup.OUTER > 0) + options + len(stack) * 32
@@ -154,10 +170,12 @@ def naive_bound(page: str) -> tuple[int, int, int]:  # noqa: C901
         for found in re.finditer("<(?:([a-zA-Z][^ \t\n\f\r/>]*)|)", rest):
             size += found.group(1) is not None
             tags += found.group(1) is not None
+            runs[-1] += found.group(1) is not None
+            parts += found.group(1) is not None
             steps += size * 32 + formats * 128
         steps += sum(rest.count(sign) for sign in SPACE + "/\"'") ** 2
         deepest = max(deepest, 3 * size)
-    return steps, deepest + 3, tags
+    return steps, deepest + 3, tags, sum(run * run for run in runs), parts + text
 
 
 TAGS = (
@@ -191,8 +209,8 @@ def test_equal_to_the_slow_twin(pick: random.Random) -> None:
     pages = [soup(pick) for _ in range(5)]
     got = bounds(pages)
     for row, page in enumerate(pages):
-        steps, depth, tags = naive_bound(page)
-        assert (got.depth[row], got.tags[row]) == (depth, tags), page
+        steps, *others = naive_bound(page)
+        assert [got.depth[row], got.tags[row], got.crowd[row], got.parts[row]] == others, page
         if not re.search(
             "(?i)<(frameset|plaintext|selectedcontent|svg|math|col)", page
         ):  # where it is not sure, names count
