@@ -26,6 +26,8 @@ from gristmill.clean.toxicity import Toxicity
 from gristmill.phases.models import show_model, train_classifier, train_perplexity
 from gristmill.recipe import parse
 from gristmill.report.rejudge import rejudge
+from gristmill.source.read import Shard
+from gristmill.source.rows import Fields
 from tests.clean.test_fasttext import BAGS, assemble, packaged
 from tests.corpora import article, jsonl
 
@@ -159,6 +161,55 @@ def test_a_classifier_tells_what_it_has_not_seen(classifier: Path) -> None:
     reasons = step.decide({"score": pa.array([0.4, 0.5, 0.99, 0.995])})
     assert reasons.reason.to_pylist() == ["low_score", None, None, "high_score"]
     assert reasons.threshold.to_pylist() == [0.5, None, None, 0.99]
+
+
+def test_a_classifier_of_the_form_before_is_refused(classifier: Path, tmp_path: Path) -> None:
+    """Version 1 weighed features otherwise: its weights mean something else."""
+    model = models.decode(classifier.read_bytes())
+    models.write(tmp_path / "old", msgspec.structs.replace(model, version=1))
+    for step in (Classifier(model=str(tmp_path / "old")), Toxicity(model=str(tmp_path / "old"))):
+        with pytest.raises(
+            RecipeError, match="old is no classifier: expected version 2 of 'classifier', got 1: train it again"
+        ):
+            measure(step, ["x"])
+
+
+def test_a_score_does_not_follow_the_length(data: Path, tmp_path: Path) -> None:
+    """Crawled pages of 6 to 52,042 words by a classifier of prose; and the prefixes of one long text."""
+    extract = pytest.importorskip("resiliparse.extract.html2text").extract_plain_text
+    csv.field_size_limit(1 << 30)
+    with next((data / "A_warc/cc_wet_govuk_G5").glob("*.csv")).open(encoding="utf-8", newline="") as file:
+        bad = sorted({row["content"] for row in csv.DictReader(file) if row["content"]})
+    novels = [
+        path.read_text("utf-8", "replace") for path in sorted((data / "I_prose/english_novels").glob("*.txt"))[:8]
+    ]
+    good = (data / "I_prose/wikitext-2_valid.txt").read_text("utf-8").split("\n = ") + [
+        text[90_000:99_000] for text in novels
+    ]
+    for role, texts in (("good", good), ("bad", bad)):
+        pieces = [" ".join(words[k : k + 50]) for words in map(str.split, texts) for k in range(0, len(words), 50)]
+        (tmp_path / f"{role}.jsonl").write_bytes(jsonl({"text": piece} for piece in pieces))
+    train_classifier([tmp_path / "good.jsonl"], [tmp_path / "bad.jsonl"], tmp_path / "m")
+    pages = []
+    for name in (
+        "A_warc/cc_arc_2008/cc2008_a.warc.gz",
+        "A_warc/ia_blackbook_2008/example.warc.gz",
+        "J_debian_docs/open_crawl.warc.gz",
+    ):
+        for batch in Shard(data / name, 0, fields=Fields("text", pages=True)):
+            pages += [extract(page, main_content=True, alt_texts=False) for page in batch["text"].to_pylist() if page]
+    pages = sorted({page for page in pages if page.strip()})
+    assert len(pages) > 550
+    scores = measure(Classifier(model=str(tmp_path / "m")), pages)["score"]
+    ranks = [np.argsort(np.argsort(values)) for values in (scores, [len(page.split()) for page in pages])]
+    assert abs(np.corrcoef(*ranks)[0, 1]) < 0.2
+    # A page that is as it begins keeps its score, however long.
+    words = novels[7].split()[9000:9300]
+    prefixes = [" ".join((words * 34)[:size]) for size in (300, 1000, 3000, 10_000)]
+    odds = [
+        math.log(score / (1 - score)) for score in measure(Classifier(model=str(tmp_path / "m")), prefixes)["score"]
+    ]
+    assert max(odds) - min(odds) < 0.1 * abs(odds[0])
 
 
 def test_shares_of_the_corpus_are_told_and_decide_nothing_alone(classifier: Path, perplexity: Path) -> None:

@@ -109,7 +109,8 @@ def test_a_longer_text_is_not_surer_of_itself() -> None:
     scores = linear.score(*normalise(*strategies.buffers(texts)), weights)
     assert np.allclose(scores, [score(text, weights) for text in texts], rtol=1e-12)
     logits = np.log(scores / (1 - scores)) - weights.bias
-    assert np.ptp(logits[:4]) < 0.02 * abs(logits[0]) and abs(logits[4] - logits[0]) < 0.02 * abs(logits[0])
+    assert np.ptp(logits[:4]) < 0.02 * abs(logits[0])
+    assert abs(logits[4] - logits[0]) < 0.12  # what a word and a pair more can do
     # Of less than that a text is the less sure the shorter it is.
     short = linear.score(*normalise(*strategies.buffers([" ".join(words[:50]), " ".join(words[:50] * 2)])), weights)
     logits = np.log(short / (1 - short)) - weights.bias

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
 from gristmill.kernels import markup
+from gristmill.kernels.tags import KIND_NAMES
 from tests.strategies import fuzz
 
 NEVER = 1 << 60
 SPACE = " \t\n\f\r"
 NAME = re.compile(r"[^ \t\n\f\r/>]*")
 KIND_OF = {}
-for kind, words in markup._KINDS.items():
+for kind, words in KIND_NAMES.items():
     for word in words.split():
         KIND_OF[word] = KIND_OF.get(word, 0) | kind
 CDATA = "<![CDATA["

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gristmill.kernels.bag import Bag
-from gristmill.kernels.fasttext import AHEAD, BASIS, FREE, MOST_SIZES, PRIME, Model
+from gristmill.kernels.fasttext import FREE, MOST_SIZES, Model
+from gristmill.kernels.subwords import AHEAD, BASIS, PRIME
 
 MAGIC, VERSIONS = 793712314, (11, 12)
 SUPERVISED, HIERARCHICAL_SOFTMAX, SOFTMAX, LOSSES = 3, 1, 3, (1, 2, 3, 4)

@@ -15,8 +15,9 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.compile import BYTES, INT64S, OFFSETS, helper, kernel
-from gristmill.kernels.fasttext import BASIS, FLOAT_ROWS, LABEL, TABLE, find_entry, hash_byte
+from gristmill.kernels.fasttext import FLOAT_ROWS, LABEL, TABLE, find_entry
 from gristmill.kernels.loads import load_u64
+from gristmill.kernels.subwords import BASIS, hash_byte
 
 FACTOR = np.uint64(116049371)
 PAD = 8  # bytes behind a text that are read with it

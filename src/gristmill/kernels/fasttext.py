@@ -6,9 +6,7 @@ Equality with the library needs its arithmetic in its order: FNV-1a with sign-ex
 the order of the text; float32 sums; the mean as the sum times float32(1 / n); the sigmoid through float32; logarithms in double
 precision of a float32 plus 1e-5, rounded to float32 again. Of the n-grams few survive a model's pruning: a bitmap tells which.
 
-N-grams are hashed at every place of a text at once, sizes after one another, and looked up in the bitmap the same way, whether or not
-they stand in one word; a byte a place says which count. What then is left for loops that branch are words, and the n-grams that survived.
-The rows do not fit a processor's second cache, and drive the dictionary out of it: one cache line tells whether a short word is there.
+Words and n-grams are found by kernels.subwords. The rows do not fit a processor's second cache, and drive the dictionary out of it: one cache line tells whether a short word is there.
 """
 
 import math
@@ -18,18 +16,31 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.compile import BYTES, INT32S, INT64S, OFFSETS, UINT32S, helper, kernel
-from gristmill.kernels.loads import count_continuations, count_ones, count_trailing_zeros, load_u64, mask_of_range
+from gristmill.kernels.loads import count_trailing_zeros, load_u64
+from gristmill.kernels.subwords import (
+    AHEAD,
+    BASIS,
+    PAD,
+    byte_of,
+    find_block,
+    find_stop,
+    find_words,
+    gather,
+    hash_ahead,
+    hash_byte,
+    is_kept,
+    is_white,
+    lay_out,
+    mark_kept,
+    row_of,
+)
 
 TABLE = types.Array(types.uint64, 2, "C", readonly=True)
 FLOAT_ROWS = types.Array(types.float32, 2, "C", readonly=True)
-BASIS, PRIME = np.uint32(2166136261), np.uint32(16777619)
-OPEN, CLOSE = np.uint8(0x3C), np.uint8(0x3E)  # < and >, around each word
 LABEL = np.uint64(int.from_bytes(b"__label_", "little"))
 FREE = np.uint64(2**64 - 1)
-AHEAD = 8  # bytes hashed at every place: no n-gram may be longer
 MOST_SIZES = 7  # of n-grams: with the word itself a bit each in a byte
 BLOCK = 1 << 14  # bytes of a text that are laid out together, at the most: what is made of them stays in a near cache
-PAD = 72  # blanks behind a text: for n-grams, and for 64 bytes read at once
 
 
 class Model(NamedTuple):
@@ -50,12 +61,6 @@ class Model(NamedTuple):
     output: np.ndarray  # (labels - 1, dimension) float32, a row a node
     left: np.ndarray  # (2 * labels - 1,) int32: children; -1: a leaf
     right: np.ndarray
-
-
-@helper
-def hash_byte(value, byte):
-    """One step of FNV-1a, the byte sign-extended."""
-    return np.uint32((value ^ np.uint32(np.int32(np.int8(byte)))) * PRIME)
 
 
 @helper
@@ -102,165 +107,6 @@ def _likeliest(hidden, output, left, right, stack, scores):
         scores[size + 1] = np.float32(score + _log(left_share))
         size += 2
     return leaf, best
-
-
-@helper
-def _find_stop(data, at, stop, characters):
-    """Where the first `characters` code points of a text end."""
-    if stop - at <= characters:
-        return stop
-    while stop - at >= 8:
-        more = 8 - count_continuations(load_u64(data, at))
-        if more > characters:
-            break
-        characters -= more
-        at += 8
-    while at < stop:
-        if (data[at] & 0xC0) != 0x80:
-            if characters == 0:
-                break
-            characters -= 1
-        at += 1
-    return at
-
-
-@helper
-def _is_white(byte):
-    return byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or byte == 0
-
-
-@helper
-def _find_block(data, at, stop, room):
-    """Where the words end that fit in the next `room` bytes; `at` itself where the first of them does not."""
-    if stop - at <= room:
-        return stop
-    end = at + room
-    while end > at and not _is_white(data[end - 1]):
-        end -= 1
-    return end
-
-
-@helper
-def _lay_out(text, head, tail, blank):
-    """Write a text behind one blank and before PAD of them: `head` has < for each blank, `tail` has >.
-
-    An n-gram may start with a word's < and may end with its >, so what stands at a blank depends on the side it is looked at from.
-    """
-    size = len(text)
-    for k in range(size):
-        byte = text[k]
-        white = _is_white(byte)
-        head[k + 1] = OPEN if white else byte
-        tail[k + 1] = CLOSE if white else byte
-        blank[k + 1] = np.uint8(1) if white else np.uint8(0)
-    head[0], tail[0], blank[0] = OPEN, CLOSE, np.uint8(1)
-    for k in range(size + 1, size + 1 + PAD):
-        head[k], tail[k], blank[k] = OPEN, CLOSE, np.uint8(1)
-
-
-@helper
-def _hash_ahead(head, tail, total, hashes):
-    """FNV-1a of the 1 to AHEAD bytes from each place on: hashes[size - 1, place]. Plain loops, which become wide ones."""
-    first = hashes[0]
-    for k in range(total):
-        first[k] = hash_byte(BASIS, head[k])
-    for size in range(2, AHEAD + 1):
-        before, now, last = hashes[size - 2], hashes[size - 1], tail[size - 1 :]
-        for k in range(total):
-            now[k] = hash_byte(before[k], last[k])
-
-
-@helper
-def _is_kept(kept, bucket):
-    return (kept[bucket >> np.uint32(5)] >> (bucket & np.uint32(31))) & np.uint32(1)
-
-
-@helper
-def _mark_kept(hashes, blank, total, shortest, longest, inverse, buckets, kept, whole, found, events):
-    """Of the n-grams at each place, a byte a character: found[1 + size - shortest, place] its bucket, and that bit of events[place]
-    whether it stands in one word and is kept.
-    """
-    events[: total + 8] = 0
-    modulus = np.uint32(buckets)
-    for size in range(1, longest + 1):
-        if size == 1:
-            for k in range(total):
-                whole[k] = 1 - blank[k]
-        elif size == 2:
-            for k in range(total):
-                whole[k] = 1 - (blank[k] & blank[k + 1])
-        else:
-            last = blank[size - 2 :]
-            for k in range(total):
-                whole[k] &= 1 - last[k]
-        if size < shortest:
-            continue
-        now, out = hashes[size - 1], found[1 + size - shortest]
-        for k in range(total):
-            # The quotient is at most one off.
-            bucket = now[k] - np.uint32(np.uint32(np.float64(now[k]) * inverse) * modulus)
-            bucket += modulus if bucket >= np.uint32(0x80000000) else np.uint32(0)
-            out[k] = bucket - (modulus if bucket >= modulus else np.uint32(0))
-        bit = np.uint8(1 + size - shortest)
-        for k in range(total):
-            events[k] |= (np.uint8(_is_kept(kept, np.uint32(out[k]))) & whole[k]) << bit
-
-
-@helper
-def _gather(tail, begin, end, shortest, longest, buckets, kept, found, events):
-    """As _mark_kept, for the word at begin:end and characters of any width."""
-    for first in range(begin - 1, end):
-        if (tail[first] & 0xC0) == 0x80:
-            continue
-        at = first
-        size = np.int64(0)
-        value = BASIS
-        while at <= end and size < longest:
-            size += 1
-            value = hash_byte(value, OPEN if at < begin else tail[at])
-            at += 1
-            while (tail[at] & 0xC0) == 0x80:
-                value = hash_byte(value, tail[at])
-                at += 1
-            if size >= shortest and (size > 1 or first >= begin):
-                bucket = value % np.uint32(buckets)
-                found[1 + size - shortest, first] = bucket
-                events[first] |= np.uint8(_is_kept(kept, bucket)) << np.uint8(1 + size - shortest)
-
-
-@helper
-def _find_words(tail, blank, total, hashes, begins, ends, values):
-    """Where words begin and end, below zero where one has other than ASCII bytes, and their hashes; their number."""
-    number = np.int64(0)
-    begin = np.int64(-1)
-    carry = np.uint64(1)  # the place before was blank
-    wide = np.uint64(0)
-    for base in range(0, total + 1, 64):
-        blanks = mask_of_range(blank, base, np.uint8(1), np.uint8(0))
-        wides = mask_of_range(tail, base, np.uint8(0x80), np.uint8(0x7F))
-        turns = blanks ^ ((blanks << np.uint64(1)) | carry)
-        carry = blanks >> np.uint64(63)
-        while turns:
-            j = count_trailing_zeros(turns)
-            turns &= turns - np.uint64(1)
-            if begin < 0:
-                begin = base + j
-                continue
-            end = base + j
-            below = (np.uint64(1) << np.uint64(j)) - np.uint64(1)
-            wide |= wides & below
-            wides &= ~below
-            value = hashes[min(end - begin, AHEAD) - 1, begin]
-            for k in range(begin + AHEAD, end):
-                value = hash_byte(value, tail[k])
-            begins[number] = begin
-            ends[number] = -end if wide else end
-            values[number] = value
-            number += 1
-            begin = np.int64(-1)
-            wide = np.uint64(0)
-        wide |= wides
-    return number
 
 
 @helper
@@ -322,7 +168,7 @@ def _mark_words(
             return begin, True
         if ends[w] < 0:
             events[begin - 1 : end] = 0
-            _gather(tail, begin, end, shortest, longest, buckets, kept, found, events)
+            gather(tail, begin, end, shortest, longest, buckets, kept, found, events)
         events[begin - 1] |= np.uint8(entry >= 0)
         found[0, begin - 1] = ~entry
     return total, False
@@ -341,25 +187,9 @@ def _list_rows(events, total, found, kept, kept_before, words, listed):
             count += 1
     for k in range(count):
         entry = listed[k]
-        row = _row_of(np.uint32(max(entry, np.int32(0))), kept, kept_before, words)
+        row = row_of(np.uint32(max(entry, np.int32(0))), kept, kept_before, words)
         listed[k] = ~entry if entry < 0 else np.int32(row)
     return count
-
-
-@helper
-def _row_of(bucket, kept, kept_before, words):
-    """The row of an n-gram that is kept."""
-    below = (np.uint32(1) << (bucket & np.uint32(31))) - np.uint32(1)
-    place = bucket >> np.uint32(5)
-    return words + np.int64(kept_before[place]) + count_ones(np.uint64(kept[place] & below))
-
-
-@helper
-def _byte_of(data, begin, end, at):
-    """A byte of the word at begin:end between its < and >."""
-    if at < begin:
-        return OPEN
-    return data[at] if at < end else CLOSE
 
 
 @helper
@@ -369,21 +199,21 @@ def _add_long_word(data, begin, end, shortest, longest, buckets, kept, kept_befo
     if load_u64(data, begin) == LABEL and data[begin + 8] == 0x5F:
         return count
     for first in range(begin - 1, end):
-        if (_byte_of(data, begin, end, first) & 0xC0) == 0x80:
+        if (byte_of(data, begin, end, first) & 0xC0) == 0x80:
             continue
         at = first
         size = np.int64(0)
         value = BASIS
         while at <= end and size < longest:
             size += 1
-            value = hash_byte(value, _byte_of(data, begin, end, at))
+            value = hash_byte(value, byte_of(data, begin, end, at))
             at += 1
-            while (_byte_of(data, begin, end, at) & 0xC0) == 0x80:
-                value = hash_byte(value, _byte_of(data, begin, end, at))
+            while (byte_of(data, begin, end, at) & 0xC0) == 0x80:
+                value = hash_byte(value, byte_of(data, begin, end, at))
                 at += 1
             bucket = value % np.uint32(buckets)
-            if size >= shortest and (size > 1 or first >= begin) and _is_kept(kept, bucket):
-                _add_row(rows, _row_of(bucket, kept, kept_before, words), hidden)
+            if size >= shortest and (size > 1 or first >= begin) and is_kept(kept, bucket):
+                _add_row(rows, row_of(bucket, kept, kept_before, words), hidden)
                 count += 1
     return count
 
@@ -406,26 +236,26 @@ def _predict(
     inverse = 1.0 / np.float64(buckets)
     for i in range(len(offsets) - 1):
         start = np.int64(offsets[i])
-        stop = _find_stop(data, start, np.int64(offsets[i + 1]), characters)
+        stop = find_stop(data, start, np.int64(offsets[i + 1]), characters)
         hidden[:] = np.float32(0.0)
         count = np.int64(0)
         ended = False
         at = start
         while at < stop and not ended:
-            end = _find_block(data, at, stop, room)
+            end = find_block(data, at, stop, room)
             if end == at:
-                while end < stop and not _is_white(data[end]):
+                while end < stop and not is_white(data[end]):
                     end += 1
                 count += _add_long_word(
                     data, at, end, shortest, longest, buckets, kept, kept_before, words, rows, hidden
                 )  # fmt: skip
                 at = end
                 continue
-            _lay_out(data[at:end], head, tail, blank)
+            lay_out(data[at:end], head, tail, blank)
             total = end - at + 1
-            _hash_ahead(head, tail, total, hashes)
-            _mark_kept(hashes, blank, total, shortest, longest, inverse, buckets, kept, whole, found, events)
-            number = _find_words(tail, blank, total, hashes, begins, ends, values)
+            hash_ahead(head, tail, total, hashes)
+            mark_kept(hashes, blank, total, shortest, longest, inverse, buckets, kept, whole, found, events)
+            number = find_words(tail, blank, total, hashes, begins, ends, values)
             total, ended = _mark_words(
                 tail, total, number, begins, ends, values, shortest, longest, buckets, kept, words, end_of_line, entries, entry_offsets, table,
                 touched, found, events,

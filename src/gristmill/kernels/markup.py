@@ -23,47 +23,48 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.compile import BYTES, INT64S, OFFSETS, UINT64S, helper, kernel
-from gristmill.kernels.loads import count_trailing_zeros, load_u64, mask_of_range
+from gristmill.kernels.tags import (
+    BREAK,
+    BREAKS_OUT,
+    CELL,
+    COLUMN,
+    ENDS_PARAGRAPH,
+    FOREIGN,
+    FORM,
+    FORMATTING,
+    HOLDS_HTML,
+    ITEM,
+    KINDS,
+    LONGEST,
+    NAMES,
+    OPTION,
+    OUTER,
+    PARAGRAPH,
+    RAW,
+    ROOT,
+    ROW,
+    SCRIPT,
+    TABLE,
+    TEMPLATE,
+    TERM,
+    UNSURE,
+    VOID,
+    WITHIN_TEXT,
+    find_byte,
+    has_text,
+    is_cdata,
+    is_letter,
+    is_space,
+    kind_of,
+    skip_attributes,
+    skip_markup,
+    skip_raw,
+    tag_name,
+)
 
 CLONE = np.int64(128)  # what making a node costs, against walking over one while parsing: bytes as well
 WITHIN = np.int64(32)  # what an element costs for each that it lies in, when main content is looked for
 GATHERED = np.int64(8)  # what an option, or an attribute of <html> and <body>, costs for each before it
-LONGEST = np.int64(16)  # more bytes than any name of a kind has, its < and / counted
-CDATA = np.uint64(int.from_bytes(b"<![CDATA", "little"))
-BASIS, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a, 64 bits
-
-VOID, FORMATTING, RAW, FOREIGN, OUTER, TABLE, FORM = (1 << k for k in range(7))
-OPTION, UNSURE, BREAKS_OUT, HOLDS_HTML, SCRIPT, COLUMN, TEMPLATE = (1 << k for k in range(7, 14))
-PARAGRAPH, ENDS_PARAGRAPH, ITEM, TERM, CELL, ROW, WITHIN_TEXT, BREAK = (1 << k for k in range(14, 22))
-ROOT = SCRIPT  # of an entry of the stack: <svg> or <math> itself
-_KINDS = {
-    VOID: "area base basefont bgsound br col embed frame hr image img input keygen link meta param source track wbr",
-    FORMATTING: "a b big code em font i nobr s small strike strong tt u",
-    RAW: "iframe noembed noframes script style textarea title xmp",  # their content is text up to their end tag
-    FOREIGN: "math svg",
-    OUTER: "body head html",  # there once, whatever the page says
-    TABLE: "table template",
-    FORM: "form",
-    OPTION: "optgroup option",
-    UNSURE: "frameset plaintext selectedcontent",
-    # Start tags that end SVG or MathML (13.2.6.5).
-    BREAKS_OUT: "b big blockquote body br center code dd div dl dt em embed font h1 h2 h3 h4 h5 h6 head hr i img li listing menu "
-    "meta nobr ol p pre ruby s small span strike strong sub sup table tt u ul var",
-    HOLDS_HTML: "annotation-xml desc foreignobject mi mn mo ms mtext title",  # within SVG or MathML: HTML in them
-    SCRIPT: "script",
-    COLUMN: "col",
-    TEMPLATE: "template",
-    PARAGRAPH: "p",
-    ENDS_PARAGRAPH: "address article aside blockquote center dd details dir div dl dt fieldset figcaption figure footer h1 h2 h3 h4 h5 h6 "
-    "header li main menu nav ol p pre section ul",
-    ITEM: "li",
-    TERM: "dd dt",
-    CELL: "td th",
-    ROW: "tr",
-    WITHIN_TEXT: "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark q s samp small span strike strong sub sup "
-    "time tt u var wbr",
-    BREAK: "br",
-}  # fmt: skip
 
 
 class Bounds(NamedTuple):
@@ -77,188 +78,6 @@ class Bounds(NamedTuple):
     cut: np.ndarray  # (n,) int64: the bytes whose steps were within the limit, or all
 
 
-def _hash(name: str) -> int:
-    value = int(BASIS)
-    for byte in name.encode():
-        value = (value ^ byte) * int(PRIME) & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
-def _table() -> tuple[np.ndarray, np.ndarray]:
-    """The hashes of all names of a kind, ascending, and their kinds."""
-    kinds: dict[int, int] = {}
-    for kind, names in _KINDS.items():
-        for name in names.split():
-            kinds[_hash(name)] = kinds.get(_hash(name), 0) | kind
-    return np.array(sorted(kinds), np.uint64), np.array([kinds[name] for name in sorted(kinds)], np.int64)
-
-
-NAMES, KINDS = _table()
-
-
-@helper
-def _is_letter(byte):
-    return np.uint8((byte | 0x20) - 0x61) < 26
-
-
-@helper
-def _is_space(byte):
-    return byte == 0x20 or byte == 0x09 or byte == 0x0A or byte == 0x0C or byte == 0x0D
-
-
-@helper
-def _find(data, at, stop, byte):
-    """The next place of a byte, or the end."""
-    while at + 64 <= stop:
-        found = mask_of_range(data, at, byte, 0)
-        if found:
-            return at + count_trailing_zeros(found)
-        at += 64
-    while at < stop and data[at] != byte:
-        at += 1
-    return at
-
-
-@helper
-def _name(data, at, stop):
-    """A tag's name, hashed in lower case: (hash, where it stops)."""
-    value = BASIS
-    while at < stop:
-        byte = data[at]
-        if _is_space(byte) or byte == 0x2F or byte == 0x3E:
-            break
-        if np.uint8(byte - 0x41) < 26:
-            byte |= 0x20
-        value = (value ^ np.uint64(byte)) * PRIME
-        at += 1
-    return value, at
-
-
-@helper
-def _kind(name, names, kinds):
-    place = np.searchsorted(names, name)
-    if place < len(names) and names[place] == name:
-        return kinds[place]
-    return np.int64(0)
-
-
-@helper
-def _attributes(data, at, stop):
-    """A tag from behind its name: (where the next text starts, how many attributes, 1 where it ends in />)."""
-    count = np.int64(0)
-    slash = np.int64(0)
-    while at < stop:
-        byte = data[at]
-        if byte == 0x3E:
-            return at + 1, count, slash
-        slash = np.int64(byte == 0x2F)  # only right before >
-        if slash or _is_space(byte):
-            at += 1
-            continue
-        count += 1
-        at += 1  # the first byte of a name may be =
-        while at < stop and not (_is_space(data[at]) or data[at] == 0x2F or data[at] == 0x3E or data[at] == 0x3D):
-            at += 1
-        while at < stop and _is_space(data[at]):
-            at += 1
-        if at >= stop or data[at] != 0x3D:
-            continue
-        at += 1
-        while at < stop and _is_space(data[at]):
-            at += 1
-        if at >= stop or data[at] == 0x3E:
-            continue
-        quote = data[at]
-        if quote == 0x22 or quote == 0x27:
-            at = _find(data, at + 1, stop, quote) + 1
-        else:
-            while at < stop and not (_is_space(data[at]) or data[at] == 0x3E):
-                at += 1
-    return stop, count, slash
-
-
-@helper
-def _comment(data, at, stop):
-    """Where it goes on behind a comment, from behind its <!--."""
-    if at < stop and data[at] == 0x3E:
-        return at + 1
-    if at + 1 < stop and data[at] == 0x2D and data[at + 1] == 0x3E:
-        return at + 2
-    while at + 2 < stop:
-        if data[at] == 0x2D and data[at + 1] == 0x2D:
-            if data[at + 2] == 0x3E:
-                return at + 3
-            if data[at + 2] == 0x21 and at + 3 < stop and data[at + 3] == 0x3E:
-                return at + 4
-        at += 1
-    return stop
-
-
-@helper
-def _markup(data, at, stop, in_foreign):
-    """Where it goes on behind what starts with <! or <? or </ and is no tag."""
-    if data[at + 1] == 0x21:
-        if at + 3 < stop and data[at + 2] == 0x2D and data[at + 3] == 0x2D:
-            return _comment(data, at + 4, stop)
-        if in_foreign and _is_cdata(data, at, stop):
-            at += 9
-            while at + 2 < stop and not (data[at] == 0x5D and data[at + 1] == 0x5D and data[at + 2] == 0x3E):
-                at += 1
-            return at + 3
-    return _find(data, at + 2, stop, 0x3E) + 1
-
-
-@helper
-def _is_cdata(data, at, stop):
-    """Whether <![CDATA[ stands here."""
-    return at + 9 <= stop and load_u64(data, at) == CDATA and data[at + 8] == 0x5B
-
-
-@helper
-def _raw(data, at, stop, name, is_script):
-    """Where the end tag of raw text starts.
-
-    In a script `<!--` opens a comment and `-->` ends it; in it a `<script` is one more script, which takes the next end tag.
-    """
-    commented = False
-    nested = False
-    while at + 1 < stop:
-        if not commented:
-            at = _find(data, at, stop, 0x3C)
-            if at + 1 >= stop:
-                break
-        byte = data[at]
-        if byte == 0x3C:
-            follow = data[at + 1]
-            if follow == 0x2F:
-                found, behind = _name(data, at + 2, min(stop, at + LONGEST))
-                if found == name and behind < stop:
-                    if not nested:
-                        return at
-                    nested = False
-            elif is_script and follow == 0x21:
-                if not commented and at + 3 < stop and data[at + 2] == 0x2D and data[at + 3] == 0x2D:
-                    commented = True
-                    at += 1  # its dashes may be those of --> as well
-            elif commented and _is_letter(follow):
-                found, behind = _name(data, at + 1, min(stop, at + LONGEST))
-                if found == name and behind < stop:
-                    nested = True
-        elif byte == 0x2D and commented and at + 2 < stop and data[at + 1] == 0x2D and data[at + 2] == 0x3E:
-            commented = False
-            nested = False
-        at += 1
-    return stop
-
-
-@helper
-def _has_text(data, at, stop):
-    """Whether something other than white space stands here."""
-    while at < stop and _is_space(data[at]):
-        at += 1
-    return at < stop
-
-
 @helper
 def _unsure(data, at, stop, size, formats, deepest, tags, steps, names, kinds):
     """The bounds where the rest of a page may be read in more than one way: everything that looks like a tag is one."""
@@ -266,13 +85,13 @@ def _unsure(data, at, stop, size, formats, deepest, tags, steps, names, kinds):
     while at < stop:
         byte = data[at]
         if byte == 0x3C:
-            if at + 1 < stop and _is_letter(data[at + 1]):
-                name, _ = _name(data, at + 1, min(stop, at + LONGEST))
-                formats += _kind(name, names, kinds) & FORMATTING != 0
+            if at + 1 < stop and is_letter(data[at + 1]):
+                name, _ = tag_name(data, at + 1, min(stop, at + LONGEST))
+                formats += kind_of(name, names, kinds) & FORMATTING != 0
                 size += 1
                 tags += 1
             steps += size * WITHIN + formats * CLONE
-        elif _is_space(byte) or byte == 0x2F or byte == 0x22 or byte == 0x27:
+        elif is_space(byte) or byte == 0x2F or byte == 0x22 or byte == 0x27:
             parts += 1
         at += 1
     return max(deepest, 3 * size), tags, steps + parts * parts
@@ -292,28 +111,20 @@ def _bound(
             continue
         size = np.int64(0)  # of the stack
         trusted = np.int64(0)  # entries from here on are surely open in the parser too
-        formats = np.int64(0)  # of them, formatting elements
-        foreign = np.int64(0)  # svg and math
-        tables = np.int64(0)
-        templates = np.int64(0)
-        ignoring = False
-        deepest = np.int64(0)
-        steps = np.int64(0)
-        tags = np.int64(0)
-        options = np.int64(0)
+        formats = foreign = tables = templates = np.int64(0)  # of them, of a kind; foreign: svg and math
+        deepest = steps = tags = options = np.int64(0)
         outer = np.int64(0)  # attributes of <html> and <body>, which are gathered in one element
-        run = np.int64(0)  # start tags since the last that ends a paragraph
-        crowd = np.int64(0)
-        parts = np.int64(0)
+        run = crowd = parts = np.int64(0)  # run: start tags since the last that ends a paragraph
         text = False  # some was seen since the last tag that no paragraph goes over
         broken = False  # no text was seen since the last <br>
+        ignoring = False
         forms = True  # no </form> was left over
         sure = True
         cut = at
         while at + 1 < stop and steps <= limit:
             before = at
-            at = _find(data, at, stop, 0x3C)
-            if at > before and (broken or not text) and _has_text(data, before, at):
+            at = find_byte(data, at, stop, 0x3C)
+            if at > before and (broken or not text) and has_text(data, before, at):
                 text = True
                 broken = False
             if at + 1 >= stop:
@@ -322,10 +133,10 @@ def _bound(
             # Whether the parser's current node is of SVG or MathML.
             inside = size > trusted and marks[size - 1] & FOREIGN != 0
             ends = data[at + 1] == 0x2F
-            if ends and at + 2 < stop and _is_letter(data[at + 2]):
-                name, at = _name(data, at + 2, stop)
-                at, count, closed = _attributes(data, at, stop)
-                kind = _kind(name, names, kinds)
+            if ends and at + 2 < stop and is_letter(data[at + 2]):
+                name, at = tag_name(data, at + 2, stop)
+                at, count, closed = skip_attributes(data, at, stop)
+                kind = kind_of(name, names, kinds)
                 steps += count * count + formats * CLONE
                 if kind & (WITHIN_TEXT | RAW) == 0 and text:
                     parts += 1
@@ -344,18 +155,18 @@ def _bound(
                     if kind & FORM:
                         forms = False
                 continue
-            if not _is_letter(data[at + 1]):
+            if not is_letter(data[at + 1]):
                 if ends or data[at + 1] == 0x21 or data[at + 1] == 0x3F:
-                    if foreign > 0 and not inside and _is_cdata(data, at, stop):
+                    if foreign > 0 and not inside and is_cdata(data, at, stop):
                         sure = False
                         break
-                    at = _markup(data, at, stop, inside)
+                    at = skip_markup(data, at, stop, inside)
                 else:
                     at += 1
                 continue
-            name, at = _name(data, at + 1, stop)
-            at, count, closed = _attributes(data, at, stop)
-            kind = _kind(name, names, kinds)
+            name, at = tag_name(data, at + 1, stop)
+            at, count, closed = skip_attributes(data, at, stop)
+            kind = kind_of(name, names, kinds)
             tags += 1
             run += 1
             if kind & (ENDS_PARAGRAPH | ITEM | CELL | ROW):
@@ -377,9 +188,9 @@ def _bound(
                 sure = False
                 break
             if kind & RAW and not inside:
-                at = _raw(data, at, stop, name, kind & SCRIPT != 0)
+                at = skip_raw(data, at, stop, name, kind & SCRIPT != 0)
                 if at < stop:
-                    at, count, closed = _attributes(data, _name(data, at + 2, stop)[1], stop)
+                    at, count, closed = skip_attributes(data, tag_name(data, at + 2, stop)[1], stop)
                     steps += count * count
                 continue
             if inside and kind & BREAKS_OUT:
