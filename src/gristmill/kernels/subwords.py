@@ -43,6 +43,7 @@ def find_stop(data, at, stop, characters):
 
 @helper
 def is_white(byte):
+    """Whether the library cuts words at a byte."""
     return byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or byte == 0
 
 
@@ -89,6 +90,7 @@ def hash_ahead(head, tail, total, hashes):
 
 @helper
 def is_kept(kept, bucket):
+    """Whether a model has a row for a bucket."""
     return (kept[bucket >> np.uint32(5)] >> (bucket & np.uint32(31))) & np.uint32(1)
 
 

@@ -64,11 +64,13 @@ NAMES, KINDS = _table()
 
 @helper
 def is_letter(byte):
+    """Whether a byte is an ASCII letter."""
     return np.uint8((byte | 0x20) - 0x61) < 26
 
 
 @helper
 def is_space(byte):
+    """Whether a byte is white space of HTML's."""
     return byte == 0x20 or byte == 0x09 or byte == 0x0A or byte == 0x0C or byte == 0x0D
 
 
@@ -102,6 +104,7 @@ def tag_name(data, at, stop):
 
 @helper
 def kind_of(name, names, kinds):
+    """The kinds of a tag's name, by its hash."""
     place = np.searchsorted(names, name)
     if place < len(names) and names[place] == name:
         return kinds[place]
