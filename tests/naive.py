@@ -82,6 +82,14 @@ def count(text: str, *, most_words: int) -> Counts:
     return Counts(bullets, sum(line.rstrip().endswith(("...", "…")) for line in lines), *tops)
 
 
+# kernels.quality
+
+
+def count_signs(text: str) -> tuple[int, int]:
+    """`#`; and ellipses of either form."""
+    return text.count("#"), text.count("...") + text.count("…")
+
+
 # kernels.normalise
 
 

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import gopher, words
+from gristmill.kernels import gopher, quality, words
 from tests import naive, strategies
 
 
@@ -25,6 +25,13 @@ def check(batch: list[str], column: pa.Array, most_words: int) -> None:
 @example((["• a\n- b\n\t* c\n…\nd …\n"], pa.array(["• a\n- b\n\t* c\n…\nd …\n"])), 100)
 def test_fuzz_count(drawn: tuple[list[str], pa.Array], most_words: int) -> None:
     check(*drawn, most_words)
+
+
+@strategies.fuzz(100)
+@given(st.lists(st.text(".…# a", max_size=200), max_size=4))
+def test_fuzz_count_signs(batch: list[str]) -> None:
+    found = quality.count_signs(*strategies.buffers(batch))
+    assert list(zip(*(array.tolist() for array in found), strict=True)) == [naive.count_signs(text) for text in batch]
 
 
 def test_counts_beyond_a_byte() -> None:
