@@ -36,6 +36,7 @@ from gristmill.dedup.rows import Rows, Table, gather, mapped
 from gristmill.dedup.same import NEAR, REASONS, SAME_URL, Found, Same, nothing
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.spread import Spread, in_turn
+from gristmill.dedup.urls import normal_urls
 from gristmill.errors import RecipeError
 
 DROPS = pa.schema(
@@ -84,7 +85,8 @@ def relate(
     folders = [work, *{path.parent for table in every for path in (table.signatures, table.documents)}]
     relations = partial(opener, work / "spill", folders)
     order = put_in_order(settings.order, ((table.documents, table.measures) for table in tables), relations, work)
-    same = Same(relations, tables, list(against), work, order)
+    forms = partial(normal_urls, tracking=settings.tracking, work=work, spread=spread) if settings.normal_urls else None
+    same = Same(relations, tables, list(against), work, order, forms)
     urls = same.find("urls", gone) if settings.url else nothing()
     gone = np.union1d(gone, urls.documents)
     exact = same.find("exact", gone) if settings.exact else nothing()

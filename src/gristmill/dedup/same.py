@@ -43,9 +43,11 @@ class Same:
     """Documents that share a URL or a text with an earlier one, in this corpus or an older one."""
 
     def __init__(
-        self, relations: Callable[[], Relations], tables: list[Table], against: list[Older], work: Path, order: Order | None = None
+        self, relations: Callable[[], Relations], tables: list[Table], against: list[Older], work: Path, order: Order | None = None,
+        forms: Callable[[list[Path]], dict[Path, Path]] | None = None,
     ) -> None:  # fmt: skip
-        """`digests` will name all corpora that hold a keeper; `order` says which document is the first."""
+        """`digests` will name all corpora that hold a keeper; `order` says which document is the first; `forms` gives files of URLs as compared."""
+        self._forms = forms
         self._order = order
         self._relations, self._tables, self._against, self._work = relations, tables, against, work
         self.digests = [corpus.digest for corpus in against]
@@ -70,12 +72,21 @@ class Same:
     def _left_over(self, connection: Relations, relation: str, gone: np.ndarray) -> None:
         pq.write_table(pa.table({"document": pa.array(gone)}), self._work / "gone.parquet")
         paths = {table.documents if relation == "urls" else table.signatures: table.scope for table in self._tables}
+        if relation == "urls":
+            paths = self._as_compared(paths)
         connection.table("every", paths, f"document, {_VALUE[relation]} as value")
         connection.table("gone", [self._work / "gone.parquet"], "document")
         connection.view("left_over" if self._order is None else "unplaced", "left")
         if self._order is not None:
             connection.table("places", [self._order.path], "document, place")
             connection.view("left_over", "placed")
+
+    def _as_compared(self, paths: dict[Path, int]) -> dict[Path, int]:
+        """Tables of documents, or of their URLs' forms."""
+        if self._forms is None:
+            return paths
+        forms = self._forms(list(paths))
+        return {forms[path]: scope for path, scope in paths.items()}
 
     def _older(self, relation: str, gone: np.ndarray) -> Found:
         """Those that an older corpus has. Where its document is gone itself, whoever keeps that keeps them."""
@@ -92,6 +103,8 @@ class Same:
                         out = pc.and_(pc.is_valid(batch["reason"]), pc.invert(pc.is_in(batch["reason"], known)))
                         numbers = corpus.numbers(batch["document"].filter(out).to_numpy())
                         writer.write_table(pa.table([pa.array(numbers)], schema=aside))
+        if relation == "urls":
+            shifts = self._as_compared(shifts)
         with self._relations() as connection:
             self._left_over(connection, relation, gone)
             connection.table("older", shifts, f"document, {_VALUE[relation]} as value")

@@ -11,6 +11,12 @@ ORDER = rf"^(plan|longest|(highest|lowest) ([A-Za-z0-9_]+\.[A-Za-z0-9_]+|{FIELD}
 MOST_CANDIDATES = 16  # of a bucket: a column each in near.sql
 MOST_KEEPERS = 64  # of a bucket: what an index holds of it for later corpora
 
+# Parameters that say how a visitor came, and nothing about the page: of campaigns (utm_), of advertisers' clicks, of mailings.
+TRACKING = (
+    "utm_*", "fbclid", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "msclkid", "yclid", "ttclid", "twclid", "igshid", "mc_cid", "mc_eid",
+    "_hsenc", "_hsmi", "mkt_tok", "vero_id",
+)  # fmt: skip
+
 
 class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Near duplicates: MinHash signatures in bands, candidates from the documents that share a band, verified.
@@ -82,6 +88,10 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Which duplicates go. A document goes only for an earlier one that stays."""
 
     url: bool = False  # equal URL
+    normal_urls: bool = True  # by their normal form: urls.py
+    tracking: tuple[str, ...] = (
+        TRACKING  # parameters that a normal form leaves out; `utm_*` stands for all that begin so
+    )
     exact: bool = True  # equal normalised text
     near: Near | None = None
     lines: Lines | None = None
@@ -98,6 +108,11 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return bool(self.url or self.exact or self.near)
 
     def __post_init__(self) -> None:
+        for name in self.tracking:
+            if name in ("", "*") or name != name.lower() or "*" in name[:-1]:
+                raise ValueError(
+                    f"tracking: {name!r}: write a parameter's name in small letters, or how names begin and then *"
+                )
         if self.scope == "source" and (self.against or self.index):
             raise ValueError('against and index compare whole corpora; scope = "source" compares within a source')
         if self.against and not self.compares:
