@@ -12,8 +12,7 @@ Anything else, and whatever has no host, is compared as it is written.
 """
 
 import re
-from collections.abc import Iterable
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ _PERCENT = re.compile(r"%[0-9a-fA-F]{2}")
 _PORTS = {"http": "80", "https": "443"}
 
 
-def normal_form(url: str, tracking: Iterable[str]) -> str:
+def normal_form(url: str, tracking: tuple[str, ...]) -> str:
     """The normal form. tracking: names of parameters that are left out, in small letters; one that ends in `*` stands for all that begin so."""
     found = _PARTS.fullmatch(url.rstrip())
     if found is None:
@@ -65,16 +64,22 @@ def _host(host: str) -> str:
     return ".".join(labels)
 
 
-def _query(query: str, tracking: Iterable[str]) -> str:
+def _query(query: str, tracking: tuple[str, ...]) -> str:
     """Without tracking parameters."""
-    whole = {name for name in tracking if not name.endswith("*")}
-    starts = tuple(name[:-1] for name in tracking if name.endswith("*"))
+    whole, starts = _names(tracking)
     stays = []
     for part in query.split("&"):
         name = part.partition("=")[0].lower()
-        if name not in whole and not (starts and name.startswith(starts)):
+        if name not in whole and not name.startswith(starts):
             stays.append(part)
     return "&".join(stays)
+
+
+@lru_cache(maxsize=8)
+def _names(tracking: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Whole names, and how others begin."""
+    whole = frozenset(name for name in tracking if not name.endswith("*"))
+    return whole, tuple(name[:-1] for name in tracking if name.endswith("*"))
 
 
 class Urls(NamedTuple):
