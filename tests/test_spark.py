@@ -1,17 +1,24 @@
 """Spark against the embedded engine: a real standalone cluster on 127.0.0.1, the same bytes, also when a worker dies."""
 
+import os
+import pickle
 import random
+import re
 import shutil
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import gristmill
 from gristmill import RecipeError, run, verify
+from gristmill.engine import nodes
+from gristmill.engine.spark import work
 from gristmill.phases.models import train_perplexity
 from tests.conftest import missing
 from tests.corpora import article, digests, jsonl
@@ -100,7 +107,7 @@ def run_on(spark: Cluster, recipe: Path, out: Path, *more: str) -> "subprocess.P
         spark.address,
         *more,
     ]
-    return subprocess.Popen(command, env=spark.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.Popen(command, env=outside({}), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def ended(process: "subprocess.Popen[bytes]") -> str:
@@ -159,6 +166,66 @@ def test_20000_real_documents_and_a_worker_that_dies(spark: Cluster, data: Path,
     assert table["documents"] == len(texts) >= 20_000
     assert sum(table["steps"][-1]["reasons"].values()) > 2_000
     assert digests(tmp_path / "spark") == digests(tmp_path / "local")
+
+
+def refused(spark: Cluster, recipe: Path, before: str = "", **environment: str) -> str:
+    """What a run says whose nodes cannot do it; it says so in seconds, and before any work."""
+    out = recipe.parent / "corpus"
+    command = [sys.executable, "-c", before + DRIVER, "run", str(recipe), "--out", str(out), "--engine", spark.address]
+    done = subprocess.run(command, env=outside(environment), capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2, done.stderr
+    seconds = float(done.stdout.split()[-1])
+    assert seconds < 30, done.stderr  # 3 s alone; this machine may be busy
+    assert not (out / "work/state/refine").exists()
+    return done.stderr
+
+
+def outside(more: dict[str, str]) -> dict[str, str]:
+    """The environment of a driver that nothing of Spark's was told to."""
+    ours = ("PYSPARK_PYTHON", "PYTHONPATH")
+    return {key: value for key, value in os.environ.items() if key not in ours} | {"SPARK_LOCAL_IP": "127.0.0.1"} | more
+
+
+def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": "text"}]))
+    (tmp_path / "recipe.toml").write_text('[[source]]\nname = "a"\nfiles = ["a.jsonl"]\n')
+    timed = "import time, atexit\nbegun = time.monotonic()\natexit.register(lambda: print(time.monotonic() - begun))\n"
+    # A Python of the same version that has nothing installed.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    bare = str(tmp_path / "bare/bin/python")
+    said = refused(spark, tmp_path / "recipe.toml", timed, PYSPARK_PYTHON=bare, PYTHONPATH=str(tmp_path / "nothing"))
+    assert re.search(
+        r"nodes are not as this machine.*: gristmill is not there \(here: \S+ \(files \w+\)\), brotli is not there",
+        said,
+    )
+    assert f"Install the same gristmill, with the same libraries, on every node for {bare}" in said
+    # One library of another version, and gristmill of other files.
+    other = tmp_path / "other"
+    (other / "numba-0.1.dist-info").mkdir(parents=True)
+    (other / "numba-0.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: numba\nVersion: 0.1\n")
+    shutil.copytree(Path(gristmill.__file__).parent, other / "gristmill")
+    (other / "gristmill/errors.py").write_text("changed = True\n")
+    given = f"{timed}import os\nos.environ['PYTHONPATH'] = {str(other)!r}\n"
+    said = refused(spark, tmp_path / "recipe.toml", given)
+    assert re.search(
+        r"gristmill is (\S+ \(files \w+\)) \(here: (?!\1)\S+ \(files \w+\)\), numba is 0.1 \(here: \d", said
+    )
+    said = refused(spark, tmp_path / "recipe.toml", timed, PYSPARK_PYTHON=str(tmp_path / "none"))
+    assert "Python does not run on the nodes" in said
+    assert "none" in said
+
+
+def test_a_node_that_comes_later_is_asked_by_its_first_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = pickle.dumps(({**nodes.here(), "numba": "0.1", "of this machine": "1"}, len, []))
+    kind, error, _ = pickle.loads(work(task))
+    assert kind == "error"
+    assert re.search(r"numba is \S+ \(here: 0.1\), of this machine is not there", str(error))
+
+
+def test_libraries_that_are_asked_for_are_those_that_make_bytes() -> None:
+    table = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["dependencies"]
+    named = {re.match(r"[\w.-]+", line)[0] for line in table}  # type: ignore[index]
+    assert named - {"rich", "tomli-w", "typer", "urllib3"} <= {*nodes.LIBRARIES, *nodes.EXTRAS}
 
 
 def test_no_such_engine(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_keys_by_name_in_a_recipe_and_what_is_said_of_others() -> None:
         "step.gofer.min_words": "no step 'gofer'; there are step.0 (language)",
         "step.9.min_words": "there are 4 tables at '9', numbered from 0: step.0 (language)",
         "step.gopher": "which of them?",
-        "seed.x.y": "no table there",
+        "step.0.use.x": "no table there",
     }.items():
         with pytest.raises(RecipeError, match=re.escape(said)):
             parse(RECIPE, "recipe.toml", {key: "1"})

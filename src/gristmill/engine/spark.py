@@ -3,18 +3,21 @@
 Each task is a Spark job of one partition, so that its end is heard of when it ends, and a task whose node died is run again elsewhere
 (`spark.task.maxFailures`): tasks write under other names, and rename or answer with them, so that a task that was cut off leaves nothing
 behind that counts.
-Nodes need the corpus' folder, the recipe's files and the cache under the paths that the driver has, and gristmill installed.
+Nodes need the corpus' folder, the recipe's files and the cache under the paths that the driver has, and the driver's gristmill and
+libraries, which is checked (nodes.py).
 """
 
 import os
 import pickle
 import queue
-import sys
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from gristmill import process
+from gristmill.engine import nodes
 from gristmill.engine.local import Event, Job, WorkerDied, portable
 from gristmill.errors import RecipeError
 from gristmill.store.parts import machine_errors
@@ -28,7 +31,7 @@ def is_spark(engine: str) -> bool:
 
 
 def start(engine: str) -> Any:
-    """A SparkSession on the cluster. Raises RecipeError where the extra is not installed."""
+    """A SparkSession on the cluster, whose nodes are as this machine. Raises RecipeError where they are not, or the extra is not installed."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -37,7 +40,7 @@ def start(engine: str) -> Any:
     if engine != "spark":
         builder = builder.master(engine)
     for name, value in {
-        "spark.pyspark.python": sys.executable,
+        "spark.executorEnv.PYTHONSAFEPATH": "1",  # a file of a library's name in a worker's folder is not run
         "spark.scheduler.mode": "FAIR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.compression.codec": "zstd",
@@ -46,7 +49,17 @@ def start(engine: str) -> Any:
     if path := os.environ.get("PYTHONPATH"):
         builder = builder.config("spark.executorEnv.PYTHONPATH", path)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    context = session.sparkContext
+    context.setLogLevel("ERROR")
+    # Outside spark-submit Spark would take whatever `python3` is on a node.
+    context.pythonExec = (
+        os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python") or process.python()
+    )
+    try:
+        nodes.check(context, engine)
+    except BaseException:
+        session.stop()
+        raise
     return session
 
 
@@ -84,7 +97,7 @@ class SparkPool:
 
     def _one(self, job: Job, heard: "queue.Queue[Event]") -> None:
         try:
-            data = pickle.dumps((job.function, job.task))
+            data = pickle.dumps((dict(nodes.here()), job.function, job.task))
             kind, value, units = pickle.loads(self._context.parallelize([data], 1).map(work).collect()[0])  # noqa: S301
         except Exception as error:  # noqa: BLE001 (whatever it is, it is this job's)
             heard.put(Event(job, error=WorkerDied(f"its task on Spark failed: {error}")))
@@ -94,15 +107,18 @@ class SparkPool:
 
 
 def work(data: bytes) -> bytes:
-    """Run one pickled (function, task) on a node; pickled: (kind, result or error, units of progress)."""
+    """Run one pickled (what the driver has, function, task) on a node; pickled: (kind, result or error, units of progress)."""
     units = 0
 
     def tell(more: int) -> None:
         nonlocal units
         units += more
 
-    function, task = pickle.loads(data)  # noqa: S301 (the driver's own)
+    wanted, function, task = pickle.loads(data)  # noqa: S301 (the driver's own)
     try:
+        # A node that came when the work had begun was not asked before.
+        if said := nodes.differences(wanted, nodes.here()):
+            raise RecipeError(f"{socket.gethostname()} is not as the driver: {', '.join(said)}. docs/scale.md")
         with machine_errors(Path.cwd()):
             return pickle.dumps(("result", function(task, tell), units))
     except BaseException as error:  # noqa: BLE001 (whatever it is, the driver reports it with the task's name)

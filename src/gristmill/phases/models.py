@@ -42,6 +42,7 @@ def train_classifier(
     from gristmill.kernels import linear
     from gristmill.kernels.normalise import normalise
 
+    target = local(out, "--out")
     if not linear.LEAST_BITS <= bits <= linear.MOST_BITS:
         raise RecipeError(f"bits = {bits}: expected {linear.LEAST_BITS} to {linear.MOST_BITS}")
     if epochs < 1 or not 0 < rate < 100 or not 0 <= seed < 1 << 63:
@@ -78,7 +79,7 @@ def train_classifier(
         offsets, np.concatenate(buckets), labels, bits=bits, epochs=epochs, rate=rate, seed=seed, numbers=numbers
     )
     parameters = {"bits": bits, "epochs": epochs, "rate": rate, "seed": seed}
-    return _written(local(out, "--out"), to_model(weights, parameters, inputs, counts))
+    return _written(target, to_model(weights, parameters, inputs, counts))
 
 
 def train_perplexity(
@@ -93,6 +94,7 @@ def train_perplexity(
     from gristmill.clean import ngrams
     from gristmill.kernels import perplexity
 
+    target = local(out, "--out")
     if not 1 <= order <= perplexity.ORDERS or not 1 <= vocabulary <= perplexity.MOST_WORDS or least < 1:
         raise RecipeError(
             f"order = {order}, vocabulary = {vocabulary}, least = {least}: expected 1 to {perplexity.ORDERS}; "
@@ -125,7 +127,7 @@ def train_perplexity(
         kind=ngrams.KIND, version=ngrams.VERSION, parameters=parameters, inputs=inputs, counts=counts,
         arrays={"word_hashes": hashes, **arrays},
     )  # fmt: skip
-    return _written(local(out, "--out"), model)
+    return _written(target, model)
 
 
 def show_model(path: Path | str) -> dict[str, Any]:

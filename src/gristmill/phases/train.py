@@ -23,6 +23,7 @@ def train_tokenizer(
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
+    target = local(out, "--out")
     if vocabulary < 257:
         raise RecipeError(f"a vocabulary of {vocabulary} cannot hold the 256 bytes and {END_OF_TEXT}")
     tokenizer = tokenizers.Tokenizer(models.BPE())
@@ -49,7 +50,6 @@ def train_tokenizer(
     tokenizer.train_from_iterator(texts(), trainer)
     if not counts["documents"]:
         raise RecipeError("no text to train on: the files hold no documents")
-    target = local(out, "--out")
     write_bytes(target.parent, target.name, tokenizer.to_str(pretty=True).encode())
     return {"tokenizer": str(target), "vocabulary": tokenizer.get_vocab_size(), **counts}
 
