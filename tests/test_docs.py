@@ -73,8 +73,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (fresh / "crawl.wet.gz").write_bytes(wet(rows[20:40]))
     pq.write_table(pa.table({"text": [str(row["text"]) for row in rows[40:]]}), fresh / "books.parquet")
     (fresh / "reference.jsonl").write_bytes(jsonl([{"text": article(number, 60)} for number in range(20)]))
-    (fresh / "items.jsonl").write_bytes(jsonl([{"text": str(row["text"])[:400]} for row in rows] * 2))
-    gristmill.train_tokenizer([fresh / "wiki.jsonl"], fresh / "gpt2", vocabulary=300)
+    (fresh / "items.jsonl").write_bytes(jsonl([{"text": str(row["text"])[:400]} for row in rows[20:22]] * 60))
+    gristmill.train_tokenizer([fresh / "wiki.jsonl"], fresh / "tokenizer.json", vocabulary=300)
     (fresh / "recipe.toml").write_text(local_recipe())
     done = folder / "done"
     shutil.copytree(fresh, done)
@@ -82,8 +82,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recipe.write(LINES + BENCHMARK)
     gristmill.run(done / "recipe.toml", workers=1)
     (done / "data.sha256").write_text(hashlib.sha256((done / "corpus/manifest.json").read_bytes()).hexdigest())
-    for name in ("demo/corpus", "../last-week/corpus", "2024-10", "2024-18", "2024-22"):
+    for name in ("demo/corpus", "../last-week/corpus", "2024-22"):
         shutil.copytree(done / "corpus", done / name)
+    for limit, name in enumerate(("2024-10", "2024-18"), 5):
+        gristmill.run([str(fresh / "wiki.jsonl")], out=done / name, limit=limit, workers=1)
     return folder
 
 
@@ -93,7 +95,7 @@ def local_recipe() -> str:
     assert recipe is not None
     text = re.sub(r"commoncrawl = .*\nkind = .*\nsample = .*\n", 'files = ["data/*.jsonl"]\n', recipe[1])
     assert "data/*.jsonl" in text
-    return text.replace('tokenizer = "gpt2"', 'tokenizer = "./gpt2"').replace(
+    return text.replace('tokenizer = "gpt2"', 'tokenizer = "tokenizer.json"').replace(
         'keep = ["en"]\nmin_score = 0.65', 'keep = ["en", "la"]'
     )
 
@@ -123,7 +125,7 @@ def test_what_is_shown_runs(where: str, kind: str, text: str, following: str, wo
     else:
         script = (
             "\n".join(lines)
-            .replace("--tokenizer gpt2", "--tokenizer ./gpt2")
+            .replace("--tokenizer gpt2", "--tokenizer tokenizer.json")
             .replace("https://host/pages.jsonl.gz", f"file://{folder}/pages.jsonl.zst")
         )
         command = ["sh", "-ec", re.sub(r"init recipe.toml", "init other.toml", script)]

@@ -174,8 +174,9 @@ def refused(spark: Cluster, recipe: Path, before: str = "", **environment: str) 
     command = [sys.executable, "-c", before + DRIVER, "run", str(recipe), "--out", str(out), "--engine", spark.address]
     done = subprocess.run(command, env=outside(environment), capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2, done.stderr
-    seconds = float(done.stdout.split()[-1])
-    assert seconds < 30, done.stderr  # 3 s alone; this machine may be busy
+    assert float(done.stdout.split()[-1]) < 60, (
+        done.stderr
+    )  # the check itself: a second or two alone; this machine may be busy
     assert not (out / "work/state/refine").exists()
     return done.stderr
 
@@ -189,7 +190,20 @@ def outside(more: dict[str, str]) -> dict[str, str]:
 def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": "text"}]))
     (tmp_path / "recipe.toml").write_text('[[source]]\nname = "a"\nfiles = ["a.jsonl"]\n')
-    timed = "import time, atexit\nbegun = time.monotonic()\natexit.register(lambda: print(time.monotonic() - begun))\n"
+    # What the check takes, without Spark's own start.
+    timed = """import atexit, time
+from gristmill.engine import nodes
+asked = nodes.check
+def check(*given):
+    begun = time.monotonic()
+    atexit.register(lambda: print(took[0]))
+    try:
+        asked(*given)
+    finally:
+        took.append(time.monotonic() - begun)
+took = []
+nodes.check = check
+"""
     # A Python of the same version that has nothing installed.
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
     bare = str(tmp_path / "bare/bin/python")

@@ -88,10 +88,14 @@ def check(context: Any, engine: str) -> None:
         if len(seen) >= executors:
             break
     if wrong := {host: said for (host, _), said in sorted(seen.items()) if said}:
-        shown = "; ".join(f"{host}: {', '.join(said)}" for host, said in list(wrong.items())[:5])
+        shown = "; ".join(f"{host}: {_few(said)}" for host, said in list(wrong.items())[:5])
         raise RecipeError(
             f"--engine {engine}: nodes are not as this machine, and would give other bytes. {shown}. {_advice(context)}"
         )
+
+
+def _few(said: list[str]) -> str:
+    return ", ".join(said[:4]) + (f" and {len(said) - 4} others" if len(said) > 4 else "")
 
 
 def _told(context: Any, engine: str, parts: int) -> list[tuple[str, str, dict[str, str]]]:
