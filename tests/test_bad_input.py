@@ -96,7 +96,7 @@ def test_an_unknown_key_is_told_with_file_line_and_suggestion(raw: Path) -> None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "none.toml"], "none.toml: cannot be read"),
+        (["run", "none.toml"], "none.toml: there is no such file; `gristmill init recipe.toml` writes one"),
         (["run", "none.jsonl", "--out", "corpus"], "none.jsonl: no such file"),
         (["run", "raw/a.jsonl"], "files alone need --out DIR, the corpus' folder"),
         (["run", "recipe.toml"], "no output: name a folder in the recipe (output = ...) or with --out"),
