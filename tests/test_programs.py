@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import pytest
@@ -187,8 +189,12 @@ def test_a_c_program_with_python_inside(folder: Path) -> None:
 
 
 def test_a_notebook(folder: Path) -> None:
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    pytest.importorskip("ipykernel")
+    try:
+        import ipykernel  # noqa: F401
+        import nbclient  # noqa: F401
+        import nbformat
+    except ImportError as error:
+        missing("notebook", f"no notebook can be run: {error}")
     cells = [nbformat.v4.new_code_cell(PROGRAM), nbformat.v4.new_code_cell('check("one")\ncheck("two")\nprint("done")')]
     (folder / "note.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook(cells=cells)))
     run = "import nbformat, nbclient\nnote = nbformat.read('note.ipynb', 4)\nnbclient.NotebookClient(note, kernel_name='python3').execute()\n"
@@ -228,3 +234,51 @@ def test_nothing_that_lies_where_one_stands_is_run(folder: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert not (folder / "marker").exists(), (command, (folder / "marker").read_text())
     assert list((folder / "kernels").iterdir())
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that descend from one."""
+    mine = [int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
+    return mine + [further for child in mine for further in descendants(child)]
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there is no /proc")
+def test_workers_end_with_a_caller_that_is_killed_though_what_it_forked_lives_on(folder: Path) -> None:
+    """The forked process holds copies of all that the caller's end would close."""
+    (folder / "filters.py").write_text(
+        "import time\n\ndef shouted(text):\n    open('working', 'w').close()\n    time.sleep(100)\n"
+    )
+    (folder / "program.py").write_text(
+        PROGRAM
+        + """
+import os, threading, time
+def fork():
+    while not os.path.exists("working"):
+        time.sleep(0.05)
+    if os.fork() == 0:
+        time.sleep(100)
+        os._exit(0)
+    open("forked", "w").close()
+threading.Thread(target=fork, daemon=True).start()
+check("corpus")
+"""
+    )
+    program = subprocess.Popen([sys.executable, "program.py"], cwd=folder)
+    end = time.monotonic() + 60
+    while not (folder / "forked").exists():
+        assert time.monotonic() < end
+        assert program.poll() is None
+        time.sleep(0.05)
+    names = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(program.pid)}
+    helpers = [pid for pid, name in names.items() if b"engine.forking" in name]
+    (forked,) = names.keys() - set(helpers)
+    assert len(helpers) == 2  # the server and a worker
+    program.kill()
+    program.wait()
+    try:
+        while any(Path(f"/proc/{pid}").exists() for pid in helpers):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert Path(f"/proc/{forked}").exists()
+    finally:
+        os.kill(forked, signal.SIGKILL)
