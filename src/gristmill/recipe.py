@@ -30,6 +30,7 @@ STEPS = {  # by module of clean/: the class that a [[step]] table makes; null: t
     "simple": "Simple", "toxicity": "Toxicity", "url": "Url",
 }  # fmt: skip
 Measure = Literal["needed", "all"]
+Kind = Literal["wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text"]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,14 +38,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: str
     urls: list[str] = []  # https, http, file, s3 and its kin, hf
-    files: list[str] = []  # paths and globs, from the recipe's folder
+    files: list[str] = []  # paths, folders and globs, from the recipe's folder
     commoncrawl: str | None = None  # a crawl, such as CC-MAIN-2024-22, of which `kind` says wet or warc
     paths: str | None = None  # a file or URL that lists one path a line (wet.paths.gz) ...
     base_url: str = COMMON_CRAWL  # ... and what stands before each
     sample: Annotated[int, Meta(ge=1)] | None = None  # of a list or crawl so many shards: a prefix of one seeded order
     sha256sums: str | None = None  # a file or URL that says what each shard must be
     authorization: str | None = None  # the variable with its hosts' header: GRISTMILL_AUTH_*, HF_TOKEN, or --allow-env
-    kind: Literal["wet", "warc", "jsonl", "parquet", "text"] | None = None  # null: told by the bytes
+    kind: Kind | None = None  # of its shards, whatever they look like; null: told by the bytes, refused where they are of none
     text: str = "text"  # the field that holds the text
     url: str = "url"
     priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate stays
@@ -142,9 +143,9 @@ def is_late(step: Step) -> bool:
 def check_pages(recipe: Recipe) -> None:
     """Refuse a source of pages that no step takes the text out of; they can be fetched all the same."""
     for source in recipe.source:
-        if source.kind == "warc" and not any(step.name == "extract" for step in recipe.steps(source.name)):
+        if source.kind in ("warc", "html") and not any(step.name == "extract" for step in recipe.steps(source.name)):
             raise RecipeError(
-                f'source {source.name!r} is of pages (kind = "warc"), and no step takes their text out: put a [[step]] with '
+                f'source {source.name!r} is of pages (kind = "{source.kind}"), and no step takes their text out: put a [[step]] with '
                 'use = "extract" before the others. `--until fetch` fetches them without it'
             )
 

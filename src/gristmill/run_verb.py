@@ -13,7 +13,7 @@ from gristmill.terminal import hear_ctrl_c, say
 
 
 def run(
-    what: Annotated[list[str], typer.Argument(help="A recipe (.toml), or files and URLs for a preset.")],
+    what: Annotated[list[str], typer.Argument(help="A recipe (.toml), or files, folders and URLs for a preset.")],
     out: Annotated[Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a processor).")] = None,
     engine: Annotated[

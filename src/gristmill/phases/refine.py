@@ -45,6 +45,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     source: Source
     path: str
+    name: str  # the shard's own, of which a message speaks and by which a format can be doubted
     sha256: str
     seed: int
     samples: int | None  # dropped texts kept for each reason; null: all
@@ -88,7 +89,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         }
         return content_key(
             phase, number=self.number, sha256=self.sha256, fields=fields, steps=steps, measure=self.measure, signatures=signed,
- limit=self.limit, samples=self.samples, seed=self.seed,
+            limit=self.limit, samples=self.samples, seed=self.seed,
         )  # fmt: skip
 
 
@@ -98,8 +99,8 @@ def task_of(
     """The task of a shard that is fetched."""
     assert shard.sha256 is not None
     return Task(
-        root=str(corpus.root), number=shard.number, source=source, path=str(path), sha256=shard.sha256, seed=recipe.seed,
-        samples=None if recipe.keep_dropped else recipe.samples, step=recipe.step, inputs=inputs, measure=recipe.measure,
+        root=str(corpus.root), number=shard.number, source=source, path=str(path), name=shard.url, sha256=shard.sha256,
+        seed=recipe.seed, samples=None if recipe.keep_dropped else recipe.samples, step=recipe.step, inputs=inputs, measure=recipe.measure,
         deduplicate=recipe.deduplicate, limit=None,
     )  # fmt: skip
 
@@ -133,7 +134,9 @@ def refine(task: Task, tell: Callable[[int], None]) -> Record:
     pages = any(step.name == "extract" for step in steps)
     fields = Fields(source.text, source.url, source.max_document_bytes, source.max_shard_bytes, pages)
     path = Path(task.path)
-    shard = Shard(path, task.number, kind=source.kind, fields=fields, limit=task.limit, sha256=task.sha256)
+    shard = Shard(
+        path, task.number, kind=source.kind, fields=fields, limit=task.limit, sha256=task.sha256, name=task.name
+    )
 
     def judged(only: np.ndarray | None = None) -> Iterator[Judged]:
         for batch in clock.through("read", shard):

@@ -1,7 +1,7 @@
 """What a source names: its URLs, globs, lists and crawls, expanded to raw shards in the source's own order.
 
 urls          as they stand; in an object store and on the hub a glob is listed
-files         paths and globs, sorted by the bytes of the path
+files         paths, folders (all files in them) and globs, sorted by the bytes of the path
 paths         a list, one path a line (wet.paths.gz), `base_url` before each
 commoncrawl   the list of a crawl's WET or WARC files
 sample        a prefix of one seeded order of a list: 16 contains 8
@@ -12,7 +12,7 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -130,6 +130,8 @@ def _place(seed: int, url: str) -> bytes:
 def _files(source: Source, pattern: str, folder: Path) -> list[str]:
     if pattern.startswith("~"):
         pattern = os.path.expanduser(pattern)
+    if (folder / pattern).is_dir():
+        return sorted((_relative(path, folder) for path in _within(folder / pattern)), key=os.fsencode)
     if not glob.has_magic(pattern) or (folder / pattern).is_file():
         if not (folder / pattern).is_file():
             raise RecipeError(f"source {source.name!r}: {folder / pattern}: no such file")
@@ -137,6 +139,32 @@ def _files(source: Source, pattern: str, folder: Path) -> list[str]:
     paths = glob.glob(str(folder / pattern) if not os.path.isabs(pattern) else pattern, recursive=True)
     files = [_relative(Path(path), folder) for path in paths if os.path.isfile(path)]
     return sorted(files, key=os.fsencode)
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    """The files in a folder and those below it. Left out: names that begin with a dot or underscore, corpora and caches of ours, recipes."""
+    for place, below, names in os.walk(folder):
+        if _is_ours(Path(place)):
+            below.clear()
+            continue
+        below[:] = [name for name in below if not name.startswith((".", "_"))]
+        for name in names:
+            path = Path(place, name)
+            if not name.startswith((".", "_")) and path.is_file() and not _is_recipe(path):
+                yield path
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder is a corpus, finished or not, or a cache."""
+    corpus = (folder / "manifest.lock").is_file() or (folder / "work/lock").is_file()
+    return corpus or all((folder / name).is_dir() for name in ("objects", "urls", "partial"))
+
+
+def _is_recipe(path: Path) -> bool:
+    if path.suffix != ".toml":
+        return False
+    with open(path, "rb") as file:
+        return b"[[source]]" in file.read(1 << 16)
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -1,7 +1,8 @@
 """A sample of a recipe's raw shards: a few of each source in one seeded order, the last of them cut where there is enough.
 
 A shard that is here is taken before one that is not; of the others as many are fetched into the cache as the sample needs. A shard that is
-taken whole is read where it lies; of a larger one the first bytes are copied, of Parquet the first rows.
+taken whole is read where it lies, as one is that is read by its end or in large parts (packed Parquet, Arrow); of a larger one the first
+bytes are copied, of Parquet the first rows.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ from gristmill.store.codecs import Damage, Pieces
 from gristmill.store.transfer import Transfer
 
 ROWS = 256  # of Parquet, taken at a time
+WHOLE = (b"PAR1", b"ARRO", b"\xff\xff\xff\xff")  # the first bytes of tables that cannot be cut
 LEAST_SHARE = 1 / 16  # of the sample, for a source however small
 
 
@@ -147,10 +149,10 @@ def start_of(piece: Piece, target: Path, size: int) -> tuple[Piece, int]:
                 head = head or block[:4]
                 if head == b"PAR1" and pieces.codec == "none":
                     return _cut_table(piece, target, size)
-            if pieces.decoded_bytes >= size and head != b"PAR1":
+            if pieces.decoded_bytes >= size and head not in WHOLE:
                 break
         read = min(pieces.read_bytes, max(1, int(pieces.read_bytes * size / max(pieces.decoded_bytes, 1))))
-        if piece.size <= read or (pieces.read_bytes >= piece.size and pieces.decoded_bytes <= size) or head == b"PAR1":
+        if piece.size <= read or (pieces.read_bytes >= piece.size and pieces.decoded_bytes <= size) or head in WHOLE:
             return piece, pieces.decoded_bytes
         file.seek(0)
         data = file.read(read)

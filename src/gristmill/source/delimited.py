@@ -7,6 +7,7 @@ fewer columns than the header gets the verdict `read.not_csv`; `value` of a row 
 import codecs
 import csv
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from gristmill.store.codecs import Damage
 
 LOOK = 1 << 18  # bytes from which the quoting is told
 MOST_ROWS = 100  # of them
+Quoting = Literal[0, 3]  # csv.QUOTE_MINIMAL, csv.QUOTE_NONE
 
 
 class _Lost(Exception):
@@ -78,8 +80,8 @@ class _Lines:
         return None if size > self._most else line
 
 
-def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], int]:
-    """(the first rows of a table whose columns a mark divides, how they are quoted: csv.QUOTE_...)."""
+def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], Quoting]:
+    """(the first rows of a table whose columns a mark divides, how they are quoted)."""
     start = data[:LOOK].removeprefix(BYTE_ORDER_MARK)
     whole = ended and len(data) <= LOOK
     text = (start if whole else start[: start.rfind(b"\n") + 1]).decode("utf-8", "replace")
@@ -93,21 +95,20 @@ def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], in
     return quoted, csv.QUOTE_MINIMAL
 
 
-def _rows(text: str, mark: str, quoting: int, *, whole: bool) -> list[list[str]]:
+def _rows(text: str, mark: str, quoting: Quoting, *, whole: bool) -> list[list[str]]:
+    """Rows of a text, at most MOST_ROWS; the last, where the text is cut, left out. None where its quotes are no quotes."""
     rows: list[list[str]] = []
-    cut = not whole
+    quotes = quoting != csv.QUOTE_NONE
     try:
-        for row in csv.reader(
-            text.split("\n") if quoting == csv.QUOTE_NONE else _ended(text), delimiter=mark, quoting=quoting
-        ):  # type: ignore[call-overload]
+        for row in csv.reader(_ended(text), delimiter=mark, quoting=quoting, strict=mark == "\t"):
             if row:
                 rows.append(row)
-            if len(rows) > MOST_ROWS:
-                cut = False
-                break
-    except csv.Error:
-        return []
-    return rows[:-1] if cut and len(rows) > 1 and quoting != csv.QUOTE_NONE else rows
+            if len(rows) == MOST_ROWS:
+                return rows
+    except csv.Error as error:
+        # Strictly read, a quotation mark that has not ended at the end is one; the row that it begins is left out already.
+        return rows if "unexpected end" in str(error) and not whole else []
+    return rows[:-1] if quotes and not whole and len(rows) > 1 else rows
 
 
 def _ended(text: str) -> list[str]:
@@ -142,7 +143,7 @@ def _read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, mark: st
     lines = _Lines(_chained(first, stream), 2 * fields.max_document_bytes)
     names: list[str] | None = None
     while not rows.full:
-        reader = csv.reader(lines, delimiter=mark, quoting=quoting)  # type: ignore[call-overload]
+        reader = csv.reader(lines, delimiter=mark, quoting=quoting)
         try:
             for row in reader:
                 if not row:
@@ -163,8 +164,9 @@ def _read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, mark: st
         except _Lost as lost:
             reason, value = lost.args
             rows.fail(reason, rows.row if value is None else value)
-        except csv.Error:
-            rows.fail("too_large", rows.row)  # a field over the limit: a quotation mark without its other
+        except csv.Error as error:
+            # Over the limit: a quotation mark without its other.
+            rows.fail("too_large" if "larger" in str(error) else "not_csv", rows.row)
     if (batch := rows.take()) is not None:
         yield batch
 

@@ -13,31 +13,34 @@
 A file's name makes nothing of it: it can only refuse, where it says one format and the bytes are a page or plain text.
 """
 
-import csv
 import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from gristmill.errors import SourceError
-from gristmill.source import arc, lines, looks, warc
+from gristmill.source import arc, delimited, lines, looks, warc
 from gristmill.source.page import looks_like_html
 from gristmill.source.rows import Fields
 from gristmill.store.codecs import Damage
 
 KINDS = ("wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text")
 LOOK = 1 << 18  # decoded bytes in which a shard shows what it holds
+BEGIN = 1 << 13  # bytes by which a line or value is told
 MOST_LINES = 100  # of JSONL that are parsed to tell
-_OBJECT = re.compile(rb'\{\s*(?:"(?:[^"\\]|\\.)*"\s*:|\}|$)')  # as an object begins
+_STRING = rb'"[^"\\]{0,1000}(?:\\.[^"\\]{0,1000}){0,100}'
+_OBJECT = re.compile(rb"\{\s*(?:" + _STRING + rb'(?:"\s*(?::|$)|$)|\}|$)')  # as an object begins, cut or not
 _OBJECTS = re.compile(rb"\[\s*(?:\{|\]\s*$)")  # as an array of objects begins, and an empty one
-_VALUES = re.compile(rb'\[\s*(?:-?[0-9.eE+-]+|"(?:[^"\\]|\\.)*"|null|true|false|\[[^\]]*\])\s*,')  # one of other values
+_VALUES = re.compile(
+    rb"\[\s*(?:-?[0-9.eE+-]+|" + _STRING + rb'"|null|true|false|\[[^\]]{0,4096}\])\s*,'
+)  # one of other values
 _PACKED = (".gz", ".zst", ".zstd", ".xz", ".bz2", ".lz4")
 _TABLES = {
     "jsonl": "JSONL", "ndjson": "JSONL", "json": "JSON", "parquet": "Parquet", "warc": "WARC", "wet": "WET", "arc": "ARC", "arrow": "Arrow",
     "feather": "Feather", "csv": "CSV", "tsv": "TSV", "orc": "ORC", "avro": "Avro",
 }  # fmt: skip
 _ADVICE = {
-    "UTF-16": "convert it: iconv -f UTF-16 -t UTF-8", "UTF-32": "convert it: iconv -f UTF-32 -t UTF-8",
+    "UTF-16 text": "convert it: iconv -f UTF-16 -t UTF-8", "UTF-32 text": "convert it: iconv -f UTF-32 -t UTF-8",
     "a tar archive": "unpack it, and give its files", "a JSON document over several lines": "write an object a line: jq -c",
     "an HTML page": 'a [[step]] with use = "extract" takes its text out',
 }  # fmt: skip
@@ -108,9 +111,9 @@ def tell(head: Head, fields: Fields, name: str = "") -> str:
         return "html"
     if seen is not None:
         raise not_text(seen)
-    delimited = _delimited(data, head.ended, fields.text, name)
-    if delimited is not None:
-        return delimited
+    kind = _delimited(data, head.ended, fields.text, name)
+    if kind is not None:
+        return kind
     at = looks.ill_formed(data, ended=head.ended and head.damage is None)
     if at is not None:
         raise not_text(f"text that is no UTF-8 (byte {at:,} is {data[at]:#04x})", "convert it, with iconv")
@@ -144,16 +147,16 @@ def _seen(data: bytes, ended: bool) -> str | None:
     if looks_like_html(data):
         return "an HTML page"
     if wide is not None:
-        return f"{wide} text" if f"{wide} text" in _ADVICE else wide
+        return f"{wide} text"
     seen = looks.named(data) or looks.markup(data)
     if seen is not None:
         return seen
     if looks.is_binary(data):
         return f"binary data (it begins with {data[:8].hex(' ')})"
     stripped = data.lstrip()
-    if stripped.startswith(b"{") and _OBJECT.match(stripped):
+    if stripped.startswith(b"{") and _OBJECT.match(stripped[:BEGIN]):
         return "a JSON document over several lines"
-    if stripped.startswith(b"[") and (_VALUES.match(stripped) or (ended and _is_json(stripped))):
+    if stripped.startswith(b"[") and (_VALUES.match(stripped[:BEGIN]) or (ended and _is_json(stripped))):
         return "a JSON array of what are no objects"
     return None
 
@@ -218,7 +221,7 @@ def _lines(head: Head, text: str) -> str | None:
         elif seen > 1:
             bad += 1
         else:
-            begun = bool(_OBJECT.match(stripped)) and stripped != b"{"
+            begun = bool(_OBJECT.match(stripped[:BEGIN])) and stripped != b"{"
         if seen == MOST_LINES:
             break
     if good and good >= bad:
@@ -232,14 +235,14 @@ def _array(data: bytes, ended: bool) -> str | None:
     if not _OBJECTS.match(stripped):
         return None
     inside = stripped[1:].lstrip()
-    return "json" if inside.startswith(b"]") or _OBJECT.match(inside) else None
+    return "json" if inside.startswith(b"]") or _OBJECT.match(inside[:BEGIN]) else None
 
 
 def _delimited(data: bytes, ended: bool, text: str, name: str) -> str | None:
     """A table of lines, where its header names the column with the text. Raises SourceError where it is one and does not."""
     said = _extension(name)
     for kind, mark in (("tsv", "\t"), ("csv", ",")):
-        rows = _rows(data, ended, mark)
+        rows, _ = delimited.rows_of(data, mark, ended=ended)
         if not rows or len(rows[0]) < 2:
             continue
         even = sum(len(row) == len(rows[0]) for row in rows)
@@ -259,25 +262,6 @@ def _delimited(data: bytes, ended: bool, text: str, name: str) -> str | None:
                 f"its header has {shown}: name the one with the text (text = ...), or give it a header",
             )
     return None
-
-
-def _rows(data: bytes, ended: bool, mark: str) -> list[list[str]]:
-    """The first rows of a table whose columns a mark divides, the last, cut, left out."""
-    start = data[:LOOK]
-    whole = ended and len(data) <= LOOK
-    text = (start if whole else start[: start.rfind(b"\n") + 1]).decode("utf-8", "replace")
-    if mark not in text:
-        return []
-    rows = []
-    try:
-        for row in csv.reader(text.splitlines(keepends=True), delimiter=mark):
-            if row:
-                rows.append(row)
-            if len(rows) > MOST_LINES:
-                break
-    except csv.Error:
-        return []
-    return rows if whole or len(rows) > MOST_LINES else rows[:-1] or rows
 
 
 def _extension(name: str) -> str:

@@ -87,7 +87,7 @@ def _read_line(line: bytes, size: int, offset: int, rows: Rows, fields: Fields, 
 def _is_laden(line: bytes, fields: Fields) -> bool:
     """Whether a long line holds more than a text: its other fields alone are over the limit, and would take many times that as values."""
     try:
-        return len(line) - len(_decode_raw(line).get(fields.text, b"")) > fields.max_document_bytes  # type: ignore[arg-type]
+        return len(line) - len(_decode_raw(line).get(fields.text, b"")) > fields.max_document_bytes
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return line.count(b"[") + line.count(b"{") + line.count(b",") > MOST_VALUES
 
@@ -190,6 +190,7 @@ def _read_text(
             raise SourceError(
                 f'not text: {where}; convert it, or kind = "text" for its source in the recipe takes it as it is'
             )
-        rows.add(text)
+        if text:
+            rows.add(text)
     if (batch := rows.take()) is not None:
         yield batch

@@ -20,13 +20,13 @@ _DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 2, 7
 class Sizes(NamedTuple):
     """What a row group's pages take."""
 
-    count: int  # rows
+    held: int  # rows
     unpacked: int  # bytes of all pages
     longest: int  # bytes that one value may have, beyond what the pages have for each; 0: none
 
     def rows(self, most: int, size: int) -> int:
         """How many rows come to about so many bytes."""
-        fit = min(most, size * self.count // max(self.unpacked, 1))
+        fit = min(most, size * self.held // max(self.unpacked, 1))
         return max(1, min(fit, 4 * size // self.longest) if self.longest else fit)
 
 

@@ -62,6 +62,28 @@ class _Decoder(Protocol):
     def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
+class _Lz4:
+    """lz4's decoder, with the properties of the others."""
+
+    def __init__(self) -> None:
+        self._inner: Any = lz4.frame.LZ4FrameDecompressor()
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._inner.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return bool(self._inner.needs_input)
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data or b""
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        return bytes(self._inner.decompress(data, max_length))
+
+
 def _decoder(codec: str) -> _Decoder:
     if codec == "gzip":
         return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
@@ -71,8 +93,7 @@ def _decoder(codec: str) -> _Decoder:
     if codec == "bzip2":
         return bz2.BZ2Decompressor()
     if codec == "lz4":
-        decoder: _Decoder = lz4.frame.LZ4FrameDecompressor()
-        return decoder
+        return _Lz4()
     return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
 
 
@@ -236,8 +257,8 @@ class Pieces:
         """Look for a codec's first member behind bytes that are none of its: what damage has done to the first. Whether there is one."""
         for magic, codec in MAGIC.items():
             at = self._data.find(magic, 1)
-            while at >= 0 and codec != "bzip2":
-                if _decodes(codec, self._data[at:]):
+            while at >= 0:
+                if codec_of(self._data[at : at + 16]) == codec and _decodes(codec, self._data[at:]):
                     self.codec, self._lost, self._at = codec, True, at
                     return True
                 at = self._data.find(magic, at + 1)
