@@ -1,5 +1,6 @@
 """What one sees at the command line when something is wrong: a message, an exit code, and never a traceback."""
 
+import gzip
 import hashlib
 import json
 import os
@@ -239,7 +240,7 @@ def test_a_shard_that_cannot_be_read_stops_no_other(raw: Path) -> None:
 
 def test_an_empty_file_is_a_corpus_without_documents(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_bytes(b"")
-    write(tmp_path, 'files = ["empty.jsonl"]')
+    write(tmp_path, 'kind = "jsonl"\nfiles = ["empty.jsonl"]')
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=tmp_path)
     assert told.code == 0, told.error
     assert told.out.splitlines()[0].split() == ["documents", "in", "0"]
@@ -382,3 +383,43 @@ def test_input_that_is_merely_odd_is_read_or_told(tmp_path: Path) -> None:
     (tmp_path / "raw" / os.fsdecode(b"\xff")).write_bytes(b"a")
     told = gristmill("run", "recipe.toml", "--out", "other", cwd=tmp_path)
     assert (told.code, "is not UTF-8" in told.last) == (2, True)
+
+
+def test_what_is_no_text_fails_its_shard_and_stops_no_other(raw: Path) -> None:
+    (raw / "raw/b.jsonl").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(90))
+    (raw / "raw/c.jsonl").write_bytes(gzip.compress(b"<!DOCTYPE html><html><title>Log in</title></html>"))
+    (raw / "raw/d.jsonl").write_bytes(b"# a comment\n" + jsonl(pages(6, "d")))
+    (raw / "raw/e.txt").write_bytes(b"")
+    write(raw, 'files = ["raw"]')
+    told = gristmill("run", "recipe.toml", "--out", "raw/corpus", cwd=raw)
+    assert told.code == 3
+    for line in (
+        "shard 00001 (raw/b.jsonl): not text: looks like a PNG image; kind = ",
+        "shard 00002 (raw/c.jsonl): not text: looks like an HTML page",
+        "shard 00004 (raw/e.txt): it is empty",
+    ):
+        assert f"failed: refine: {line}" in told.error
+    told = gristmill("run", "recipe.toml", "--out", "raw/corpus", "--allow-missing", "--json", cwd=raw)
+    assert told.code == 0, told.error
+    shards = json.loads((raw / "raw/corpus/manifest.json").read_text())["raw_shards"]
+    assert [(shard["kind"], shard["documents"]) for shard in shards if not shard["missing"]] == [
+        ("jsonl", 6),
+        ("jsonl", 7),
+    ]
+    assert json.loads(told.out.splitlines()[-1])["steps"][0]["reasons"] == {"read.not_json": 1}
+    # A folder on the command line, with the corpus inside it.
+    told = gristmill("run", "raw", "--out", "raw/other", "--allow-missing", cwd=raw)
+    assert told.code == 0, told.error
+    shards = json.loads((raw / "raw/other/manifest.json").read_text())["raw_shards"]
+    assert [shard["url"] for shard in shards] == [
+        f"raw/{name}" for name in ("a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl", "e.txt")
+    ]
+
+
+def test_a_kind_that_is_said_is_believed(raw: Path) -> None:
+    (raw / "raw/d.txt").write_bytes(b"")
+    write(raw, 'kind = "text"\nfiles = ["raw/*"]')
+    told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
+    assert (told.code, told.out.splitlines()[0].split()) == (0, ["documents", "in", "3"]), told.error
+    write(raw, 'kind = "html"\nfiles = ["raw/*"]')
+    assert 'kind = "html"' in gristmill("run", "recipe.toml", "--out", "other", cwd=raw).error

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from gristmill.phases import plan
 from gristmill.phases.fetch import Asked, Fetch, Result
 from gristmill.phases.plan import Plan
 from gristmill.phases.progress import Progress
+from gristmill.phases.sources import expand
 from gristmill.recipe import Recipe, Source, parse, stored
 from gristmill.store.cache import Cache
 from gristmill.store.client import Settings
@@ -365,3 +367,21 @@ def test_the_hub_is_asked_again_where_it_asks_to_wait(
         hub(server, monkeypatch, FILES, cdn)
         server.faults.append(faults.status(429, Retry_After="0"))
         assert texts(fetched(made(urls=["hf://datasets/owner/name/data/*.jsonl"]), tmp_path)) == ["ay", "bee"]
+
+
+def test_a_folder_is_its_files(tmp_path: Path) -> None:
+    """Sorted, those below it as well; without hidden ones, corpora and caches of ours, and recipes."""
+    for name in ("b.jsonl", "a/c.jsonl", "a/.d.jsonl", ".git/e.jsonl", "_SUCCESS", "corpus/manifest.lock", "corpus/text/web/f.jsonl",
+                 "begun/work/lock", "begun/g.jsonl", "cache/objects/h", "cache/urls/i", "cache/partial/j", "a-1.jsonl", "notes.toml"):  # fmt: skip
+        (tmp_path / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "raw" / name).write_text("x")
+    (tmp_path / "raw/recipe.toml").write_text('[[source]]\nname = "web"\nfiles = ["."]\n')
+    found = ["a-1.jsonl", "a/c.jsonl", "b.jsonl", "notes.toml"]
+    for folder, pattern, before in (
+        (tmp_path / "raw", ".", ""),
+        (tmp_path, "raw", "raw/"),
+        (tmp_path, str(tmp_path / "raw"), "raw/"),
+    ):
+        source = Source(name="web", files=[pattern])
+        with closing(Transfer(Cache(tmp_path / "cache"), Settings())) as transfer:
+            assert [shard.url for shard in expand(source, folder, transfer, 1)] == [before + name for name in found]

@@ -67,6 +67,49 @@ def test_utf_8_with_little_damage_is_utf_8_still() -> None:
         assert decode(damaged, label) == damaged.decode("utf-8", "replace")
 
 
+def test_bad_bytes_in_a_page_of_utf_8_stay_bad_bytes() -> None:
+    # As many bad as good ones, and more English than either.
+    data = "<p>The café’s menu ".encode() * 3 + b"caf\xe9 and \x93quotes\x94 of another page "
+    for label in (None, "utf-8"):
+        assert decode(data, label) == data.decode("utf-8", "replace")
+    assert decode(data, "windows-1252") == data.decode("cp1252")  # said, and nothing in it speaks for UTF-8 alone
+    assert decode(b"caf\xe9 menu", "utf-8") == "caf\ufffd menu"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "¿Qué? ¡Ay! señor José, 1º, 2ª, Peña, año, 25°C, £5",
+        "À côté de la forêt, où l’été s’achève déjà; crêpes, garçon",
+        "São João não põe à mão opções, três",
+        "Ål, øl og æbler på øen; så får søen lov",
+        "Città, perché, più, così, però, virtù",
+    ],
+)
+def test_unlabelled_western_pages_are_no_central_european_ones(words: str) -> None:
+    english = "This page is in English but for a few words of another language, which stand in it here and there. "
+    for page in (
+        english + words + english,
+        words * 5,
+        f"<h1>{words.upper()}</h1>" + english * 20,
+        words.title() + english * 3,
+    ):
+        page = page.encode("cp1252", "ignore").decode("cp1252")
+        assert decode(page.encode("cp1252")) == page
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Příliš žluťoučký kůň úpěl ďábelské ódy, která běžela. ",
+        "Zażółć gęślą jaźń; łódź płynie po rzece. ",
+        "Árvíztűrő tükörfúrógép, őszi időben hűvös. ",
+    ],
+)
+def test_central_european_pages_stay_what_they_are(words: str) -> None:
+    assert decode((words * 6).encode("cp1250")) == words * 6
+
+
 def test_a_character_cut_off_at_the_end_is_no_fault() -> None:
     for text, label, codec in (
         (CHINESE, None, "utf-8"),

@@ -164,6 +164,7 @@ def test_plain_text_is_utf_8_to_its_end_and_loses_its_mark() -> None:
         with pytest.raises(SourceError, match="not text: "):
             read(b"words and lines\n" * 40_000 + late)
     assert read(b"caf\xe9", kind="text").texts == ["caf\ufffd"]
+    assert read("café, cut é".encode()[:-1]).texts == ["café, cut \ufffd"]
     for text in (
         "BMW builds cars, and ORC is a format.",
         "MZ begins it",

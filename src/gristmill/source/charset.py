@@ -7,9 +7,10 @@ What decides, in this order, and why there:
 3. UTF-8 that is well formed and more than ASCII: text in another charset is that by chance only where it is very short, while headers lie.
 4. among the charsets that the HTTP header, `<meta>` and the XML declaration name, in this order, and UTF-8: one whose characters take several
    bytes, in which the page is well formed; then one in which nearly all of it is. Several bytes fit each other in one charset and in no other.
+   Of UTF-8 that is named, or where nothing is, half is enough: what is ill formed in it is damage.
 5. a charset of single bytes that is named, the header's first: nearly any bytes are well formed in it, so that it proves nothing.
 6. what uchardet takes the bytes for, where there are enough of them, and where it is a charset that browsers know: on few bytes it names
-   those of DOS. Else windows-1252, as WHATWG has it.
+   those of DOS. What it takes for Central European while the letters are those of a Western language is windows-1252; so is all else, as WHATWG has it.
 
 A label means what WHATWG lets it mean (gb2312 is read as gb18030, iso-8859-1 as windows-1252); a label that is unknown is none. A character that
 is cut off at the end is no fault. What a charset has no character for becomes U+FFFD.
@@ -17,6 +18,7 @@ is cut off at the end is no fault. What a charset has no character for becomes U
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
@@ -25,6 +27,7 @@ from resiliparse.parse.encoding import EncodingDetector, map_encoding_to_html5
 PRESCAN = 4096  # bytes in which <meta> is looked for; WHATWG has 1024, and scripts push it further
 SAMPLE = 1 << 17  # bytes that uchardet is given
 NEARLY = 20  # one character in so many may be ill formed
+MOSTLY = 2  # and of UTF-8, where no label speaks against it, one in so many: two or three bytes fit each other by chance only seldom
 FEWEST = 8  # bytes beyond ASCII that uchardet is asked about
 DEFAULT = "cp1252"
 
@@ -42,6 +45,15 @@ _META = re.compile(rb"<meta[\s/]([^>]*)", re.IGNORECASE)
 _CONTENT = re.compile(rb"\bcontent\s*=\s*(?:\"[^\"]*\"|'[^']*')", re.IGNORECASE)
 _LABEL = re.compile(rb"charset\s*=\s*(?:[\"']\s*)?([^\s\"'/>;]+)", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml\s[^>]*?encoding\s*=\s*[\"']([^\"'>]*)", re.IGNORECASE)
+_LETTER = re.compile(
+    r"(?=[^\x00-\x7f])[^\W\d_]|(?<=[a-z])[\xa1-\xbf](?=[a-z])"
+)  # also a sign between letters, which no language has
+# uchardet takes Western pages of few such letters for Central European ones now and then; the letters of the languages tell.
+_CENTRAL = ("cp1250", "iso8859-2", "iso8859-16")
+_WESTERN = (
+    "àâæçéèêëîïôœùûüÿ", "äöüßé", "áéíóúüñºª", "áâãàçéêíóôõúüºª", "àèéìíîòóùú", "åäöé", "æøåéóò", "éëïóöüè", "áðéíóúýþæö", "àçéèíïóòúü",
+)  # fmt: skip
+_EASTERN = ("áčďéěíňóřšťúůýž", "ąćęłńóśźż", "áéíóöőúüű", "ăâîşţșț", "áäčďéíĺľňóôŕšťúýž", "čćđšž", "äöüßé")
 _UPPER_CONTROL = re.compile("[\x80-\x9f]")
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
@@ -121,6 +133,8 @@ def decode(data: bytes, header: str | None = None) -> str:
     for codec in dict.fromkeys(["utf-8", *several]):
         if (text := _nearly(data, codec)) is not None:
             return text
+    if (text := _nearly(data, "utf-8", MOSTLY)) is not None and (not labels or "utf-8" in labels):
+        return text
     single = [label for label in labels if label not in _MULTI]
     for codec in single:
         if (text := _strictly(data, codec)) is not None:
@@ -202,12 +216,19 @@ def _strictly(data: bytes, codec: str) -> str | None:
     return text + "\ufffd" if rest else text
 
 
-def _nearly(data: bytes, codec: str) -> str | None:
-    """The text, where but few of its characters beyond ASCII are ill formed."""
+def _fit(text: str, alphabets: tuple[str, ...]) -> float:
+    """The share of a text's letters beyond ASCII that one language has, of the language that has most."""
+    letters = Counter(_LETTER.findall(text.lower()))
+    total = sum(letters.values())
+    return max(sum(letters[letter] for letter in alphabet) for alphabet in alphabets) / total if total else 0.0
+
+
+def _nearly(data: bytes, codec: str, share: int = NEARLY) -> str | None:
+    """The text, where but one in `share` of its characters beyond ASCII is ill formed, or fewer."""
     text = data.decode(codec, "replace")
     ill = text.count("\ufffd") - (data.count(b"\xef\xbf\xbd") if codec == "utf-8" else 0)
     beyond = len(text) - len(text.encode("ascii", "ignore"))
-    return text if ill * NEARLY < beyond else None
+    return text if ill * share < beyond + (share == MOSTLY) else None
 
 
 def detect(data: bytes) -> str | None:
@@ -223,5 +244,9 @@ def detect(data: bytes) -> str | None:
     codec = None if name is None else _widened(name)
     if codec not in _DETECTED:
         return None
+    if codec in _CENTRAL and _fit(sample.decode(DEFAULT, "replace"), _WESTERN) > _fit(
+        sample.decode(codec, "replace"), _EASTERN
+    ):
+        return DEFAULT
     # Controls of the upper half are in no text: windows-1252 has characters there, ISO 8859 has none.
     return None if _UPPER_CONTROL.search(sample.decode(codec, "replace")) else codec

@@ -100,10 +100,11 @@ def markup(head: bytes) -> str | None:
 
 
 def ill_formed(data: bytes, *, ended: bool) -> int | None:
-    """The first byte that is no UTF-8; None: all are. What is cut off at the end counts only where the bytes have `ended`."""
+    """The first byte that is no UTF-8; None: all are. A character that is cut off at the end is no fault, unless it is the only one beyond ASCII."""
     decoder = codecs.getincrementaldecoder("utf-8")("strict")
     try:
-        decoder.decode(data, ended)
+        text = decoder.decode(data)
     except UnicodeDecodeError as error:
         return error.start
-    return None
+    rest = len(decoder.getstate()[0])
+    return len(data) - rest if rest and ended and text.isascii() else None
