@@ -45,7 +45,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sample: Annotated[int, Meta(ge=1)] | None = None  # of a list or crawl so many shards: a prefix of one seeded order
     sha256sums: str | None = None  # a file or URL that says what each shard must be
     authorization: str | None = None  # the variable with its hosts' header: GRISTMILL_AUTH_*, HF_TOKEN, or --allow-env
-    kind: Kind | None = None  # of its shards, whatever they look like; null: told by the bytes, refused where they are of none
+    kind: Kind | None = (
+        None  # of its shards, whatever they look like; null: told by the bytes, refused where they are of none
+    )
     text: str = "text"  # the field that holds the text
     url: str = "url"
     priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate stays
