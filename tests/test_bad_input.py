@@ -243,6 +243,7 @@ def test_an_empty_file_is_a_corpus_without_documents(tmp_path: Path) -> None:
     write(tmp_path, 'kind = "jsonl"\nfiles = ["empty.jsonl"]')
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=tmp_path)
     assert told.code == 0, told.error
+    assert "shard 00000 (empty.jsonl): empty, 0 bytes" in told.error
     assert told.out.splitlines()[0].split() == ["documents", "in", "0"]
     assert ["kept", "0"] in [line.split() for line in told.out.splitlines()]
 

@@ -64,7 +64,6 @@ from gristmill.store.manifest import Manifest
 from gristmill.store.parts import machine_errors
 from gristmill.store.transfer import Transfer
 from gristmill.tokens.tokenizer import Tokenizer
-from gristmill.tokens.tokenizer import load as load_tokenizer
 from gristmill.written import local, output
 
 PHASES = ("plan", "fetch", "refine", "relate", "tokenize", "assemble")
@@ -195,7 +194,7 @@ class _Mill:
         if self.transfer.resume_only:
             self.fetching().refuse_new()
         publish.write_plan(corpus, self.plan)
-        tokenizer = self._tokenizer()
+        tokenizer = tokenize.tokenizer_of(self.recipe, self.folder, self.transfer)
         self.inputs = inputs.gather(self.recipe, self.folder, self.transfer)
         self.older = relate.open_all(self.recipe.deduplicate, self.folder)
         named = publish.inputs_of(self.recipe, self.inputs, tokenizer, self.older)
@@ -297,6 +296,14 @@ class _Mill:
                 done = self._each("refine", refine.refine, {number: msgspec.structs.replace(tasks[number], limit=left)})
                 left -= sum(record.counts["raw"]["documents"] for record in done.values())
                 records |= done
+        for number, record in sorted(records.items()):
+            if (
+                not record.counts["raw"]["decompressed_bytes"]
+                and sources[self.plan.shards[number].source].limit is None
+            ):
+                self.progress.line(
+                    f"shard {refine.shard_name(number)} ({fetch.name_of(self.plan.shards[number])}): empty, 0 bytes"
+                )
         return dict(sorted(records.items()))
 
     def _weigh(self, refined: dict[int, Record]) -> Record | None:
@@ -335,12 +342,6 @@ class _Mill:
             memory_mb=RELATE_MEMORY_MB,
         )  # fmt: skip
         return self._whole("frequent", lines.list_frequent, task)
-
-    def _tokenizer(self) -> Tokenizer | None:
-        tokens, cache = self.recipe.tokens, self.transfer.cache.root
-        if tokens is None:
-            return None
-        return load_tokenizer(tokens.tokenizer, self.folder, cache, tokens.end_of_text, self.transfer.resume_only)
 
     def _tokenize(
         self, refined: dict[int, Record], settled: dict[int, Record], listed: Record | None, tokenizer: Tokenizer | None

@@ -33,7 +33,8 @@ from gristmill.phases.refine import shard_name
 from gristmill.recipe import Recipe
 from gristmill.store.parts import Part, write_bytes, writing, writing_table
 from gristmill.store.proof import proven
-from gristmill.tokens.tokenizer import Tokenizer
+from gristmill.store.transfer import Transfer
+from gristmill.tokens.tokenizer import Tokenizer, load
 
 INDEX = pa.schema(
     [
@@ -161,6 +162,14 @@ def _write(
         work += index
         extra = {"work": [part.sha256 for part in work]}
     return parts, work, counts | extra | {"seconds": time.perf_counter() - start}
+
+
+def tokenizer_of(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer | None:
+    """The recipe's tokenizer, by a path in `folder` or fetched; None: the recipe has no [tokens]."""
+    tokens = recipe.tokens
+    if tokens is None:
+        return None
+    return load(tokens.tokenizer, folder, transfer.cache.root, tokens.end_of_text, transfer.resume_only)
 
 
 def tasks(

@@ -86,7 +86,7 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
         rows.fail(source.damage.reason, source.damage.offset)
         if source.goes_on():
             raise SourceError(
-                f"{source.damage.reason} at byte {source.damage.offset}: an array cannot be read behind that"
+                f"{source.damage.reason} at byte {source.damage.offset}: an array cannot be read behind that", "damaged"
             )
     elif not rows.full and mark != "]":
         rows.fail("truncated", rows.row)

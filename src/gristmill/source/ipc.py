@@ -84,7 +84,7 @@ class _Messages:
             self._ended = True
             return prefix
         if not 0 < size < MOST_BYTES:
-            raise SourceError(f"a damaged Arrow stream: a message's head of {size:,} bytes")
+            raise SourceError(f"a damaged Arrow stream: a message's head of {size:,} bytes", "damaged")
         head = self._take(size)
         try:
             length, unpacked = _lengths(head)
@@ -93,11 +93,12 @@ class _Messages:
                 body = self._take(length)
                 length = max(length, sum(_unpacked(body, start) for start in unpacked))
         except (struct.error, IndexError) as error:
-            raise SourceError(f"a damaged Arrow stream: {error}") from error
+            raise SourceError(f"a damaged Arrow stream: {error}", "damaged") from error
         if not 0 <= length <= MOST_BYTES:
             raise SourceError(
                 f"an Arrow record batch of {length:,} bytes, and at most {MOST_BYTES:,} are read: write it in smaller ones "
-                "(max_chunksize of pyarrow's write_table, chunksize of Feather's)"
+                "(max_chunksize of pyarrow's write_table, chunksize of Feather's)",
+                "too-large",
             )
         return prefix + head + body
 
@@ -163,10 +164,10 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
         rows.fail(*(("truncated", rows.row) if damage is None else damage))
         if damage is not None and any(isinstance(piece, bytes) and piece for piece in stream):
             raise SourceError(
-                f"{damage.reason} at byte {damage.offset}: an Arrow stream cannot be read behind that"
+                f"{damage.reason} at byte {damage.offset}: an Arrow stream cannot be read behind that", "damaged"
             ) from None
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"no readable Arrow stream: {error}") from error
+        raise SourceError(f"no readable Arrow stream: {error}", "damaged") from error
     if (last := rows.take()) is not None:
         yield last
     if not rows.full:

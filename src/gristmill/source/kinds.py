@@ -100,8 +100,10 @@ def tell(head: Head, fields: Fields, name: str = "") -> str:
     data = head.data.removeprefix(lines.BYTE_ORDER_MARK)
     if not data:
         if head.damage is not None:
-            raise SourceError(f"nothing in it can be read: {head.damage.reason} at byte {head.damage.offset}")
-        raise SourceError(f"it is empty: it holds no byte to tell its kind by. {_SAY}")
+            raise SourceError(
+                f"nothing in it can be read: {head.damage.reason} at byte {head.damage.offset}", "damaged"
+            )
+        raise SourceError(f"it is empty: it holds no byte to tell its kind by. {_SAY}", "not-text")
     kind = _records(head) or _table(data) or _lines(head, fields.text) or _array(data, head.ended)
     if kind is not None:
         return kind
@@ -138,7 +140,7 @@ _SAY = 'kind = "jsonl" (or "text", "warc", "csv" ...) for its source in the reci
 def not_text(seen: str, advice: str | None = None) -> SourceError:
     """The refusal of what is no known format."""
     advice = advice or _ADVICE.get(seen)
-    return SourceError(f"not text: looks like {seen}; {advice + '; ' if advice else ''}{_SAY}")
+    return SourceError(f"not text: looks like {seen}; {advice + '; ' if advice else ''}{_SAY}", "not-text")
 
 
 def _seen(data: bytes, ended: bool) -> str | None:
@@ -276,4 +278,4 @@ def _check_name(name: str, seen: str) -> None:
     """Refuse a page or plain text whose name says that it is something else: it is an error's page, more often than not."""
     said = _TABLES.get(_extension(name))
     if said is not None:
-        raise SourceError(f"not {said}, which its name says: looks like {seen}; {_SAY}")
+        raise SourceError(f"not {said}, which its name says: looks like {seen}; {_SAY}", "not-text")

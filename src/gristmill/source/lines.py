@@ -188,7 +188,8 @@ def _read_text(
         if at is not None or (strict and is_binary(text)):
             where = f"byte {at:,} of it is no UTF-8" if at is not None else "it holds control characters"
             raise SourceError(
-                f'not text: {where}; convert it, or kind = "text" for its source in the recipe takes it as it is'
+                f'not text: {where}; convert it, or kind = "text" for its source in the recipe takes it as it is',
+                "not-text",
             )
         if text:
             rows.add(text)

@@ -68,11 +68,12 @@ def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
         page, length = _header(file, at)
         size, packed = page.get(2), page.get(3)
         if not isinstance(size, int) or not isinstance(packed, int) or size < 0 or packed < 0:
-            raise SourceError(f"no readable Parquet file: no page at byte {at:,}")
+            raise SourceError(f"no readable Parquet file: no page at byte {at:,}", "damaged")
         if size > MOST_PAGE:
             raise SourceError(
                 f"column {column.path_in_schema!r} of row group {group} has a page of {size:,} bytes, and a page is unpacked whole: at most "
-                f"{MOST_PAGE:,} are read. Write the file again in smaller pages or row groups (pyarrow: write_batch_size=8, use_dictionary=False, or row_group_size=64)"
+                f"{MOST_PAGE:,} are read. Write the file again in smaller pages or row groups (pyarrow: write_batch_size=8, use_dictionary=False, or row_group_size=64)",
+                "too-large",
             )
         whole += size
         if page.get(1) == _DICTIONARY_PAGE:
@@ -94,7 +95,7 @@ def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
             return _struct(data, 0, 0)
         except (IndexError, RecursionError):
             if len(data) < size or size >= _MOST_HEADER:
-                raise SourceError(f"no readable Parquet file: no page's header at byte {at:,}") from None
+                raise SourceError(f"no readable Parquet file: no page's header at byte {at:,}", "damaged") from None
             size *= 16
 
 

@@ -34,7 +34,8 @@ class Bound:
         self._given += size
         if self._given > BOMB_BYTES and self._given > BOMB_RATIO * self.read:
             raise SourceError(
-                f"a bomb: {self._given:,} bytes of rows out of {self.read:,}, more than {BOMB_RATIO} times as many"
+                f"a bomb: {self._given:,} bytes of rows out of {self.read:,}, more than {BOMB_RATIO} times as many",
+                "too-large",
             )
 
 
