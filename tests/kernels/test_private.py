@@ -196,12 +196,16 @@ def term(text: str, at: int, end: int) -> bool:
     return re.compile(r"(?: \*{1,3} ?| \^{1,3} ?|\*{1,4}|\^{1,4})[A-Za-z(]").match(text, end) is not None
 
 
-def item(text: str, at: int, end: int) -> bool:
+def counts(digits: str, phone: bool) -> bool:
+    return not is_card(digits) and not (phone and 7 <= len(digits) <= 15)
+
+
+def item(text: str, at: int, end: int, phone: bool = False) -> bool:
     """Whether what stands at text[at:end] is one of several numbers in brackets, or between commas with white space."""
     left = re.search(r"[\0- ]{0,32}\Z", text[:at]).start()
     first = text[left - 1 : left] if left else ""
-    number = re.search("[0-9]{0,32}\\Z", text[: left - 1]) if first == "," else None
-    lone = number and number[0] and not re.search("[A-Za-z_]\\Z", text[: number.start()]) and not is_card(number[0])
+    number = re.search(r"[(\[{,][\0- ]{0,32}-?([0-9]{1,32})\Z", text[: left - 1]) if first == "," else None
+    lone = number and counts(number[1], phone)
     space = re.compile(r"[\0- ]{0,32}")
     right = space.match(text, end).end()
     last = text[right : right + 1]
@@ -209,8 +213,8 @@ def item(text: str, at: int, end: int) -> bool:
     if last == ",":
         start = space.match(text, right + 1).end()
         spaced = start > right + 1
-        more = re.compile(r"-?([0-9]{1,32})(?=[\0- ,)}\]])").match(text, start)
-        follows = more[1] if more and not is_card(more[1]) else ""
+        more = re.compile(r"-?([0-9]{1,32})[\0- ]{0,32}[,)}\]]").match(text, start)
+        follows = more[1] if more and counts(more[1], phone) else ""
     if first and first in "([{":
         return bool(follows) and len(follows) not in (3, 4)
     if last and last in ")]}":
@@ -395,7 +399,7 @@ def candidates(text: str, walls: list[tuple[int, int]], asked: int) -> list[tupl
             if (
                 gap[first] != "+"
                 and gap[digit:end].isdigit()
-                and (asked < 2 or item(gap, first, end) or term(gap, first, end))
+                and (asked < 2 or item(gap, first, end, True) or term(gap, first, end))
             ):
                 continue
             found.append((first - operand if operand else 0, first, end))
@@ -465,7 +469,7 @@ PIECES = (
     "4111-1111-1111-1111", "6304000000000000", "501864667909", "30288610434735", "4131034282458809939", " 111",
     "GB82WEST12345698765432", "gb82 west 1234 5698 7654 32", "DE89370400440532013000", "BE68 5390 0754 7034", "NO9386011117947", "FR76", "GB",
     "5.6.7.8", "5.6.77.88", "3.43.5.2", "3.51.98.32", "::ffff:", "65.9.77.2", "2006::", "ip", "IP ", "host ", "V8 ", "version ", "v", "to ", " - - [", "~", "*", "^", " * x",
-    "-2.12 ", "git", "git@github.com", "git@foo.com", ":x", "//", "(1, ", ", 5)", ", 99999]", "x + ", "5428 5462 5496 5531", "5360 ", " 5565", "\n ",
+    "-2.12 ", "git", "git@github.com", "git@foo.com", ":x", "//", "(1, ", ", 5)", ", 99999]", "x + ", "2831823829, ", "5428 5462 5496 5531", "5360 ", " 5565", "\n ",
     "4220315081820346526", "4031078400000", "2831823829", "+ 49 30 901820", "+20210905-1", "+1 415 555 0123", "+44", "+49 (0)30 123456", "415-555-0123", "x123", "(415) ", "555",
 )  # fmt: skip
 
@@ -512,10 +516,10 @@ CASES = {
     "2001:4860:4860::8888 [2a00:1450::1]:80 IPv6:2a00::1 2a00::1: 2a00::1/64": ["ip"] * 5,
     "V8 65.6.85.28, version 65.6.85.28: OID 65.6.85.28, 65.6.85.28+dfsg 65.6.85.28~rc": [],
     "to 4.6.85.28 (>= 1.9.99.12) 3.43.6.1 libXi 1.91.6.1 V8 from 4.2.77.18 to 4.2.77.20 -2.12 3.51.98.32 Oct 25 2000::": [],
-    "IP 4.6.85.28 address: 4.2.77.18, from [4.6.85.28] http://4.6.85.28/ u@4.6.85.28 4.6.85.28/24 4.6.85.28:80\n4.6.85.28 - - [27/Nov": [
+    "IP 4.6.85.28 address: 4.2.77.18, from [4.6.85.28] http://4.6.85.28/ u@4.6.85.28 4.6.85.28/24 4.6.85.28:80 ::ffff:4.6.85.28\n4.6.85.28 - - [27/Nov": [
         "ip"
     ]
-    * 8,
+    * 9,
     "65.6.85.28 server IPv4 65.6.85.28 2000::/48": ["ip"] * 3,
     "::1 fe80::1 fc00::1 ff02::1 2001:db8::1 2002::1 std::vector 2001:1 12:34:56 20:aa:bb:cc:dd:ee": [],
     "078-05-1120 (123-45-6789)": ["ssn", "ssn"],
@@ -592,12 +596,12 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
         buffers = strategies.buffers([unit * (size // len(unit))])
         best = 1e9
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             spans = kernel.find(*buffers, ALL, HASHED)
             kernel.find_as_datatrove(*buffers, frozenset({"email", "ip"}))
             for asked in (phones.PLUS, phones.REGIONAL, phones.BARE):
                 phones.candidates(*buffers, spans, asked)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         times.append(best)
     assert times[1] < 3 * times[0] + 0.02
     assert times[1] < 3

@@ -171,8 +171,15 @@ def _is_closing(byte):
 
 
 @helper
-def _item_before(data, wall, at):
-    """What stands before an item at `at`: 1 an opening bracket, 2 a comma and a number that is no card, 3 so with white space, 0 else."""
+def _counts(data, first, last, phone):
+    """Whether the digits in data[first:last] are a number that may not be a card's, nor, where phones are asked for, a phone's."""
+    size = last - first
+    return size > 0 and not _is_card(data, first, last) and not (phone and size >= 7 and size <= 15)
+
+
+@helper
+def _item_before(data, wall, at, phone):
+    """What stands before an item at `at`: 1 an opening bracket, 2 a comma and another item, 3 so with white space, 0 else."""
     back = _skip_back(data, wall, at)
     if back <= wall:
         return 0
@@ -180,22 +187,22 @@ def _item_before(data, wall, at):
         return 1
     if data[back - 1] != COMMA:
         return 0
-    spaced = back < at
     last = back - 1
     first = last
     while first > wall and last - first < BESIDE and is_digit(data[first - 1]):
         first -= 1
-    if (
-        first == last
-        or (first > wall and (is_letter(data[first - 1]) or data[first - 1] == 0x5F))
-        or _is_card(data, first, last)
-    ):
+    if not _counts(data, first, last, phone):
         return 0
-    return 3 if spaced else 2
+    if first > wall and data[first - 1] == HYPHEN:
+        first -= 1
+    first = _skip_back(data, wall, first)
+    if first <= wall or not (_is_opening(data[first - 1]) or data[first - 1] == COMMA):
+        return 0
+    return 3 if back < at else 2
 
 
 @helper
-def _item_after(data, end, stop):
+def _item_after(data, end, stop, phone):
     """As `_item_before`, what stands behind an item: 1 a closing bracket. A number of three or four digits may be a card's code: 4."""
     at = _skip(data, end, stop)
     if at >= stop:
@@ -211,18 +218,17 @@ def _item_after(data, end, stop):
     last = first
     while last < stop and last - first < BESIDE and is_digit(data[last]):
         last += 1
-    if last == first or last >= stop or _is_card(data, first, last):
-        return 0
-    if data[last] != COMMA and not _is_closing(data[last]) and data[last] > SPACE:
+    after = _skip(data, last, stop)
+    if after >= stop or not (data[after] == COMMA or _is_closing(data[after])) or not _counts(data, first, last, phone):
         return 0
     return 4 if last - first == 3 or last - first == 4 else (3 if spaced else 2)
 
 
 @helper
-def is_item(data, wall, at, end, stop):
+def is_item(data, wall, at, end, stop, phone):
     """Whether what stands at data[at:end] is one of several numbers in brackets, or between commas with white space."""
-    before = _item_before(data, wall, at)
-    after = _item_after(data, end, stop)
+    before = _item_before(data, wall, at, phone)
+    after = _item_after(data, end, stop, phone)
     return (before == 1 and (after == 2 or after == 3)) or (before >= 2 and after == 1) or (before == 3 and after >= 3)
 
 
@@ -267,7 +273,7 @@ def card_stop(data, wall, at, run, stop):
         end = at + run
         if run > 19 or joined_after(data, end, stop) or not _is_card(data, at, end):
             return np.int64(0)
-        return np.int64(0) if is_term(data, wall, at, end, stop) or is_item(data, wall, at, end, stop) else end
+        return np.int64(0) if is_term(data, wall, at, end, stop) or is_item(data, wall, at, end, stop, False) else end
     if run != 4 or at + 4 >= stop or (data[at + 4] != SPACE and data[at + 4] != HYPHEN):
         return np.int64(0)
     for form in range(4):

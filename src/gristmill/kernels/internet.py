@@ -126,6 +126,8 @@ def _is_addressed(data, wall, at, end, stop):
     """Whether what touches four numbers says that they are an address."""
     if at > wall and (data[at - 1] == 0x40 or (data[at - 1] == 0x2F and at - 2 >= wall and data[at - 2] == 0x2F)):
         return True
+    if at - 2 >= wall and data[at - 1] == COLON and (data[at - 2] == COLON or _is_mapped(data, wall, at - 1)):
+        return True
     if (
         end + 3 < stop
         and data[end] == SPACE

@@ -159,7 +159,9 @@ def _candidate(data, wall, first, digit, stop, asked):
         while end < last and is_digit(data[end]):
             end += 1
         one = end == last
-        if one and (asked < BARE or is_item(data, wall, first, last, stop) or is_term(data, wall, first, last, stop)):
+        if one and asked < BARE:
+            return nothing, nothing
+        if one and (is_item(data, wall, first, last, stop, True) or is_term(data, wall, first, last, stop)):
             return nothing, nothing
     return last, operand
 
