@@ -188,7 +188,7 @@ def test_shards_of_unknown_length_and_what_is_fetched(tmp_path: Path) -> None:
 
 
 def test_a_shard_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gristmill.report.size.Settings", lambda: Settings(backoff=0.0))
+    monkeypatch.setattr("gristmill.report.size.asked_of", lambda *_, **__: Settings(backoff=0.0))
     recipe = lay_out(tmp_path, count=20, recipe='[[source]]\nname = "web"\nurls = ["http://127.0.0.1:9/a.jsonl"]\n')
     with pytest.raises(SourceError, match="no raw shard can be had"):
         size(recipe, out=tmp_path / "corpus", cache_dir=tmp_path / "cache")
