@@ -26,7 +26,7 @@ PAIR = np.uint64(0x9E3779B97F4A7C15)
 SPACE = 0x20
 LARGEST = 32767  # of a weight
 LEAST_BITS, MOST_BITS = 10, 24
-ROOT = 20.0  # of FULL, the 400 features of some 200 words
+ROOT = 14.142135623730951  # of FULL, the 200 features of some 100 words
 
 
 class Weights(NamedTuple):
