@@ -114,4 +114,4 @@ def test_a_longer_text_is_not_surer_of_itself() -> None:
     # Of less than that a text is the less sure the shorter it is.
     short = linear.score(*normalise(*strategies.buffers([" ".join(words[:50]), " ".join(words[:50] * 2)])), weights)
     logits = np.log(short / (1 - short)) - weights.bias
-    assert 1.35 < logits[1] / logits[0] < 1.5
+    assert 1.3 < logits[1] / logits[0] < 1.65  # the root of two, but for the pair between the halves
