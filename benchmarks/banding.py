@@ -48,7 +48,7 @@ def main() -> None:
     for width in (3, 5, 9):
         truth = similarities(texts, width)
         for bands, rows in BANDS:
-            print(row_of(texts, truth, Near(shingle=width, bands=bands, rows=rows)), flush=True)
+            print(row_of(texts, truth, Near(shingle=width, bands=bands, rows=rows, keepers=0)), flush=True)
     templated = templates(texts)
     for name, some in (("real, edited", edited(texts)), ("templated", templated)):
         truth = similarities(some, 5)
@@ -58,7 +58,7 @@ def main() -> None:
         )
         every = kept_by(truth, len(some))
         for most in (1, 2, 4, 8, 16):
-            found = ask(some, Near(candidates=most))
+            found = ask(some, Near(candidates=most, keepers=0))
             print(
                 f"| {most} | {found['met'] / len(some):.2f} | {found['likely'] / len(some):.2f} | {len(found['drops']) / max(every, 1):.2%} |",
                 flush=True,

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import MachineError, RecipeError, schema
-from gristmill.dedup import candidates, compare, rows
+from gristmill.dedup import candidates, compare, further, rows
 from gristmill.dedup.database import duckdb_with
 from gristmill.dedup.relate import relate
 from gristmill.dedup.settings import Deduplicate, Near
@@ -44,6 +44,8 @@ def in_small_pieces(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
     """Cuts of so many keys, and small chunks of keys, pairs and shingles."""
     monkeypatch.setattr(rows, "KEYS", keys)
     monkeypatch.setattr(rows, "CHUNK", 100)
+    monkeypatch.setattr(rows, "LARGE", 30)
+    monkeypatch.setattr(further, "ASKED", 40)
     monkeypatch.setattr(candidates, "PAIRS", 50)
     monkeypatch.setattr(compare, "SHINGLES", 3000)
 

@@ -55,15 +55,19 @@ def all_pairs(pages: Pages) -> set[int]:
     return set(kept)
 
 
+def shingles(text: str) -> set:
+    words = text.split()
+    return {tuple(words[at : at + WIDTH]) for at in range(len(words) - WIDTH + 1)}
+
+
 def judge(pages: Pages, drops: dict[int, tuple[int, float]]) -> float:
     """The share of what all pairs drop that stays. Each drop must be right: for an earlier page that is kept, at the similarity that is said."""
-    sets = {}
+    held: dict[int, set] = {}
     for page, (keeper, similarity) in drops.items():
         assert keeper < page and keeper not in drops
-        for number in (page, keeper):
-            words = pages.texts[number].split()
-            sets[number] = {tuple(words[at : at + WIDTH]) for at in range(len(words) - WIDTH + 1)}
-        assert similarity == naive.jaccard(sets[page], sets[keeper]) >= 0.8  # type: ignore[arg-type]
+        if keeper not in held:
+            held[keeper] = shingles(pages.texts[keeper])
+        assert similarity == naive.jaccard(shingles(pages.texts[page]), held[keeper]) >= 0.8  # type: ignore[arg-type]
     wanted = set(range(len(pages.texts))) - all_pairs(pages)
     return len(wanted - drops.keys()) / len(wanted)
 

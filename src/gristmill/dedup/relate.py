@@ -12,7 +12,7 @@
 Documents of older corpora (older.py) come before all others in every step, and their verdicts stand.
 
 Rows, candidates' agreement and comparing are tasks over files, which threads or nodes share out (spread.py); deciding is here, one pair after another.
-What is held in memory here is a chunk of pairs, some forty bytes a document, and what is known of older documents that are met; in a task, a few
+What is held in memory here is a chunk of pairs, some sixty bytes a document, and what is known of older documents that are met; in a task, a few
 chunks of rows, keys or pairs. The rest is on disk.
 """
 

@@ -13,6 +13,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ MOST_BITS = 9  # 512 cuts; beyond 134 M documents of 32 bands cuts grow instead
 GROUP = 1 << 17  # documents of a group of tables, or more: the last table is whole
 HELD = 1 << 20  # keys that a task holds before it opens the file of each cut
 CHUNK = 1 << 19  # keys looked at together
+LARGE = 1 << 20  # keys of large buckets sorted together, or one bucket's
 GAP, SPAN = 16, 2048  # so many rows that nobody asked for are read along, of so many that are asked for
 
 KEY_ROWS = pa.schema([pa.field("key", pa.int64()), pa.field("document", pa.int64())])
@@ -279,22 +281,27 @@ def leave_out_single(cut: Cut) -> tuple[Path, list[Path]]:
 
 def _write_large(cut: Cut, keys: Path, held: list[np.ndarray]) -> list[Path]:
     """Write the buckets of more than `candidates` documents; `held` are the keys of the file `keys`, and is emptied."""
-    every = np.sort(np.concatenate([*held, np.empty(0, np.int64)]))
+    every = np.concatenate([*held, np.empty(0, np.int64)])
     held.clear()
+    every.sort()
     most = cut.candidates or 0
     # A key that stands `most` places behind itself.
     often = np.unique(every[most:][every[most:] == every[: len(every) - most]])
-    del every
     if not len(often):
         return []
-    found = []
-    for batch in read_batches(keys):
-        key, number = (column.to_numpy() for column in batch.columns)
-        stands = among(key, often)
-        found.append(np.stack([key[stands], number[stands]], axis=1))
-    whole = np.concatenate(found)
+    every = every[among(every, often)]
+    bounds = np.unique(np.append(np.searchsorted(often, every[::LARGE]), len(often))).tolist()
+    del every
     target = fresh(cut.work, f"large-{cut.place:04d}")
-    write_array(target, whole[np.lexsort((whole[:, 1], whole[:, 0]))])
+    with open(target, "wb") as file:
+        for low, high in pairwise(bounds):
+            found = []
+            for batch in read_batches(keys):
+                key, number = (column.to_numpy() for column in batch.columns)
+                stands = among(key, often[low:high])
+                found.append(np.stack([key[stands], number[stands]], axis=1))
+            part = np.concatenate(found)
+            file.write(np.ascontiguousarray(part[np.lexsort((part[:, 1], part[:, 0]))]).data)
     return [target]
 
 
