@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gristmill import process
 from tests.conftest import missing
 
 RECIPE = """
@@ -282,3 +284,21 @@ check("corpus")
         assert Path(f"/proc/{forked}").exists()
     finally:
         os.kill(forked, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("place", ["/", "folder", "gone"])
+def test_the_path_of_what_is_started(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Absolute, never empty; the current folder is last, and gone where it is gone."""
+    stands = tmp_path / "stands"
+    stands.mkdir()
+    monkeypatch.chdir("/" if place == "/" else stands)
+    if place == "gone":
+        stands.rmdir()
+    given = ["", "/usr/lib/python", "relative", str(stands), "//usr/lib/python"]
+    monkeypatch.setattr(sys, "path", given)
+    found = process.path()
+    assert all(re.match("/(?!/)", path) for path in found)
+    assert found[0] == "/usr/lib/python"
+    assert len(found) == len(set(found))
+    if place == "folder":
+        assert found[-1] == str(stands)

@@ -1,5 +1,6 @@
 """Spark against the embedded engine: a real standalone cluster on 127.0.0.1, the same bytes, also when a worker dies."""
 
+import json
 import os
 import pickle
 import random
@@ -168,17 +169,29 @@ def test_20000_real_documents_and_a_worker_that_dies(spark: Cluster, data: Path,
     assert digests(tmp_path / "spark") == digests(tmp_path / "local")
 
 
-def refused(spark: Cluster, recipe: Path, before: str = "", **environment: str) -> str:
-    """What a run says whose nodes cannot do it; it says so in seconds, and before any work."""
-    out = recipe.parent / "corpus"
-    command = [sys.executable, "-c", before + DRIVER, "run", str(recipe), "--out", str(out), "--engine", spark.address]
-    done = subprocess.run(command, env=outside(environment), capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 2, done.stderr
-    assert float(done.stdout.split()[-1]) < 60, (
-        done.stderr
-    )  # the check itself: a second or two alone; this machine may be busy
-    assert not (out / "work/state/refine").exists()
-    return done.stderr
+# Starts with each environment; what is said, and how long the nodes were asked (Spark's own start aside).
+ASKED = """
+import json, os, sys, time
+from gristmill.engine import nodes, spark
+from gristmill.errors import RecipeError
+ask = nodes.check
+def timed(*given):
+    begun = time.monotonic()
+    try:
+        ask(*given)
+    finally:
+        print(time.monotonic() - begun)
+nodes.check = timed
+for environment in json.loads(sys.argv[2]):
+    os.environ |= environment
+    try:
+        spark.start(sys.argv[1]).stop()
+        print("as here")
+    except RecipeError as error:
+        print(str(error))
+    for name in environment:
+        del os.environ[name]
+"""
 
 
 def outside(more: dict[str, str]) -> dict[str, str]:
@@ -188,45 +201,36 @@ def outside(more: dict[str, str]) -> dict[str, str]:
 
 
 def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": "text"}]))
-    (tmp_path / "recipe.toml").write_text('[[source]]\nname = "a"\nfiles = ["a.jsonl"]\n')
-    # What the check takes, without Spark's own start.
-    timed = """import atexit, time
-from gristmill.engine import nodes
-asked = nodes.check
-def check(*given):
-    begun = time.monotonic()
-    atexit.register(lambda: print(took[0]))
-    try:
-        asked(*given)
-    finally:
-        took.append(time.monotonic() - begun)
-took = []
-nodes.check = check
-"""
     # A Python of the same version that has nothing installed.
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
     bare = str(tmp_path / "bare/bin/python")
-    said = refused(spark, tmp_path / "recipe.toml", timed, PYSPARK_PYTHON=bare, PYTHONPATH=str(tmp_path / "nothing"))
-    assert re.search(
-        r"nodes are not as this machine.*: gristmill is not there \(here: \S+ \(files \w+\)\), brotli is not there",
-        said,
-    )
-    assert f"Install the same gristmill, with the same libraries, on every node for {bare}" in said
     # One library of another version, and gristmill of other files.
     other = tmp_path / "other"
     (other / "numba-0.1.dist-info").mkdir(parents=True)
     (other / "numba-0.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: numba\nVersion: 0.1\n")
     shutil.copytree(Path(gristmill.__file__).parent, other / "gristmill")
     (other / "gristmill/errors.py").write_text("changed = True\n")
-    given = f"{timed}import os\nos.environ['PYTHONPATH'] = {str(other)!r}\n"
-    said = refused(spark, tmp_path / "recipe.toml", given)
+    none = str(tmp_path / "none")
+    environments = [
+        {"PYSPARK_PYTHON": bare, "PYTHONPATH": str(tmp_path)},
+        {"PYTHONPATH": str(other)},
+        {"PYSPARK_PYTHON": none},
+        {},
+    ]
+    command = [sys.executable, "-c", ASKED, spark.address, json.dumps(environments)]
+    done = subprocess.run(command, env=outside({}), capture_output=True, text=True, check=True)
+    said = done.stdout.splitlines()
+    assert max(map(float, said[::2])) < 60, said  # a second or two alone; this machine may be busy
     assert re.search(
-        r"gristmill is (\S+ \(files \w+\)) \(here: (?!\1)\S+ \(files \w+\)\), numba is 0.1 \(here: \d", said
+        r"nodes are not as this machine.*: gristmill is not there \(here: \S+ \(files \w+\)\), brotli is not there",
+        said[1],
     )
-    said = refused(spark, tmp_path / "recipe.toml", timed, PYSPARK_PYTHON=str(tmp_path / "none"))
-    assert "Python does not run on the nodes" in said
-    assert "none" in said
+    assert f"Install the same gristmill, with the same libraries, on every node for {bare}" in said[1]
+    assert re.search(
+        r"gristmill is (\S+ \(files \w+\)) \(here: (?!\1)\S+ \(files \w+\)\), numba is 0.1 \(here: \d", said[3]
+    )
+    assert re.search(f"Python does not run on the nodes: .*{none}", said[5])
+    assert said[7] == "as here"
 
 
 def test_a_node_that_comes_later_is_asked_by_its_first_task(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,17 @@ import os
 import sys
 
 HERE = os.path.abspath(__file__)
-STOOD = os.getcwd() if os.path.isdir(".") else ""  # where the caller stood when it loaded this
+
+
+def stands() -> str:
+    """Where this process stands; the root where its folder is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.sep
+
+
+STOOD = stands()  # when this was loaded
 
 
 def command(call: str, *arguments: str) -> list[str]:
@@ -25,12 +35,17 @@ def command(call: str, *arguments: str) -> list[str]:
     return [python(), *flags, "-P", HERE, package, call, str(len(places)), *places, *arguments]
 
 
+def _absolute(place: str) -> str:
+    """A path with one slash at its start: POSIX, and Python in the root folder, know of two."""
+    return os.sep + os.path.normpath(os.path.join(stands(), place)).lstrip(os.sep)
+
+
 def path() -> list[str]:
     """sys.path for what is started: absolute, the folder of the caller's script and the current one behind all others."""
-    last = {STOOD, os.getcwd() if os.path.isdir(".") else STOOD}
+    last = {STOOD, stands()}
     if script := getattr(sys.modules.get("__main__"), "__file__", None):
-        last.add(os.path.dirname(os.path.abspath(script)))
-    places = list(dict.fromkeys(os.path.abspath(place) for place in sys.path if isinstance(place, str)))
+        last.add(os.path.dirname(_absolute(script)))
+    places = list(dict.fromkeys(_absolute(place) for place in sys.path if isinstance(place, str)))
     # Python's own modules stay where they are, wherever one stands.
     last.discard(os.path.dirname(os.path.abspath(getattr(os, "__file__", HERE))))
     return [place for place in places if place not in last] + [place for place in places if place in last]

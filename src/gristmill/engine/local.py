@@ -56,7 +56,7 @@ class _Worker:
         self.process = server.start().start([theirs.fileno(), alive, *inherited])
         theirs.close()
         os.close(alive)
-        self.give((process.path(), os.getcwd()))
+        self.give((process.path(), process.stands()))
         self.job: Job | None = None
 
     def give(self, what: Any) -> None:
