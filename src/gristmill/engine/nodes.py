@@ -18,6 +18,7 @@ LIBRARIES = (
 # Of its extras: where a node has none, the step that needs it says so.
 EXTRAS = ("backports.zstd", "ftfy", "justext", "kenlm", "lxml", "lxml_html_clean", "spacy", "trafilatura")
 ROUNDS = 20  # of asking, until every node has answered; one that comes later is heard of by its first task
+WHOLE = ("[PYTHON_VERSION_MISMATCH", "ModuleNotFoundError", "Cannot run program")  # what stands behind these says all
 PAUSE = 0.1  # seconds that a node takes to answer, so that others get something to answer, too
 
 
