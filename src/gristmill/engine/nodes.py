@@ -112,16 +112,9 @@ def _told(context: Any, engine: str, parts: int) -> list[tuple[str, str, dict[st
 def _cause(said: str) -> str:
     """The line that matters of a Java error with Python's inside."""
     lines = [line.strip() for line in said.splitlines()]
-    for word in (
-        "PYTHON_VERSION_MISMATCH",
-        "ModuleNotFoundError",
-        "Cannot run program",
-        "Error: ",
-        "Error]",
-        "Exception",
-    ):
+    for word in (*WHOLE, "Error: ", "Error]", "Exception"):
         if found := [line for line in lines if word in line]:
-            return found[0][:500]
+            return found[0][found[0].index(word) if word in WHOLE else 0 :][:500]
     return said[:500]
 
 
