@@ -12,6 +12,7 @@ from gristmill.errors import SourceError
 
 MOST_PAGE = 128 << 20  # bytes of a page, unpacked
 SMALL = 1 << 16  # a dictionary whose rows are no matter
+MOST_KEPT = 8 << 20  # a dictionary that is read as one; the rows of a larger one are decoded few at a time
 _HEADER = 1 << 14  # bytes that a page's header seldom exceeds; statistics make it longer
 _MOST_HEADER = 64 << 20
 _DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 2, 7
@@ -37,22 +38,33 @@ def size_of(path: str) -> int:
 
 def walk(path: str, metadata: Any) -> tuple[list[Sizes], list[str]]:
     """(sizes by row group, the columns to read as dictionaries). Raises SourceError where a page is over the limit, or none."""
-    groups, coded = [], set()
+    found: list[
+        tuple[int, int, dict[str, int]]
+    ] = []  # of each row group: bytes of its pages, of a value, of dictionaries by column
+    largest: dict[str, int] = {}  # dictionaries that can be kept as such
     with open(path, "rb") as file:
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             unpacked = longest = 0
+            dictionaries: dict[str, int] = {}
             for place in range(group.num_columns):
                 column = group.column(place)
                 whole, dictionary, delta = _column(file, column, number)
                 unpacked += whole
-                if dictionary > SMALL and column.physical_type == "BYTE_ARRAY":
-                    coded.add(column.path_in_schema)
-                elif dictionary > SMALL:
-                    longest = max(longest, dictionary)
                 longest = max(longest, delta)
-            groups.append(Sizes(group.num_rows, unpacked, longest))
-    return groups, sorted(coded)
+                if dictionary > SMALL:
+                    name = column.path_in_schema
+                    dictionaries[name] = dictionary
+                    # Kept as such it is copied for every batch.
+                    fits = dictionary <= MOST_KEPT and column.physical_type == "BYTE_ARRAY"
+                    largest[name] = max(largest.get(name, 0), dictionary if fits else MOST_PAGE)
+            found.append((unpacked, longest, dictionaries))
+    kept = {name for name, size in largest.items() if size <= MOST_KEPT}
+    groups = []
+    for number, (unpacked, longest, dictionaries) in enumerate(found):
+        most = max([longest, *(size for name, size in dictionaries.items() if name not in kept)])
+        groups.append(Sizes(metadata.row_group(number).num_rows, unpacked, most))
+    return groups, sorted(kept)
 
 
 def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
