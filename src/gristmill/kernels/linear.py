@@ -3,7 +3,7 @@
 A text is normalised (kernels.normalise); each word, and each two words in a row, has a bucket of a table of weights by its hash (Weinberger
 2009: arXiv 0902.2206). With n features of sum s, the score is logistic(bias + scale * s / sqrt(n)) while n is at most FULL, and from there on
 logistic(bias + scale * sqrt(FULL) * s / n): the mean of the features, as fastText scores, so that a text is not surer of itself for being
-longer. Of a text without a word n is 1. Why: docs/adr/0012.
+longer. Of a text without a word n is 1. Why: docs/adr/0013.
 
 Training is AdaGrad (Duchi 2011: jmlr.org/papers/v12/duchi11a.html) on the logistic loss, one text after another in a seeded order, each
 class weighing the same. Weights are then rounded to int16, so that a score is a sum of integers, which no order changes, and one
