@@ -34,7 +34,7 @@ def lay_out(folder: Path, when: str = "after_dedup = true") -> Path:
         rows.append(
             {
                 "url": f"https://x.example/{number}",
-                "text": f"{text}\nWrite to editor{number}@mail.debian.org or 8.8.200.{number}.",
+                "text": f"{text}\nWrite to editor{number}@mail.debian.org or 88.8.200.{number}.",
             }
         )
     raw = folder / "raw"
