@@ -84,12 +84,17 @@ class Shard:
         hashed = _Hashed(file)
         pieces = Pieces(hashed, self._fields.max_shard_bytes)  # type: ignore[arg-type]
         replay = _Replay(pieces)
-        kind = (
-            "" if self._rows.full else self._tell(replay, pieces)
-        )  # full: the source's limit was reached before this shard
-        if kind == "parquet":
+        try:
+            kind = self._tell(replay, pieces)
+        except SourceError:
+            if not self._rows.full:
+                raise
+            kind = self._kind or "text"
+        if self._rows.full:
+            pass  # the source's limit was reached before this shard
+        elif kind == "parquet":
             yield from self._read_table(replay, pieces, file)
-        elif kind:
+        else:
             yield from _READERS[kind](replay, self._rows, self._fields)
         found = hashed.hexdigest()
         if self._sha256 is not None and found != self._sha256:
@@ -99,7 +104,7 @@ class Shard:
                 "changed",
             )
         self.counts = {
-            "kind": "warc" if kind == "arc" else kind or self._kind or "text",
+            "kind": {"arc": "warc", "told text": "text"}.get(kind, kind),
             "codec": pieces.codec,
             "compressed_bytes": file.seek(0, 2),
             "decompressed_bytes": pieces.decoded_bytes,
