@@ -248,6 +248,24 @@ def test_an_empty_file_is_a_corpus_without_documents(tmp_path: Path) -> None:
     assert ["kept", "0"] in [line.split() for line in told.out.splitlines()]
 
 
+def test_what_looks_like_one_text_among_tables_is_refused(tmp_path: Path) -> None:
+    """A message of a server, saved under a name without an ending, is no document of a source of JSONL."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "part-0").write_text('{"text": "A page about rivers."}\n{"text": "A page about hills."}\n')
+    (raw / "part-1").write_text("Too many requests. Try again later.\n")
+    (raw / "README.md").write_text("Where these pages are from.\n")
+    write(tmp_path, 'files = ["raw/*"]')
+    told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=tmp_path)
+    assert told.code == 3
+    assert "part-1): not text, perhaps: text among shards of jsonl" in told.error and "README" not in told.error
+    assert gristmill("run", "recipe.toml", "--out", "corpus", "--allow-missing", cwd=tmp_path).code == 0
+    shards = json.loads((tmp_path / "corpus/manifest.json").read_text())["raw_shards"]
+    assert [shard["missing"] for shard in shards] == [None, None, "not-text"]
+    write(tmp_path, 'files = ["raw/part-0"]\n\n[[source]]\nname = "said"\nkind = "text"\nfiles = ["raw/part-1"]')
+    assert gristmill("run", "recipe.toml", "--out", "other", cwd=tmp_path).code == 0
+
+
 def test_every_row_that_is_no_document_stands_in_the_funnel(tmp_path: Path) -> None:
     good = [record(f"Text of page {number}.".encode(), f"http://pages.example/{number}", number) for number in range(4)]
     bad = [

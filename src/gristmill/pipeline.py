@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from gristmill.errors import RecipeError, SourceError
+from gristmill.errors import GristmillError, RecipeError, SourceError
 from gristmill.phases import (
     assemble,
     clusters,
@@ -296,15 +296,11 @@ class _Mill:
                 done = self._each("refine", refine.refine, {number: msgspec.structs.replace(tasks[number], limit=left)})
                 left -= sum(record.counts["raw"]["documents"] for record in done.values())
                 records |= done
-        for number, record in sorted(records.items()):
-            if (
-                not record.counts["raw"]["decompressed_bytes"]
-                and sources[self.plan.shards[number].source].limit is None
-            ):
-                self.progress.line(
-                    f"shard {refine.shard_name(number)} ({fetch.name_of(self.plan.shards[number])}): empty, 0 bytes"
-                )
-        return dict(sorted(records.items()))
+        for number in refine.empty(records):
+            self.progress.line(f"{self._shard(number)}: empty, 0 bytes")
+        strange = refine.strangers(self.plan.shards, sources, records)
+        self._failed("refine", strange, self._shard)
+        return {number: record for number, record in sorted(records.items()) if number not in strange}
 
     def _weigh(self, refined: dict[int, Record]) -> Record | None:
         """What goes by the measures of the whole corpus, where a step asks for it."""
@@ -368,26 +364,30 @@ class _Mill:
         """Run a phase over its tasks; raise ShardsFailed when the others are finished."""
 
         def label(number: int) -> str:
-            if phase in ("weigh", "relate", "frequent", "assemble"):
-                return f"{phase} {name(number)}"
-            return f"shard {name(number)} ({fetch.name_of(self.plan.shards[number])})"
+            whole = phase in ("weigh", "relate", "frequent", "assemble")
+            return f"{phase} {name(number)}" if whole else self._shard(number)
 
         records, failed = (crew or self.crew).each(phase, function, tasks, name, label)
-        told = {number: f"{label(number)}: {error}{self._mend(phase, number)}" for number, error in failed.items()}
-        if failed and phase == "refine" and self.asked.allow_missing:
-            # Go on without shards that could not be read.
-            for words in told.values():
-                self.progress.line(f"absent: {words}")
+        self._failed(phase, failed, label)
+        return records
+
+    def _shard(self, number: int) -> str:
+        return f"shard {refine.shard_name(number)} ({fetch.name_of(self.plan.shards[number])})"
+
+    def _failed(self, phase: str, failed: dict[int, GristmillError], label: Callable[[int], str]) -> None:
+        """Say what failed, and raise ShardsFailed; or go on without shards that could not be read, as --allow-missing asks."""
+        told = [f"{label(number)}: {error}{self._mend(phase, number)}" for number, error in failed.items()]
+        absent = phase == "refine" and self.asked.allow_missing
+        for words in told:
+            self.progress.line(f"absent: {words}" if absent else f"failed: {phase}: {words}")
+        if failed and absent:
             self.plan = plan.without(self.plan, failed)
             publish.write_plan(self.corpus, self.plan)
         elif failed:
-            for reason in told.values():
-                self.progress.line(f"failed: {phase}: {reason}")
             raise ShardsFailed(
-                f"{phase} failed for {len(failed)}: {'; '.join(list(told.values())[:3])}. "
+                f"{phase} failed for {len(failed)}: {'; '.join(told[:3])}. "
                 "The others are done and kept; run again to try these again"
             )
-        return records
 
     def _mend(self, phase: str, number: int) -> str:
         """Take a damaged copy out of the cache, so that the next run fetches it again."""

@@ -24,17 +24,22 @@ from gristmill.clean.step import Input, Measured, Step
 from gristmill.dedup.settings import Deduplicate
 from gristmill.dedup.signatures import permutation_count, sign
 from gristmill.engine.judge import LEFT, Judged, Judgement, NamedStep, judge
-from gristmill.errors import MachineError
+from gristmill.errors import GristmillError, MachineError, SourceError
 from gristmill.phases.clock import Clock
 from gristmill.phases.corpus import Corpus, Record, content_key
 from gristmill.phases.plan import Planned
 from gristmill.phases.reuse import FOUND, Old, Reused, merged, usable
 from gristmill.phases.samples import Sampler
 from gristmill.recipe import Measure, Recipe, Source
+from gristmill.source.kinds import SAY, extension
 from gristmill.source.read import Shard
 from gristmill.source.rows import Fields
 from gristmill.store.parts import Part, TableWriter, writing_table
 
+NAMES = {
+    "text": ("txt", "text", "md", "rst", "tex"),
+    "html": ("html", "htm", "xhtml"),
+}  # of files that are one document
 FREE_SHARE = 1.0  # bytes of free disk asked for before the first shard, for each byte of raw shards
 
 
@@ -103,6 +108,29 @@ def task_of(
         seed=recipe.seed, samples=None if recipe.keep_dropped else recipe.samples, step=recipe.step, inputs=inputs, measure=recipe.measure,
         deduplicate=recipe.deduplicate, limit=None,
     )  # fmt: skip
+
+
+def empty(records: dict[int, Record]) -> list[int]:
+    """The shards that hold no byte."""
+    return [number for number, record in sorted(records.items()) if not record.counts["raw"]["compressed_bytes"]]
+
+
+def strangers(
+    shards: list[Planned], sources: dict[str, Source], records: dict[int, Record]
+) -> dict[int, GristmillError]:
+    """Shards that look like one text or page among shards of many documents, of a source that says no kind, and not by their names."""
+    kinds = {number: record.counts["raw"]["kind"] for number, record in sorted(records.items())}
+    many = {shards[number].source: kind for number, kind in kinds.items() if kind not in NAMES}
+    return {
+        number: SourceError(
+            f"not text, perhaps: {kind} among shards of {many[source]}, and its name does not end in .{NAMES[kind][0]}; {SAY}",
+            "not-text",
+        )
+        for number, kind in kinds.items()
+        if (source := shards[number].source) in many and sources[source].kind is None
+        and kind in NAMES and extension(shards[number].url) not in NAMES[kind]
+        and records[number].counts["raw"]["decompressed_bytes"]
+    }  # fmt: skip
 
 
 def check_room(corpus: Corpus, raw: list[Path]) -> None:

@@ -103,7 +103,7 @@ def tell(head: Head, fields: Fields, name: str = "") -> str:
             raise SourceError(
                 f"nothing in it can be read: {head.damage.reason} at byte {head.damage.offset}", "damaged"
             )
-        raise SourceError(f"it is empty: it holds no byte to tell its kind by. {_SAY}", "not-text")
+        raise SourceError(f"it is empty: it holds no byte to tell its kind by. {SAY}", "not-text")
     kind = _records(head) or _table(data) or _lines(head, fields.text) or _array(data, head.ended)
     if kind is not None:
         return kind
@@ -134,13 +134,13 @@ def is_lost(first: bytes, fields: Fields) -> bool:
     return False
 
 
-_SAY = 'kind = "jsonl" (or "text", "warc", "csv" ...) for its source in the recipe says otherwise'
+SAY = 'kind = "jsonl" (or "text", "warc", "csv" ...) for its source in the recipe says otherwise'
 
 
 def not_text(seen: str, advice: str | None = None) -> SourceError:
     """The refusal of what is no known format."""
     advice = advice or _ADVICE.get(seen)
-    return SourceError(f"not text: looks like {seen}; {advice + '; ' if advice else ''}{_SAY}", "not-text")
+    return SourceError(f"not text: looks like {seen}; {advice + '; ' if advice else ''}{SAY}", "not-text")
 
 
 def _seen(data: bytes, ended: bool) -> str | None:
@@ -242,7 +242,7 @@ def _array(data: bytes, ended: bool) -> str | None:
 
 def _delimited(data: bytes, ended: bool, text: str, name: str) -> str | None:
     """A table of lines, where its header names the column with the text. Raises SourceError where it is one and does not."""
-    said = _extension(name)
+    said = extension(name)
     for kind, mark in (("tsv", "\t"), ("csv", ",")):
         rows, _ = delimited.rows_of(data, mark, ended=ended)
         if not rows or len(rows[0]) < 2:
@@ -266,7 +266,7 @@ def _delimited(data: bytes, ended: bool, text: str, name: str) -> str | None:
     return None
 
 
-def _extension(name: str) -> str:
+def extension(name: str) -> str:
     """What a name says of its file: the last suffix that is no codec's."""
     name = name.partition("?")[0].rpartition("/")[2].lower()
     while name.endswith(_PACKED):
@@ -276,6 +276,6 @@ def _extension(name: str) -> str:
 
 def _check_name(name: str, seen: str) -> None:
     """Refuse a page or plain text whose name says that it is something else: it is an error's page, more often than not."""
-    said = _TABLES.get(_extension(name))
+    said = _TABLES.get(extension(name))
     if said is not None:
-        raise SourceError(f"not {said}, which its name says: looks like {seen}; {_SAY}", "not-text")
+        raise SourceError(f"not {said}, which its name says: looks like {seen}; {SAY}", "not-text")
