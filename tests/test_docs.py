@@ -31,7 +31,8 @@ NOT_RUN = {
 }
 LINES = "\n[deduplicate.lines]\nmost = 50\n"
 BENCHMARK = (
-    '\n[[step]]\nuse = "decontaminate"\nbenchmarks = [{ name = "gsm8k", file = "items.jsonl", fields = ["text"] }]\n'
+    '\n[[step]]\nuse = "decontaminate"\nbenchmarks = [{ name = "gsm8k", file = "items.jsonl", fields = ["text"] },'
+    ' { name = "mmlu", file = "items.jsonl", fields = ["text"] }]\n'
 )
 
 

@@ -106,7 +106,14 @@ def test_an_honest_one_is_still_read() -> None:
 
 def own(arrays: list[dict[str, Any]], behind: bytes = b"", kind: str = "classifier", **more: Any) -> bytes:
     """A file of ours that says what it likes of itself."""
-    header = {"kind": kind, "version": 1, "parameters": {}, "inputs": {}, "counts": {}, "arrays": arrays}
+    header = {
+        "kind": kind,
+        "version": 2 if kind == "classifier" else 1,
+        "parameters": {},
+        "inputs": {},
+        "counts": {},
+        "arrays": arrays,
+    }
     text = json.dumps({**header, "sha256": hashlib.sha256(behind).hexdigest(), **more}).encode()
     head = models.MAGIC + struct.pack("<II", 1, more.get("said", len(text))) + text
     return head + bytes(-len(head) % 64) + behind

@@ -102,7 +102,7 @@ def test_an_unknown_key_of_an_inline_table_is_told_with_its_line() -> None:
         ("seed = 3", "keep_documents = 1", "keep_documents", "Expected `bool`, got `int`"),
         ('files = ["raw/*.wet.gz"]', 'files = "raw/*.wet.gz"', "source[0].files", "Expected `array`, got `str`"),
         ('files = ["raw/*.wet.gz"]', "files = [1]", "source[0].files", "Expected `str`, got `int`"),
-        ('kind = "jsonl"', 'kind = "csv"', "source[1].kind", "Invalid enum value 'csv'"),
+        ('kind = "jsonl"', 'kind = "docx"', "source[1].kind", "Invalid enum value 'docx'"),
         ("min_words = 20", "min_words = 2.5", "step[1].min_words", "Expected `int`, got `float`"),
         ('keep = ["en"]', 'keep = "en"', "step[0].keep", "Expected `array`, got `str`"),
         ('scope = "source"', 'scope = "shard"', "deduplicate.scope", "Invalid enum value 'shard'"),
@@ -292,7 +292,7 @@ def test_the_stored_recipe_has_every_default_and_no_output() -> None:
     }  # type: ignore[attr-defined]
     assert table["step"][0]["min_score"] == 0.65
     assert table["deduplicate"]["near"] == {
-        "shingle": 5, "unit": "words", "permutations": 128, "bands": 32, "rows": 4, "threshold": 0.9, "floor": 0.7, "candidates": 8,
+        "shingle": 5, "unit": "words", "permutations": 128, "bands": 32, "rows": 4, "threshold": 0.9, "floor": 0.7, "candidates": 8, "keepers": 64,
         "verify": "text", "group": "kept",
     }  # fmt: skip
     assert table["tokens"]["tokens_per_shard"] == 100_000_000

@@ -296,7 +296,7 @@ class _Mill:
                 done = self._each("refine", refine.refine, {number: msgspec.structs.replace(tasks[number], limit=left)})
                 left -= sum(record.counts["raw"]["documents"] for record in done.values())
                 records |= done
-        for number in refine.empty(records):
+        for number in refine.empty(self.plan.shards, sources, records):
             self.progress.line(f"{self._shard(number)}: empty, 0 bytes")
         strange = refine.strangers(self.plan.shards, sources, records)
         self._failed("refine", strange, self._shard)

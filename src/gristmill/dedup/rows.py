@@ -286,7 +286,7 @@ def _write_large(cut: Cut, keys: Path, held: list[np.ndarray]) -> list[Path]:
     every.sort()
     most = cut.candidates or 0
     # A key that stands `most` places behind itself.
-    often = np.unique(every[most:][every[most:] == every[: len(every) - most]])
+    often = np.unique(every[most:][every[most:] == every[: max(len(every) - most, 0)]])
     if not len(often):
         return []
     every = every[among(every, often)]

