@@ -136,6 +136,7 @@ print(one, two, hashlib.sha256(repr(scores).encode()).hexdigest())
 """
 
 
+@pytest.mark.soak  # it compiles what it uses twice
 def test_another_processor_trains_and_scores_the_same(files: Path, tmp_path: Path) -> None:
     """Code for this processor, and for the plainest of its kind (of the kernels that are used, in memory)."""
     told = []
