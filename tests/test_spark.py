@@ -122,6 +122,9 @@ def test_the_same_bytes_from_both_engines(spark: Cluster, tmp_path: Path, scope:
     pick = random.Random(11)
     texts = [article(number, 30) for number in range(200)]
     texts += [edited(pick.choice(texts), pick.choice([0.0, 0.005, 0.02, 0.08]), pick) for _ in range(300)]
+    # A template near the threshold fills buckets, so that rounds are needed.
+    page = article("template", 30)
+    texts += [edited(page, 0.02, pick) for _ in range(150)]
     recipe = lay_out(tmp_path, texts, 6, scope, "longest")
     process = run_on(spark, recipe, tmp_path / "spark")
     here = run(recipe, out=tmp_path / "local", workers=2).table
