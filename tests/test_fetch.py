@@ -68,14 +68,14 @@ def call(*arguments: str, code: int = 0) -> str:
 
 
 def test_kills_at_random_moments_of_a_run_of_many_shards(tmp_path: Path, server: Site, soak: int) -> None:
-    """5 kills (soak: 100) of runs that download over a slow line; each is finished to the same sha256s."""
+    """10 kills (soak: 200) of runs that download over a slow line; each is finished to the same sha256s."""
     recipe = lay_out(tmp_path, server)
     run(recipe, out=tmp_path / "whole", workers=2, cache_dir=tmp_path / "cache")
     whole = digests(tmp_path / "whole")
     pick = random.Random(3)
     server.pace = 0.06
     kills = begun = resumed = corpora = 0
-    while kills < 5 * soak:
+    while kills < 10 * soak:
         corpora += 1
         corpus, cache = tmp_path / f"corpus-{corpora}", tmp_path / f"cache-{corpora}"
         for _ in range(5):
