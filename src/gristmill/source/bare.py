@@ -5,28 +5,15 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from gristmill.source import page
+from gristmill.source.lines import whole
 from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage
 
 
 def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
     """Read a shard that is one page."""
-    parts: list[bytes] = []
-    size = 0
-    damage: Damage | None = None
-    for piece in pieces:
-        if isinstance(piece, Damage):
-            damage = damage or piece
-            continue
-        size += len(piece)
-        if size <= fields.max_document_bytes:
-            parts.append(piece)
-    if damage is not None:
-        rows.fail(damage.reason, damage.offset)
-    elif size > fields.max_document_bytes:
-        rows.fail("too_large", 0)
-    elif size:
-        got = page.read(b"".join(parts), page.HTML[0], fields.max_document_bytes, response=False)
+    if body := whole(pieces, rows, fields):
+        got = page.read(body, page.HTML[0], fields.max_document_bytes, response=False)
         if isinstance(got, page.Page):
             rows.add(got.text, content_type=got.content_type)
         else:

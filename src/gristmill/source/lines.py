@@ -165,9 +165,8 @@ def read_told(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> I
     return _read_text(pieces, rows, fields, strict=False)
 
 
-def _read_text(
-    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, *, strict: bool
-) -> Iterator[pa.RecordBatch]:
+def whole(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> bytes:
+    """The bytes of a shard that is one document; none where it is damaged or too large, which a row says."""
     parts: list[bytes] = []
     size = 0
     damage: Damage | None = None
@@ -182,16 +181,23 @@ def _read_text(
         rows.fail(damage.reason, damage.offset)
     elif size > fields.max_document_bytes:
         rows.fail("too_large", 0)
-    elif size:
-        text = b"".join(parts).removeprefix(BYTE_ORDER_MARK)
-        at = ill_formed(text, ended=True) if strict else None
-        if at is not None or (strict and is_binary(text)):
-            where = f"byte {at:,} of it is no UTF-8" if at is not None else "it holds control characters"
-            raise SourceError(
-                f'not text: {where}; convert it, or kind = "text" for its source in the recipe takes it as it is',
-                "not-text",
-            )
-        if text:
-            rows.add(text)
+    else:
+        return b"".join(parts)
+    return b""
+
+
+def _read_text(
+    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, *, strict: bool
+) -> Iterator[pa.RecordBatch]:
+    text = whole(pieces, rows, fields).removeprefix(BYTE_ORDER_MARK)
+    at = ill_formed(text, ended=True) if strict else None
+    if at is not None or (strict and is_binary(text)):
+        where = f"byte {at:,} of it is no UTF-8" if at is not None else "it holds control characters"
+        raise SourceError(
+            f'not text: {where}; convert it, or kind = "text" for its source in the recipe takes it as it is',
+            "not-text",
+        )
+    if text:
+        rows.add(text)
     if (batch := rows.take()) is not None:
         yield batch
