@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from gristmill.errors import SourceError
 
-MOST_PAGE = 128 << 20  # bytes of a page, unpacked
+MOST_PAGE = 256 << 20  # bytes of a page, unpacked: pyarrow takes some two and a half times as many
 SMALL = 1 << 16  # a dictionary whose rows are no matter
 MOST_KEPT = 8 << 20  # a dictionary that is read as one; the rows of a larger one are decoded few at a time
 _HEADER = 1 << 14  # bytes that a page's header seldom exceeds; statistics make it longer
