@@ -262,6 +262,16 @@ def test_the_stored_recipe_has_no_secret_and_inputs_have_names() -> None:
         parse(RECIPE.replace('fields = ["question"]', 'field = "question"'), "r.toml")
 
 
+def test_texts_of_fewer_blocks_than_a_stretch_are_compared() -> None:
+    """An item of more blocks than all documents of a batch have: a stretch of its length is none of theirs."""
+    from gristmill.clean.alike import find_alike, sign_parts
+    from gristmill.kernels.normalise import normalise
+
+    texts, parts = ["a " * 22, "a " * 22], ["a " * 34]
+    found = find_alike(*normalise(*strategies.buffers(texts)), sign_parts(*normalise(*strategies.buffers(parts))))
+    assert found.similarity.tolist() == [1.0, 1.0]
+
+
 @strategies.fuzz(60)
 @given(
     strategies.batches(strategies.repetitive_texts(), most=4), strategies.batches(strategies.repetitive_texts(), most=4)

@@ -133,7 +133,7 @@ def _stretches(
                 yield np.minimum(least[starts], least[starts + size // 2]), starts, starts + length
         if 2 * size > longest:
             return
-        least, size = np.minimum(least[: len(least) - size], least[size:]), 2 * size
+        least, size = np.minimum(least[: max(len(least) - size, 0)], least[size:]), 2 * size
 
 
 def _meeting(keys: np.ndarray, signed: Signed) -> tuple[np.ndarray, np.ndarray]:

@@ -30,6 +30,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Meta
 
 from gristmill.clean import names as people
@@ -41,6 +42,7 @@ from gristmill.errors import RecipeError
 
 SUFFIXES = "package:tldextract/.tld_set_snapshot"
 PHONES = "version:phonenumbers"
+ROUNDS = 8  # passes over a text in which something was found, at most: hostile text may show one find a pass
 THEIRS = ("email", "ip")  # the kinds that datatrove knows
 # The addresses that PIIFormatter puts (datatrove 0.10.1): examples of RFC 2606, and addresses that answered no ping.
 LISTS = {
@@ -141,6 +143,26 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return find
 
     def _measure(self, find: Callable[..., Any], find_names: people.Find | None, texts: pa.Array) -> Measured:
+        texts, counts, changed = self._redact(find, texts)
+        # Of two finds that touch the first pass may take one, and show the other. Addresses of datatrove's would be found again.
+        again = self.rules == "gristmill" and self.placeholder != "datatrove"
+        for _ in range(ROUNDS if again else 0):
+            left, more, found = self._redact(find, texts.filter(pa.array(changed)))
+            if not found.any():
+                break
+            texts = pc.replace_with_mask(texts, pa.array(changed), left)
+            for kind, count in more.items():
+                counts[kind][changed] += count
+            changed[np.flatnonzero(changed)[~found]] = False
+        if find_names is not None:
+            word = self.placeholders.get(
+                "name", "<NAME>" if self.placeholder in ("typed", "datatrove") else self.placeholder
+            )
+            texts, counts["names"] = _without_names(texts, find_names, word)
+        return Measured({name: pa.array(count.astype(np.int64)) for name, count in counts.items()}, text=texts)
+
+    def _redact(self, find: Callable[..., Any], texts: pa.Array) -> tuple[pa.Array, dict[str, np.ndarray], np.ndarray]:
+        """N texts without what is found in them, how much of each kind, (n,), and in which there was anything, (n,) bool."""
         from gristmill.kernels import private
 
         offsets, data = utf8_buffers(texts)
@@ -156,12 +178,7 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 texts = strings_of(*private.rewrite(offsets, data, spans, chosen, words))
             except OverflowError as error:
                 raise RecipeError(f"private.placeholder: {error}: take a shorter one") from error
-        if find_names is not None:
-            word = self.placeholders.get(
-                "name", "<NAME>" if self.placeholder in ("typed", "datatrove") else self.placeholder
-            )
-            texts, counts["names"] = _without_names(texts, find_names, word)
-        return Measured({name: pa.array(count.astype(np.int64)) for name, count in counts.items()}, text=texts)
+        return texts, counts, np.diff(spans.offsets) > 0
 
     def _words(self, rows: np.ndarray, spans: Any) -> tuple[np.ndarray, list[bytes]]:
         """Of each span the place of what is put for it, and all that is put. `rows`: each span's document."""
