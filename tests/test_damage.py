@@ -98,7 +98,7 @@ def test_changed_bytes_are_found_and_made_anew(laid: Laid, tmp_path: Path, phase
 
 
 def published_halfway(laid: Laid, corpus: Path, renames: int) -> None:
-    """Finish what `--until assemble` left, and stop the publication before so many files were put into their places."""
+    """Finish what `--until assemble` left, and stop the publication after a number of files were put into their places."""
 
     class Killed(BaseException):
         pass

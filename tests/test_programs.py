@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def ran(folder: Path, command: list[str], given: str | None = None, times: int = 1) -> str:
-    """Run a program in a folder; its main module was run so many times."""
+    """Run a program in a folder; count how often its main module was run."""
     done = subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (folder / "runs").read_text().split() == ["run"] * times

@@ -112,7 +112,7 @@ def test_any_threshold_from_the_floor_on_reads_no_text(tmp_path: Path, monkeypat
     path = tmp_path / "recipe.toml"
     path.write_text('[[source]]\nname = "web"\nfiles = ["a.jsonl"]\n[deduplicate.near]\nthreshold = 0.9\n')
     run(path, out=tmp_path / "corpus", workers=1)
-    monkeypatch.setattr("gristmill.dedup.comparison.write_shingles", None)  # whoever reads a text meets this
+    monkeypatch.setattr("gristmill.dedup.comparison.write_shingles", None)  # a read of a text fails here
     kept = set()
     for threshold in ("0.7", "0.75", "0.8", "0.87", "0.95"):
         changed = {"deduplicate.near.threshold": threshold, "deduplicate.near.floor": "0.7"}

@@ -56,7 +56,7 @@ def python() -> str:
     spawn = sys.modules.get("multiprocessing.spawn")
     chosen = os.fsdecode(spawn.get_executable() or "") if spawn else ""
     if chosen and chosen != sys.executable:
-        return chosen  # multiprocessing.set_executable: whoever called it knows
+        return chosen  # the caller has set it by multiprocessing.set_executable
     homes = [os.path.join(prefix, "bin") for prefix in (sys.exec_prefix, sys.base_exec_prefix)]
     if sys.executable and os.path.dirname(sys.executable) in homes and _is_named_python(sys.executable):
         return sys.executable

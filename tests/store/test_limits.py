@@ -177,7 +177,7 @@ def test_a_server_that_resets_after_every_few_bytes_is_given_up(cache: Path) -> 
 
 
 def replace_cut(after: int) -> faults.Fault:
-    """The connection is reset after so many bytes of head and body."""
+    """The connection is reset after this many bytes of head and body."""
     return lambda here, path, reply: replace(reply, cut=after, reset=True)
 
 

@@ -54,7 +54,7 @@ class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     threshold: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
     floor: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None  # null: 0.1, or the threshold if that is lower
     least_words: Annotated[int, Meta(ge=2)] = 5  # of an item or its question; shorter ones are not looked for
-    template_items: Annotated[int, Meta(ge=0)] = 10  # an n-gram in more items than so many counts nowhere; 0: all count
+    template_items: Annotated[int, Meta(ge=0)] = 10  # an n-gram in more items than this does not count; 0: all count
     similarity: Annotated[float, Meta(gt=0.0, le=1.0)] | None = None  # also by MinHash: 0.5 finds light paraphrases
     common: Annotated[int, Meta(ge=1)] | None = None  # documents that an n-gram may stand in
 

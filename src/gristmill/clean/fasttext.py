@@ -84,7 +84,7 @@ class _Reader:
         return bytes(found)
 
     def need(self, size: int) -> None:
-        """Refuse where so many bytes are not there."""
+        """Raise ValueError where the file has fewer bytes than this."""
         _need(size <= len(self._data) - self._at, "it is cut short, or its counts are wrong")
 
     def array(self, kind: str, *shape: int) -> np.ndarray:

@@ -12,9 +12,9 @@ address (example.com, 192.168.1.1, a version of four numbers); `phone_check = "p
 `regions`, in one run too. `rules = "datatrove"` finds what datatrove 0.10.1's
 PIIFormatter does, `email` and `ip` alone, as FineWeb did.
 
-`placeholder` is "typed" (<EMAIL>, <IP>, ...), one's own words in brackets or bars ("[redacted]", "|||GONE|||"), or "datatrove": the n-th address of a document becomes the n-th of
+`placeholder` is "typed" (<EMAIL>, <IP>, ...), your own words in brackets or bars ("[redacted]", "|||GONE|||"), or "datatrove": the n-th address of a document becomes the n-th of
 PIIFormatter's list, and then the first again; what has no list is typed. It depends on the document alone, where PIIFormatter counts
-on through all that a process sees, so that its output depends on their order. `placeholders` has one's own for single kinds, before `placeholder`.
+on through all that a process sees, so that its output depends on their order. `placeholders` names one for single kinds, and goes before `placeholder`.
 
 `names` asks a model for names of people as well (clean/names.py), on the text that is already redacted; they become <NAME>.
 

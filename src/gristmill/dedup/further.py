@@ -144,7 +144,7 @@ def decide(firsts: Firsts, later: np.ndarray, stays: np.ndarray) -> Decided:
     from gristmill.kernels import pairs
 
     keepers, best = np.full(len(stays), -1, np.int64), np.zeros(len(stays))
-    keepers[stays < 0] = np.flatnonzero(stays < 0)  # whoever went keeps nobody
+    keepers[stays < 0] = np.flatnonzero(stays < 0)  # a document that was dropped is no keeper
 
     def take(part: np.ndarray) -> None:
         columns = (np.ascontiguousarray(part[name]) for name in ALIKE.names or ())

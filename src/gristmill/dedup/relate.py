@@ -7,7 +7,7 @@
                -> compare       exact Jaccard of the texts' shingles                                      compare.py
                -> decide        in document order: dropped if, and only if, at or above the threshold with an earlier document that
                                 is kept; or, `group = "components"`, connected with an earlier one at all
-               -> rounds        whoever goes for none of those, against the first kept ones of its buckets          further.py
+               -> rounds        a document that is dropped for none of those, against the first kept ones of its buckets          further.py
 
 Documents of older corpora (older.py) come before all others in every step, and their verdicts stand.
 

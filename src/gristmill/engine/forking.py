@@ -30,7 +30,7 @@ def main(handle: str) -> None:
         while os.getppid() == caller and server.turn():
             pass
         server.kill_all()
-    os._exit(0)  # there is nothing to tidy up, and whoever waits need not wait for that
+    os._exit(0)  # there is nothing to clean up, and the caller need not wait for it
 
 
 def _load() -> None:

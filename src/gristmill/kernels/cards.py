@@ -17,7 +17,7 @@ COMMA = 0x2C
 
 @helper
 def _issued(six, size):
-    """Whether an issuer's cards start with these six digits and have so many (the issuers' published ranges)."""
+    """Whether an issuer's cards start with these six digits and have this length (the issuers' published ranges)."""
     two = six // 10000
     four = six // 100
     three = six // 1000

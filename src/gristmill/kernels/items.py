@@ -296,7 +296,7 @@ def build(
 ) -> Index:  # fmt: skip
     """Index p parts: normalised texts, offsets (p + 1,) int64 into data (bytes,) uint8. An n-gram is `width` words, 2 to 63.
 
-    With `most` n-grams that stand in more than so many different items are set aside: no part has them. item_of: (p,) int32, of each
+    N-grams that stand in more than `most` different items are set aside: no part has them. item_of: (p,) int32, of each
     part its item, ascending; items whose first parts have the same n-grams are one.
     """
     if not 2 <= width <= 63:

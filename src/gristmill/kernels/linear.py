@@ -49,7 +49,7 @@ def _word_end(data, at, stop):
 
 @helper
 def _share(count):
-    """What one of so many features counts."""
+    """The weight of one of a text's features, by how many there are."""
     size = np.float64(max(count, 1))
     return 1.0 / max(math.sqrt(size), size / ROOT)
 

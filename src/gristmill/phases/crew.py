@@ -35,7 +35,7 @@ class Crew:
         name: Callable[[int], str],
         label: Callable[[int], str],
     ) -> Ran:
-        """Run a phase over its tasks, those that are not done. Raises MachineError, RecipeError, Damaged, and what is no error of ours, at once."""
+        """Run a phase over its tasks, those that are not done. Raises MachineError, RecipeError, Damaged, and errors that are not gristmill's, at once."""
         records: dict[int, Record] = {}
         jobs = []
         # What is stored is looked at byte by byte; hashlib lets go of the interpreter, so threads hash on all cores.

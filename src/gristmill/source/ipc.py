@@ -156,7 +156,7 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
                     batch = reader.read_next_batch()
                 except StopIteration:
                     break
-                batch.validate(full=True)  # what points beyond its buffers is no error of ours, but of memory
+                batch.validate(full=True)  # offsets beyond the buffers would read memory that is not the file's
                 bound.read = messages.taken
                 yield from table.give(batch, rows, fields, bound)
     except _Cut:

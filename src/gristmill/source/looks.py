@@ -48,7 +48,7 @@ _MARKS = (
     (b"\xff\xfe\0\0", "UTF-32"), (b"\0\0\xfe\xff", "UTF-32"), (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"),
 )  # fmt: skip
 _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\f\r\x1b"))
-CONTROL_SHARE = 100  # one control character in so many bytes: no text
+CONTROL_SHARE = 100  # one control character in this many bytes: not text
 _XML = re.compile(rb"<(?:\?xml\s|svg[\s>]|rss[\s>]|feed\s|TEI[\s>.])")
 
 

@@ -26,7 +26,7 @@ class Sizes(NamedTuple):
     longest: int  # bytes that one value may have, beyond what the pages have for each; 0: none
 
     def rows(self, most: int, size: int) -> int:
-        """How many rows come to about so many bytes."""
+        """How many rows come to about this many bytes."""
         fit = min(most, size * self.held // max(self.unpacked, 1))
         return max(1, min(fit, 4 * size // self.longest) if self.longest else fit)
 

@@ -18,14 +18,14 @@ from gristmill.source.rows import BATCH_BYTES, Fields, Rows
 from gristmill.store.codecs import BOMB_BYTES, BOMB_RATIO
 
 READ_ROWS = 1024  # rows decoded at a time, at most
-READ_BYTES = 16 << 20  # and about so many bytes of them
+READ_BYTES = 16 << 20  # and about this many bytes of them
 
 
 class Bound:
     """What rows come to, unpacked, against the bytes that were read for them."""
 
     def __init__(self, read: int = 0) -> None:
-        """Start with so many bytes read."""
+        """Start with the bytes that were read."""
         self.read = read
         self._given = 0
 

@@ -234,7 +234,7 @@ class Download:
         coding = answer.headers.get("Content-Encoding", "").strip().lower()
         if coding not in ("", "identity") and not self._path.endswith(OWN_CODING.get(coding, ())):
             raise SourceError(
-                f"{self._name}: sent with Content-Encoding {brief(coding)}, which was not asked for: whoever laid it on makes other bytes "
+                f"{self._name}: sent with Content-Encoding {brief(coding)}, which was not asked for: the server or proxy that added it makes other bytes "
                 "another time. Ask the server's keeper for the plain file",
                 "refused",
             )
