@@ -92,7 +92,7 @@ def naive_bound(page: str) -> tuple[int, int, int, int, int]:  # noqa: C901
     def open_of(kind: int) -> int:
         return sum(1 for _, kinds, _ in stack if kinds & kind)
 
-    while sure and at + 1 < len(page):
+    while sure and at < len(page):
         before, at = at, page.find("<", at) % (len(page) + 1)
         if page[before:at].strip(SPACE):
             text, broken = True, False
@@ -202,6 +202,17 @@ def soup(pick: random.Random) -> str:
     names = pick.choice([TAGS, pick.sample(TAGS, 2), pick.sample(TAGS, 4)])
     unit = "".join(piece() for _ in range(pick.choice([3, 5, 8, 20])))
     return "".join(piece() for _ in range(pick.randrange(6))) + unit * pick.choice([1, 2, 9]) + piece() + piece()
+
+
+def test_a_last_character_is_text_however_many_bytes_it_has() -> None:
+    assert [list(bounds([page]).parts) for page in ("<p>é", "<p>x", "<p>", "<p> ", "<p>x<", "é")] == [
+        [1],
+        [1],
+        [0],
+        [0],
+        [1],
+        [1],
+    ]
 
 
 @fuzz(60)

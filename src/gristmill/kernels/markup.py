@@ -121,7 +121,7 @@ def _bound(
         forms = True  # no </form> was left over
         sure = True
         cut = at
-        while at + 1 < stop and steps <= limit:
+        while at < stop and steps <= limit:
             before = at
             at = find_byte(data, at, stop, 0x3C)
             if at > before and (broken or not text) and has_text(data, before, at):
