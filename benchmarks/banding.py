@@ -1,8 +1,10 @@
-"""Shingles and bands on labelled near-duplicates: what each choice finds, and what it compares in vain. Prints three tables.
+"""Shingles and bands on labelled near-duplicates: what each choice finds, and what it compares in
+vain. Prints three tables.
 
     python banding.py [--data FOLDER]
 
-Truth is all pairs: the exact Jaccard similarity of word shingles of each width, by an inverted index. The defaults are those of `[deduplicate.near]`.
+Truth is all pairs: the exact Jaccard similarity of word shingles of each width, by an inverted
+index. The defaults are those of `[deduplicate.near]`.
 """
 
 import argparse
@@ -22,14 +24,14 @@ import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.columns import utf8_buffers
-from gristmill.dedup import candidates
-from gristmill.dedup.database import duckdb_with
-from gristmill.dedup.relate import relate
-from gristmill.dedup.rows import Table
+from gristmill.dedup.near import candidates
+from gristmill.engine.relations import duckdb_with
+from gristmill.dedup.duplicates import deduplicate
+from gristmill.dedup.near.signature_rows import Table
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.signatures import sign
-from gristmill.kernels.minhash import distinct_shingles
-from gristmill.kernels.normalise import normalise
+from gristmill.kernels.hashing.minhash import distinct_shingles
+from gristmill.kernels.unicode.normalised import normalise
 
 SETS = ("govuk_cc_wet_2024a", "postgresql_doc_13_15")
 BANDS = ((32, 4), (16, 8), (20, 6), (14, 8))
@@ -40,27 +42,44 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path.home() / ".cache/gristmill-data")
     folder = parser.parse_args().data / "C_neardup"
-    texts = [json.loads(line)["text"] for name in SETS for line in gzip.open(folder / name / "docs.jsonl.gz")]
+    texts = [
+        json.loads(line)["text"]
+        for name in SETS
+        for line in gzip.open(folder / name / "docs.jsonl.gz")
+    ]
     print(f"{len(texts):,} documents of {', '.join(SETS)}\n")
     shown(
-        "| width | bands x rows | pairs at 0.8 | of them met | pairs met a document | after signatures | of those below 0.7 | dropped | truth drops |"
+        (
+            "| width | bands x rows | pairs at 0.8 | of them met | pairs met a document | after "
+            "signatures | of those below 0.7 | dropped | truth drops |"
+        )
     )
     for width in (3, 5, 9):
         truth = similarities(texts, width)
         for bands, rows in BANDS:
-            print(row_of(texts, truth, Near(shingle=width, bands=bands, rows=rows, keepers=0)), flush=True)
+            print(
+                row_of(texts, truth, Near(shingle=width, bands=bands, rows=rows, keepers=0)),
+                flush=True,
+            )
     templated = templates(texts)
     for name, some in (("real, edited", edited(texts)), ("templated", templated)):
         truth = similarities(some, 5)
         print(f"\n{name}: {len(some):,} documents")
         shown(
-            "| candidates of a bucket | pairs met a document | after signatures | dropped, of what all candidates would drop |"
+            (
+                "| candidates of a bucket | pairs met a document | after signatures | dropped, "
+                "of what all candidates would drop |"
+            )
         )
         every = kept_by(truth, len(some))
         for most in (1, 2, 4, 8, 16):
             found = ask(some, Near(candidates=most, keepers=0))
             print(
-                f"| {most} | {found['met'] / len(some):.2f} | {found['likely'] / len(some):.2f} | {len(found['drops']) / max(every, 1):.2%} |",
+                (
+                    f"| {most} | {found['met'] / len(some):.2f} | "
+                    f"{found['likely'] / len(some):.2f} | "
+                    f"{len(found['drops']) / max(every, 1):.2%} |"
+                ),
                 flush=True,
             )
 
@@ -78,8 +97,10 @@ def row_of(texts: list[str], truth: dict[tuple[int, int], float], near: Near) ->
     met = sum(pair in found["pairs"] for pair in alike)
     false = sum(truth.get(pair, 0.0) < near.least for pair in found["pairs"])
     return (
-        f"| {near.shingle} | {near.bands} x {near.rows} | {len(alike):,} | {met / len(alike):.2%} | {found['met'] / len(texts):.2f} "
-        f"| {found['likely'] / len(texts):.2f} | {false / max(len(found['pairs']), 1):.1%} | {len(found['drops']):,} | {kept_by(truth, len(texts)):,} |"
+        f"| {near.shingle} | {near.bands} x {near.rows} | {len(alike):,} | "
+        f"{met / len(alike):.2%} | {found['met'] / len(texts):.2f} "
+        f"| {found['likely'] / len(texts):.2f} | {false / max(len(found['pairs']), 1):.1%} | "
+        f"{len(found['drops']):,} | {kept_by(truth, len(texts)):,} |"
     )
 
 
@@ -112,7 +133,7 @@ def kept_by(truth: dict[tuple[int, int], float], count: int) -> int:
 
 
 def ask(texts: list[str], near: Near) -> dict[str, Any]:
-    """Relate texts as one shard: what met, what was likely, what was compared, what goes."""
+    """Deduplicate texts as one shard: what met, what was likely, what was compared, what goes."""
     settings = Deduplicate(exact=False, near=near)
     counts = Counter[str]()
     original = candidates.likely
@@ -129,19 +150,24 @@ def ask(texts: list[str], near: Near) -> dict[str, Any]:
             [{"document": row, "text": text} for row, text in enumerate(texts)], schema.DOCUMENTS
         )
         pq.write_table(pa.Table.from_batches([batch]), folder / "documents.parquet")
-        pq.write_table(pa.Table.from_batches([sign(batch, settings)]), folder / "signatures.parquet")
-        module = sys.modules["gristmill.dedup.relate"]
+        pq.write_table(
+            pa.Table.from_batches([sign(batch, settings)]), folder / "signatures.parquet"
+        )
+        module = sys.modules["gristmill.dedup.duplicates"]
         module.likely = counted  # type: ignore[attr-defined]
         try:
-            related = relate(
-                [Table(folder / "signatures.parquet", folder / "documents.parquet", 0)], settings, folder / "work",
-                opener=duckdb_with(2, 1000), tell=lambda _: None,
-            )  # fmt: skip
+            deduplicated = deduplicate(
+                [Table(folder / "signatures.parquet", folder / "documents.parquet", 0)],
+                settings,
+                folder / "work",
+                opener=duckdb_with(2, 1000),
+                tell=lambda _: None,
+            )
         finally:
             module.likely = original  # type: ignore[attr-defined]
-        found = pq.read_table(related.pairs)
+        found = pq.read_table(deduplicated.pairs)
         pairs = set(zip(found["document"].to_pylist(), found["candidate"].to_pylist(), strict=True))
-        return {"pairs": pairs, "drops": related.drops["document"].to_pylist(), **counts}
+        return {"pairs": pairs, "drops": deduplicated.drops["document"].to_pylist(), **counts}
 
 
 def edited(texts: list[str]) -> list[str]:
@@ -161,11 +187,15 @@ def templates(texts: list[str]) -> list[str]:
     """2,000 pages of eight templates: two thirds of a page are its template's, a third its own."""
     pick = random.Random(2)
     words = " ".join(texts).split(" ")
-    frames = [words[place : place + 160] for place in (pick.randrange(len(words) - 200) for _ in range(8))]
+    frames = [
+        words[place : place + 160] for place in (pick.randrange(len(words) - 200) for _ in range(8))
+    ]
     found = []
     for _ in range(2000):
         place = pick.randrange(len(words) - 100)
-        found.append(" ".join([*pick.choice(frames), *words[place : place + pick.randrange(10, 70)]]))
+        found.append(
+            " ".join([*pick.choice(frames), *words[place : place + pick.randrange(10, 70)]])
+        )
     return found
 
 

@@ -1,11 +1,12 @@
 """Tokens saved as a cookie banner spreads: `python banner.py [--documents N] [--most N]`.
 
-The textbook's experiment: one banner is put into a fraction p of real documents (pages of a government's site and of manuals,
-C_neardup below $GRISTMILL_DATA), at a line drawn at random. Four runs for each p: without deduplication, with exact and near
-duplicates removed, with frequent lines cut, and with both. Reduction is the share of the first run's tokens (GPT-2) that are gone.
+The textbook's experiment: one banner is put into a fraction p of real documents (pages of a
+government's site and of manuals, C_neardup below $GRISTMILL_DATA), at a line drawn at random. Four
+runs for each p: without deduplication, with exact and near duplicates removed, with frequent lines
+cut, and with both. Reduction is the share of the first run's tokens (GPT-2) that are gone.
 
-What is gone at p = 0 is the pages' own: versions of one page, menus, footers. A banner that is cut leaves the text as it was, so
-that frequent lines alone leave the same tokens at every p.
+What is gone at p = 0 is the pages' own: versions of one page, menus, footers. A banner that is cut
+leaves the text as it was, so that frequent lines alone leave the same tokens at every p.
 """
 
 import argparse
@@ -20,9 +21,12 @@ from gristmill.pipeline import run
 from gristmill.recipe import Loaded, parse
 
 BANNER = (
-    "We use cookies and similar technologies on this site to make it work, to remember your settings, and to understand how you use it. "
-    "Some are set by partners who help us with advertising and statistics. You can accept all cookies, reject those that are not "
-    "needed, or choose for each purpose; you can change your mind at any time under cookie settings at the bottom of every page."
+    "We use cookies and similar technologies on this site to make it work, to remember your "
+    "settings, and to understand how you use it. "
+    "Some are set by partners who help us with advertising and statistics. You can accept "
+    "all cookies, reject those that are not "
+    "needed, or choose for each purpose; you can change your mind at any time under cookie "
+    "settings at the bottom of every page."
 )
 RECIPE = """
 [[source]]
@@ -49,7 +53,9 @@ def documents(count: int) -> list[str]:
 
 
 def with_banner(texts: list[str], share: float) -> list[str]:
-    """The banner at a line drawn at random of each document among the first `share` of a seeded order: more of it never moves it."""
+    """The banner at a line drawn at random of each document among the first `share` of a seeded
+    order: more of it never moves it.
+    """
     order = list(range(len(texts)))
     random.Random(2).shuffle(order)
     out = list(texts)
@@ -67,7 +73,9 @@ def measure(texts: list[str], most: int, folder: Path, cache: Path) -> list[dict
         here = folder / f"p{step}"
         here.mkdir(parents=True)
         pages = with_banner(texts, step / STEPS)
-        (here / "pages.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in pages))
+        (here / "pages.jsonl").write_text(
+            "".join(json.dumps({"text": text}) + "\n" for text in pages)
+        )
         row: dict[str, float] = {"p": step / STEPS}
         ways = {
             "plain": "",
@@ -98,7 +106,10 @@ def table(found: list[dict[str, float]]) -> list[str]:
     lines += [
         "",
         "```",
-        f"{'p':>4}  tokens gone, 0 to {top:.0%} (n: exact and near duplicates, L: frequent lines, B: both)",
+        (
+            f"{'p':>4}  tokens gone, 0 to {top:.0%} (n: exact and near duplicates, L: frequent "
+            "lines, B: both)"
+        ),
     ]
     for row in found:
         bar = [" "] * (WIDTH + 1)
@@ -108,15 +119,22 @@ def table(found: list[dict[str, float]]) -> list[str]:
     left = {row["lines"] for row in found}
     lines += [
         "```",
-        f"Frequent lines alone leave {' or '.join(f'{count:,}' for count in sorted(left))} tokens at every p.",
+        (
+            f"Frequent lines alone leave {' or '.join(f'{count:,}' for count in sorted(left))} "
+            "tokens at every p."
+        ),
     ]
     return lines
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--documents", type=int, default=1000)
-    parser.add_argument("--most", type=int, help="documents a line may stand in (default: one in 20)")
+    parser.add_argument(
+        "--most", type=int, help="documents a line may stand in (default: one in 20)"
+    )
     asked = parser.parse_args()
     chosen = documents(asked.documents)
     with tempfile.TemporaryDirectory() as name:

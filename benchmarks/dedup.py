@@ -1,7 +1,9 @@
-"""The whole near-deduplication of the same Parquet shards by gristmill and its peers, each a process tree measured from outside.
+"""The whole near-deduplication of the same Parquet shards by gristmill and its peers, each a
+process tree measured from outside.
 
-What each kept is held against the truth of dedup_corpus.py, group by group: an original and its copies. Of a group there should be left
-one document and those copies that are no near duplicates; it does not count which of several equal ones stays.
+What each kept is held against the truth of dedup_corpus.py, group by group: an original and its
+copies. Of a group there should be left one document and those copies that are no near duplicates;
+it does not count which of several equal ones stays.
 """
 
 import gzip
@@ -53,7 +55,8 @@ class Hands(NamedTuple):
 def corpus(hands: Hands, count: int) -> Path:
     """So many documents and their truth; made once."""
     source = b"".join(
-        Path(module).read_bytes() for module in (dedup_corpus.__file__, dedup_corpus.make_corpus.__file__)
+        Path(module).read_bytes()
+        for module in (dedup_corpus.__file__, dedup_corpus.make_corpus.__file__)
     )
     folder = hands.data / f"dedup-{count}-{hands.seed}-{hashlib.sha256(source).hexdigest()[:8]}"
     if not (folder / "truth.npz").exists():
@@ -89,21 +92,38 @@ def score(folder: Path, kept: np.ndarray) -> dict[str, Any]:
     }
 
 
-def ours(hands: Hands, folder: Path, bands: int, rows: int, workers: int, times: int) -> dict[str, Any]:
+def ours(
+    hands: Hands, folder: Path, bands: int, rows: int, workers: int, times: int
+) -> dict[str, Any]:
     """Our runs: medians. One worker runs on one core, more on all."""
     out, told = hands.data / "out", hands.data / "told.json"
     settings = {"deduplicate.near.bands": str(bands), "deduplicate.near.rows": str(rows)}
     environment = {
-        **hands.ours, "GRISTMILL_BENCH_SET": json.dumps(settings), "GRISTMILL_BENCH_WORKERS": str(workers),
-    }  # fmt: skip
+        **hands.ours,
+        "GRISTMILL_BENCH_SET": json.dumps(settings),
+        "GRISTMILL_BENCH_WORKERS": str(workers),
+    }
     shards = folder / "shards"
-    command = [sys.executable, HERE / "ours.py", "whole", HERE / "dedup.toml", shards / "*.parquet", out, told]
+    command = [
+        sys.executable,
+        HERE / "ours.py",
+        "whole",
+        HERE / "dedup.toml",
+        shards / "*.parquet",
+        out,
+        told,
+    ]
     runs, inner = [], {}
     for _ in range(times):
         shutil.rmtree(out, ignore_errors=True)
         runs.append(hands.tree([str(part) for part in command], environment, pinned=workers == 1))
         inner = json.loads(told.read_text())
-        hands.say(f"ours, {bands} x {rows}, {workers} workers: {runs[-1]['wall']:.1f} s, cpu {runs[-1]['cpu']:.1f}")
+        hands.say(
+            (
+                f"ours, {bands} x {rows}, {workers} workers: {runs[-1]['wall']:.1f} s, cpu "
+                f"{runs[-1]['cpu']:.1f}"
+            )
+        )
     row = _row(f"gristmill, {bands} x {rows}, {_workers(workers)}", "texts", runs)
     row |= score(folder, np.fromiter(_kept_by_us(out, shards), np.int64)) | {
         "phases": inner["phases"],
@@ -133,7 +153,9 @@ def _kept_by_us(out: Path, shards: Path) -> Iterator[int]:
 
     first = 0
     for number, path in enumerate(sorted(shards.glob("*.parquet"))):
-        verdicts = pq.read_table(out / "verdicts" / f"{number:05d}.parquet", columns=["document", "reason"])
+        verdicts = pq.read_table(
+            out / "verdicts" / f"{number:05d}.parquet", columns=["document", "reason"]
+        )
         kept = verdicts["document"].filter(verdicts["reason"].is_null()).to_numpy() & 0xFFFFFFFF
         yield from (kept + first).tolist()
         first += pq.read_metadata(path).num_rows
@@ -147,9 +169,18 @@ def theirs(hands: Hands, folder: Path, tool: str) -> dict[str, Any]:
         return {**told, "failed": "no environment of peers"}
     out, cores = hands.data / "out-peer", len(os.sched_getaffinity(0))
     shutil.rmtree(out, ignore_errors=True)
-    environment = {name: value for name, value in hands.theirs.items() if name not in rounds.ONE_THREAD}
+    environment = {
+        name: value for name, value in hands.theirs.items() if name not in rounds.ONE_THREAD
+    }
     environment |= {"HF_HOME": str(hands.data / "hf"), "PYTHONPATH": ""}
-    command = [python, str(HERE / "dedup_peers.py"), tool, str(folder / "shards"), str(out), str(cores)]
+    command = [
+        python,
+        str(HERE / "dedup_peers.py"),
+        tool,
+        str(folder / "shards"),
+        str(out),
+        str(cores),
+    ]
     try:
         run = hands.tree(command, environment, pinned=False, limit=LIMIT)
         told |= _row(told["who"], told["verified"], [run])
@@ -157,7 +188,9 @@ def theirs(hands: Hands, folder: Path, tool: str) -> dict[str, Any]:
         hands.say(f"{tool}: {run['wall']:.1f} s, cpu {run['cpu']:.1f}, kept {told['kept']}")
         package = PACKAGES[tool.partition("-readme")[0]]
         asked = f"import importlib.metadata as m; print(m.version({package!r}))"
-        found = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False).stdout.strip()
+        found = subprocess.run(
+            [python, "-c", asked], capture_output=True, text=True, check=False
+        ).stdout.strip()
         hands.versions[package] = found
     except RuntimeError as error:
         hands.say(f"{tool}: {error}")
@@ -198,23 +231,38 @@ def fewer(hands: Hands, count: int, times: int) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
-    """The rows as Markdown. Ratios are to our two workers with datatrove's bands, on as many documents."""
+    """The rows as Markdown.
+
+    Ratios are to our two workers with datatrove's bands, on as many documents.
+    """
     bases = {row["documents"]: row for row in rows if row["who"].startswith("gristmill, 14 x 8, 2")}
     most = bases[max(bases)]
     lines = [
-        f"{most['documents']:,} documents are {most['megabytes']:,.0f} MB, of which {most['right']:,} documents should stay.",
+        (
+            f"{most['documents']:,} documents are {most['megabytes']:,.0f} MB, of which "
+            f"{most['right']:,} documents should stay."
+        ),
         "",
-        "| who | verified on | documents | wall s | processor s | peak PSS, MB | kept | copies left in | lost | wall; processor; memory, times ours |",
+        (
+            "| who | verified on | documents | wall s | processor s | peak PSS, MB | kept | "
+            "copies left in | lost | wall; processor; memory, times ours |"
+        ),
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         if "failed" in row:
-            lines.append(f"| {row['who']} | {row['verified']} | | not measured: {row['failed']} | | | | | | |")
+            lines.append(
+                (
+                    f"| {row['who']} | {row['verified']} | | not measured: {row['failed']} | | | "
+                    "| | | |"
+                )
+            )
             continue
         base = bases[row["documents"]]
         ratios = "; ".join(f"{row[name] / base[name]:.2f}" for name in ("wall", "cpu", "pss"))
         lines.append(
-            f"| {row['who']} | {row['verified']} | {row['documents']:,} | {row['wall']:.1f} | {row['cpu']:.1f} "
+            f"| {row['who']} | {row['verified']} | {row['documents']:,} | {row['wall']:.1f} "
+            f"| {row['cpu']:.1f} "
             f"| {row['pss'] / 1e6:,.0f} | {row['kept']:,} | {row['left_in']:,} | {row['lost']:,} "
             f"| {'1' if row is base else ratios} |"
         )
@@ -224,13 +272,18 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
             base = bases.get(row.get("documents"), most)
             lines += _target(row, base, part=base is not most)
     named = ", ".join(f"{name} {took:.1f}" for name, took in most["phases"].items())
-    return [*lines, f"* Ours by phase, wall seconds of two workers: {named}; starting takes the rest."]
+    return [
+        *lines,
+        f"* Ours by phase, wall seconds of two workers: {named}; starting takes the rest.",
+    ]
 
 
 def _target(row: dict[str, Any], base: dict[str, Any], *, part: bool) -> list[str]:
-    """A peer's wall and processor time and memory beside ours; of one that was stopped its wall time until then.
+    """A peer's wall and processor time and memory beside ours; of one that was stopped its wall
+    time until then.
 
-    Targets are for all documents; what did a part is told beside ours on that part, where starting weighs.
+    Targets are for all documents; what did a part is told beside ours on that part, where starting
+    weighs.
     """
     least = 20 if row["tool"] == "datatrove" else 1
     if "failed" in row:
@@ -240,11 +293,19 @@ def _target(row: dict[str, Any], base: dict[str, Any], *, part: bool) -> list[st
         wall = float(stopped[1].replace(",", "")) / base["wall"]
         met = "met" if wall >= least else "**not met**"
         return [
-            f"* {row['who']}: at least {least} times our wall time: {met} (more than {wall:.1f}; {base['documents']:,} documents)."
+            (
+                f"* {row['who']}: at least {least} times our wall time: {met} (more than "
+                f"{wall:.1f}; {base['documents']:,} documents)."
+            )
         ]
     wall, cpu, memory = (row[name] / base[name] for name in ("wall", "cpu", "pss"))
     told = f"({wall:.1f}, {cpu:.1f}; {memory:.2f}; {row['documents']:,} documents)."
     if part:
         return [f"* {row['who']}: times our wall and processor time, and our memory {told}"]
     met = "met" if min(wall, cpu) >= least and memory >= 1 else "**not met**"
-    return [f"* {row['who']}: at least {least} times our wall and processor time, and our memory: {met} {told}"]
+    return [
+        (
+            f"* {row['who']}: at least {least} times our wall and processor time, and our "
+            f"memory: {met} {told}"
+        )
+    ]

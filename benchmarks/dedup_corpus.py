@@ -1,12 +1,15 @@
-"""Documents with known copies, as Parquet: `python dedup_corpus.py OUTDIR --documents 100000 --seed 1`.
+"""Documents with known copies, as Parquet: `python dedup_corpus.py OUTDIR --documents 100000 --seed
+1`.
 
-    original    77 %   English paragraphs of real texts, drawn at random, 8 % of the words replaced, about 3 KB
+    original    77 %   English paragraphs of real texts, drawn at random, 8 % of the words replaced,
+                       about 3 KB
     exact        3 %   an earlier original, byte for byte
     near        15 %   an earlier original with words changed: word-5-gram Jaccard 0.83 to 0.99
     apart        5 %   the same with more words changed: 0.55 to 0.72, so no near duplicates
 
-No two documents lie near a similarity of 0.8, where two ways to cut words would differ. One copy in ten is of one of the first 64
-originals. Beside the shards, `truth.npz`: of each document the group that it belongs to, and its similarity to the group's first.
+No two documents lie near a similarity of 0.8, where two ways to cut words would differ. One copy in
+ten is of one of the first 64 originals. Beside the shards, `truth.npz`: of each document the group
+that it belongs to, and its similarity to the group's first.
 """
 
 import argparse
@@ -69,7 +72,9 @@ class Maker:
         """An earlier original; the document itself if none is found."""
         for _ in range(20):
             popular = random.random() < 0.1
-            source = int(random.integers(min(POPULAR, number) if popular else number)) if number else 0
+            source = (
+                int(random.integers(min(POPULAR, number) if popular else number)) if number else 0
+            )
             if number and self._begin(source)[1] == ORIGINAL:
                 return source
         return number
@@ -81,7 +86,9 @@ class Maker:
         chosen = random.integers(len(pool.lengths), size=DRAWN)
         ends = np.cumsum(pool.lengths[chosen])
         count = int(np.searchsorted(ends, wanted)) + 1
-        words = np.concatenate([pool.stream[pool.starts[place] : pool.starts[place + 1]] for place in chosen[:count]])
+        words = np.concatenate(
+            [pool.stream[pool.starts[place] : pool.starts[place + 1]] for place in chosen[:count]]
+        )
         words = words[:wanted]
         replaced = np.flatnonzero(random.random(len(words)) < make_corpus.REPLACED)
         words[replaced] = pool.stream[random.integers(len(pool.stream), size=len(replaced))]
@@ -124,7 +131,9 @@ def write(folder: Path, *, documents: int, seed: int, workers: int) -> None:
     shards = folder / "shards"
     shards.mkdir(parents=True, exist_ok=True)
     if not _pool:
-        _pool.append(make_corpus.make_pool("eng", make_corpus.english_paragraphs(make_corpus.data_folder())))
+        _pool.append(
+            make_corpus.make_pool("eng", make_corpus.english_paragraphs(make_corpus.data_folder()))
+        )
     bounds = [documents * shard // SHARDS for shard in range(SHARDS + 1)]
     tasks = [(str(shards), shard, seed, *bounds[shard : shard + 2]) for shard in range(SHARDS)]
     with multiprocessing.get_context("fork").Pool(workers) as pool:
@@ -132,7 +141,9 @@ def write(folder: Path, *, documents: int, seed: int, workers: int) -> None:
     np.savez_compressed(
         folder / "truth.npz",
         group=np.concatenate([np.array(groups, np.int32) for groups, _, _ in found]),
-        similarity=np.concatenate([np.array(similarities, np.float32) for _, similarities, _ in found]),
+        similarity=np.concatenate(
+            [np.array(similarities, np.float32) for _, similarities, _ in found]
+        ),
         bytes=sum(size for *_, size in found),
     )
 

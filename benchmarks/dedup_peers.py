@@ -1,11 +1,13 @@
-"""A peer's whole near-deduplication, in an environment of its own: `PYTHON dedup_peers.py TOOL SHARDS OUT CORES`.
+"""A peer's whole near-deduplication, in an environment of its own: `PYTHON dedup_peers.py TOOL
+SHARDS OUT CORES`.
 
-Each reads the Parquet shards and writes the documents that it keeps below OUT/kept, as its authors' examples do. All take 14 bands of 8
-numbers over shingles of 5 words, datatrove's default, where they can be told to. What they need is peers.py's; text-dedup, which
-binds old versions of others, an environment with itself alone:
+Each reads the Parquet shards and writes the documents that it keeps below OUT/kept, as its authors'
+examples do. All take 14 bands of 8 numbers over shingles of 5 words, datatrove's default, where
+they can be told to. What they need is peers.py's; text-dedup, which binds old versions of others,
+an environment with itself alone:
 
-    pip install --no-deps text-dedup
-    pip install "click<9" "click-option-group<0.6" datasets ftfy numpy regex "rich<14" scipy tqdm xxhash psutil setuptools
+    pip install --no-deps text-dedup pip install "click<9" "click-option-group<0.6" datasets ftfy
+    numpy regex "rich<14" scipy tqdm xxhash psutil setuptools
 """
 
 import argparse
@@ -17,7 +19,9 @@ BANDS, ROWS, WIDTH, THRESHOLD, SEED = 14, 8, 5, 0.8, 42
 
 
 def datatrove(shards: Path, out: Path, cores: int) -> None:
-    """The four stages of its examples/minhash_deduplication.py, a task a shard, as many workers as cores; its defaults."""
+    """The four stages of its examples/minhash_deduplication.py, a task a shard, as many workers as
+    cores; its defaults.
+    """
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.pipeline.dedup import (
         MinhashDedupBuckets,
@@ -38,7 +42,11 @@ def datatrove(shards: Path, out: Path, cores: int) -> None:
         JsonlWriter(str(out / "kept")),
     ]
     stages: list[tuple[str, list[Any], int]] = [
-        ("signatures", [ParquetReader(str(shards)), MinhashDedupSignature(signatures, config=config)], tasks),
+        (
+            "signatures",
+            [ParquetReader(str(shards)), MinhashDedupSignature(signatures, config=config)],
+            tasks,
+        ),
         ("buckets", [MinhashDedupBuckets(signatures, buckets, config=config)], BANDS),
         ("cluster", [MinhashDedupCluster(buckets, remove, config=config)], 1),
         ("filter", last, tasks),
@@ -54,10 +62,20 @@ def text_dedup(shards: Path, out: Path, cores: int) -> None:
     from text_dedup import minhash
 
     settings = {
-        "path": "parquet", "data_files": str(shards / "*.parquet"), "split": "train", "cache_dir": str(out / "cache"), "output": str(out / "kept"),
-        "column": "text", "batch_size": 10000, "num_perm": BANDS * ROWS, "b": BANDS, "r": ROWS, "ngram": WIDTH, "threshold": THRESHOLD,
+        "path": "parquet",
+        "data_files": str(shards / "*.parquet"),
+        "split": "train",
+        "cache_dir": str(out / "cache"),
+        "output": str(out / "kept"),
+        "column": "text",
+        "batch_size": 10000,
+        "num_perm": BANDS * ROWS,
+        "b": BANDS,
+        "r": ROWS,
+        "ngram": WIDTH,
+        "threshold": THRESHOLD,
         "num_proc": cores,
-    }  # fmt: skip
+    }
     minhash.main([part for name, value in settings.items() for part in (f"--{name}", str(value))])
 
 
@@ -73,12 +91,19 @@ def _rensa(shards: Path, out: Path, *, permutations: int, bands: int | None, wid
             return words
         return [" ".join(words[i : i + width]) for i in range(max(1, len(words) - width + 1))]
 
-    made = RMinHashDeduplicator(threshold=THRESHOLD, num_perm=permutations, use_lsh=True, num_bands=bands, seed=SEED)
+    made = RMinHashDeduplicator(
+        threshold=THRESHOLD, num_perm=permutations, use_lsh=True, num_bands=bands, seed=SEED
+    )
     (out / "kept").mkdir(parents=True)
     for path in sorted(shards.glob("*.parquet")):
-        with pq.ParquetFile(path) as file, pq.ParquetWriter(out / "kept" / path.name, file.schema_arrow) as writer:
+        with (
+            pq.ParquetFile(path) as file,
+            pq.ParquetWriter(out / "kept" / path.name, file.schema_arrow) as writer,
+        ):
             for batch in file.iter_batches(1000):
-                pairs = zip(batch["id"].to_pylist(), map(tokens, batch["text"].to_pylist()), strict=True)
+                pairs = zip(
+                    batch["id"].to_pylist(), map(tokens, batch["text"].to_pylist()), strict=True
+                )
                 writer.write_batch(batch.filter(pa.array(made.add_pairs(pairs))))
 
 
@@ -93,18 +118,26 @@ def rensa_readme(shards: Path, out: Path, cores: int) -> None:
 
 
 def daft(shards: Path, out: Path, cores: int) -> None:
-    """The script of its guide (docs/examples/minhash-dedupe.md): normalise, minhash, bands, groups, large and small stars, labels, joins."""
+    """The script of its guide (docs/examples/minhash-dedupe.md): normalise, minhash, bands, groups,
+    large and small stars, labels, joins.
+    """
     import daft
     from daft import col
     from daft.functions import monotonically_increasing_id
 
     frame = daft.read_parquet(str(shards / "*.parquet")).select("id", "text")
-    text = col("text").normalize(remove_punct=True, lowercase=True, nfd_unicode=True, white_space=True)
-    numbers = text.minhash(num_hashes=BANDS * ROWS, ngram_size=WIDTH, seed=SEED, hash_function="xxhash")
+    text = col("text").normalize(
+        remove_punct=True, lowercase=True, nfd_unicode=True, white_space=True
+    )
+    numbers = text.minhash(
+        num_hashes=BANDS * ROWS, ngram_size=WIDTH, seed=SEED, hash_function="xxhash"
+    )
     signed = (
-        frame.with_column("min_hashes", numbers).with_column("node_id", monotonically_increasing_id())
-        .select("id", "node_id", "min_hashes").collect()
-    )  # fmt: skip
+        frame.with_column("min_hashes", numbers)
+        .with_column("node_id", monotonically_increasing_id())
+        .select("id", "node_id", "min_hashes")
+        .collect()
+    )
     names = signed.select("id", "node_id")
 
     @daft.func()
@@ -113,27 +146,39 @@ def daft(shards: Path, out: Path, cores: int) -> None:
 
     bands = signed.with_column("bands", col("min_hashes").chunk(ROWS))
     groups = (
-        bands.with_column("band_idx", places(col("bands"))).explode("bands", "band_idx")
-        .groupby("band_idx", "bands").agg(col("node_id").list_agg().alias("nodes"))
-    )  # fmt: skip
+        bands.with_column("band_idx", places(col("bands")))
+        .explode("bands", "band_idx")
+        .groupby("band_idx", "bands")
+        .agg(col("node_id").list_agg().alias("nodes"))
+    )
     edges = (
-        groups.with_column("u", col("nodes").list_min()).explode("nodes").select(col("u"), col("nodes").alias("v"))
-        .where(col("u") != col("v")).distinct().collect()
-    )  # fmt: skip
+        groups.with_column("u", col("nodes").list_min())
+        .explode("nodes")
+        .select(col("u"), col("nodes").alias("v"))
+        .where(col("u") != col("v"))
+        .distinct()
+        .collect()
+    )
     found = _labels(edges).select(col("u").alias("node_id"), col("rep"))
     dropped = names.join(found, on="node_id").where(col("node_id") != col("rep"))
     frame.join(dropped.select("id"), on="id", how="anti").write_parquet(str(out / "kept"))
 
 
 def _labels(edges: Any) -> Any:
-    """Of each node of a graph the least one of its component: its guide's alternating stars, then labels handed on until none changes."""
+    """Of each node of a graph the least one of its component: its guide's alternating stars, then
+    labels handed on until none changes.
+    """
     from daft import col
     from daft.functions import columns_max, columns_min
 
     least, greatest = columns_min("u", "v"), columns_max("u", "v")
 
     def both(some: Any) -> Any:
-        return some.select("u", "v").union_all(some.select(col("v").alias("u"), col("u").alias("v"))).collect()
+        return (
+            some.select("u", "v")
+            .union_all(some.select(col("v").alias("u"), col("u").alias("v")))
+            .collect()
+        )
 
     def ordered(some: Any) -> Any:
         return some.select(least.alias("u"), greatest.alias("v")).distinct()
@@ -142,7 +187,12 @@ def _labels(edges: Any) -> Any:
         near = some.groupby("u").agg(col("v").list_agg().alias("nbrs"))
         near = near.with_column("m", columns_min(col("u"), col("nbrs").list_min())).explode("nbrs")
         near = near.where(col("nbrs") > col("u")) if large else near
-        return near.select(col("nbrs").alias("u"), col("m").alias("v")).where(col("u") != col("v")).distinct().collect()
+        return (
+            near.select(col("nbrs").alias("u"), col("m").alias("v"))
+            .where(col("u") != col("v"))
+            .distinct()
+            .collect()
+        )
 
     def as_set(some: Any) -> set[tuple[int, int]]:
         table = ordered(some).collect().to_pydict()
@@ -154,11 +204,21 @@ def _labels(edges: Any) -> Any:
             break
         edges = after
     every = both(after)
-    labels = every.groupby("u").agg(col("v").min().alias("m")).select(col("u"), columns_min("u", "m").alias("rep"))
+    labels = (
+        every.groupby("u")
+        .agg(col("v").min().alias("m"))
+        .select(col("u"), columns_min("u", "m").alias("rep"))
+    )
     labels = labels.collect()
     while True:
-        heard = every.join(labels, left_on="v", right_on="u").groupby("u").agg(col("rep").min().alias("heard"))
-        lower = labels.join(heard, on="u", how="left").select(col("u"), columns_min("heard", "rep").alias("rep"))
+        heard = (
+            every.join(labels, left_on="v", right_on="u")
+            .groupby("u")
+            .agg(col("rep").min().alias("heard"))
+        )
+        lower = labels.join(heard, on="u", how="left").select(
+            col("u"), columns_min("heard", "rep").alias("rep")
+        )
         lower = lower.collect()
         if lower.join(labels, on=["u", "rep"], how="anti").count_rows() == 0:
             return lower

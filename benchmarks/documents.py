@@ -1,4 +1,5 @@
-"""The documents that kernels are measured on, cut from the real texts; written once below benchmarks/data.
+"""The documents that kernels are measured on, cut from the real texts; written once below
+benchmarks/data.
 
     english    novels as they are, in pieces of about 4 KB
     web        what make_corpus.py makes: English, 12 % in other languages, copies, junk
@@ -29,17 +30,25 @@ def prepare(folder: Path, names: list[str]) -> dict[str, Path]:
     missing = [name for name, path in paths.items() if not path.exists()]
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
-        pools = make_corpus.load_pools(make_corpus.data_folder()) if {"web", "all"} & set(missing) else []
+        pools = (
+            make_corpus.load_pools(make_corpus.data_folder())
+            if {"web", "all"} & set(missing)
+            else []
+        )
         for name in missing:
             _write(paths[name], *_make(name, pools))
     return paths
 
 
-def _make(name: str, pools: list[make_corpus.Pool]) -> tuple[list[str], list[tuple[int, int, float]]]:
+def _make(
+    name: str, pools: list[make_corpus.Pool]
+) -> tuple[list[str], list[tuple[int, int, float]]]:
     folder = make_corpus.data_folder() / "I_prose"
     shuffle = random.Random(SEED)  # noqa: S311
     if name == "english":
-        texts = _pieces([path.read_text("utf-8") for path in sorted(folder.glob("english_novels/*.txt"))])
+        texts = _pieces(
+            [path.read_text("utf-8") for path in sorted(folder.glob("english_novels/*.txt"))]
+        )
     elif name == "greek":
         texts = _tei_pieces(sorted(folder.glob("eltec_gre/*.xml")))
     else:
@@ -72,7 +81,9 @@ def _tei_pieces(paths: list[Path]) -> list[str]:
     return _pieces(["\n\n".join(make_corpus.tei_paragraphs(path)) for path in paths])
 
 
-def _with_pairs(texts: list[str], shuffle: random.Random) -> tuple[list[str], list[tuple[int, int, float]]]:
+def _with_pairs(
+    texts: list[str], shuffle: random.Random
+) -> tuple[list[str], list[tuple[int, int, float]]]:
     """Put copies with a few to many words changed at the front, each behind its original."""
     front: list[str] = []
     pairs = []
@@ -105,6 +116,9 @@ def _write(path: Path, texts: list[str], pairs: list[tuple[int, int, float]]) ->
             rest.append(text)
     part = path.with_suffix(".part")
     part.write_text(
-        json.dumps({"warm": warm, "texts": rest, "pairs": pairs, "paired": front}, ensure_ascii=False), "utf-8"
+        json.dumps(
+            {"warm": warm, "texts": rest, "pairs": pairs, "paired": front}, ensure_ascii=False
+        ),
+        "utf-8",
     )
     part.rename(path)

@@ -1,7 +1,9 @@
-"""Downloads from nginx on loopback, one connection: ours beside curl, and what hashing, fsync and resuming cost.
+"""Downloads from nginx on loopback, one connection: ours beside curl, and what hashing, fsync and
+resuming cost.
 
-Each way takes its turn in every round; times are wall seconds, medians, and each way's file is removed before the next. Ours is timed
-inside a process that has its modules loaded, from the call to the file under its name; curl from outside, which adds some 5 ms.
+Each way takes its turn in every round; times are wall seconds, medians, and each way's file is
+removed before the next. Ours is timed inside a process that has its modules loaded, from the call
+to the file under its name; curl from outside, which adds some 5 ms.
 """
 
 import hashlib
@@ -51,12 +53,16 @@ def make(path: Path, size: int) -> None:
             file.write((number.to_bytes(8, "little") + block[8:])[: size - file.tell()])
 
 
-def ours(url: str, cache: Path, every: int = 64 << 20, stop: int = 0, keep: bool = False) -> dict[str, float]:
+def ours(
+    url: str, cache: Path, every: int = 64 << 20, stop: int = 0, keep: bool = False
+) -> dict[str, float]:
     """One download by gristmill, in a process of its own."""
     if not keep:
         shutil.rmtree(cache, ignore_errors=True)
     command = [sys.executable, "-c", CHILD, url, str(cache), str(every), str(stop)]
-    told: dict[str, float] = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    told: dict[str, float] = json.loads(
+        subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    )
     return told
 
 
@@ -86,19 +92,30 @@ def measure(data: Path, rounds: int, say: Any) -> list[dict[str, Any]]:
             rows += _resume(f"{address}/small", cache, served / "small")
             make(served / "large", 5000 * MB)
             shutil.rmtree(cache, ignore_errors=True)
-            small, large = ours(f"{address}/small", cache)["rss"], ours(f"{address}/large", cache)["rss"]
+            small, large = (
+                ours(f"{address}/small", cache)["rss"],
+                ours(f"{address}/large", cache)["rss"],
+            )
             rows.append({"what": "memory", "small": small, "large": large})
             shutil.rmtree(cache, ignore_errors=True)
         rows.append(_verify(served))
     return rows
 
 
-def _beside_curl(url: str, cache: Path, target: Path, rounds: int, say: Any) -> list[dict[str, Any]]:
+def _beside_curl(
+    url: str, cache: Path, target: Path, rounds: int, say: Any
+) -> list[dict[str, Any]]:
     ways = {
         "gristmill: sha256, fsync, a checkpoint every 64 MiB": lambda: ours(url, cache)["seconds"],
-        "gristmill: sha256, fsync, no checkpoint before the end": lambda: ours(url, cache, 1 << 40)["seconds"],
-        "curl | tee FILE | sha256sum": lambda: shell(f"curl -sf {url} | tee {target} | sha256sum", target),
-        "curl -o FILE, then fsync": lambda: shell(f"curl -sf -o {target} {url} && sync {target}", target),
+        "gristmill: sha256, fsync, no checkpoint before the end": lambda: ours(url, cache, 1 << 40)[
+            "seconds"
+        ],
+        "curl | tee FILE | sha256sum": lambda: shell(
+            f"curl -sf {url} | tee {target} | sha256sum", target
+        ),
+        "curl -o FILE, then fsync": lambda: shell(
+            f"curl -sf -o {target} {url} && sync {target}", target
+        ),
     }
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     for turn in range(rounds + 1):
@@ -114,7 +131,9 @@ def _beside_curl(url: str, cache: Path, target: Path, rounds: int, say: Any) -> 
             "what": "way",
             "way": way,
             "seconds": statistics.median(took),
-            "ratio": statistics.median(theirs / mine for theirs, mine in zip(took, own, strict=True)),
+            "ratio": statistics.median(
+                theirs / mine for theirs, mine in zip(took, own, strict=True)
+            ),
             "all": took,
         }
         for way, took in seconds.items()
@@ -153,7 +172,12 @@ def _verify(served: Path) -> dict[str, Any]:
     check_parts(served, parts, wrong, False, lambda _: None)
     if wrong:
         raise SystemExit(f"verify found what is not wrong: {wrong[:3]}")
-    return {"what": "verify", "rate": 5000 * MB / (time.perf_counter() - begin), "one": one, "cores": os.cpu_count()}
+    return {
+        "what": "verify",
+        "rate": 5000 * MB / (time.perf_counter() - begin),
+        "one": one,
+        "cores": os.cpu_count(),
+    }
 
 
 def render(rows: list[dict[str, Any]]) -> list[str]:
@@ -162,11 +186,23 @@ def render(rows: list[dict[str, Any]]) -> list[str]:
         return [f"Not measured: {rows[0]['failed']}."]
     ways = [row for row in rows if row["what"] == "way"]
     targets = {"curl | tee FILE | sha256sum": 2.0, "curl -o FILE, then fsync": 0.8}
-    lines = ["| way | seconds for 1 GB | times ours, median of the rounds | target |", "|---|---|---|---|"]
+    lines = [
+        "| way | seconds for 1 GB | times ours, median of the rounds | target |",
+        "|---|---|---|---|",
+    ]
     for row in ways:
         target = targets.get(row["way"])
-        met = "" if target is None else f"at least {target}: " + ("met" if row["ratio"] >= target else "**not met**")
-        lines.append(f"| {row['way'].replace('|', '&#124;')} | {row['seconds']:.2f} | {row['ratio']:.2f} | {met} |")
+        met = (
+            ""
+            if target is None
+            else f"at least {target}: " + ("met" if row["ratio"] >= target else "**not met**")
+        )
+        lines.append(
+            (
+                f"| {row['way'].replace('|', '&#124;')} | {row['seconds']:.2f} | "
+                f"{row['ratio']:.2f} | {met} |"
+            )
+        )
     cost = 1 - ways[1]["ratio"]
     resume, memory, verify = (
         next(row for row in rows if row["what"] == what) for what in ("resume", "memory", "verify")
@@ -175,10 +211,18 @@ def render(rows: list[dict[str, Any]]) -> list[str]:
     return [
         *lines,
         "",
-        f"* What checkpoints every 64 MiB cost, of the whole: {cost:.1%} (target under 5 %: {'met' if cost < 0.05 else '**not met**'}).",
-        f"* From the start to the first new byte behind {resume['bytes'] / MB:,.0f} MB that were here: {resume['seconds']:.2f} s, "
+        (
+            f"* What checkpoints every 64 MiB cost, of the whole: {cost:.1%} (target under 5 %: "
+            f"{'met' if cost < 0.05 else '**not met**'})."
+        ),
+        f"* From the start to the first new byte behind {resume['bytes'] / MB:,.0f} MB that "
+        f"were here: {resume['seconds']:.2f} s, "
         f"{rate / MB:,.0f} MB/s; hashing alone does {resume['hashing'] / MB:,.0f} MB/s.",
-        f"* Peak memory of the process: {memory['small'] / MB:,.0f} MB over a shard of 1 GB, {memory['large'] / MB:,.0f} MB over one of 5 GB.",
-        f"* `verify`, the check of parts: {verify['rate'] / MB:,.0f} MB/s on {verify['cores']} cores; hashing on one does "
+        (
+            f"* Peak memory of the process: {memory['small'] / MB:,.0f} MB over a shard of 1 GB, "
+            f"{memory['large'] / MB:,.0f} MB over one of 5 GB."
+        ),
+        f"* `verify`, the check of parts: {verify['rate'] / MB:,.0f} MB/s on "
+        f"{verify['cores']} cores; hashing on one does "
         f"{verify['one'] / MB:,.0f} MB/s.",
     ]

@@ -1,12 +1,15 @@
-"""What HTML extraction keeps of pages whose true main content is known, beside the libraries called directly.
+"""What HTML extraction keeps of pages whose true main content is known, beside the libraries called
+directly.
 
     python benchmarks/extraction.py --data DIR     a Markdown table of the sets in DIR/B_html
 
-Words are `\\w+`, in lower case, as a bag: precision, recall and F1 of each page, and their means. A page on both sides empty counts 1, on
-one side 0. Each extractor runs over all pages of a set in one process; times are wall seconds, the best of ROUNDS.
+Words are `\\w+`, in lower case, as a bag: precision, recall and F1 of each page, and their means. A
+page on both sides empty counts 1, on one side 0. Each extractor runs over all pages of a set in one
+process; times are wall seconds, the best of ROUNDS.
 
-The sets: article-extraction-benchmark (articleBody), mozilla-readability (the text of expected.html: what Readability.js
-keeps, not a person's judgement), cleaneval-dev and CleanPortalEval (GoldStandard: text with <h>, <p> and <l>).
+The sets: article-extraction-benchmark (articleBody), mozilla-readability (the text of
+expected.html: what Readability.js keeps, not a person's judgement), cleaneval-dev and
+CleanPortalEval (GoldStandard: text with <h>, <p> and <l>).
 """
 
 import argparse
@@ -22,7 +25,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from gristmill import schema
-from gristmill.clean.extract import Extract
+from gristmill.filters.extract.extract import Extract
 
 ROUNDS = 3
 WORD = re.compile(r"\w+")
@@ -37,7 +40,9 @@ class Pages(NamedTuple):
 
 
 def _text(path: Path) -> str:
-    """A file's text: UTF-8, or where it is none Windows' Latin letters, as web pages of that age are."""
+    """A file's text: UTF-8, or where it is none Windows' Latin letters, as web pages of that age
+    are.
+    """
     data = path.read_bytes()
     try:
         return data.decode("utf-8")
@@ -49,16 +54,24 @@ def sets(data: Path) -> list[Pages]:
     """The sets with ground truth below a data folder."""
     folder = data / "B_html"
     found = []
-    truth = json.loads((folder / "article-extraction-benchmark/ground-truth.json").read_text("utf-8"))
+    truth = json.loads(
+        (folder / "article-extraction-benchmark/ground-truth.json").read_text("utf-8")
+    )
     names = sorted(truth)
     sources = [
-        gzip.decompress((folder / f"article-extraction-benchmark/html/{name}.html.gz").read_bytes()).decode(
-            "utf-8", "replace"
-        )
+        gzip.decompress(
+            (folder / f"article-extraction-benchmark/html/{name}.html.gz").read_bytes()
+        ).decode("utf-8", "replace")
         for name in names
     ]
-    found.append(Pages("article-extraction-benchmark", sources, [truth[name]["articleBody"] for name in names]))
-    folders = sorted(path.parent for path in (folder / "mozilla-readability").glob("*/expected.html"))
+    found.append(
+        Pages(
+            "article-extraction-benchmark", sources, [truth[name]["articleBody"] for name in names]
+        )
+    )
+    folders = sorted(
+        path.parent for path in (folder / "mozilla-readability").glob("*/expected.html")
+    )
     found.append(
         Pages(
             "mozilla-readability",
@@ -69,7 +82,11 @@ def sets(data: Path) -> list[Pages]:
     for name in ("cleaneval-dev", "CleanPortalEval-master"):
         paths = sorted((folder / name / "GoldStandard").glob("*.txt"))
         golds = [
-            re.sub(r"</?[hpl]>", " ", _text(path).split("\n", 1)[1] if _text(path).startswith("URL:") else _text(path))
+            re.sub(
+                r"</?[hpl]>",
+                " ",
+                _text(path).split("\n", 1)[1] if _text(path).startswith("URL:") else _text(path),
+            )
             for path in paths
         ]
         pages = [_text(folder / name / "input" / f"{path.stem}.html") for path in paths]
@@ -96,7 +113,9 @@ def _trafilatura(source: str) -> str:
     return extract(source, favor_precision=True, include_comments=False, deduplicate=False) or ""
 
 
-Way = Callable[[list[str], pa.RecordBatch], list[str]]  # the sources, and the same as a batch of DOCUMENTS -> texts
+Way = Callable[
+    [list[str], pa.RecordBatch], list[str]
+]  # the sources, and the same as a batch of DOCUMENTS -> texts
 
 
 def _directly(extract: Callable[[str], str]) -> Way:
@@ -111,12 +130,15 @@ def batch_of(sources: list[str]) -> pa.RecordBatch:
 
 
 def _by_step(step: Extract) -> Way:
-    measure = step.ready({})
+    measure = step.load({})
 
     def run(sources: list[str], batch: pa.RecordBatch) -> list[str]:
         found = measure(batch)
         dropped = step.decide(found.measures).reason.to_pylist()
-        return ["" if reason else text for reason, text in zip(dropped, found.text.to_pylist(), strict=True)]
+        return [
+            "" if reason else text
+            for reason, text in zip(dropped, found.text.to_pylist(), strict=True)
+        ]
 
     return run
 
@@ -145,7 +167,9 @@ def score(kept: str, true: str) -> tuple[float, float, float]:
 
 
 def rows(data: Path) -> list[dict[str, object]]:
-    """One row a set and extractor: its name, pages, mean precision, recall and F1, pages/s; `equal`: pages whose text is the library's."""
+    """One row a set and extractor: its name, pages, mean precision, recall and F1, pages/s;
+    `equal`: pages whose text is the library's.
+    """
     found: list[dict[str, object]] = []
     for pages in sets(data):
         texts: dict[str, list[str]] = {}
@@ -159,15 +183,24 @@ def rows(data: Path) -> list[dict[str, object]]:
         names = list(texts)
         for place, way in enumerate(names):
             scores = [score(kept, true) for kept, true in zip(texts[way], pages.texts, strict=True)]
-            precision, recall, f1 = (sum(column) / len(scores) for column in zip(*scores, strict=True))
+            precision, recall, f1 = (
+                sum(column) / len(scores) for column in zip(*scores, strict=True)
+            )
             library = texts[names[place | 1]]  # ours and the library stand in pairs
             found.append(
                 {
-                    "set": pages.name, "extractor": way, "pages": len(scores), "precision": precision, "recall": recall, "f1": f1,
+                    "set": pages.name,
+                    "extractor": way,
+                    "pages": len(scores),
+                    "precision": precision,
+                    "recall": recall,
+                    "f1": f1,
                     "pages_per_second": len(scores) / seconds[way],
-                    "equal": sum(ours == theirs for ours, theirs in zip(texts[way], library, strict=True)),
+                    "equal": sum(
+                        ours == theirs for ours, theirs in zip(texts[way], library, strict=True)
+                    ),
                 }
-            )  # fmt: skip
+            )
     return found
 
 
@@ -178,15 +211,22 @@ def table(found: list[dict[str, object]]) -> str:
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     for row in found:
-        equal = f"{row['equal']} of {row['pages']}" if str(row["extractor"]).startswith("gristmill") else ""
+        equal = (
+            f"{row['equal']} of {row['pages']}"
+            if str(row["extractor"]).startswith("gristmill")
+            else ""
+        )
         lines.append(
-            f"| {row['set']} | {row['extractor']} | {row['precision']:.3f} | {row['recall']:.3f} | {row['f1']:.3f} | "
+            f"| {row['set']} | {row['extractor']} | {row['precision']:.3f} | "
+            f"{row['recall']:.3f} | {row['f1']:.3f} | "
             f"{row['pages_per_second']:.0f} | {equal} |"
         )
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds B_html")
     print(table(rows(parser.parse_args().data)))

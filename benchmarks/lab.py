@@ -1,7 +1,9 @@
-"""The lab's quality rules in plain Python: as a course teaches them, and as fast as plain Python gets.
+"""The lab's quality rules in plain Python: as a course teaches them, and as fast as plain Python
+gets.
 
-The course leaves `top_ngram_fraction` to its reader. `joined` writes it in the course's own idiom, n-grams as joined
-strings; `zipped` counts tuples from `zip`, which costs a third. Verdicts are equal.
+The course leaves `top_ngram_fraction` to its reader. `joined` writes it in the course's own idiom,
+n-grams as joined strings; `zipped` counts tuples from `zip`, which costs a third. Verdicts are
+equal.
 """
 
 from collections import Counter

@@ -1,7 +1,9 @@
-"""How well languages are told on labelled sets, and what each rule removes: `python languages.py --data DIR`.
+"""How well languages are told on labelled sets, and what each rule removes: `python languages.py
+--data DIR`.
 
-FLORES-200 devtest (1,012 sentences a language) and Tatoeba (LASER's 112 languages): the label of lid.176.ftz on each sentence, for the
-languages that both know. A sentence has no newline and a few words; pages are told better.
+FLORES-200 devtest (1,012 sentences a language) and Tatoeba (LASER's 112 languages): the label of
+lid.176.ftz on each sentence, for the languages that both know. A sentence has no newline and a few
+words; pages are told better.
 """
 
 import argparse
@@ -11,25 +13,33 @@ from typing import Any
 
 import pyarrow as pa
 
-from gristmill.clean.language import PACKAGED, Language
-from gristmill.clean.step import Input
+from gristmill.filters.language.language import PACKAGED, Language
+from gristmill.filters.api.step import Input
 
 # ISO 639-3, as the sets name languages, and lid.176's label.
 LABELS = dict(
-    pair.split(":") for pair in (
-        "afr:af amh:am ara:ar asm:as ast:ast bel:be ben:bn bod:bo bul:bg cat:ca ceb:ceb ces:cs ckb:ckb cmn_Hans:zh cmn:zh cym:cy dan:da deu:de "
-        "ell:el eng:en epo:eo est:et eus:eu fin:fi fra:fr gla:gd gle:ga glg:gl guj:gu heb:he hin:hi hrv:hr hun:hu hye:hy ind:id isl:is ita:it "
-        "jav:jv jpn:ja kan:kn kat:ka kaz:kk khk:mn khm:km kir:ky kor:ko lao:lo lit:lt lmo:lmo ltz:lb lvs:lv mal:ml mar:mr mkd:mk mlt:mt mya:my "
-        "nld:nl nno:nn nob:no npi:ne oci:oc ory:or pan:pa pes:fa pol:pl por:pt ron:ro rus:ru san:sa sin:si slk:sk slv:sl som:so spa:es srp_Cyrl:sr "
-        "srp:sr sun:su swe:sv swh:sw tam:ta tat:tt tel:te tgk:tg tgl:tl tha:th tuk:tk tur:tr uig:ug ukr:uk urd:ur uzn:uz vie:vi zsm:ms"
+    pair.split(":")
+    for pair in (
+        "afr:af amh:am ara:ar asm:as ast:ast bel:be ben:bn bod:bo bul:bg cat:ca ceb:ceb "
+        "ces:cs ckb:ckb cmn_Hans:zh cmn:zh cym:cy dan:da deu:de "
+        "ell:el eng:en epo:eo est:et eus:eu fin:fi fra:fr gla:gd gle:ga glg:gl guj:gu heb:he "
+        "hin:hi hrv:hr hun:hu hye:hy ind:id isl:is ita:it "
+        "jav:jv jpn:ja kan:kn kat:ka kaz:kk khk:mn khm:km kir:ky kor:ko lao:lo lit:lt "
+        "lmo:lmo ltz:lb lvs:lv mal:ml mar:mr mkd:mk mlt:mt mya:my "
+        "nld:nl nno:nn nob:no npi:ne oci:oc ory:or pan:pa pes:fa pol:pl por:pt ron:ro rus:ru "
+        "san:sa sin:si slk:sk slv:sl som:so spa:es srp_Cyrl:sr "
+        "srp:sr sun:su swe:sv swh:sw tam:ta tat:tt tel:te tgk:tg tgl:tl tha:th tuk:tk tur:tr "
+        "uig:ug ukr:uk urd:ur uzn:uz vie:vi zsm:ms"
     ).split()
-)  # fmt: skip
+)
 
 
-def told(lid: str, texts: list[str], rules: str = "fasttext", keep: str = "en") -> tuple[list[str | None], int]:
+def told(
+    lid: str, texts: list[str], rules: str = "fasttext", keep: str = "en"
+) -> tuple[list[str | None], int]:
     """(labels of texts, how many a step that keeps one label at 0.65 removes)."""
     step = Language(keep=[keep], rules=rules)
-    measured = step.ready({PACKAGED: Input("lid.176.ftz", lid, "")})(
+    measured = step.load({PACKAGED: Input("lid.176.ftz", lid, "")})(
         pa.RecordBatch.from_pydict({"text": pa.array(texts)})
     )
     reasons = step.decide(measured.measures).reason
@@ -37,27 +47,46 @@ def told(lid: str, texts: list[str], rules: str = "fasttext", keep: str = "en") 
 
 
 def rows(data: Path, lid: str, web: Path) -> list[dict[str, Any]]:
-    """A row a set: languages, sentences, accuracy over all, and the languages told worst; then what English rules remove."""
+    """A row a set: languages, sentences, accuracy over all, and the languages told worst; then what
+    English rules remove.
+    """
     found: list[dict[str, Any]] = []
     sets = {
-        "FLORES-200 devtest": {path.stem: path for path in (data / "D_langid/flores200_devtest").rglob("*.devtest") if path.is_file()},
-        "Tatoeba": {path.suffix[1:]: path for path in (data / "D_langid/tatoeba_laser112").glob("tatoeba.*") if path.suffix != ".eng"},
-    }  # fmt: skip
+        "FLORES-200 devtest": {
+            path.stem: path
+            for path in (data / "D_langid/flores200_devtest").rglob("*.devtest")
+            if path.is_file()
+        },
+        "Tatoeba": {
+            path.suffix[1:]: path
+            for path in (data / "D_langid/tatoeba_laser112").glob("tatoeba.*")
+            if path.suffix != ".eng"
+        },
+    }
     for name, paths in sets.items():
         accuracy: dict[str, float] = {}
         sentences = 0
         for language, path in sorted(paths.items()):
             if language not in LABELS:
                 continue
-            texts = [line for line in path.read_text("utf-8", "replace").split("\n") if line.strip()]
+            texts = [
+                line for line in path.read_text("utf-8", "replace").split("\n") if line.strip()
+            ]
             labels, _ = told(lid, texts)
             accuracy[language] = sum(label == LABELS[language] for label in labels) / len(texts)
             sentences += len(texts)
         worst = sorted(accuracy.items(), key=lambda entry: entry[1])[:5]
-        found.append({
-            "what": name, "languages": len(accuracy), "documents": sentences, "mean": sum(accuracy.values()) / len(accuracy),
-            "median": sorted(accuracy.values())[len(accuracy) // 2], "worst": worst, "all": accuracy,
-        })  # fmt: skip
+        found.append(
+            {
+                "what": name,
+                "languages": len(accuracy),
+                "documents": sentences,
+                "mean": sum(accuracy.values()) / len(accuracy),
+                "median": sorted(accuracy.values())[len(accuracy) // 2],
+                "worst": worst,
+                "all": accuracy,
+            }
+        )
     texts = json.loads(web.read_text("utf-8"))["texts"]
     flores = [
         line
@@ -65,10 +94,18 @@ def rows(data: Path, lid: str, web: Path) -> list[dict[str, Any]]:
         for line in path.read_text("utf-8", "replace").split("\n")
         if line.strip()
     ]
-    for name, some in (("the web texts of this page", texts), ("all of FLORES-200 devtest", flores)):
-        found.append({
-            "what": name, "documents": len(some), "fasttext": told(lid, some)[1], "script": told(lid, some, "script", "Latn")[1],
-        })  # fmt: skip
+    for name, some in (
+        ("the web texts of this page", texts),
+        ("all of FLORES-200 devtest", flores),
+    ):
+        found.append(
+            {
+                "what": name,
+                "documents": len(some),
+                "fasttext": told(lid, some)[1],
+                "script": told(lid, some, "script", "Latn")[1],
+            }
+        )
     return found
 
 
@@ -82,26 +119,39 @@ def table(found: list[dict[str, Any]]) -> list[str]:
         if "mean" in row:
             worst = ", ".join(f"{language} {value:.2f}" for language, value in row["worst"])
             lines.append(
-                f"| {row['what']} | {row['languages']} | {row['documents']:,} | {row['mean']:.3f} | {row['median']:.3f} | {worst} |"
+                (
+                    f"| {row['what']} | {row['languages']} | {row['documents']:,} | "
+                    f"{row['mean']:.3f} | {row['median']:.3f} | {worst} |"
+                )
             )
     lines += [
         "",
-        '| removed of | documents | `keep = ["en"]`, 0.65 | `rules = "script"`, `keep = ["Latn"]`, 0.65 |',
+        (
+            '| removed of | documents | `keep = ["en"]`, 0.65 | `rules = "script"`, `keep = '
+            '["Latn"]`, 0.65 |'
+        ),
         "|---|---|---|---|",
     ]
     for row in found:
         if "script" in row:
-            shares = [f"{row[name]:,} ({row[name] / row['documents']:.1%})" for name in ("fasttext", "script")]
+            shares = [
+                f"{row[name]:,} ({row[name] / row['documents']:.1%})"
+                for name in ("fasttext", "script")
+            ]
             lines.append(f"| {row['what']} | {row['documents']:,} | {shares[0]} | {shares[1]} |")
     for row in found:
         if "all" in row:
-            told = ", ".join(f"{language} {value:.3f}" for language, value in sorted(row["all"].items()))
+            told = ", ".join(
+                f"{language} {value:.3f}" for language, value in sorted(row["all"].items())
+            )
             lines += ["", f"{row['what']}, each language: {told}."]
     return lines
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name in ("--data", "--lid", "--web"):
         parser.add_argument(name, type=Path, required=True)
     asked = parser.parse_args()

@@ -1,8 +1,10 @@
-"""Leaks planted in real documents, found or not: `python leaks.py --data DIR` writes the tables of docs/decontamination.md to the screen.
+"""Leaks planted in real documents, found or not: `python leaks.py --data DIR` writes the tables of
+docs/decontamination.md to the screen.
 
-Items are those of six evaluation sets (HumanEval, GSM8K, ARC-easy, PIQA, LAMBADA, MMLU's dev sets); documents are pieces of English novels and pages
-of Debian's documentation. Each planted item goes into a document of its own, at a seeded place. Every tenth document is also
-compared with sets of words in plain Python.
+Items are those of six evaluation sets (HumanEval, GSM8K, ARC-easy, PIQA, LAMBADA, MMLU's dev sets);
+documents are pieces of English novels and pages of Debian's documentation. Each planted item goes
+into a document of its own, at a seeded place. Every tenth document is also compared with sets of
+words in plain Python.
 """
 
 import argparse
@@ -20,9 +22,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gristmill.clean.benchmarks import Benchmark
-from gristmill.clean.decontaminate import Decontaminate
-from gristmill.clean.step import Input
+from gristmill.filters.decontaminate.benchmarks import Benchmark
+from gristmill.filters.decontaminate.decontaminate import Decontaminate
+from gristmill.filters.api.step import Input
 
 SETS = {
     "humaneval": ("E_bench/HumanEval.jsonl.gz", ["prompt", "canonical_solution"]),
@@ -33,18 +35,52 @@ SETS = {
 }
 MMLU = ["question", "choice0", "choice1", "choice2", "choice3"]
 PIECE = 5_000  # characters of a novel, about a web page
-KINDS = ("verbatim", "reformatted", "padded", "question alone", "cut in half", "paraphrased lightly", "paraphrased")
+KINDS = (
+    "verbatim",
+    "reformatted",
+    "padded",
+    "question alone",
+    "cut in half",
+    "paraphrased lightly",
+    "paraphrased",
+)
 SYNONYMS = {
-    "big": "large", "small": "little", "many": "numerous", "buy": "purchase", "buys": "purchases", "start": "begin", "start.": "begin.",
-    "use": "employ", "used": "employed", "make": "produce", "makes": "produces", "put": "place", "get": "obtain", "need": "require",
-    "needs": "requires", "find": "locate", "total": "overall", "each": "every", "best": "finest", "said": "remarked", "went": "walked",
-    "looked": "glanced", "return": "give back", "list": "sequence", "first": "initial", "which": "what", "after": "following",
-}  # fmt: skip
+    "big": "large",
+    "small": "little",
+    "many": "numerous",
+    "buy": "purchase",
+    "buys": "purchases",
+    "start": "begin",
+    "start.": "begin.",
+    "use": "employ",
+    "used": "employed",
+    "make": "produce",
+    "makes": "produces",
+    "put": "place",
+    "get": "obtain",
+    "need": "require",
+    "needs": "requires",
+    "find": "locate",
+    "total": "overall",
+    "each": "every",
+    "best": "finest",
+    "said": "remarked",
+    "went": "walked",
+    "looked": "glanced",
+    "return": "give back",
+    "list": "sequence",
+    "first": "initial",
+    "which": "what",
+    "after": "following",
+}
 
 
 def benchmarks(data: Path) -> list[Benchmark]:
     """All sets as the step takes them."""
-    made = [Benchmark(name=name, file=str(data / path), fields=fields) for name, (path, fields) in SETS.items()]
+    made = [
+        Benchmark(name=name, file=str(data / path), fields=fields)
+        for name, (path, fields) in SETS.items()
+    ]
     files = sorted(str(path) for path in (data / "E_bench/mmlu_dev").glob("*.csv"))
     return [*made, Benchmark(name="mmlu", file=files, fields=MMLU)]
 
@@ -56,7 +92,9 @@ def step_of(data: Path, **keys: Any) -> Decontaminate:
 
 def inputs_of(step: Decontaminate) -> dict[str, Input]:
     """The files that a step names, where they lie."""
-    return {location: Input(Path(location).name, location, "") for location in step.wants().values()}
+    return {
+        location: Input(Path(location).name, location, "") for location in step.inputs().values()
+    }
 
 
 def rows_of(data: Path) -> Iterator[tuple[str, list[str]]]:
@@ -66,7 +104,13 @@ def rows_of(data: Path) -> Iterator[tuple[str, list[str]]]:
         for line in (gzip.decompress(raw) if path.endswith(".gz") else raw).decode().split("\n"):
             if line.strip():
                 row = json.loads(line)
-                yield name, [" ".join(row[key]) if isinstance(row[key], list) else row[key] for key in fields]
+                yield (
+                    name,
+                    [
+                        " ".join(row[key]) if isinstance(row[key], list) else row[key]
+                        for key in fields
+                    ],
+                )
     for path in sorted((data / "E_bench/mmlu_dev").glob("*.csv")):
         for row in csv.DictReader(io.StringIO(path.read_text("utf-8"), newline="")):
             yield "mmlu", [row[key] for key in MMLU]
@@ -83,11 +127,11 @@ def novels(data: Path, count: int) -> list[str]:
 
 def manuals(data: Path, most: int) -> list[str]:
     """Pages of Debian's documentation, as text."""
-    from gristmill.clean.extract import Extract
+    from gristmill.filters.extract.extract import Extract
     from gristmill.source.read import Shard
     from gristmill.source.rows import Fields
 
-    extract = Extract().ready({})
+    extract = Extract().load({})
     out: list[str] = []
     for batch in Shard(data / "J_debian_docs/open_docs.warc.gz", 0, fields=Fields(pages=True)):
         whole = batch.filter(batch["reason"].is_null())
@@ -109,10 +153,18 @@ def leaked(kind: str, fields: list[str], pick: random.Random) -> str:
     if kind == "reformatted":
         # Other case and signs, wrapped lines, marks of a question and of answers before the fields.
         marks = ["Q: ", *(f"{chr(65 + number)}) " for number in range(len(fields) - 1))]
-        lines = [mark + " ".join(field.split()).upper() for mark, field in zip(marks, fields, strict=True)]
-        return "\n* ".join(re.sub(r"(.{60}\S*) ", "\\1\n", line) for line in lines).replace(",", " -")
+        lines = [
+            mark + " ".join(field.split()).upper()
+            for mark, field in zip(marks, fields, strict=True)
+        ]
+        return "\n* ".join(re.sub(r"(.{60}\S*) ", "\\1\n", line) for line in lines).replace(
+            ",", " -"
+        )
     if kind == "padded":
-        return f"Home | Forum | Login\nPosted by anna92 on Tuesday, 3 replies\n\n{text}\n\nShare this page! Terms of use, privacy, cookies."
+        return (
+            f"Home | Forum | Login\nPosted by anna92 on Tuesday, 3 replies\n\n{text}\n\nShare "
+            "this page! Terms of use, privacy, cookies."
+        )
     if kind == "cut in half":
         return " ".join(words[: len(words) // 2])
     if kind == "paraphrased lightly":  # one word in thirty
@@ -142,21 +194,34 @@ def _unless_label(match: re.Match[str]) -> str:
         return ""
     before = text[start - 2 : start - 1] if opened else text[start - 1 : start]
     behind = text[match.end() + 1 : match.end() + 2]
-    free = before in ("", "*", "_") or before.isspace() or (before > "\x7f" and unicodedata.category(before)[0] in "PS")
-    return "" if free and (sign > "\x7f" or behind in ("", "*", "_") or behind.isspace()) else match[0]
+    free = (
+        before in ("", "*", "_")
+        or before.isspace()
+        or (before > "\x7f" and unicodedata.category(before)[0] in "PS")
+    )
+    return (
+        "" if free and (sign > "\x7f" or behind in ("", "*", "_") or behind.isspace()) else match[0]
+    )
 
 
 def plain_words(text: str) -> list[str]:
-    """The words of normalised text without labels, in plain Python. (No script without spaces is among these texts.)"""
+    """The words of normalised text without labels, in plain Python.
+
+    (No script without spaces is among these texts.)
+    """
     text = LABEL.sub(_unless_label, text)
     signs = {char: " " for char in set(text) if unicodedata.category(char)[0] in "PS"}
     return text.translate(str.maketrans(signs)).lower().split()
 
 
 class Sets:
-    """The plain reference: sets of n-grams, and which items have each; those in more than `most` items are left out."""
+    """The plain reference: sets of n-grams, and which items have each; those in more than `most`
+    items are left out.
+    """
 
-    def __init__(self, rows: list[list[str]], ngram: int = 13, least: int = 5, most: int = 10) -> None:
+    def __init__(
+        self, rows: list[list[str]], ngram: int = 13, least: int = 5, most: int = 10
+    ) -> None:
         self.ngram = ngram
         self.parts: list[set[tuple[str, ...]]] = []
         self.having: dict[tuple[str, ...], list[int]] = {}
@@ -200,25 +265,37 @@ class Sets:
 
 def overlaps(step: Decontaminate, texts: list[str]) -> dict[str, np.ndarray]:
     """What the step measures of texts."""
-    batch = pa.RecordBatch.from_pydict({"document": pa.array(range(len(texts)), pa.int64()), "text": pa.array(texts)})
-    found = step.ready(inputs_of(step))(batch).measures
+    batch = pa.RecordBatch.from_pydict(
+        {"document": pa.array(range(len(texts)), pa.int64()), "text": pa.array(texts)}
+    )
+    found = step.load(inputs_of(step))(batch).measures
     return {name: column.to_numpy(zero_copy_only=False) for name, column in found.items()}
 
 
 def experiment(data: Path, *, items: int, novels: int, **keys: Any) -> dict[str, Any]:
-    """Plant `items` items of each kind; counts found at several thresholds, by kind, and of documents without a plant."""
+    """Plant `items` items of each kind; counts found at several thresholds, by kind, and of
+    documents without a plant.
+    """
     pick = random.Random("leaks")
     rows = list(rows_of(data))
     plain = globals()["novels"](data, novels) + manuals(data, 60 * novels)
     step = step_of(data, **keys)
     reference = Sets([fields for _, fields in rows])
-    chosen = pick.sample([fields for _, fields in rows if len(" ".join(fields).split()) >= 20], items)
-    told: dict[str, Any] = {"items": len(rows), "kinds": {}, "differs from sets": 0, "compared with sets": 0}
+    chosen = pick.sample(
+        [fields for _, fields in rows if len(" ".join(fields).split()) >= 20], items
+    )
+    told: dict[str, Any] = {
+        "items": len(rows),
+        "kinds": {},
+        "differs from sets": 0,
+        "compared with sets": 0,
+    }
     background = overlaps(step, plain)
     told["plain"] = {
-        "documents": len(plain), "any n-gram": int((background["overlap"] > 0).sum()),
+        "documents": len(plain),
+        "any n-gram": int((background["overlap"] > 0).sum()),
         "dropped at 0.5": int((background["overlap"] >= 0.5).sum()),
-    }  # fmt: skip
+    }
     for kind in KINDS:
         texts = []
         for fields in chosen:
@@ -228,17 +305,24 @@ def experiment(data: Path, *, items: int, novels: int, **keys: Any) -> dict[str,
         found = overlaps(step, texts)
         shares = found["overlap"]
         told["kinds"][kind] = {
-            "planted": len(texts), "found at 0.5": int((shares >= 0.5).sum()), "found at 0.2": int((shares >= 0.2).sum()),
-            "found at 0": int((shares > 0).sum()), "median overlap": float(np.median(shares)),
-        }  # fmt: skip
+            "planted": len(texts),
+            "found at 0.5": int((shares >= 0.5).sum()),
+            "found at 0.2": int((shares >= 0.2).sum()),
+            "found at 0": int((shares > 0).sum()),
+            "median overlap": float(np.median(shares)),
+        }
         if "similarity" in found:
             told["kinds"][kind]["alike"] = int((found["similarity"] >= step.similarity).sum())
         for place in range(0, len(texts), 10):
             told["compared with sets"] += 1
-            told["differs from sets"] += int(abs(reference.overlap(texts[place]) - shares[place]) > 1e-12)
+            told["differs from sets"] += int(
+                abs(reference.overlap(texts[place]) - shares[place]) > 1e-12
+            )
     for place in range(0, len(plain), 10):
         told["compared with sets"] += 1
-        told["differs from sets"] += int(abs(reference.overlap(plain[place]) - background["overlap"][place]) > 1e-12)
+        told["differs from sets"] += int(
+            abs(reference.overlap(plain[place]) - background["overlap"][place]) > 1e-12
+        )
     if "similarity" in background:
         told["plain"]["alike"] = int((background["similarity"] >= step.similarity).sum())
     return told
@@ -260,7 +344,10 @@ def main() -> None:
     for kind, counts in kinds.items():
         print(
             f"| {kind} | "
-            + " | ".join(f"{value:,}" if isinstance(value, int) else f"{value:.2f}" for value in counts.values())
+            + " | ".join(
+                f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+                for value in counts.values()
+            )
             + " |"
         )
     print(json.dumps(told))

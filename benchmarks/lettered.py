@@ -1,7 +1,10 @@
-"""Choices with letters, digits, bullets or nothing: `python lettered.py --data DIR` writes the second table of docs/decontamination.md.
+"""Choices with letters, digits, bullets or nothing: `python lettered.py --data DIR` writes the
+second table of docs/decontamination.md.
 
-Items of several choices (MMLU's dev sets, ARC-easy) are planted in the layouts in which pages and prompts show them, each in a clean document of its own.
-The clean documents are of four kinds, as many as CLEAN says: manuals of PostgreSQL, pages of gov.uk, pieces of novels, main text of web pages.
+Items of several choices (MMLU's dev sets, ARC-easy) are planted in the layouts in which pages and
+prompts show them, each in a clean document of its own. The clean documents are of four kinds, as
+many as CLEAN says: manuals of PostgreSQL, pages of gov.uk, pieces of novels, main text of web
+pages.
 """
 
 import argparse
@@ -17,8 +20,8 @@ from typing import Any
 
 import leaks
 
-from gristmill.clean.benchmarks import Benchmark
-from gristmill.clean.decontaminate import Decontaminate
+from gristmill.filters.decontaminate.benchmarks import Benchmark
+from gristmill.filters.decontaminate.decontaminate import Decontaminate
 
 CLEAN = {"manuals": 600, "gov.uk": 400, "novels": 700, "pages": 251}
 ITEMS = 500
@@ -28,7 +31,9 @@ Item = list[str]  # a question and its choices
 
 
 def _listed(mark: Callable[[int], str], between: str) -> Callable[[Item], str]:
-    return lambda item: between.join([item[0], *(mark(place) + choice for place, choice in enumerate(item[1:]))])
+    return lambda item: between.join(
+        [item[0], *(mark(place) + choice for place, choice in enumerate(item[1:]))]
+    )
 
 
 LAYOUTS: dict[str, Callable[[Item], str]] = {
@@ -55,7 +60,8 @@ def items_of(data: Path) -> list[Item]:
     out: list[Item] = []
     for path in sorted((data / "E_bench/mmlu_dev").glob("*.csv")):
         out += [
-            [row[key] for key in leaks.MMLU] for row in csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
+            [row[key] for key in leaks.MMLU]
+            for row in csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
         ]
     for line in (data / "E_bench/llmfoundry_arc_easy.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
@@ -89,12 +95,19 @@ def _spread(texts: list[str], count: int) -> list[str]:
 def step_of(items: list[Item], folder: Path, **keys: Any) -> Decontaminate:
     """A step that looks for items, their question and all choices."""
     path = folder / "items.jsonl"
-    path.write_text("".join(json.dumps({"question": item[0], "choices": item[1:]}) + "\n" for item in items))
-    return Decontaminate(benchmarks=[Benchmark(name="choices", file=str(path), fields=["question", "choices"])], **keys)
+    path.write_text(
+        "".join(json.dumps({"question": item[0], "choices": item[1:]}) + "\n" for item in items)
+    )
+    return Decontaminate(
+        benchmarks=[Benchmark(name="choices", file=str(path), fields=["question", "choices"])],
+        **keys,
+    )
 
 
 def experiment(data: Path, *, items: int = ITEMS, **keys: Any) -> dict[str, Any]:
-    """MMLU's dev items and as many of ARC-easy as make `items`, planted in each layout; found by layout, and clean documents dropped."""
+    """MMLU's dev items and as many of ARC-easy as make `items`, planted in each layout; found by
+    layout, and clean documents dropped.
+    """
     every = items_of(data)
     dev = min(len(every) - 2376, items)
     chosen = every[:dev] + every[-2376:][: max(items - dev, 0)]
@@ -134,7 +147,12 @@ def main() -> None:
     asked = parser.parse_args()
     told = experiment(asked.data, items=asked.items)
     planted = told["planted"]
-    print(f"| layout | MMLU, of {planted['mmlu']:,} | ARC-easy, of {planted['arc']:,} |\n|---|---|---|")
+    print(
+        (
+            f"| layout | MMLU, of {planted['mmlu']:,} | ARC-easy, of {planted['arc']:,} "
+            "|\n|---|---|---|"
+        )
+    )
     for layout, found in told["found"].items():
         print(f"| {layout} | {found['mmlu']:,} | {found['arc']:,} |")
     print(json.dumps(told["clean"]))

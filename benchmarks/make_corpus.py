@@ -1,21 +1,25 @@
-"""Large WET input from real prose: `python make_corpus.py OUTDIR --documents 100000 --shards 8 --seed 1 [--bytes N]`.
+"""Large WET input from real prose: `python make_corpus.py OUTDIR --documents 100000 --shards 8
+--seed 1 [--bytes N]`.
 
-    originals    paragraphs of real texts, drawn at random, 8 % of the words replaced by others of the language
-    exact        copies, byte for byte, of an original anywhere in the corpus; some originals are copied very often
+    originals    paragraphs of real texts, drawn at random, 8 % of the words replaced by others of
+                 the language
+    exact        copies, byte for byte, of an original anywhere in the corpus; some originals are
+                 copied very often
     near         copies with a few words changed: word-5-gram Jaccard about 0.75 to 0.99
-    junk         stubs, bullet lists, walls of symbols, one phrase over and over, lines cut off with `…`
+    junk         stubs, bullet lists, walls of symbols, one phrase over and over, lines cut off with
+                 `…`
 
-A document is 1 to 12 KB, like the text of web pages (median 4 KB). About one original in eight is in another language
-than English. The texts: I_prose (novels) and C_neardup (pages of a government's site and of manuals) below
-$GRISTMILL_DATA, by default ~/.cache/gristmill-data.
+A document is 1 to 12 KB, like the text of web pages (median 4 KB). About one original in eight is
+in another language than English. The texts: I_prose (novels) and C_neardup (pages of a government's
+site and of manuals) below $GRISTMILL_DATA, by default ~/.cache/gristmill-data.
 
-Each shard depends only on the seed, its number and the planned numbers of documents and shards; each document has a
-random generator of its own, so that a copy makes its original again instead of looking for it. That keeps memory
-flat, whatever the size. Shards are gzip with one member a record, as Common Crawl's. The members' bytes also depend
-on the zlib that deflates them.
+Each shard depends only on the seed, its number and the planned numbers of documents and shards;
+each document has a random generator of its own, so that a copy makes its original again instead of
+looking for it. That keeps memory flat, whatever the size. Shards are gzip with one member a record,
+as Common Crawl's. The members' bytes also depend on the zlib that deflates them.
 
-Reading the texts costs 10 s and 400 MB, once; then it makes about 8 MB of text a second on each core, with flat
-memory.
+Reading the texts costs 10 s and 400 MB, once; then it makes about 8 MB of text a second on each
+core, with flat memory.
 """
 
 import argparse
@@ -83,11 +87,17 @@ def tei_paragraphs(path: Path) -> list[str]:
 
 def plain_paragraphs(text: str) -> list[str]:
     """The paragraphs of wrapped plain text, each as one line."""
-    return [flat for block in re.split(r"\r?\n[ \t]*\r?\n", text.lstrip("\ufeff")) if (flat := " ".join(block.split()))]
+    return [
+        flat
+        for block in re.split(r"\r?\n[ \t]*\r?\n", text.lstrip("\ufeff"))
+        if (flat := " ".join(block.split()))
+    ]
 
 
 def english_paragraphs(folder: Path) -> list[str]:
-    """All English paragraphs: novels, plays, news; of web pages and manuals runs of lines, their breaks kept."""
+    """All English paragraphs: novels, plays, news; of web pages and manuals runs of lines, their
+    breaks kept.
+    """
     prose = folder / "I_prose"
     found: list[str] = []
     for path in [*sorted(prose.glob("english_novels/*.txt")), *sorted(prose.glob("*.txt"))]:
@@ -130,7 +140,9 @@ class Pool(NamedTuple):
 
 
 def make_pool(language: str, paragraphs: list[str]) -> Pool:
-    """Number the words of paragraphs of at least 8 words; long paragraphs are cut into pieces of equal length."""
+    """Number the words of paragraphs of at least 8 words; long paragraphs are cut into pieces of
+    equal length.
+    """
     numbers: dict[str, int] = {}
     stream: list[int] = []
     starts = [0]
@@ -148,7 +160,9 @@ def make_pool(language: str, paragraphs: list[str]) -> Pool:
     lengths = np.array([len(word) + 1 for word in spelled])
     array = np.array(stream, np.int32)
     bounds = np.array(starts, np.int64)
-    return Pool(language, spelled, array, bounds, np.diff(bounds), float(lengths[array].sum()) / len(array))
+    return Pool(
+        language, spelled, array, bounds, np.diff(bounds), float(lengths[array].sum()) / len(array)
+    )
 
 
 def load_pools(folder: Path) -> list[Pool]:
@@ -156,12 +170,16 @@ def load_pools(folder: Path) -> list[Pool]:
     pools = [make_pool("eng", english_paragraphs(folder))]
     for name, language in LANGUAGES.items():
         paragraphs = [
-            found for path in sorted(folder.glob(f"I_prose/eltec_{name}/*.xml")) for found in tei_paragraphs(path)
+            found
+            for path in sorted(folder.glob(f"I_prose/eltec_{name}/*.xml"))
+            for found in tei_paragraphs(path)
         ]
         if paragraphs:
             pools.append(make_pool(language, paragraphs))
     if len(pools) == 1:
-        raise SystemExit(f"{folder}: no text but English: the share of other languages cannot be made")
+        raise SystemExit(
+            f"{folder}: no text but English: the share of other languages cannot be made"
+        )
     return pools
 
 
@@ -219,19 +237,27 @@ class Maker:
 
     def _begin(self, shard: int, row: int) -> tuple[np.random.Generator, str]:
         digest = hashlib.blake2b(b"%d %d %d" % (self._seed, shard, row), digest_size=16).digest()
-        random = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(int.from_bytes(digest))))
-        return random, self._names[min(int(np.searchsorted(self._bounds, random.random(), "right")), len(SHARES) - 1)]
+        random = np.random.Generator(
+            np.random.PCG64DXSM(np.random.SeedSequence(int.from_bytes(digest)))
+        )
+        return random, self._names[
+            min(int(np.searchsorted(self._bounds, random.random(), "right")), len(SHARES) - 1)
+        ]
 
     def _original(self, random: np.random.Generator) -> tuple[Pool, list[np.ndarray]]:
         other = random.random() < OTHER_LANGUAGES
         pool = self._pools[int(random.integers(1, len(self._pools)))] if other else self._pools[0]
-        size = float(np.clip(np.exp(random.normal(np.log(MEDIAN_BYTES), SIGMA)), LEAST_BYTES, MOST_BYTES))
+        size = float(
+            np.clip(np.exp(random.normal(np.log(MEDIAN_BYTES), SIGMA)), LEAST_BYTES, MOST_BYTES)
+        )
         chosen: list[int] = []
         words, wanted = 0, size / pool.mean
         while words < wanted:
             chosen.append(int(random.integers(len(pool.lengths))))
             words += int(pool.lengths[chosen[-1]])
-        whole = np.concatenate([pool.stream[pool.starts[place] : pool.starts[place + 1]] for place in chosen])
+        whole = np.concatenate(
+            [pool.stream[pool.starts[place] : pool.starts[place + 1]] for place in chosen]
+        )
         replaced = random.random(len(whole)) < REPLACED
         whole[replaced] = pool.stream[random.integers(len(pool.stream), size=int(replaced.sum()))]
         return pool, np.split(whole, np.cumsum(pool.lengths[chosen])[:-1])
@@ -242,21 +268,27 @@ class Maker:
 
         def phrase(count: int) -> bytes:
             begin = int(random.integers(len(pool.stream) - count))
-            return b" ".join([pool.words[number] for number in pool.stream[begin : begin + count].tolist()])
+            return b" ".join(
+                [pool.words[number] for number in pool.stream[begin : begin + count].tolist()]
+            )
 
         lines = int(random.integers(20, 80))
         if kind == "stub":
             text = b"404 - page not found\n" + phrase(int(random.integers(3, 40)))
         elif kind == "bullets":
             text = b"\n".join(
-                (b"- ", "• ".encode(), b"* ")[k % 3] + phrase(6).replace(b"\n", b" ") for k in range(lines)
+                (b"- ", "• ".encode(), b"* ")[k % 3] + phrase(6).replace(b"\n", b" ")
+                for k in range(lines)
             )
         elif kind == "symbols":
             text = b"\n".join("###…#…".encode() * 3 + b" " + phrase(4) for _ in range(lines))
         elif kind == "repeated":
             text = b"\n".join([phrase(3)] * (4 * lines))
         else:
-            text = b"\n".join(phrase(9).replace(b"\n", b" ") + ("…" if k % 2 else ".").encode() for k in range(lines))
+            text = b"\n".join(
+                phrase(9).replace(b"\n", b" ") + ("…" if k % 2 else ".").encode()
+                for k in range(lines)
+            )
         return Document(text, "eng", kind)
 
 
@@ -273,9 +305,14 @@ def record(kind: str, headers: list[tuple[str, str]], block: bytes) -> bytes:
     return deflate.compress(head.encode() + block + b"\r\n\r\n") + deflate.flush()
 
 
-def records(maker: Maker, seed: int, shard: int, rows: int, counts: dict[str, Any]) -> Iterator[bytes]:
+def records(
+    maker: Maker, seed: int, shard: int, rows: int, counts: dict[str, Any]
+) -> Iterator[bytes]:
     """The members of one shard; `counts` is filled on the way."""
-    info = b"Software-Info: make_corpus.py\r\nDescription: real prose, recombined\r\nisPartOf: seed %d\r\n" % seed
+    info = (
+        b"Software-Info: make_corpus.py\r\nDescription: real prose, recombined\r\nisPartOf: "
+        b"seed %d\r\n"
+    ) % seed
     name = f"{seed} {shard} warcinfo"
     yield record(
         "warcinfo",
@@ -299,7 +336,10 @@ def records(maker: Maker, seed: int, shard: int, rows: int, counts: dict[str, An
             ("WARC-Date", date),
             ("WARC-Record-ID", _record_id(name)),
             ("WARC-Refers-To", _record_id(f"{name} response")),
-            ("WARC-Block-Digest", "sha1:" + base64.b32encode(hashlib.sha1(document.text).digest()).decode()),  # noqa: S324
+            (
+                "WARC-Block-Digest",
+                "sha1:" + base64.b32encode(hashlib.sha1(document.text).digest()).decode(),
+            ),  # noqa: S324
             ("WARC-Identified-Content-Language", document.language),
             ("Content-Type", "text/plain"),
         ]
@@ -319,7 +359,13 @@ _pools: list[Pool] = []  # filled before the workers are forked, which share the
 
 def _write_shard(task: tuple[str, int, int, list[int]]) -> dict[str, Any]:
     folder, seed, shard, rows = task
-    counts: dict[str, Any] = {"documents": rows[shard], "text_bytes": 0, "file_bytes": 0, "kinds": {}, "languages": {}}
+    counts: dict[str, Any] = {
+        "documents": rows[shard],
+        "text_bytes": 0,
+        "file_bytes": 0,
+        "kinds": {},
+        "languages": {},
+    }
     path = Path(folder) / f"shard-{shard:05d}.warc.wet.gz"
     part = path.with_suffix(".part")
     with part.open("wb") as file:
@@ -361,7 +407,9 @@ def write(folder: Path, *, documents: int, shards: int, seed: int, workers: int)
 def documents_for(size: int) -> int:
     """How many documents make about so many bytes of text."""
     others = SHARES["junk"] * 1900  # a junk document's mean size
-    return max(1, round(size / (mean_bytes() * (1 - SHARES["junk"]) * 1.07 + others)))  # a last paragraph overshoots
+    return max(
+        1, round(size / (mean_bytes() * (1 - SHARES["junk"]) * 1.07 + others))
+    )  # a last paragraph overshoots
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -369,18 +417,29 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Make large WET input from real prose.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--documents", type=int, default=100_000)
-    parser.add_argument("--bytes", type=int, help="about so many bytes of text, instead of --documents")
+    parser.add_argument(
+        "--bytes", type=int, help="about so many bytes of text, instead of --documents"
+    )
     parser.add_argument("--shards", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args(arguments)
     documents = documents_for(asked.bytes) if asked.bytes else asked.documents
     start = time.perf_counter()
-    counts = write(asked.folder, documents=documents, shards=asked.shards, seed=asked.seed, workers=asked.workers)
+    counts = write(
+        asked.folder,
+        documents=documents,
+        shards=asked.shards,
+        seed=asked.seed,
+        workers=asked.workers,
+    )
     json.dump(counts, sys.stdout, indent=1)
     took = time.perf_counter() - start
     print(
-        f"\n{counts['text_bytes'] / 1e6:,.1f} MB of text in {took:.1f} s: {counts['text_bytes'] / 1e6 / took:.1f} MB/s"
+        (
+            f"\n{counts['text_bytes'] / 1e6:,.1f} MB of text in {took:.1f} s: "
+            f"{counts['text_bytes'] / 1e6 / took:.1f} MB/s"
+        )
     )
 
 

@@ -1,12 +1,17 @@
-"""How well trained models tell: `python models.py --peers PYTHON`. Classifiers by AUC on what they have not seen, beside scikit-learn's logistic
-regression on the same words; n-gram models by the rank correlation of their perplexities with KenLM's.
+"""How well trained models tell: `python models.py --peers PYTHON`. Classifiers by AUC on what they
+have not seen, beside scikit-learn's logistic regression on the same words; n-gram models by the
+rank correlation of their perplexities with KenLM's.
 
     tweets     Davidson's labels: hate or offensive against neither; a fifth of the tweets held out
-    prose      paragraphs of wikitext-2 and of novels against text of gov.uk's WET and of crawled pages; a fifth of the sources held out
-    articles   main text of article-extraction-benchmark against what stands around it on the same pages; a fifth of the pages held out
+    prose      paragraphs of wikitext-2 and of novels against text of gov.uk's WET and of crawled
+               pages; a fifth of the sources held out
+    articles   main text of article-extraction-benchmark against what stands around it on the same
+               pages; a fifth of the pages held out
 
-All but tweets are cut into pieces of 50 words, and learned and held out as whole documents besides; with these comes the rank correlation of
-score and length on crawled pages, and that of one piece's score with the length of the page that it is of: what longer pages have of their own. KenLM reads an ARPA file of order 5, full vocabulary, which an estimator in plain Python
+All but tweets are cut into pieces of 50 words, and learned and held out as whole documents besides;
+with these comes the rank correlation of score and length on crawled pages, and that of one piece's
+score with the length of the page that it is of: what longer pages have of their own. KenLM reads an
+ARPA file of order 5, full vocabulary, which an estimator in plain Python
 (tests/kernels/test_perplexity.py) made of the same reference text: KenLM's wheel trains none.
 """
 
@@ -61,7 +66,8 @@ def auc(scores: Any, labels: list[int]) -> float:
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
     positive = np.array(labels) == 1
     return float(
-        (ranks[positive].sum() - positive.sum() * (positive.sum() + 1) / 2) / (positive.sum() * (~positive).sum())
+        (ranks[positive].sum() - positive.sum() * (positive.sum() + 1) / 2)
+        / (positive.sum() * (~positive).sum())
     )
 
 
@@ -94,9 +100,16 @@ def crawl(data: Path) -> list[str]:
     from gristmill.source.rows import Fields
 
     sources = [
-        text for name in CRAWLS for batch in Shard(data / name, 0, fields=Fields("text", pages=True)) for text in batch["text"].to_pylist()
-    ]  # fmt: skip
-    found = {extract_plain_text(source, main_content=True, alt_texts=False) for source in sources if source}
+        text
+        for name in CRAWLS
+        for batch in Shard(data / name, 0, fields=Fields("text", pages=True))
+        for text in batch["text"].to_pylist()
+    ]
+    found = {
+        extract_plain_text(source, main_content=True, alt_texts=False)
+        for source in sources
+        if source
+    }
     return sorted(text for text in found if text.strip())
 
 
@@ -112,23 +125,33 @@ def _split(sources: list[tuple[str, int]], parts: Cut) -> tuple[Labelled, Labell
     random.Random(1).shuffle(sources)
     cut = len(sources) * 4 // 5
     halves = [
-        [(piece, label) for text, label in some for piece in parts(text)] for some in (sources[:cut], sources[cut:])
+        [(piece, label) for text, label in some for piece in parts(text)]
+        for some in (sources[:cut], sources[cut:])
     ]
     return halves[0], halves[1]
 
 
 def prose(data: Path, parts: Cut = pieces) -> tuple[Labelled, Labelled]:
-    """(to learn from, held out); a source is a page, an article of wikitext or a novel's 30th part."""
+    """(to learn from, held out); a source is a page, an article of wikitext or a novel's 30th
+    part.
+    """
     from gristmill.source.read import Shard
 
     csv.field_size_limit(1 << 30)
     sources: list[tuple[str, int]] = []
     for path in sorted((data / "A_warc/cc_wet_govuk_G5").glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
-            sources += [(text, 0) for text in sorted({row["content"] or "" for row in csv.DictReader(file)})]
+            sources += [
+                (text, 0) for text in sorted({row["content"] or "" for row in csv.DictReader(file)})
+            ]
     for batch in Shard(data / "A_warc/cc_sparkwarc_CC-MAIN-2016-50/sample.wet.fixed.gz", 0):
         sources += [(text, 0) for text in batch["text"].to_pylist()]
-    wikitext = (data / "I_prose/wikitext-2_valid.txt").read_text("utf-8").replace("<unk>", "").replace(" @-@ ", "-")
+    wikitext = (
+        (data / "I_prose/wikitext-2_valid.txt")
+        .read_text("utf-8")
+        .replace("<unk>", "")
+        .replace(" @-@ ", "-")
+    )
     sources += [(part, 1) for part in wikitext.split("\n = ")]
     for path in sorted((data / "I_prose/english_novels").glob("*.txt"))[:20]:
         text = path.read_text("utf-8", "replace")
@@ -144,7 +167,9 @@ def articles(data: Path, parts: Cut = pieces) -> tuple[Labelled, Labelled]:
     truth = json.loads((folder / "ground-truth.json").read_text("utf-8"))
     pages: list[tuple[str, str]] = []
     for name, told in sorted(truth.items()):
-        source = gzip.decompress((folder / f"html/{name}.html.gz").read_bytes()).decode("utf-8", "replace")
+        source = gzip.decompress((folder / f"html/{name}.html.gz").read_bytes()).decode(
+            "utf-8", "replace"
+        )
         whole = told["articleBody"]
         around = [
             line
@@ -155,33 +180,52 @@ def articles(data: Path, parts: Cut = pieces) -> tuple[Labelled, Labelled]:
     random.Random(1).shuffle(pages)
     cut = len(pages) * 4 // 5
     halves = [
-        [(piece, label) for page in some for label, text in ((1, page[0]), (0, page[1])) for piece in parts(text)]
+        [
+            (piece, label)
+            for page in some
+            for label, text in ((1, page[0]), (0, page[1]))
+            for piece in parts(text)
+        ]
         for some in (pages[:cut], pages[cut:])
     ]
     return halves[0], halves[1]
 
 
-def _classified(name: str, sets: tuple[Labelled, Labelled], peers: str | None, pages: list[str]) -> dict[str, Any]:
-    from gristmill.clean.classifier import scorer
-    from gristmill.clean.step import Input
+def _classified(
+    name: str, sets: tuple[Labelled, Labelled], peers: str | None, pages: list[str]
+) -> dict[str, Any]:
+    from gristmill.filters.models.classifier import scorer
+    from gristmill.filters.api.step import Input
     from gristmill.columns import utf8_buffers
-    from gristmill.kernels.normalise import normalise
-    from gristmill.phases.models import train_classifier
+    from gristmill.kernels.unicode.normalised import normalise
+    from gristmill.training.train_models import train_classifier
 
     train, test = sets
     labels = [label for _, label in test]
-    row: dict[str, Any] = {"what": name, "train": len(train), "test": len(test), "positive": sum(labels) / len(labels)}
+    row: dict[str, Any] = {
+        "what": name,
+        "train": len(train),
+        "test": len(test),
+        "positive": sum(labels) / len(labels),
+    }
     with tempfile.TemporaryDirectory() as folder:
         for role, wanted in (("good", 1), ("bad", 0)):
             texts = (json.dumps({"text": text}) + "\n" for text, label in train if label == wanted)
             Path(folder, f"{role}.jsonl").write_text("".join(texts), "utf-8")
         train_classifier(
-            [Path(folder, "good.jsonl")], [Path(folder, "bad.jsonl")], Path(folder, "warm"), bits=10, epochs=1
+            [Path(folder, "good.jsonl")],
+            [Path(folder, "bad.jsonl")],
+            Path(folder, "warm"),
+            bits=10,
+            epochs=1,
         )
         for bits in (20, 18, 16):
             start = time.process_time()
             train_classifier(
-                [Path(folder, "good.jsonl")], [Path(folder, "bad.jsonl")], Path(folder, f"{bits}"), bits=bits
+                [Path(folder, "good.jsonl")],
+                [Path(folder, "bad.jsonl")],
+                Path(folder, f"{bits}"),
+                bits=bits,
             )
             took = time.process_time() - start
             scores = scorer("", Input("", str(Path(folder, f"{bits}")), ""), None)(
@@ -198,15 +242,27 @@ def _classified(name: str, sets: tuple[Labelled, Labelled], peers: str | None, p
         if peers is not None:
             words = []
             for half in sets:
-                offsets, data = normalise(*utf8_buffers(pa.array([text for text, _ in half], pa.string())))
+                offsets, data = normalise(
+                    *utf8_buffers(pa.array([text for text, _ in half], pa.string()))
+                )
                 raw = data.tobytes()
                 words.append(
-                    [raw[a:b].decode() for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+                    [
+                        raw[a:b].decode()
+                        for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+                    ]
                 )
-            Path(folder, "in.json").write_text(json.dumps([words[0], [label for _, label in train], words[1]]))
-            subprocess.run([peers, "-c", PEER, f"{folder}/in.json", f"{folder}/out.json"], check=True)
+            Path(folder, "in.json").write_text(
+                json.dumps([words[0], [label for _, label in train], words[1]])
+            )
+            subprocess.run(
+                [peers, "-c", PEER, f"{folder}/in.json", f"{folder}/out.json"], check=True
+            )
             for kind, told in json.loads(Path(folder, "out.json").read_text()).items():
-                row[f"scikit-learn, {kind}"] = {"auc": auc(told["scores"], labels), "seconds": told["seconds"]}
+                row[f"scikit-learn, {kind}"] = {
+                    "auc": auc(told["scores"], labels),
+                    "seconds": told["seconds"],
+                }
     return row
 
 
@@ -215,9 +271,9 @@ def perplexities(data: Path) -> list[dict[str, Any]]:
     from tests import naive
     from tests.kernels.test_perplexity import Estimate
 
-    from gristmill.clean.perplexity import Perplexity
-    from gristmill.clean.step import Input
-    from gristmill.phases.models import train_perplexity
+    from gristmill.filters.models.perplexity import Perplexity
+    from gristmill.filters.api.step import Input
+    from gristmill.training.train_models import train_perplexity
 
     novels = sorted((data / "I_prose/english_novels").glob("*.txt"))
     reference = [path.read_text("utf-8", "replace")[:400_000] for path in novels[:8]]
@@ -235,31 +291,46 @@ def perplexities(data: Path) -> list[dict[str, Any]]:
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "reference.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in reference))
+        (folder / "reference.jsonl").write_text(
+            "".join(json.dumps({"text": text}) + "\n" for text in reference)
+        )
         letters = (json.dumps({"text": _letters(text)}) + "\n" for text in reference)
         (folder / "letters.jsonl").write_text("".join(letters))
         lines = [naive.normalise(line).split() for text in reference for line in text.split("\n")]
-        (folder / "arpa").write_text(Estimate([line for line in lines if line], 5, 1).arpa(), "utf-8")
+        (folder / "arpa").write_text(
+            Estimate([line for line in lines if line], 5, 1).arpa(), "utf-8"
+        )
 
         def measured(path: Path, texts: list[str]) -> tuple[list[float], float]:
-            step = Perplexity(model="m").ready({"m": Input("m", str(path), path.name)})
+            step = Perplexity(model="m").load({"m": Input("m", str(path), path.name)})
             batch = pa.RecordBatch.from_pydict({"text": pa.array(texts)})
             start = time.process_time()
             return step(batch).measures["perplexity"].to_pylist(), time.process_time() - start
 
         theirs, _ = measured(folder / "arpa", held)
         for what, file, options in (
-            ("words, order 1", "reference", {"order": 1}), ("words, order 2", "reference", {"order": 2}),
-            ("words, order 3", "reference", {"order": 3}), ("words, order 3, all n-grams", "reference", {"order": 3, "least": 1}),
+            ("words, order 1", "reference", {"order": 1}),
+            ("words, order 2", "reference", {"order": 2}),
+            ("words, order 3", "reference", {"order": 3}),
+            ("words, order 3, all n-grams", "reference", {"order": 3, "least": 1}),
             ("words, order 3, 5,000 words", "reference", {"order": 3, "vocabulary": 5_000}),
-            ("words, order 4", "reference", {"order": 4}), ("characters, order 4", "letters", {"order": 4}),
-        ):  # fmt: skip
+            ("words, order 4", "reference", {"order": 4}),
+            ("characters, order 4", "letters", {"order": 4}),
+        ):
             path = folder / what
             told = train_perplexity([folder / f"{file}.jsonl"], path, **options)
-            ours, _ = measured(path, [_letters(text) for text in held] if file == "letters" else held)
-            rows.append({
-                "what": what, "documents": len(held), "spearman": spearman(ours, theirs), "bytes": told["bytes"], "ngrams": told["counts"]["ngrams"],
-            })  # fmt: skip
+            ours, _ = measured(
+                path, [_letters(text) for text in held] if file == "letters" else held
+            )
+            rows.append(
+                {
+                    "what": what,
+                    "documents": len(held),
+                    "spearman": spearman(ours, theirs),
+                    "bytes": told["bytes"],
+                    "ngrams": told["counts"]["ngrams"],
+                }
+            )
             print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
@@ -268,7 +339,10 @@ def _letters(text: str) -> str:
     """Characters as words, white space as one of them."""
     from tests import naive
 
-    return "\n".join(" ".join(word for word in naive.normalise(line).replace(" ", "ˍ")) for line in text.split("\n"))
+    return "\n".join(
+        " ".join(word for word in naive.normalise(line).replace(" ", "ˍ"))
+        for line in text.split("\n")
+    )
 
 
 def rows(data: Path, peers: str | None) -> list[dict[str, Any]]:
@@ -276,7 +350,10 @@ def rows(data: Path, peers: str | None) -> list[dict[str, Any]]:
     found = []
     pages = crawl(data)
     makers = {"tweets": tweets, "prose": prose, "articles": articles}
-    makers |= {"prose, whole": partial(prose, parts=whole), "articles, whole": partial(articles, parts=whole)}
+    makers |= {
+        "prose, whole": partial(prose, parts=whole),
+        "articles, whole": partial(articles, parts=whole),
+    }
     for name, make in makers.items():
         found.append(_classified(name, make(data), peers, pages if name != "tweets" else []))
         print(found[-1], file=sys.stderr, flush=True)
@@ -294,7 +371,7 @@ def prepare(folder: Path, warm: list[str], peers: str | None) -> Path:
     """The models whose speed is measured, learned from texts of the same kind; made once."""
     from tests import naive
 
-    from gristmill.phases.models import train_classifier, train_perplexity
+    from gristmill.training.train_models import train_classifier, train_perplexity
 
     key = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
     out = folder / f"models-{key}"
@@ -311,10 +388,14 @@ def prepare(folder: Path, warm: list[str], peers: str | None) -> Path:
     (out / "model.arpa").write_text(arpa(out / "perplexity", words), "utf-8")
     if peers is not None:
         lines = (
-            f"__label__{'hq' if place % 2 else 'cc'} {' '.join(text.split())}\n" for place, text in enumerate(warm)
+            f"__label__{'hq' if place % 2 else 'cc'} {' '.join(text.split())}\n"
+            for place, text in enumerate(warm)
         )
         (out / "fasttext.txt").write_text("".join(lines), "utf-8")
-        subprocess.run([peers, "-c", TRAIN_FASTTEXT, str(out / "fasttext.txt"), str(out / "fasttext.bin")], check=True)
+        subprocess.run(
+            [peers, "-c", TRAIN_FASTTEXT, str(out / "fasttext.txt"), str(out / "fasttext.bin")],
+            check=True,
+        )
     (out / "ready").touch()
     return out
 
@@ -323,18 +404,28 @@ def arpa(path: Path, words: set[str]) -> str:
     """A model file of ours as KenLM reads it; `words` are those that its hashes may be of."""
     from tests import naive
 
-    from gristmill.clean import models
-    from gristmill.kernels.perplexity import BEGIN, END, FIRST, UNIT, UNKNOWN
+    from gristmill.filters.models import model_file
+    from gristmill.kernels.models.perplexity import BEGIN, END, FIRST, UNIT, UNKNOWN
 
-    arrays = models.decode(path.read_bytes()).arrays
+    arrays = model_file.decode(path.read_bytes()).arrays
     known = {naive.hash_word(word): word for word in words}
     names = {UNKNOWN: "<unk>", BEGIN: "<s>", END: "</s>"} | {
         n: known[h] for n, h in enumerate(arrays["word_hashes"].tolist(), FIRST)
     }
     sizes: list[list[str]] = [[], [], [], []]
-    tables = [([(number,) for number in range(1, len(arrays["costs"]))], arrays["costs"][1:], arrays["backs"][1:])]
+    tables = [
+        (
+            [(number,) for number in range(1, len(arrays["costs"]))],
+            arrays["costs"][1:],
+            arrays["backs"][1:],
+        )
+    ]
     grams = [
-        tuple(part for part in (key >> 48, key >> 32 & 0xFFFF, key >> 16 & 0xFFFF, key & 0xFFFF) if part)
+        tuple(
+            part
+            for part in (key >> 48, key >> 32 & 0xFFFF, key >> 16 & 0xFFFF, key & 0xFFFF)
+            if part
+        )
         for key in arrays["keys"].tolist()
     ]
     tables.append((grams, arrays["gram_costs"], arrays["gram_backs"]))
@@ -344,9 +435,13 @@ def arpa(path: Path, words: set[str]) -> str:
         for gram, cost, back in zip(of, costs.tolist(), backs.tolist(), strict=True):
             share = -99.0 if gram == (BEGIN,) else -cost / unit
             row = f"{share:.7f}\t{' '.join(names[part] for part in gram)}"
-            sizes[len(gram) - 1].append(row + (f"\t{-back / unit:.7f}" if len(gram) < longest else ""))
+            sizes[len(gram) - 1].append(
+                row + (f"\t{-back / unit:.7f}" if len(gram) < longest else "")
+            )
     found = [some for some in sizes if some]
-    text = "\\data\\\n" + "".join(f"ngram {size}={len(some)}\n" for size, some in enumerate(found, 1))
+    text = "\\data\\\n" + "".join(
+        f"ngram {size}={len(some)}\n" for size, some in enumerate(found, 1)
+    )
     for size, some in enumerate(found, 1):
         text += f"\n\\{size}-grams:\n" + "\n".join(some) + "\n"
     return text + "\n\\end\\\n"
@@ -363,15 +458,24 @@ def table(found: list[dict[str, Any]]) -> list[str]:
             if isinstance(told, dict):
                 shown = f"gristmill, 2^{name[5:]} weights" if name.startswith("ours") else name
                 lines.append(
-                    f"| {row['what']} | {row['train']:,} | {row['test']:,} | {row['positive']:.0%} | {shown} | {told['auc']:.4f} | {told['seconds']:.1f} |"
+                    (
+                        f"| {row['what']} | {row['train']:,} | {row['test']:,} | "
+                        f"{row['positive']:.0%} | {shown} | {told['auc']:.4f} | "
+                        f"{told['seconds']:.1f} |"
+                    )
                 )
     lines += [
         "",
-        "| set | rank correlation of score and length, crawled pages | of one piece's score and the page's length |",
+        (
+            "| set | rank correlation of score and length, crawled pages | of one piece's score "
+            "and the page's length |"
+        ),
         "|---|---|---|",
     ]
     lines += [
-        f"| {row['what']} | {row['lengths'][0]:+.3f} | {row['lengths'][1]:+.3f} |" for row in found if "lengths" in row
+        f"| {row['what']} | {row['lengths'][0]:+.3f} | {row['lengths'][1]:+.3f} |"
+        for row in found
+        if "lengths" in row
     ]
     lines += [
         "",
@@ -381,13 +485,18 @@ def table(found: list[dict[str, Any]]) -> list[str]:
     for row in found:
         if "spearman" in row:
             lines.append(
-                f"| {row['what']} | {row['ngrams']:,} | {row['bytes'] / 1e6:.1f} | {row['documents']:,} | {row['spearman']:.4f} |"
+                (
+                    f"| {row['what']} | {row['ngrams']:,} | {row['bytes'] / 1e6:.1f} | "
+                    f"{row['documents']:,} | {row['spearman']:.4f} |"
+                )
             )
     return lines
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--peers", help="Python of the peers' environment")
     asked = parser.parse_args()
     print("\n".join(table(rows(make_corpus.data_folder(), asked.peers))))

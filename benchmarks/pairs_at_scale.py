@@ -1,12 +1,16 @@
 """Which signatures are duplicates, at one size and at ten times it, with known answers.
 
-    python pairs_at_scale.py make FOLDER DOCUMENTS SEED HOT    signatures as the corpus stores them, in shards of 100,000
-    python pairs_at_scale.py relate FOLDER TOLD                dedup.relate over them, as a whole run does it, without texts
-                                           --cuts N             ... with keys in so many cuts, whatever their number
+    python pairs_at_scale.py make FOLDER DOCUMENTS SEED HOT    signatures as the corpus stores them,
+                                                               in shards of 100,000
+    python pairs_at_scale.py deduplicate FOLDER TOLD                dedup.duplicates over them, as a
+                                                                    whole run does it, without texts
+                                           --cuts N             ... with keys in so many cuts,
+                                                                whatever their number
 
-Any signature can be made from its document's number alone. 74 % are originals, 3 % are exact copies of an earlier original, 18 % near
-copies (1 to 25 of its 128 numbers are others, so the agreement is at least 0.8), 5 % are apart (30 to 60 are others);
-one copy in ten is of one of the first 64 originals. HOT of all documents have the same first band and nothing else in common.
+Any signature can be made from its document's number alone. 74 % are originals, 3 % are exact copies
+of an earlier original, 18 % near copies (1 to 25 of its 128 numbers are others, so the agreement is
+at least 0.8), 5 % are apart (30 to 60 are others); one copy in ten is of one of the first 64
+originals. HOT of all documents have the same first band and nothing else in common.
 """
 
 import argparse
@@ -35,7 +39,9 @@ CHANGED = {NEAR: (1, 25), APART: (30, 60)}
 POPULAR, HOT = 64, 0.01
 MEMORY_MB = 400  # what a whole run lends the relational engine
 SIZES = (10, 100)  # times the harness' number of documents
-CUTS = 64  # of the keys of 10,000,000 documents; of 1,000,000 there are 4, where more of a pair's bands meet in one cut
+# of the keys of 10,000,000 documents; of 1,000,000 there are 4, where more of a pair's bands meet
+# in one cut
+CUTS = 64
 
 
 def mixed(values: np.ndarray, salt: int) -> np.ndarray:
@@ -74,7 +80,11 @@ def sources(numbers: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def changed(numbers: np.ndarray, kind: np.ndarray, seed: int) -> np.ndarray:
     """Which numbers of a copy's signature are its own: (n, NUMBERS) bool."""
-    order = mixed(numbers[:, None] * NUMBERS + np.arange(NUMBERS), seed * 1000 + 3).argsort(axis=1).argsort(axis=1)
+    order = (
+        mixed(numbers[:, None] * NUMBERS + np.arange(NUMBERS), seed * 1000 + 3)
+        .argsort(axis=1)
+        .argsort(axis=1)
+    )
     counts = np.zeros(len(numbers), np.int64)
     for which, (least, most) in CHANGED.items():
         drawn = least + (share(numbers, seed * 1000 + 4) * (most - least + 1)).astype(np.int64)
@@ -95,7 +105,10 @@ def make(folder: Path, count: int, seed: int, hot: float) -> None:
     places = np.arange(NUMBERS)
     for shard, start in enumerate(range(0, count, SHARD)):
         with pq.ParquetWriter(
-            folder / f"{shard:05d}.parquet", schema.signatures(NUMBERS), compression="none", use_dictionary=False
+            folder / f"{shard:05d}.parquet",
+            schema.signatures(NUMBERS),
+            compression="none",
+            use_dictionary=False,
         ) as writer:
             for begin in range(start, min(start + SHARD, count), PIECE):
                 numbers = np.arange(begin, min(begin + PIECE, start + SHARD, count))
@@ -110,26 +123,32 @@ def make(folder: Path, count: int, seed: int, hot: float) -> None:
                 texts = np.where(kind == EXACT, source, numbers)
                 hashes = np.stack([mixed(texts, seed * 1000 + salt) for salt in (6, 7)], axis=1)
                 documents = (np.int64(shard) << ROW_BITS) + numbers - start
-                columns = [pa.array(documents), fixed_binary(hashes.view(np.uint8)), fixed_binary(values.astype("<u4"))]
+                columns = [
+                    pa.array(documents),
+                    fixed_binary(hashes.view(np.uint8)),
+                    fixed_binary(values.astype("<u4")),
+                ]
                 writer.write_table(pa.table(columns, schema=schema.signatures(NUMBERS)))
                 drops.append((kind == EXACT) | (kind == NEAR))
     np.save(folder / "drops.npy", np.concatenate(drops))
 
 
-def relate(folder: Path, cuts: int | None = None) -> dict[str, Any]:
+def deduplicate(folder: Path, cuts: int | None = None) -> dict[str, Any]:
     """Find the duplicates: time, disk at the peak, recall and precision."""
-    from gristmill.dedup import relate as relating
-    from gristmill.dedup import rows
-    from gristmill.dedup.database import duckdb_with
-    from gristmill.dedup.rows import Table
+    from gristmill.dedup import duplicates as deduplicating
+    from gristmill.dedup.near import signature_rows
+    from gristmill.engine.relations import duckdb_with
+    from gristmill.dedup.near.signature_rows import Table
     from gristmill.dedup.settings import Deduplicate, Near
-    from gristmill.dedup.spread import threads_with
+    from gristmill.engine.executor import threads_with
 
     tables = [Table(path, path, 0) for path in sorted(folder.glob("*.parquet"))]
     wanted = np.load(folder / "drops.npy")
     if cuts is not None:
-        rows.KEYS = len(wanted) * BANDS // cuts
-    settings = Deduplicate(exact=True, near=Near(verify="signatures", bands=BANDS, rows=ROWS, threshold=THRESHOLD))
+        signature_rows.KEYS = len(wanted) * BANDS // cuts
+    settings = Deduplicate(
+        exact=True, near=Near(verify="signatures", bands=BANDS, rows=ROWS, threshold=THRESHOLD)
+    )
     work, ended, peak, laid_out = folder / "work", threading.Event(), [0], [0.0]
     shutil.rmtree(work, ignore_errors=True)
 
@@ -144,20 +163,31 @@ def relate(folder: Path, cuts: int | None = None) -> dict[str, Any]:
     watcher.start()
     wall, cpu = time.perf_counter(), time.process_time()
     threads = len(os.sched_getaffinity(0))
-    related = relating.relate(
-        tables, settings, work, opener=duckdb_with(threads, MEMORY_MB), spread=threads_with(threads), tell=tell
+    deduplicated = deduplicating.deduplicate(
+        tables,
+        settings,
+        work,
+        opener=duckdb_with(threads, MEMORY_MB),
+        executor=threads_with(threads),
+        tell=tell,
     )
     now, cpu = time.perf_counter(), time.process_time() - cpu
     ended.set()
     watcher.join()
-    documents = related.drops["document"].to_numpy()
+    documents = deduplicated.drops["document"].to_numpy()
     found = np.zeros(len(wanted), bool)
     found[(documents >> ROW_BITS) * SHARD + (documents & ((1 << ROW_BITS) - 1))] = True
     shutil.rmtree(work)
     return {
-        "documents": len(wanted), "wall": now - wall, "cpu": cpu, "laid_out": laid_out[0] - wall, "disk": peak[0], "drops": int(found.sum()),
-        "recall": float((found & wanted).sum() / wanted.sum()), "precision": float((found & wanted).sum() / max(1, found.sum())),
-    }  # fmt: skip
+        "documents": len(wanted),
+        "wall": now - wall,
+        "cpu": cpu,
+        "laid_out": laid_out[0] - wall,
+        "disk": peak[0],
+        "drops": int(found.sum()),
+        "recall": float((found & wanted).sum() / wanted.sum()),
+        "precision": float((found & wanted).sum() / max(1, found.sum())),
+    }
 
 
 def _sizes(folder: Path) -> Iterator[int]:
@@ -169,20 +199,37 @@ def _sizes(folder: Path) -> Iterator[int]:
                 continue  # it was removed meanwhile
 
 
-def signatures(hands: "Hands", count: int, hot: float, who: str, cuts: int | None = None) -> dict[str, Any]:
-    """One size: make, relate in a process of its own, remove."""
+def signatures(
+    hands: "Hands", count: int, hot: float, who: str, cuts: int | None = None
+) -> dict[str, Any]:
+    """One size: make, deduplicate in a process of its own, remove."""
     folder, told = hands.data / f"signatures-{count}", hands.data / "told.json"
-    row: dict[str, Any] = {"who": who, "documents": count, "kind": "signatures", "hot": hot, "cuts": cuts}
+    row: dict[str, Any] = {
+        "who": who,
+        "documents": count,
+        "kind": "signatures",
+        "hot": hot,
+        "cuts": cuts,
+    }
     shutil.rmtree(folder, ignore_errors=True)
     script = [sys.executable, __file__]
     try:
         subprocess.run(
-            [*script, "make", str(folder), str(count), str(hands.seed), str(hot)], check=True, env=hands.ours
+            [*script, "make", str(folder), str(count), str(hands.seed), str(hot)],
+            check=True,
+            env=hands.ours,
         )
         how = [] if cuts is None else ["--cuts", str(cuts)]
-        run = hands.tree([*script, "relate", str(folder), str(told), *how], hands.ours, pinned=False)
+        run = hands.tree(
+            [*script, "deduplicate", str(folder), str(told), *how], hands.ours, pinned=False
+        )
         row |= {"pss": run["peak_pss"]} | json.loads(told.read_text())
-        hands.say(f"{who}: {row['wall']:.1f} s, {row['pss'] / 1e6:,.0f} MB, disk {row['disk'] / 1e9:.1f} GB")
+        hands.say(
+            (
+                f"{who}: {row['wall']:.1f} s, {row['pss'] / 1e6:,.0f} MB, disk "
+                f"{row['disk'] / 1e9:.1f} GB"
+            )
+        )
     except RuntimeError as error:
         hands.say(f"{who}: {error}")
         row["failed"] = str(error)
@@ -192,31 +239,49 @@ def signatures(hands: "Hands", count: int, hot: float, who: str, cuts: int | Non
 
 
 def measure(hands: "Hands", count: int) -> list[dict[str, Any]]:
-    """Texts and ten times as many; signatures and ten times as many; one bucket of all documents."""
+    """Texts and ten times as many; signatures and ten times as many; one bucket of all
+    documents.
+    """
     import dedup
 
     rows = []
     for times in (1, SIZES[0]):
         one = dedup.ours(hands, dedup.corpus(hands, count * times), BANDS, ROWS, 2, 1)
-        rows.append(one | {"who": "texts, 32 x 4, 2 workers", "kind": "texts"})
+        signature_rows.append(one | {"who": "texts, 32 x 4, 2 workers", "kind": "texts"})
     for times in SIZES:
-        rows.append(signatures(hands, count * times, HOT, "signatures, 32 x 4"))
-    rows.append(
-        signatures(hands, count * SIZES[0], HOT, f"signatures, 32 x 4, in {CUTS} cuts as ten times as many", CUTS)
+        signature_rows.append(signatures(hands, count * times, HOT, "signatures, 32 x 4"))
+    signature_rows.append(
+        signatures(
+            hands,
+            count * SIZES[0],
+            HOT,
+            f"signatures, 32 x 4, in {CUTS} cuts as ten times as many",
+            CUTS,
+        )
     )
-    rows.append(signatures(hands, count * SIZES[0], 1.0, "the same, all of them in one bucket"))
-    return rows
+    signature_rows.append(
+        signatures(hands, count * SIZES[0], 1.0, "the same, all of them in one bucket")
+    )
+    return signature_rows
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """The rows as Markdown."""
     lines = [
-        "| what | documents | wall s | processor s | us a document | peak PSS, MB | disk at the peak, GB | recall | precision |",
+        (
+            "| what | documents | wall s | processor s | us a document | peak PSS, MB | disk at "
+            "the peak, GB | recall | precision |"
+        ),
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in rows:
+    for row in signature_rows:
         if "failed" in row:
-            lines.append(f"| {row['who']} | {row['documents']:,} | not measured: {row['failed']} | | | | | | |")
+            lines.append(
+                (
+                    f"| {row['who']} | {row['documents']:,} | not measured: {row['failed']} | | "
+                    "| | | | |"
+                )
+            )
             continue
         rest = "| | | |"
         if row["kind"] == "signatures":
@@ -226,39 +291,52 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
             f"| {row['wall'] / row['documents'] * 1e6:.1f} | {row['pss'] / 1e6:,.0f} {rest}"
         )
     lines.append("")
-    compared = [("texts, ratio at most 1.15", *rows[:2]), ("signatures, as they are cut by default", *rows[2:4])]
+    compared = [
+        ("texts, ratio at most 1.15", *signature_rows[:2]),
+        ("signatures, as they are cut by default", *signature_rows[2:4]),
+    ]
     compared += [
-        ("signatures, with the same partitioning, ratio at most 1.15", row, rows[3]) for row in rows if row.get("cuts")
+        ("signatures, with the same partitioning, ratio at most 1.15", row, signature_rows[3])
+        for row in signature_rows
+        if row.get("cuts")
     ]
     for what, small, large in compared:
         if "failed" in small or "failed" in large:
             continue
-        wall, cpu = (large[name] / large["documents"] / (small[name] / small["documents"]) for name in ("wall", "cpu"))
+        wall, cpu = (
+            large[name] / large["documents"] / (small[name] / small["documents"])
+            for name in ("wall", "cpu")
+        )
         met = "" if "1.15" not in what else "met " if max(wall, cpu) <= 1.15 else "**not met** "
-        lines.append(f"* Time per document of ten times as many {what}: {met}(wall {wall:.2f}, processor {cpu:.2f}).")
-    if "failed" not in rows[3]:
-        met = "met" if rows[3]["pss"] < 2e9 else "**not met**"
-        lines.append(f"* Memory under 2,000 MB: {met} ({rows[3]['pss'] / 1e6:,.0f}).")
+        lines.append(
+            (
+                f"* Time per document of ten times as many {what}: {met}(wall {wall:.2f}, "
+                f"processor {cpu:.2f})."
+            )
+        )
+    if "failed" not in signature_rows[3]:
+        met = "met" if signature_rows[3]["pss"] < 2e9 else "**not met**"
+        lines.append(f"* Memory under 2,000 MB: {met} ({signature_rows[3]['pss'] / 1e6:,.0f}).")
     return lines
 
 
 def main() -> None:
-    """Make or relate, in a process of its own."""
+    """Make or deduplicate, in a process of its own."""
     parser = argparse.ArgumentParser()
     verbs = parser.add_subparsers(dest="verb", required=True)
-    making, relating = verbs.add_parser("make"), verbs.add_parser("relate")
-    for one in (making, relating):
+    making, deduplicating = verbs.add_parser("make"), verbs.add_parser("deduplicate")
+    for one in (making, deduplicating):
         one.add_argument("folder", type=Path)
     making.add_argument("documents", type=int)
     making.add_argument("seed", type=int)
     making.add_argument("hot", type=float)
-    relating.add_argument("told", type=Path)
-    relating.add_argument("--cuts", type=int)
+    deduplicating.add_argument("told", type=Path)
+    deduplicating.add_argument("--cuts", type=int)
     asked = parser.parse_args()
     if asked.verb == "make":
         make(asked.folder, asked.documents, asked.seed, asked.hot)
     else:
-        asked.told.write_text(json.dumps(relate(asked.folder, asked.cuts)))
+        asked.told.write_text(json.dumps(deduplicate(asked.folder, asked.cuts)))
 
 
 if __name__ == "__main__":

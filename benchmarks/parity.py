@@ -1,9 +1,11 @@
-"""The same verdicts as datatrove: `python parity.py --peers PYTHON [--documents N] [--fuzz N]`; writes PARITY.md.
+"""The same verdicts as datatrove: `python parity.py --peers PYTHON [--documents N] [--fuzz N]`;
+writes PARITY.md.
 
-Real documents of more than 500 characters, planted ones for reasons that they lack, and adversarial ones with parameters
-that vary, go through datatrove's Gopher quality, Gopher repetition, C4 and FineWeb filters (parity_peer.py) and through our steps.
-datatrove's words (spaCy's) are fed to our kernels as word offsets, so that every verdict and reason must be equal. Beside
-that, with our own words, the share that differs is counted.
+Real documents of more than 500 characters, planted ones for reasons that they lack, and adversarial
+ones with parameters that vary, go through datatrove's Gopher quality, Gopher repetition, C4 and
+FineWeb filters (parity_peer.py) and through our steps. datatrove's words (spaCy's) are fed to our
+kernels as word offsets, so that every verdict and reason must be equal. Beside that, with our own
+words, the share that differs is counted.
 """
 
 import argparse
@@ -22,12 +24,13 @@ import make_corpus
 import numpy as np
 import pyarrow as pa
 
-from gristmill.clean.c4 import C4
-from gristmill.clean.fineweb import FineWeb
-from gristmill.clean.gopher import Quality
-from gristmill.clean.repetition import Repetition
+from gristmill.filters.rules.c4 import C4
+from gristmill.filters.rules.fineweb import FineWeb
+from gristmill.filters.rules.gopher import Quality
+from gristmill.filters.rules.repetition import Repetition
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import c4, words
+from gristmill.kernels.filters import c4
+from gristmill.kernels.text import words
 
 HERE = Path(__file__).parent
 STEPS = ("gopher", "repetition", "fineweb", "c4")
@@ -36,26 +39,45 @@ LEAST_REASON = 50  # documents for each reason, and so many more
 # datatrove's names of parameters, and ours.
 NAMES = {
     "gopher": {
-        "min_doc_words": "min_words", "max_doc_words": "max_words", "min_avg_word_length": "min_word_length",
-        "max_avg_word_length": "max_word_length", "max_symbol_word_ratio": "max_symbol_ratio",
-        "max_bullet_lines_ratio": "max_bullet_lines", "max_ellipsis_lines_ratio": "max_ellipsis_lines",
-        "max_non_alpha_words_ratio": "min_letter_words", "min_stop_words": "min_stop_words", "stop_words": "stop_words",
+        "min_doc_words": "min_words",
+        "max_doc_words": "max_words",
+        "min_avg_word_length": "min_word_length",
+        "max_avg_word_length": "max_word_length",
+        "max_symbol_word_ratio": "max_symbol_ratio",
+        "max_bullet_lines_ratio": "max_bullet_lines",
+        "max_ellipsis_lines_ratio": "max_ellipsis_lines",
+        "max_non_alpha_words_ratio": "min_letter_words",
+        "min_stop_words": "min_stop_words",
+        "stop_words": "stop_words",
     },
     "repetition": {
-        "dup_line_frac": "max_lines", "dup_para_frac": "max_paragraphs", "dup_line_char_frac": "max_line_characters",
-        "dup_para_char_frac": "max_paragraph_characters", "top_n_grams": "max_top", "dup_n_grams": "max_repeated",
+        "dup_line_frac": "max_lines",
+        "dup_para_frac": "max_paragraphs",
+        "dup_line_char_frac": "max_line_characters",
+        "dup_para_char_frac": "max_paragraph_characters",
+        "top_n_grams": "max_top",
+        "dup_n_grams": "max_repeated",
     },
     "fineweb": {
-        "line_punct_thr": "min_stopped_lines", "line_punct_exclude_zero": "keep_without_stops",
-        "short_line_thr": "max_short_lines", "short_line_length": "short_line", "char_duplicates_ratio": "max_repeated",
+        "line_punct_thr": "min_stopped_lines",
+        "line_punct_exclude_zero": "keep_without_stops",
+        "short_line_thr": "max_short_lines",
+        "short_line_length": "short_line",
+        "char_duplicates_ratio": "max_repeated",
         "new_line_ratio": "max_newlines",
     },
     "c4": {
-        "remove_citations": "citations", "filter_no_terminal_punct": "line_stops", "min_num_sentences": "min_sentences",
-        "min_words_per_line": "min_line_words", "max_word_length": "longest_word", "filter_lorem_ipsum": "lorem_ipsum",
-        "filter_javascript": "javascript", "filter_curly_bracket": "curly_bracket", "filter_policy": "policy",
+        "remove_citations": "citations",
+        "filter_no_terminal_punct": "line_stops",
+        "min_num_sentences": "min_sentences",
+        "min_words_per_line": "min_line_words",
+        "max_word_length": "longest_word",
+        "filter_lorem_ipsum": "lorem_ipsum",
+        "filter_javascript": "javascript",
+        "filter_curly_bracket": "curly_bracket",
+        "filter_policy": "policy",
     },
-}  # fmt: skip
+}
 
 
 def steps_of(parameters: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -79,11 +101,16 @@ def steps_of(parameters: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def bounds_of(offsets: np.ndarray, data: np.ndarray, places: list[list[int]]) -> words.Bounds:
     """The lines of texts by our rule, their words as given."""
     own = words.find(offsets, data)
-    flat = [np.array(one, np.int64).reshape(-1, 2) + start for one, start in zip(places, offsets[:-1], strict=True)]
+    flat = [
+        np.array(one, np.int64).reshape(-1, 2) + start
+        for one, start in zip(places, offsets[:-1], strict=True)
+    ]
     both = np.concatenate([*flat, np.empty((0, 2), np.int64)]).astype(np.int32)
     word_offsets = np.cumsum([0, *map(len, flat)], dtype=np.int64)
     return own._replace(
-        word_offsets=word_offsets, starts=np.ascontiguousarray(both[:, 0]), stops=np.ascontiguousarray(both[:, 1])
+        word_offsets=word_offsets,
+        starts=np.ascontiguousarray(both[:, 0]),
+        stops=np.ascontiguousarray(both[:, 1]),
     )
 
 
@@ -112,7 +139,9 @@ def compare(task: dict[str, Any], told: list[dict[str, Any]], found: "Findings")
     kept = lines.fates[c4.KEPT]
     # `measure` adds what str.splitlines does not see; the sentences are of all lines already.
     fed_c4 = steps["c4"].measure(lines, bounds, sentences - kept + np.diff(bounds.line_offsets))
-    counted = c4.count_sentences(lines.data, words.separate(lines.offsets, lines.data, bounds), whole_words=False)
+    counted = c4.count_sentences(
+        lines.data, words.separate(lines.offsets, lines.data, bounds), whole_words=False
+    )
     plain_c4 = steps["c4"].measure(lines, bounds, counted)
     theirs = [one["c4"] for one in told]
     passing &= np.array([reason is None for reason in theirs], bool)
@@ -153,7 +182,12 @@ class Findings:
         self.examples: list[dict[str, Any]] = []
 
     def add(
-        self, name: str, texts: list[str], theirs: list[str | None], ours: list[str | None], plain: list[str | None]
+        self,
+        name: str,
+        texts: list[str],
+        theirs: list[str | None],
+        ours: list[str | None],
+        plain: list[str | None],
     ) -> None:
         for text, their, our, other in zip(texts, theirs, ours, plain, strict=True):
             # A text without words raises in datatrove, whose readers drop it before.
@@ -171,13 +205,17 @@ class Findings:
 
 
 def real_texts(most: int) -> list[str]:
-    """Pieces of 500 to 6,000 characters of the real texts: pages and novels, in paragraphs or wrapped as they came."""
+    """Pieces of 500 to 6,000 characters of the real texts: pages and novels, in paragraphs or
+    wrapped as they came.
+    """
     folder = make_corpus.data_folder()
     pick = random.Random(1)  # noqa: S311
     sources: list[str] = []
     for path in sorted((folder / "I_prose").rglob("*.txt")):
         text = path.read_text("utf-8", "replace")
-        sources.append(text if pick.random() < 0.3 else "\n".join(make_corpus.plain_paragraphs(text)))
+        sources.append(
+            text if pick.random() < 0.3 else "\n".join(make_corpus.plain_paragraphs(text))
+        )
     # English first of all: every third of the other languages' novels.
     for path in sorted((folder / "I_prose").rglob("*.xml"))[::3]:
         sources.append("\n".join(make_corpus.tei_paragraphs(path)))
@@ -200,14 +238,18 @@ def _near_duplicates(folder: Path) -> list[str]:
     out = []
     for path in sorted((folder / "C_neardup").rglob("docs.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
-            out += [text for text in (json.loads(line)["text"] for line in lines) if len(text) > 500]
+            out += [
+                text for text in (json.loads(line)["text"] for line in lines) if len(text) > 500
+            ]
     return out
 
 
 def planted(real: list[str]) -> list[str]:
     """Real documents made to break one rule: LEAST_REASON times a little more for every reason."""
     pick = random.Random(2)  # noqa: S311
-    english = [text for text in real if text.isascii() and len(text.split()) > 150 and text.count("\n") > 2]
+    english = [
+        text for text in real if text.isascii() and len(text.split()) > 150 and text.count("\n") > 2
+    ]
     out = []
     for number in range(LEAST_REASON + 40):
         text = english[number * 7 % len(english)]
@@ -219,13 +261,19 @@ def planted(real: list[str]) -> list[str]:
             " ".join(word * 4 for word in tokens),
             " ".join(word + (" #" if pick.random() < 0.3 else "") for word in tokens),
             " ".join(word + (" …" if pick.random() < 0.3 else "") for word in tokens),
-            "\n".join(f"{pick.choice('•-')} {' '.join(tokens[k : k + 6])}" for k in range(0, len(tokens) - 6, 6)),
             "\n".join(
-                f"{' '.join(tokens[k : k + 9])}{pick.choice(['...', '…', '.'])}" for k in range(0, len(tokens) - 9, 9)
+                f"{pick.choice('•-')} {' '.join(tokens[k : k + 6])}"
+                for k in range(0, len(tokens) - 6, 6)
+            ),
+            "\n".join(
+                f"{' '.join(tokens[k : k + 9])}{pick.choice(['...', '…', '.'])}"
+                for k in range(0, len(tokens) - 9, 9)
             ),
             " ".join(word + (f" {number}{k}" if k % 3 else "") for k, word in enumerate(tokens)),
             " ".join(
-                word for word in tokens if word.lower() not in ("the", "be", "to", "of", "and", "that", "have", "with")
+                word
+                for word in tokens
+                if word.lower() not in ("the", "be", "to", "of", "and", "that", "have", "with")
             ),
             "\n\n".join([*[f"{sentence} {k}" for k in range(4)], *[sentence + "."] * 4]),
             "\n\n".join(
@@ -237,37 +285,137 @@ def planted(real: list[str]) -> list[str]:
                     *(f"Piece {k}." for k in range(9)),
                 ]
             ),
-            "\n".join([*[f"{' '.join(tokens[k : k + 12])}" for k in range(0, 60, 12)], *[sentence[:30]] * 6]),
-            "\n".join([*(" ".join(tokens[k : k + 5]) for k in range(0, 100, 5)), *[" ".join(tokens[:60])] * 3]),
+            "\n".join(
+                [
+                    *[f"{' '.join(tokens[k : k + 12])}" for k in range(0, 60, 12)],
+                    *[sentence[:30]] * 6,
+                ]
+            ),
+            "\n".join(
+                [
+                    *(" ".join(tokens[k : k + 5]) for k in range(0, 100, 5)),
+                    *[" ".join(tokens[:60])] * 3,
+                ]
+            ),
             " ".join(f"{word} of the" if k % 3 == 0 else word for k, word in enumerate(tokens)),
-            " ".join(f"{word} in that case" if k % 5 == 0 else word for k, word in enumerate(tokens)),
-            " ".join(f"{word} and so it goes" if k % 8 == 0 else word for k, word in enumerate(tokens)),
+            " ".join(
+                f"{word} in that case" if k % 5 == 0 else word for k, word in enumerate(tokens)
+            ),
+            " ".join(
+                f"{word} and so it goes" if k % 8 == 0 else word for k, word in enumerate(tokens)
+            ),
         ]
         for size in range(5, 11):
             run = tokens[3 : 3 + size]
             gap = {5: 22, 6: 26, 7: 34, 8: 45, 9: 55, 10: 68}[size]
-            pieces = [tokens[k : k + gap] + (run if k else run + ["once"]) for k in range(0, len(tokens), gap)]
+            pieces = [
+                tokens[k : k + gap] + (run if k else run + ["once"])
+                for k in range(0, len(tokens), gap)
+            ]
             out.append(" ".join(word for piece in pieces for word in piece))
         if number < LEAST_REASON + 15:
             out.append("\n".join(tokens[number : number + 90] * 1200)[: 640_000 + number])
         out += [
-            text + f"\nLorem ipsum dolor sit amet number {number}.", text + "\nA set {1, 2} of numbers stands here.",
-            ". ".join([" ".join(tokens[:80])] * 1), "\n".join(sentence + f" {k}" for k in range(30)) + ".",
+            text + f"\nLorem ipsum dolor sit amet number {number}.",
+            text + "\nA set {1, 2} of numbers stands here.",
+            ". ".join([" ".join(tokens[:80])] * 1),
+            "\n".join(sentence + f" {k}" for k in range(30)) + ".",
             "\n".join([" ".join(tokens[k : k + 4]) + "." for k in range(0, 120, 4)] + [text[:400]]),
             text.replace("\n", " ") + "\n" + "\n".join([f"{sentence}."] * 2) + "\n" + text[:200],
             "\n".join(f"{' '.join(tokens[k : k + 2])} {'x' * 32}." for k in range(0, 200, 2)),
             "\n".join(["", *tokens[:150]]) + ".",
-        ]  # fmt: skip
+        ]
     return out
 
 
 ALPHABET = (
-    "a", "b", "ab", "bc", "abc", "the", "be", "of", "and", "word", "longerword", "é", "Straße", "日本", "ไทย", "don't", "U.S.", "3.14", "e.g.",
-    ".", "!", "?", "…", "...", "..", "•", "-", "#", "'", '"', "”", "’", "(", ")", "[1]", "[edit]", "[citation needed]", "[", "]", "{", "}",
-    "javascript", "java[2]script", "Lorem ipsum", "lorem  ipsum", "terms of use", "use coo\u212aies", "Privacy Policy", "x" * 1001, "١٢", "[١]",
-    "\u200b", "\x1f", "\x85", "\u2028", "\u00a0", "\u3000", "。", "！", "．", "؟", "\U0001f600", "_", "http://a.b/c?d=e", "a@b.c", "--", "——",
-)  # fmt: skip
-GAPS = (" ", " ", " ", " ", "", "\n", "\n\n", "\n\n\n", "\r\n", "\t", "  ", " \n", "\n ", ". ", ".\n", "\x0b", "\x1c")
+    "a",
+    "b",
+    "ab",
+    "bc",
+    "abc",
+    "the",
+    "be",
+    "of",
+    "and",
+    "word",
+    "longerword",
+    "é",
+    "Straße",
+    "日本",
+    "ไทย",
+    "don't",
+    "U.S.",
+    "3.14",
+    "e.g.",
+    ".",
+    "!",
+    "?",
+    "…",
+    "...",
+    "..",
+    "•",
+    "-",
+    "#",
+    "'",
+    '"',
+    "”",
+    "’",
+    "(",
+    ")",
+    "[1]",
+    "[edit]",
+    "[citation needed]",
+    "[",
+    "]",
+    "{",
+    "}",
+    "javascript",
+    "java[2]script",
+    "Lorem ipsum",
+    "lorem  ipsum",
+    "terms of use",
+    "use coo\u212aies",
+    "Privacy Policy",
+    "x" * 1001,
+    "١٢",
+    "[١]",
+    "\u200b",
+    "\x1f",
+    "\x85",
+    "\u2028",
+    "\u00a0",
+    "\u3000",
+    "。",
+    "！",
+    "．",
+    "؟",
+    "\U0001f600",
+    "_",
+    "http://a.b/c?d=e",
+    "a@b.c",
+    "--",
+    "——",
+)
+GAPS = (
+    " ",
+    " ",
+    " ",
+    " ",
+    "",
+    "\n",
+    "\n\n",
+    "\n\n\n",
+    "\r\n",
+    "\t",
+    "  ",
+    " \n",
+    "\n ",
+    ". ",
+    ".\n",
+    "\x0b",
+    "\x1c",
+)
 
 
 def adversarial(pick: random.Random, count: int) -> list[str]:
@@ -276,7 +424,9 @@ def adversarial(pick: random.Random, count: int) -> list[str]:
     for _ in range(count):
         few = pick.sample(ALPHABET, pick.randint(2, 14))
         gaps = pick.choice((GAPS, (" ", "\n"), (" ",), (" ", ".\n"), ("\n\n", " ")))
-        out.append("".join(pick.choice(few) + pick.choice(gaps) for _ in range(pick.randint(1, 90))))
+        out.append(
+            "".join(pick.choice(few) + pick.choice(gaps) for _ in range(pick.randint(1, 90)))
+        )
     return [text for text in out if text.strip()]
 
 
@@ -285,35 +435,58 @@ def random_parameters(pick: random.Random) -> dict[str, dict[str, Any]]:
     share = lambda: pick.choice((None, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9))  # noqa: E731
     return {
         "gopher": {
-            "min_doc_words": pick.choice((None, 1, 5, 20)), "max_doc_words": pick.choice((None, 30, 100)),
-            "min_avg_word_length": pick.choice((None, 1, 2, 3)), "max_avg_word_length": pick.choice((None, 4, 10)),
-            "max_symbol_word_ratio": share(), "max_bullet_lines_ratio": share(), "max_ellipsis_lines_ratio": share(),
-            "max_non_alpha_words_ratio": share(), "min_stop_words": pick.choice((None, 1, 2, 3)),
-            "stop_words": pick.sample(["the", "be", "of", "and", "é", "longerword", "日本", "Straße", "…", "a"], 6),
+            "min_doc_words": pick.choice((None, 1, 5, 20)),
+            "max_doc_words": pick.choice((None, 30, 100)),
+            "min_avg_word_length": pick.choice((None, 1, 2, 3)),
+            "max_avg_word_length": pick.choice((None, 4, 10)),
+            "max_symbol_word_ratio": share(),
+            "max_bullet_lines_ratio": share(),
+            "max_ellipsis_lines_ratio": share(),
+            "max_non_alpha_words_ratio": share(),
+            "min_stop_words": pick.choice((None, 1, 2, 3)),
+            "stop_words": pick.sample(
+                ["the", "be", "of", "and", "é", "longerword", "日本", "Straße", "…", "a"], 6
+            ),
         },
         "repetition": {
-            "dup_line_frac": share(), "dup_para_frac": share(), "dup_line_char_frac": share(), "dup_para_char_frac": share(),
+            "dup_line_frac": share(),
+            "dup_para_frac": share(),
+            "dup_line_char_frac": share(),
+            "dup_para_char_frac": share(),
             "top_n_grams": [(n, pick.choice((0.1, 0.2, 0.4, 0.7, 1.0, 2.0))) for n in (2, 3, 4)],
-            "dup_n_grams": [(n, pick.choice((0.01, 0.1, 0.2, 0.4, 0.7, 1.0))) for n in range(5, 11)],
+            "dup_n_grams": [
+                (n, pick.choice((0.01, 0.1, 0.2, 0.4, 0.7, 1.0))) for n in range(5, 11)
+            ],
         },
         "fineweb": {
-            "line_punct_thr": pick.choice((0.0, 0.12, 0.3, 0.7)), "line_punct_exclude_zero": pick.random() < 0.3,
-            "short_line_thr": pick.choice((0.1, 0.5, 0.67, 1.0)), "short_line_length": pick.choice((0, 3, 10, 30)),
-            "char_duplicates_ratio": pick.choice((0.01, 0.1, 0.3, 1.0)), "new_line_ratio": pick.choice((0.1, 0.3, 1.0)),
+            "line_punct_thr": pick.choice((0.0, 0.12, 0.3, 0.7)),
+            "line_punct_exclude_zero": pick.random() < 0.3,
+            "short_line_thr": pick.choice((0.1, 0.5, 0.67, 1.0)),
+            "short_line_length": pick.choice((0, 3, 10, 30)),
+            "char_duplicates_ratio": pick.choice((0.01, 0.1, 0.3, 1.0)),
+            "new_line_ratio": pick.choice((0.1, 0.3, 1.0)),
         },
         "c4": {
-            "remove_citations": pick.random() < 0.7, "filter_no_terminal_punct": pick.random() < 0.5,
-            "min_num_sentences": pick.choice((0, 1, 2, 5)), "min_words_per_line": pick.choice((1, 2, 3)),
-            "max_word_length": pick.choice((3, 8, 1000)), "filter_lorem_ipsum": pick.random() < 0.5,
-            "filter_javascript": pick.random() < 0.5, "filter_curly_bracket": pick.random() < 0.5, "filter_policy": pick.random() < 0.7,
+            "remove_citations": pick.random() < 0.7,
+            "filter_no_terminal_punct": pick.random() < 0.5,
+            "min_num_sentences": pick.choice((0, 1, 2, 5)),
+            "min_words_per_line": pick.choice((1, 2, 3)),
+            "max_word_length": pick.choice((3, 8, 1000)),
+            "filter_lorem_ipsum": pick.random() < 0.5,
+            "filter_javascript": pick.random() < 0.5,
+            "filter_curly_bracket": pick.random() < 0.5,
+            "filter_policy": pick.random() < 0.7,
         },
-    }  # fmt: skip
+    }
 
 
 def run(python: str, tasks: list[dict[str, Any]], processes: int = 2) -> Findings:
     """Send tasks through both sides."""
     found = Findings()
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(processes) as pool:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        concurrent.futures.ThreadPoolExecutor(processes) as pool,
+    ):
 
         def theirs(number: int) -> Path:
             given, out = Path(folder) / f"{number}.in", Path(folder) / f"{number}.out"
@@ -331,21 +504,42 @@ def run(python: str, tasks: list[dict[str, Any]], processes: int = 2) -> Finding
 def table(what: str, found: Findings) -> list[str]:
     """A section of PARITY.md."""
     out = [
-        f"## {what}", "", f"{found.documents:,} documents; {found.passing:,} pass every rule of all four filters.", "",
-        "| filter | compared | unequal | kept | rarest reason | differs by our own words |", "|---|---|---|---|---|---|",
-    ]  # fmt: skip
+        f"## {what}",
+        "",
+        f"{found.documents:,} documents; {found.passing:,} pass every rule of all four filters.",
+        "",
+        "| filter | compared | unequal | kept | rarest reason | differs by our own words |",
+        "|---|---|---|---|---|---|",
+    ]
     for name in STEPS:
         counts = found.reasons[name]
         total = sum(counts.values())
-        rarest = min(((count, reason) for reason, count in counts.items() if reason != "kept"), default=(0, "none"))
+        rarest = min(
+            ((count, reason) for reason, count in counts.items() if reason != "kept"),
+            default=(0, "none"),
+        )
         share = f"{found.others[name]:,} ({100 * found.others[name] / total:.2f} %)"
         out.append(
-            f"| {name} | {total:,} | {found.wrong[name]:,} | {counts['kept']:,} | {rarest[1]}, {rarest[0]:,} | {share} |"
+            (
+                f"| {name} | {total:,} | {found.wrong[name]:,} | {counts['kept']:,} | "
+                f"{rarest[1]}, {rarest[0]:,} | {share} |"
+            )
         )
-    out += ["", "Reasons: " + "; ".join(
-        f"{name}: " + ", ".join(f"{reason} {count:,}" for reason, count in found.reasons[name].most_common() if reason != "kept")
-        for name in STEPS
-    ) + ".", ""]  # fmt: skip
+    out += [
+        "",
+        "Reasons: "
+        + "; ".join(
+            f"{name}: "
+            + ", ".join(
+                f"{reason} {count:,}"
+                for reason, count in found.reasons[name].most_common()
+                if reason != "kept"
+            )
+            for name in STEPS
+        )
+        + ".",
+        "",
+    ]
     return out
 
 
@@ -359,14 +553,18 @@ column is what our own words (`str.split()`, and a sentence rule of ours for C4)
 
 
 def more_planted(real: list[str]) -> list[str]:
-    """More of the reasons that are dearest or hardest to plant: a text over 100,000 words, 9-grams that come back."""
+    """More of the reasons that are dearest or hardest to plant: a text over 100,000 words, 9-grams
+    that come back.
+    """
     english = [text for text in real if text.isascii() and len(text.split()) > 150]
     out = []
     for number in range(LEAST_REASON + 15):
         tokens = english[number * 11 % len(english)].split()
         out.append(" ".join(word[:3] for word in tokens * (130_000 // len(tokens) + 1)))
         run = tokens[3:12]
-        pieces = [tokens[k : k + 55] + (run if k else [*run, "once"]) for k in range(0, len(tokens), 55)]
+        pieces = [
+            tokens[k : k + 55] + (run if k else [*run, "once"]) for k in range(0, len(tokens), 55)
+        ]
         out.append(" ".join(word for piece in pieces for word in piece))
     return out
 
@@ -379,10 +577,15 @@ SECTIONS = {
 
 
 def tasks_of(section: str, documents: int, fuzz: int) -> list[dict[str, Any]]:
-    """What a section compares: texts with datatrove's own parameters, or adversarial ones with others."""
+    """What a section compares: texts with datatrove's own parameters, or adversarial ones with
+    others.
+    """
     if section == "adversarial":
         pick = random.Random(3)  # noqa: S311
-        return [{"parameters": random_parameters(pick), "texts": adversarial(pick, 60)} for _ in range(fuzz // 60)]
+        return [
+            {"parameters": random_parameters(pick), "texts": adversarial(pick, 60)}
+            for _ in range(fuzz // 60)
+        ]
     real = real_texts(documents)
     texts = [*real, *planted(real)] if section == "real" else more_planted(real)
     size = CHUNK if section == "real" else 10
@@ -392,7 +595,9 @@ def tasks_of(section: str, documents: int, fuzz: int) -> list[dict[str, Any]]:
 def main() -> int:
     """Compare the sections asked for; write parity.json and PARITY.md."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("sections", nargs="*", default=list(SECTIONS), metavar="SECTION", help=", ".join(SECTIONS))
+    parser.add_argument(
+        "sections", nargs="*", default=list(SECTIONS), metavar="SECTION", help=", ".join(SECTIONS)
+    )
     parser.add_argument("--peers", required=True)
     parser.add_argument("--documents", type=int, default=22_000)
     parser.add_argument("--fuzz", type=int, default=6_000)
@@ -401,16 +606,26 @@ def main() -> int:
     asked = parser.parse_args()
     kept = asked.out / "parity.json"
     told = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
-    code = "import importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in ('datatrove', 'spacy', 'numpy')))"
-    versions = subprocess.run([asked.peers, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    code = (
+        "import importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in "
+        "('datatrove', 'spacy', 'numpy')))"
+    )
+    versions = subprocess.run(
+        [asked.peers, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
     wrong = []
     for section in asked.sections:
         found = run(asked.peers, tasks_of(section, asked.documents, asked.fuzz), asked.processes)
         wrong += found.examples
-        when = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}; {versions}, Python {sys.version.split()[0]}."
+        when = (
+            f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}; {versions}, Python "
+            f"{sys.version.split()[0]}."
+        )
         told[section] = [*table(SECTIONS[section], found), when, ""]
     kept.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-    text = HEAD + "\n" + "\n".join("\n".join(told[section]) for section in SECTIONS if section in told)
+    text = (
+        HEAD + "\n" + "\n".join("\n".join(told[section]) for section in SECTIONS if section in told)
+    )
     (asked.out / "PARITY.md").write_text(text, "utf-8")
     print(text)
     for example in wrong[:5]:

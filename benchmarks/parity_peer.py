@@ -1,8 +1,10 @@
-"""datatrove's side of the parity proof: `PYTHON parity_peer.py TASKS OUT`, in the peers' environment (peers.py says what it needs).
+"""datatrove's side of the parity proof: `PYTHON parity_peer.py TASKS OUT`, in the peers'
+environment (peers.py says what it needs).
 
-TASKS is JSON: [{"parameters": {filter: {...}}, "texts": [...]}, ...]. OUT becomes, for each task, a line of JSON: for every text the verdict of each
-filter, the words that datatrove saw, and of C4 the new text and the words of every line whose sentences it counted. Positions are
-bytes of the text or line in UTF-8.
+TASKS is JSON: [{"parameters": {filter: {...}}, "texts": [...]}, ...]. OUT becomes, for each task, a
+line of JSON: for every text the verdict of each filter, the words that datatrove saw, and of C4 the
+new text and the words of every line whose sentences it counted. Positions are bytes of the text or
+line in UTF-8.
 """
 
 import itertools
@@ -22,8 +24,11 @@ from datatrove.utils.text import split_into_sentences, split_into_words
 from datatrove.utils.word_tokenizers import load_word_tokenizer
 
 FILTERS = {
-    "gopher": GopherQualityFilter, "repetition": GopherRepetitionFilter, "fineweb": FineWebQualityFilter, "c4": C4QualityFilter,
-}  # fmt: skip
+    "gopher": GopherQualityFilter,
+    "repetition": GopherRepetitionFilter,
+    "fineweb": FineWebQualityFilter,
+    "c4": C4QualityFilter,
+}
 lines: list[str] = []
 
 
@@ -36,7 +41,12 @@ def counted(line: str, language: str) -> list[str]:
 def places(text: str) -> list[int]:
     """Where datatrove's words of a text start and stop, one after another."""
     words = split_into_words(text, "en")
-    sizes = [0, *itertools.accumulate(len(character.encode("utf-8", "surrogatepass")) for character in text)]
+    sizes = [
+        0,
+        *itertools.accumulate(
+            len(character.encode("utf-8", "surrogatepass")) for character in text
+        ),
+    ]
     out, at = [], 0
     for word in words:
         begin = text.index(word, at)
@@ -46,9 +56,16 @@ def places(text: str) -> list[int]:
 
 
 def tokens(line: str) -> list[int]:
-    """Where spaCy's tokens of a line start and stop, those of white space too: its sentencizer counts by them."""
+    """Where spaCy's tokens of a line start and stop, those of white space too: its sentencizer
+    counts by them.
+    """
     tokenizer: Any = load_word_tokenizer("en")
-    sizes = [0, *itertools.accumulate(len(character.encode("utf-8", "surrogatepass")) for character in line)]
+    sizes = [
+        0,
+        *itertools.accumulate(
+            len(character.encode("utf-8", "surrogatepass")) for character in line
+        ),
+    ]
     out, at = [], 0
     with tokenizer.tokenizer.memory_zone():
         for chunk in tokenizer._do_tokenize(line):  # noqa: SLF001
@@ -84,7 +101,12 @@ def judge(parameters: dict[str, dict[str, Any]], texts: list[str]) -> list[dict[
 
 if __name__ == "__main__":
     c4_filters.split_into_sentences = counted
-    with open(sys.argv[1], encoding="utf-8") as tasks, open(sys.argv[2], "w", encoding="utf-8") as out:
+    with (
+        open(sys.argv[1], encoding="utf-8") as tasks,
+        open(sys.argv[2], "w", encoding="utf-8") as out,
+    ):
         for task in tasks:
             asked = json.loads(task)
-            out.write(json.dumps(judge(asked["parameters"], asked["texts"]), ensure_ascii=True) + "\n")
+            out.write(
+                json.dumps(judge(asked["parameters"], asked["texts"]), ensure_ascii=True) + "\n"
+            )

@@ -1,10 +1,13 @@
-"""One peer's work, in an environment of its own: `PYTHON peers.py WORK DOCUMENTS LIMIT` (rounds.py), or `whole ...`.
+"""One peer's work, in an environment of its own: `PYTHON peers.py WORK DOCUMENTS LIMIT`
+(rounds.py), or `whole ...`.
 
-Each peer gets documents in the form that it takes (a list of strings; Daft an Arrow table) and runs its fastest
-published form on one thread. What it needs:
+Each peer gets documents in the form that it takes (a list of strings; Daft an Arrow table) and runs
+its fastest published form on one thread. What it needs:
 
-    pip install "datatrove[io,processing]" spacy fasttext-numpy2-wheel faust-cchardet python-magic fasteners \
-        lxml_html_clean datasketch kenlm scikit-learn rensa daft presidio-analyzer tiktoken quicktok-v1 gigatoken tokenizers
+    pip install "datatrove[io,processing]" spacy fasttext-numpy2-wheel faust-cchardet python-magic
+    fasteners \
+        lxml_html_clean datasketch kenlm scikit-learn rensa daft presidio-analyzer tiktoken
+        quicktok-v1 gigatoken tokenizers
 """
 
 import argparse
@@ -69,7 +72,9 @@ class Quicktok(Tiktoken):
 
     def check(self, result: Any) -> Any:
         tokens, offsets = result
-        return rounds.digest_of_tokens([tokens[offsets[i] : offsets[i + 1]] for i in range(len(offsets) - 1)])
+        return rounds.digest_of_tokens(
+            [tokens[offsets[i] : offsets[i + 1]] for i in range(len(offsets) - 1)]
+        )
 
 
 class Gigatoken(Quicktok):
@@ -81,7 +86,9 @@ class Gigatoken(Quicktok):
         rounds.Work.__init__(self, documents)
         import gigatoken
 
-        self.make = lambda: gigatoken.Tokenizer.from_tiktoken(os.environ["GRISTMILL_BENCH_RANKS"], pretokenizer="gpt2")
+        self.make = lambda: gigatoken.Tokenizer.from_tiktoken(
+            os.environ["GRISTMILL_BENCH_RANKS"], pretokenizer="gpt2"
+        )
 
     def prepare(self) -> None:
         # It remembers what it has seen: start anew, as we do.
@@ -116,7 +123,9 @@ def _lab(name: str) -> type[rounds.Work]:
 
 
 def _datatrove_words(split: bool) -> None:
-    """Let datatrove cut words with `str.split` (kept for a document, as its own are), where asked."""
+    """Let datatrove cut words with `str.split` (kept for a document, as its own are), where
+    asked.
+    """
     if not split:
         return
     from functools import lru_cache
@@ -138,7 +147,9 @@ def _datatrove_words(split: bool) -> None:
 
 
 class DatatroveGopher(rounds.Work):
-    """datatrove's nearest to the lab's rules: Gopher quality, and of Gopher repetition the top 2- and 3-grams."""
+    """datatrove's nearest to the lab's rules: Gopher quality, and of Gopher repetition the top 2-
+    and 3-grams.
+    """
 
     packages = ("datatrove", "spacy")
     split = False
@@ -149,7 +160,9 @@ class DatatroveGopher(rounds.Work):
 
         _datatrove_words(self.split)
         self.steps = gopher_steps()
-        self.list = [Document(text=text, id=str(place)) for place, text in enumerate(documents.texts)]
+        self.list = [
+            Document(text=text, id=str(place)) for place, text in enumerate(documents.texts)
+        ]
 
     def run(self) -> Any:
         quality, repetition = self.steps
@@ -185,7 +198,11 @@ class DatatroveFilter(rounds.Work):
         parameters = {"C4QualityFilter": {"filter_no_terminal_punct": False}}.get(name, {})
         self.step: Any = getattr(filters, name)(**parameters)
         self.make = lambda: [
-            Document(text=text, id=str(place), metadata={"url": f"https://host{place % 97}.example/page/{place}"})
+            Document(
+                text=text,
+                id=str(place),
+                metadata={"url": f"https://host{place % 97}.example/page/{place}"},
+            )
             for place, text in enumerate(documents.texts)
         ]
 
@@ -194,10 +211,15 @@ class DatatroveFilter(rounds.Work):
 
     def run(self) -> Any:
         judge = self.step.filter
-        return [verdict if (verdict := judge(document)) is True else verdict[1] for document in self.list]
+        return [
+            verdict if (verdict := judge(document)) is True else verdict[1]
+            for document in self.list
+        ]
 
     def check(self, result: Any) -> Any:
-        return rounds.digest_of_reasons(["ok" if verdict is True else verdict for verdict in result])
+        return rounds.digest_of_reasons(
+            ["ok" if verdict is True else verdict for verdict in result]
+        )
 
 
 class DatatrovePrivate(rounds.Work):
@@ -219,7 +241,9 @@ class DatatrovePrivate(rounds.Work):
 
 
 class Presidio(rounds.Work):
-    """presidio's recognisers of the kinds that ours knows, one after another, without its NLP engine; nothing is replaced."""
+    """presidio's recognisers of the kinds that ours knows, one after another, without its NLP
+    engine; nothing is replaced.
+    """
 
     packages = ("presidio-analyzer",)
 
@@ -307,7 +331,9 @@ class KenLM(rounds.Work):
         import kenlm
 
         self.model = kenlm.Model(os.environ["GRISTMILL_BENCH_MODELS"] + "/model.arpa")
-        self.texts = [[line for line in text.lower().split("\n") if line.strip()] for text in documents.texts]
+        self.texts = [
+            [line for line in text.lower().split("\n") if line.strip()] for text in documents.texts
+        ]
 
     def run(self) -> Any:
         score = self.model.score
@@ -346,9 +372,14 @@ def fineweb_steps(pages: bool) -> list[Any]:
 
     extractor = [Trafilatura(favour_precision=True)] if pages else []
     return [
-        URLFilter(), *extractor, LanguageFilter(["en"]), GopherRepetitionFilter(), GopherQualityFilter(),
-        C4QualityFilter(filter_no_terminal_punct=False), FineWebQualityFilter(),
-    ]  # fmt: skip
+        URLFilter(),
+        *extractor,
+        LanguageFilter(["en"]),
+        GopherRepetitionFilter(),
+        GopherQualityFilter(),
+        C4QualityFilter(filter_no_terminal_punct=False),
+        FineWebQualityFilter(),
+    ]
 
 
 class DatatroveMinhash(rounds.Work):
@@ -376,7 +407,10 @@ class DatatroveMinhash(rounds.Work):
         return out
 
     def check(self, result: Any) -> Any:
-        flat = [[value for bucket in signature for value in bucket] if signature else [] for signature in result]
+        flat = [
+            [value for bucket in signature for value in bucket] if signature else []
+            for signature in result
+        ]
         return rounds.error_of_estimates(flat, self.documents.pairs)
 
 
@@ -397,12 +431,17 @@ class Datasketch(rounds.Work):
         texts = self.documents.texts
         out = []
         for begin in range(0, len(texts), 1000):
-            sets = [[shingle.encode() for shingle in _shingled(text)] for text in texts[begin : begin + 1000]]
+            sets = [
+                [shingle.encode() for shingle in _shingled(text)]
+                for text in texts[begin : begin + 1000]
+            ]
             out += MinHash.bulk(sets, num_perm=128)
         return out
 
     def check(self, result: Any) -> Any:
-        return rounds.error_of_estimates([signature.hashvalues for signature in result], self.documents.pairs)
+        return rounds.error_of_estimates(
+            [signature.hashvalues for signature in result], self.documents.pairs
+        )
 
 
 class Rensa(rounds.Work):
@@ -415,12 +454,16 @@ class Rensa(rounds.Work):
 
         texts = self.documents.texts
         return [
-            RMinHash.digest_matrix_from_token_sets([_shingled(text) for text in texts[begin : begin + 1000]], 128, 42)
+            RMinHash.digest_matrix_from_token_sets(
+                [_shingled(text) for text in texts[begin : begin + 1000]], 128, 42
+            )
             for begin in range(0, len(texts), 1000)
         ]
 
     def check(self, result: Any) -> Any:
-        return rounds.error_of_estimates([row for matrix in result for row in matrix.to_rows()], self.documents.pairs)
+        return rounds.error_of_estimates(
+            [row for matrix in result for row in matrix.to_rows()], self.documents.pairs
+        )
 
 
 class Daft(rounds.Work):
@@ -434,13 +477,17 @@ class Daft(rounds.Work):
         import pyarrow as pa
 
         daft.set_runner_native(num_threads=1)
-        self.frame: Any = daft.from_arrow(pa.table({"text": pa.array(documents.texts, pa.large_string())})).collect()
+        self.frame: Any = daft.from_arrow(
+            pa.table({"text": pa.array(documents.texts, pa.large_string())})
+        ).collect()
 
     def run(self) -> Any:
         from daft import col
         from daft.functions import minhash
 
-        return self.frame.select(minhash(col("text"), num_hashes=128, ngram_size=5).alias("signature")).collect()
+        return self.frame.select(
+            minhash(col("text"), num_hashes=128, ngram_size=5).alias("signature")
+        ).collect()
 
     def check(self, result: Any) -> Any:
         rows = result.to_arrow()["signature"].to_pylist()
@@ -448,11 +495,13 @@ class Daft(rounds.Work):
 
 
 def whole() -> None:
-    """A whole run of datatrove, `peers.py whole FOLDER OUT MODEL TOKENIZER RULES TOLD`: times without imports go to TOLD.
+    """A whole run of datatrove, `peers.py whole FOLDER OUT MODEL TOKENIZER RULES TOLD`: times
+    without imports go to TOLD.
 
-    WET (or WARC) -> language -> Gopher (RULES `lab`), or URL, text of pages, language, Gopher, C4, FineWeb (`fineweb`) -> signatures, then buckets, clusters, and the filter with the tokenizer. One task a
-    stage, in this process. Words are cut once a document for both filters (its cache); signatures need the simplified
-    text's words.
+    WET (or WARC) -> language -> Gopher (RULES `lab`), or URL, text of pages, language, Gopher, C4,
+    FineWeb (`fineweb`) -> signatures, then buckets, clusters, and the filter with the tokenizer.
+    One task a stage, in this process. Words are cut once a document for both filters (its cache);
+    signatures need the simplified text's words.
     """
     parser = argparse.ArgumentParser()
     for name in ("whole", "folder", "out", "model", "tokenizer", "rules", "told"):
@@ -494,7 +543,11 @@ def whole() -> None:
         return step
 
     pages = asked.rules == "fineweb-pages"
-    steps = fineweb_steps(pages) if asked.rules.startswith("fineweb") else [LanguageFilter(["en"]), *gopher_steps()]
+    steps = (
+        fineweb_steps(pages)
+        if asked.rules.startswith("fineweb")
+        else [LanguageFilter(["en"]), *gopher_steps()]
+    )
     first = [
         WarcReader(asked.folder, glob_pattern="*.warc.gz" if pages else "*.warc.wet.gz"),
         count("read"),
@@ -508,12 +561,20 @@ def whole() -> None:
         MinhashDedupFilter(str(out / "remove")),
         *([PIIFormatter()] if asked.rules.startswith("fineweb") else []),
         count("kept"),
-        DocumentTokenizer(str(out / "tokens"), asked.tokenizer, str(out / "work"), eos_token="<|endoftext|>"),  # noqa: S106
+        DocumentTokenizer(
+            str(out / "tokens"), asked.tokenizer, str(out / "work"), eos_token="<|endoftext|>"
+        ),  # noqa: S106
     ]
     stages = {
         "first": (first, 1),
-        "buckets": ([MinhashDedupBuckets(str(out / "signatures"), str(out / "buckets"), config=config)], bands[0]),
-        "cluster": ([MinhashDedupCluster(str(out / "buckets"), str(out / "remove"), config=config)], 1),
+        "buckets": (
+            [MinhashDedupBuckets(str(out / "signatures"), str(out / "buckets"), config=config)],
+            bands[0],
+        ),
+        "cluster": (
+            [MinhashDedupCluster(str(out / "buckets"), str(out / "remove"), config=config)],
+            1,
+        ),
         "last": (last, 1),
     }
     for step in steps:  # loads spaCy, models and lists
@@ -524,7 +585,9 @@ def whole() -> None:
     begin_wall, begin_cpu = time.perf_counter(), sum(os.times()[:4])
     for name, (pipeline, tasks) in stages.items():
         start = time.perf_counter()
-        LocalPipelineExecutor(pipeline, tasks=tasks, workers=1, logging_dir=str(out / "logs" / name)).run()
+        LocalPipelineExecutor(
+            pipeline, tasks=tasks, workers=1, logging_dir=str(out / "logs" / name)
+        ).run()
         stage_seconds[name] = time.perf_counter() - start
     told: dict[str, Any] = {
         "wall": time.perf_counter() - begin_wall,
@@ -532,7 +595,9 @@ def whole() -> None:
         "stages": stage_seconds,
         **seen,
     }
-    told["versions"] = {name: importlib.metadata.version(name) for name in ("datatrove", "spacy", "tokenizers")}
+    told["versions"] = {
+        name: importlib.metadata.version(name) for name in ("datatrove", "spacy", "tokenizers")
+    }
     Path(asked.told).write_text(json.dumps(told))
 
 
@@ -543,8 +608,8 @@ WORKS: dict[str, Any] = {
     "lab-joined": lambda documents: _lab("joined")(documents),
     "lab-zipped": lambda documents: _lab("zipped")(documents),
     **{
-        f"datatrove-{short}{'-split' * split}": lambda documents, name=name, split=split: DatatroveFilter(
-            documents, name, split=bool(split)
+        f"datatrove-{short}{'-split' * split}": lambda documents, name=name, split=split: (
+            DatatroveFilter(documents, name, split=bool(split))
         )
         for short, name in (
             ("quality", "GopherQualityFilter"),

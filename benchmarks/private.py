@@ -1,8 +1,10 @@
-"""Precision and recall of redaction, as Markdown for docs/private.md: `python private.py [--peers PYTHON]`.
+"""Precision and recall of redaction, as Markdown for docs/private.md: `python private.py [--peers
+PYTHON]`.
 
-Labelled texts are presidio's (F_pii); a labelled value is found where a span of its kind covers it, and a span is false where it touches no
-labelled value of its kind. Text without labels is counted by what is found: prose (novels), code (the running Python's standard library)
-and tables (pages of Debian's documentation with 40 cells or more).
+Labelled texts are presidio's (F_pii); a labelled value is found where a span of its kind covers it,
+and a span is false where it touches no labelled value of its kind. Text without labels is counted
+by what is found: prose (novels), code (the running Python's standard library) and tables (pages of
+Debian's documentation with 40 cells or more).
 """
 
 import argparse
@@ -21,10 +23,24 @@ from pathlib import Path
 from typing import Any
 
 KINDS = {
-    "email": "EMAIL_ADDRESS", "phone": "PHONE_NUMBER", "ssn": "US_SSN", "ip": "IP_ADDRESS", "card": "CREDIT_CARD", "iban": "IBAN_CODE",
-}  # fmt: skip
+    "email": "EMAIL_ADDRESS",
+    "phone": "PHONE_NUMBER",
+    "ssn": "US_SSN",
+    "ip": "IP_ADDRESS",
+    "card": "CREDIT_CARD",
+    "iban": "IBAN_CODE",
+}
 SETS = ("presidio_synth_dataset_v2.json", "presidio_generated_small.json")
-THEIRS = ["US", "GB", "DE", "FR", "IL", "IN", "CA", "BR"]  # the regions that presidio asks unless it is told others
+THEIRS = [
+    "US",
+    "GB",
+    "DE",
+    "FR",
+    "IL",
+    "IN",
+    "CA",
+    "BR",
+]  # the regions that presidio asks unless it is told others
 PIECE = 20_000  # characters of a novel that make a document
 Spans = list[list[tuple[str, int, int]]]
 
@@ -33,10 +49,10 @@ def ours(texts: list[str], **table: Any) -> Spans:
     """Spans by the step, in code points."""
     import pyarrow as pa
 
-    from gristmill.clean.private import SUFFIXES, Private
-    from gristmill.clean.step import Input
+    from gristmill.filters.pii.private import SUFFIXES, Private
+    from gristmill.filters.api.step import Input
     from gristmill.columns import utf8_buffers
-    from gristmill.kernels.private import KINDS as NAMES
+    from gristmill.kernels.pii.redact import KINDS as NAMES
 
     place = str(Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot")
     offsets, data = utf8_buffers(pa.array(texts, pa.string()))
@@ -45,20 +61,28 @@ def ours(texts: list[str], **table: Any) -> Spans:
     for row in range(len(texts)):
         base, found = int(offsets[row]), []
         for j in range(spans.offsets[row], spans.offsets[row + 1]):
-            start, stop = (len(raw[base : int(at[j])].decode()) for at in (spans.starts, spans.stops))
+            start, stop = (
+                len(raw[base : int(at[j])].decode()) for at in (spans.starts, spans.stops)
+            )
             found.append((NAMES[spans.kinds[j]], start, stop))
         out.append(found)
     return out
 
 
 def presidio(texts: list[str]) -> Spans:
-    """Spans by presidio's recognisers of the same kinds, whatever their score; its own Python runs this."""
+    """Spans by presidio's recognisers of the same kinds, whatever their score; its own Python runs
+    this.
+    """
     from presidio_analyzer import predefined_recognizers as known
 
     recognisers = {
-        "email": known.EmailRecognizer(), "phone": known.PhoneRecognizer(), "ssn": known.UsSsnRecognizer(), "ip": known.IpRecognizer(),
-        "card": known.CreditCardRecognizer(), "iban": known.IbanRecognizer(),
-    }  # fmt: skip
+        "email": known.EmailRecognizer(),
+        "phone": known.PhoneRecognizer(),
+        "ssn": known.UsSsnRecognizer(),
+        "ip": known.IpRecognizer(),
+        "card": known.CreditCardRecognizer(),
+        "iban": known.IbanRecognizer(),
+    }
     return [
         [
             (kind, found.start, found.end)
@@ -74,7 +98,9 @@ def by_peer(python: Path, texts: list[str]) -> Spans:
     with tempfile.TemporaryDirectory() as name:
         given, told = Path(name) / "texts.json", Path(name) / "spans.json"
         given.write_text(json.dumps(texts))
-        subprocess.run([python, __file__, "--answer", given, told], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [python, __file__, "--answer", given, told], check=True, stderr=subprocess.DEVNULL
+        )
         return [[tuple(span) for span in row] for row in json.loads(told.read_text())]
 
 
@@ -84,12 +110,18 @@ def score(rows: list[dict[str, Any]], found: Spans) -> dict[str, tuple[int, int,
     for kind, label in KINDS.items():
         counts = [0, 0, 0, 0]
         for row, spans in zip(rows, found, strict=True):
-            gold = [(s["start_position"], s["end_position"]) for s in row["spans"] if s["entity_type"] == label]
+            gold = [
+                (s["start_position"], s["end_position"])
+                for s in row["spans"]
+                if s["entity_type"] == label
+            ]
             mine = [(start, stop) for name, start, stop in spans if name == kind]
             counts[0] += len(gold)
             counts[1] += sum(any(a <= start and stop <= b for a, b in mine) for start, stop in gold)
             counts[2] += len(mine)
-            counts[3] += sum(not any(a < stop and start < b for start, stop in gold) for a, b in mine)
+            counts[3] += sum(
+                not any(a < stop and start < b for start, stop in gold) for a, b in mine
+            )
         out[kind] = tuple(counts)
     return out
 
@@ -100,7 +132,11 @@ def unlabelled(folder: Path) -> dict[str, list[str]]:
     for path in sorted((folder / "I_prose").rglob("*")):
         if path.suffix in (".txt", ".xml"):
             text = path.read_text("utf-8", "replace")
-            text = re.sub(r"<[^>]+>", "", text.partition("<text")[2]) if path.suffix == ".xml" else text
+            text = (
+                re.sub(r"<[^>]+>", "", text.partition("<text")[2])
+                if path.suffix == ".xml"
+                else text
+            )
             novels += [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
     library = Path(sysconfig.get_paths()["stdlib"])
     code = [
@@ -111,7 +147,9 @@ def unlabelled(folder: Path) -> dict[str, list[str]]:
     from resiliparse.extract.html2text import extract_plain_text
 
     tables = []
-    with subprocess.Popen(["zstd", "-dcq", folder / "J_debian_docs/html.tar.zst"], stdout=subprocess.PIPE) as unpacking:
+    with subprocess.Popen(
+        ["zstd", "-dcq", folder / "J_debian_docs/html.tar.zst"], stdout=subprocess.PIPE
+    ) as unpacking:
         with tarfile.open(fileobj=unpacking.stdout, mode="r|") as archive:
             for member in archive:
                 page = archive.extractfile(member).read() if member.isfile() else b""
@@ -127,32 +165,45 @@ def unlabelled(folder: Path) -> dict[str, list[str]]:
 def main() -> None:
     """Print the tables."""
     if sys.argv[1:2] == ["--answer"]:
-        Path(sys.argv[3]).write_text(json.dumps(presidio(json.loads(Path(sys.argv[2]).read_text()))))
+        Path(sys.argv[3]).write_text(
+            json.dumps(presidio(json.loads(Path(sys.argv[2]).read_text())))
+        )
         return
     parser = argparse.ArgumentParser()
     parser.add_argument("--peers", type=Path, default=Path(__file__).parent / ".peers/bin/python")
     parser.add_argument(
-        "--show", action="store_true", help="what is found in text without labels, with its surroundings"
+        "--show",
+        action="store_true",
+        help="what is found in text without labels, with its surroundings",
     )
     asked = parser.parse_args()
     import make_corpus
 
     folder = make_corpus.data_folder()
     print(
-        '| set | kind | labelled | ours: found, false | ours with `regions = ["US"]` | ... with presidio\'s eight | presidio: found, false |\n|---|---|---|---|---|---|---|'
+        (
+            '| set | kind | labelled | ours: found, false | ours with `regions = ["US"]` | ... '
+            "with presidio's eight | presidio: found, false |\n|---|---|---|---|---|---|---|"
+        )
     )
     for name in SETS:
         rows = json.loads((folder / "F_pii" / name).read_text("utf-8"))
         texts = [row["full_text"] for row in rows]
         scores = [
-            score(rows, spans) for spans in (ours(texts), ours(texts, regions=["US"]), ours(texts, regions=THEIRS))
+            score(rows, spans)
+            for spans in (ours(texts), ours(texts, regions=["US"]), ours(texts, regions=THEIRS))
         ]
         peer = score(rows, by_peer(asked.peers, texts)) if asked.peers.exists() else {}
         for kind in KINDS:
-            cells = [f"{one[kind][1]}, {one[kind][3]}" if one else "not measured" for one in (*scores, peer)]
+            cells = [
+                f"{one[kind][1]}, {one[kind][3]}" if one else "not measured"
+                for one in (*scores, peer)
+            ]
             print(f"| {name} | {kind} | {scores[0][kind][0]} | {' | '.join(cells)} |")
     rows = [
-        json.loads(line) for line in (folder / "F_pii/debian_changelogs.jsonl").read_text("utf-8").split("\n") if line
+        json.loads(line)
+        for line in (folder / "F_pii/debian_changelogs.jsonl").read_text("utf-8").split("\n")
+        if line
     ]
     found = ours([row["text"] for row in rows], kinds=["email"])
     addresses = [
@@ -161,10 +212,17 @@ def main() -> None:
         for *_, start, stop in row["trailer_emails"]
     ]
     print(
-        f"\nDebian changelogs: {sum(any(a <= s and e <= b for _, a, b in spans) for spans, s, e in addresses)} of {len(addresses)} addresses.\n"
+        (
+            "\nDebian changelogs: "
+            f"{sum(any(a <= s and e <= b for _, a, b in spans) for spans, s, e in addresses)} of "
+            f"{len(addresses)} addresses.\n"
+        )
     )
     print(
-        '| text | documents | MB | found | phones with `regions = ["US"]` | ... with presidio\'s eight | MB/s |\n|---|---|---|---|---|---|---|'
+        (
+            '| text | documents | MB | found | phones with `regions = ["US"]` | ... with '
+            "presidio's eight | MB/s |\n|---|---|---|---|---|---|---|"
+        )
     )
     for name, texts in unlabelled(folder).items():
         size = sum(len(text.encode()) for text in texts)
@@ -172,7 +230,8 @@ def main() -> None:
         regional = [ours(texts, kinds=["phone"], regions=regions) for regions in (["US"], THEIRS)]
         counts = Counter(kind for row in found for kind, *_ in row)
         print(
-            f"| {name} | {len(texts)} | {size / 1e6:.1f} | {', '.join(f'{kind} {n}' for kind, n in sorted(counts.items())) or 'nothing'} "
+            f"| {name} | {len(texts)} | {size / 1e6:.1f} | "
+            f"{', '.join(f'{kind} {n}' for kind, n in sorted(counts.items())) or 'nothing'} "
             f"| {' | '.join(str(sum(map(len, spans))) for spans in regional)} | {rate(texts):.0f} |"
         )
         if asked.show:
@@ -192,11 +251,11 @@ def rate(texts: list[str]) -> float:
     import pyarrow as pa
 
     from gristmill import schema
-    from gristmill.clean.private import SUFFIXES, Private
-    from gristmill.clean.step import Input
+    from gristmill.filters.pii.private import SUFFIXES, Private
+    from gristmill.filters.api.step import Input
 
     place = str(Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot")
-    measure = Private().ready({SUFFIXES: Input("", place, "")})
+    measure = Private().load({SUFFIXES: Input("", place, "")})
     batch = pa.RecordBatch.from_pylist(
         [{"document": row, "text": text} for row, text in enumerate(texts)], schema.DOCUMENTS
     )

@@ -1,10 +1,14 @@
-"""A measured process: it loads its documents, then runs one round for each line that it reads, on one core.
+"""A measured process: it loads its documents, then runs one round for each line that it reads, on
+one core.
 
-    -> {"ready": true, "megabytes": ..., "versions": {...}}        after imports and loading, which no round counts
+    -> {"ready": true, "megabytes": ..., "versions": {...}}        after imports and loading, which
+                                                                   no round counts
     <- round        -> {"cpu": seconds, "wall": seconds}           processor time of all its threads
-    <- check        -> {"check": ...}                              of the last round's result, to compare with another's
+    <- check        -> {"check": ...}                              of the last round's result, to
+                                                                   compare with another's
 
-ours.py and peers.py are such processes. Standard library only: it runs in the peers' environment too.
+ours.py and peers.py are such processes. Standard library only: it runs in the peers' environment
+too.
 """
 
 import argparse
@@ -101,11 +105,19 @@ def digest_of_tokens(lists: Sequence[Any]) -> dict[str, Any]:
 
 
 def digest_of_redacted(texts: Sequence[str]) -> dict[str, Any]:
-    """A digest of texts in which datatrove's two e-mail addresses, and its six IP addresses, are taken for one another."""
+    """A digest of texts in which datatrove's two e-mail addresses, and its six IP addresses, are
+    taken for one another.
+    """
     hashed = hashlib.sha256()
     for text in texts:
         text = text.replace("firstname.lastname@example.org", "email@example.com")
-        for address in ("126.96.36.199", "188.8.131.52", "184.108.40.206", "220.127.116.11", "18.104.22.168"):
+        for address in (
+            "126.96.36.199",
+            "188.8.131.52",
+            "184.108.40.206",
+            "220.127.116.11",
+            "18.104.22.168",
+        ):
             text = text.replace(address, "22.214.171.124")
         hashed.update(text.encode() + b"\0")
     return {"digest": hashed.hexdigest()[:16]}
@@ -122,15 +134,23 @@ def digest_of_reasons(reasons: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def error_of_estimates(signatures: Sequence[Any], pairs: Sequence[tuple[int, int, float]]) -> dict[str, Any]:
-    """How far signatures' estimates lie from the Jaccard similarities of the pairs: the mean absolute difference."""
+def error_of_estimates(
+    signatures: Sequence[Any], pairs: Sequence[tuple[int, int, float]]
+) -> dict[str, Any]:
+    """How far signatures' estimates lie from the Jaccard similarities of the pairs: the mean
+    absolute difference.
+    """
     import numpy as np
 
     differences = [
         abs(float(np.mean(np.asarray(signatures[left]) == np.asarray(signatures[right]))) - true)
         for left, right, true in pairs
     ]
-    return {"signatures": len(signatures), "pairs": len(pairs), "error": sum(differences) / max(1, len(differences))}
+    return {
+        "signatures": len(signatures),
+        "pairs": len(pairs),
+        "error": sum(differences) / max(1, len(differences)),
+    }
 
 
 def serve(works: dict[str, Callable[[Documents], Work]]) -> None:
@@ -152,7 +172,14 @@ def serve(works: dict[str, Callable[[Documents], Work]]) -> None:
     def answer(value: dict[str, Any]) -> None:
         print(json.dumps(value), file=answers, flush=True)
 
-    answer({"ready": True, "megabytes": documents.size / 1e6, "documents": len(documents.texts), "versions": versions})
+    answer(
+        {
+            "ready": True,
+            "megabytes": documents.size / 1e6,
+            "documents": len(documents.texts),
+            "versions": versions,
+        }
+    )
     result: Any = None
     for line in sys.stdin:
         if line.strip() == "check":

@@ -1,7 +1,8 @@
-"""What `gristmill size` predicts, beside what a run takes: `python size.py RECIPE OUT [--set key=value] [--sample BYTES]`.
+"""What `gristmill size` predicts, beside what a run takes: `python size.py RECIPE OUT [--set
+key=value] [--sample BYTES]`.
 
-OUT must not be there yet. The run is measured as the sample is (report/meter.py), with a worker a core. Input: `make_corpus.py`, and
-whole.toml with its files set, as bench.py does.
+OUT must not be there yet. The run is measured as the sample is (report/meter.py), with a worker a
+core. Input: `make_corpus.py`, and whole.toml with its files set, as bench.py does.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from typing import Any
 
 from gristmill.arguments import settings_of
 from gristmill.pipeline import run
-from gristmill.report.laws import FOLDERS, WHOLE
+from gristmill.report.cost_model import FOLDERS, WHOLE
 from gristmill.report.meter import Meter, folder_bytes
 from gristmill.report.size import SAMPLE, lines, size
 
@@ -32,7 +33,9 @@ def main() -> None:
     print("\n".join(lines(told)) + "\n")
     workers = os.cpu_count() or 1
     with Meter(asked.out) as meter:
-        funnel = run(asked.recipe, out=asked.out, settings=settings, workers=workers, show=meter.show)
+        funnel = run(
+            asked.recipe, out=asked.out, settings=settings, workers=workers, show=meter.show
+        )
     rows: list[tuple[str, float, float, str]] = []
     for name in ("documents", "kept", "tokens"):
         if told[name] is not None:
@@ -46,18 +49,47 @@ def main() -> None:
         real = folder_bytes(asked.out / name)
         if real:
             rows.append((f"{name}/", told["disk"]["folders"][name] / 1e6, real / 1e6, "MB"))
-    shards = [cost.worker for name, cost in meter.phases.items() if name in ("refine", "settle", "tokenize")]
+    shards = [
+        cost.worker
+        for name, cost in meter.phases.items()
+        if name in ("process", "write_verdicts", "tokenize")
+    ]
     rows += [
         ("memory: a worker", told["memory"]["worker"] / 1e6, max(shards) / 1e6, "MB"),
-        ("memory: relate", told["memory"]["relate"] / 1e6, _worker(meter, "relate") / 1e6, "MB"),
-        ("memory: assemble", told["memory"]["assemble"] / 1e6, _worker(meter, "assemble") / 1e6, "MB"),
-        ("memory: machine", told["memory"]["machine"] / 1e6, max(cost.tree for cost in meter.phases.values()) / 1e6, "MB"),
-        ("disk: peak", told["disk"]["peak"] / 1e6, max(cost.disk for cost in meter.phases.values()) / 1e6, "MB"),
+        (
+            "memory: deduplicate",
+            told["memory"]["deduplicate"] / 1e6,
+            _worker(meter, "deduplicate") / 1e6,
+            "MB",
+        ),
+        (
+            "memory: assemble",
+            told["memory"]["assemble"] / 1e6,
+            _worker(meter, "assemble") / 1e6,
+            "MB",
+        ),
+        (
+            "memory: machine",
+            told["memory"]["machine"] / 1e6,
+            max(cost.tree for cost in meter.phases.values()) / 1e6,
+            "MB",
+        ),
+        (
+            "disk: peak",
+            told["disk"]["peak"] / 1e6,
+            max(cost.disk for cost in meter.phases.values()) / 1e6,
+            "MB",
+        ),
         ("disk: end", told["disk"]["end"] / 1e6, folder_bytes(asked.out) / 1e6, "MB"),
-    ]  # fmt: skip
+    ]
     print(f"{'':<24}{'predicted':>16}{'real':>16}{'':>4}{'predicted/real':>16}")
     for name, predicted, real, unit in rows:
-        print(f"{name:<24}{_shown(predicted):>16}{_shown(real):>16} {unit:<3}{predicted / max(real, 1e-9):>16.2f}")
+        print(
+            (
+                f"{name:<24}{_shown(predicted):>16}{_shown(real):>16} "
+                f"{unit:<3}{predicted / max(real, 1e-9):>16.2f}"
+            )
+        )
     print(json.dumps({"predicted": told, "real": [list(row) for row in rows]}))
 
 

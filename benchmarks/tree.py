@@ -1,8 +1,10 @@
-"""Run a command and measure its whole process tree: `python tree.py ANSWER.json [--core N] [--limit SECONDS] -- COMMAND...`.
+"""Run a command and measure its whole process tree: `python tree.py ANSWER.json [--core N] [--limit
+SECONDS] -- COMMAND...`.
 
-Processor time is of the command and of every process that it started, those that outlived it included (this process
-adopts and awaits them). Memory is the peak of the sum of their proportional set sizes (PSS, /proc/PID/smaps_rollup),
-sampled 5 times a second: a page that three processes share counts once. Linux only.
+Processor time is of the command and of every process that it started, those that outlived it
+included (this process adopts and awaits them). Memory is the peak of the sum of their proportional
+set sizes (PSS, /proc/PID/smaps_rollup), sampled 5 times a second: a page that three processes share
+counts once. Linux only.
 """
 
 import argparse

@@ -1,4 +1,6 @@
-"""What tests share: real data where it is, a private cache, and the list of what was skipped for want of it."""
+"""What tests share: real data where it is, a private cache, and the list of what was skipped for
+want of it.
+"""
 
 import os
 from pathlib import Path
@@ -56,5 +58,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _longer_in_soak(item: pytest.Item) -> bool:
-    fuzzed = getattr(getattr(item, "obj", None), "is_hypothesis_test", False) or hasattr(item.module, "FUZZ")  # type: ignore[attr-defined]
-    return bool(fuzzed or item.get_closest_marker("soak") or "soak" in getattr(item, "fixturenames", ()))
+    fuzzed = getattr(getattr(item, "obj", None), "is_hypothesis_test", False) or hasattr(
+        item.module, "FUZZ"
+    )  # type: ignore[attr-defined]
+    return bool(
+        fuzzed or item.get_closest_marker("soak") or "soak" in getattr(item, "fixturenames", ())
+    )

@@ -10,11 +10,16 @@ from gristmill.pipeline import run
 from gristmill.store.manifest import decode
 
 WORDS = (
-    "mill stone river wheel water grain flour sack miller village bridge winter morning road field harvest barn horse cart "
-    "market bread oven baker kitchen table lamp window garden orchard apple basket ladder summer cloud wind rain storm night "
-    "star moon letter paper pencil story teacher school child song music drum fiddle dance feast holiday travel ship harbour "
-    "sailor island mountain forest hunter path lantern stranger door key castle king queen crown sword peace promise friend "
-    "the the the a a and and of of to to in in is was with for on as by at from that which it he she they we had have not"
+    "mill stone river wheel water grain flour sack miller village bridge winter morning road "
+    "field harvest barn horse cart "
+    "market bread oven baker kitchen table lamp window garden orchard apple basket ladder "
+    "summer cloud wind rain storm night "
+    "star moon letter paper pencil story teacher school child song music drum fiddle dance "
+    "feast holiday travel ship harbour "
+    "sailor island mountain forest hunter path lantern stranger door key castle king queen "
+    "crown sword peace promise friend "
+    "the the the a a and and of of to to in in is was with for on as by at from that which "
+    "it he she they we had have not"
 ).split()
 
 
@@ -27,7 +32,9 @@ def sentence(pick: random.Random) -> str:
 def article(seed: int | str, sentences: int = 30) -> str:
     """A page of made-up prose: English enough for the rules."""
     pick = random.Random(f"article {seed}")
-    lines = [" ".join(sentence(pick) for _ in range(pick.randint(1, 4))) for _ in range(sentences // 2)]
+    lines = [
+        " ".join(sentence(pick) for _ in range(pick.randint(1, 4))) for _ in range(sentences // 2)
+    ]
     return "\n".join(lines)
 
 
@@ -46,11 +53,22 @@ def pages(count: int, seed: str = "pages") -> list[dict[str, object]]:
             text = " ".join(words)
         elif kind == 9:
             text = pick.choice(
-                ["Page not found.", "buy cheap watches now " * 40, "- a link\n" * 60, "The story went on …\n" * 30]
+                [
+                    "Page not found.",
+                    "buy cheap watches now " * 40,
+                    "- a link\n" * 60,
+                    "The story went on …\n" * 30,
+                ]
             )
         else:
             text = article(f"{seed} {number}", pick.randint(12, 50))
-        out.append({"url": f"https://pages.example/{seed}/{number}", "text": text, "meta": {"number": number}})
+        out.append(
+            {
+                "url": f"https://pages.example/{seed}/{number}",
+                "text": text,
+                "meta": {"number": number},
+            }
+        )
     return out
 
 
@@ -77,7 +95,9 @@ def wet(rows: list[dict[str, object]]) -> bytes:
     """A WET file, a gzip member a record, as Common Crawl writes it."""
     out = [gzip.compress(record(b"software: tests\r\n", None, kind="warcinfo"), 6, mtime=0)]
     for number, row in enumerate(rows):
-        out.append(gzip.compress(record(str(row["text"]).encode(), str(row["url"]), number), 6, mtime=0))
+        out.append(
+            gzip.compress(record(str(row["text"]).encode(), str(row["url"]), number), 6, mtime=0)
+        )
     return b"".join(out)
 
 
@@ -104,7 +124,7 @@ validation = 0.1
 
 def lay_out(folder: Path, *, count: int = 120, recipe: str = RECIPE) -> Path:
     """Raw shards, a tokenizer and a recipe in a folder; returns the recipe."""
-    from gristmill.phases.train import train_tokenizer
+    from gristmill.training.train_tokenizer import train_tokenizer
 
     raw = folder / "raw"
     raw.mkdir(parents=True)
@@ -121,8 +141,23 @@ def lay_out(folder: Path, *, count: int = 120, recipe: str = RECIPE) -> Path:
 def digests(corpus: Path) -> dict[str, str]:
     """sha256 of everything that is proven: all parts, the manifest and the lock."""
     manifest = decode((corpus / "manifest.json").read_bytes())
-    names = [part.path for part in manifest.parts] + ["manifest.json", "manifest.lock", "SHA256SUMS"]
+    names = [part.path for part in manifest.parts] + [
+        "manifest.json",
+        "manifest.lock",
+        "SHA256SUMS",
+    ]
     return {name: hashlib.sha256((corpus / name).read_bytes()).hexdigest() for name in names}
 
 
-__all__ = ["RECIPE", "article", "digests", "jsonl", "lay_out", "pages", "record", "run", "sentence", "wet"]
+__all__ = [
+    "RECIPE",
+    "article",
+    "digests",
+    "jsonl",
+    "lay_out",
+    "pages",
+    "record",
+    "run",
+    "sentence",
+    "wet",
+]

@@ -1,7 +1,8 @@
-"""A server that does what servers do, and everything that they should not: on a socket, without a library between.
+"""A server that does what servers do, and everything that they should not: on a socket, without a
+library between.
 
-`Site` keeps files, with or without validators, and answers Range and If-Range as RFC 9110 says. `faults` are played first, one a
-request; each is a function from the right answer to what is sent.
+`Site` keeps files, with or without validators, and answers Range and If-Range as RFC 9110 says.
+`faults` are played first, one a request; each is a function from the right answer to what is sent.
 """
 
 import email.utils
@@ -93,7 +94,11 @@ class Site:
             return Reply(304, head, b"")
         span = headers.get("range")
         condition = headers.get("if-range")
-        holds = condition is None or (strong and condition == file.etag) or condition == file.last_modified
+        holds = (
+            condition is None
+            or (strong and condition == file.etag)
+            or condition == file.last_modified
+        )
         if span and file.ranges and holds:
             first = int(span.removeprefix("bytes=").partition("-")[0])
             if first >= len(file.body):
@@ -120,7 +125,10 @@ def _send(connection: socket.socket, method: str, reply: Reply, pace: float) -> 
     head = dict(reply.headers)
     if reply.chunked:
         head["Transfer-Encoding"] = "chunked"
-        body = b"".join(b"%x\r\n%s\r\n" % (len(body[i : i + 999]), body[i : i + 999]) for i in range(0, len(body), 999))
+        body = b"".join(
+            b"%x\r\n%s\r\n" % (len(body[i : i + 999]), body[i : i + 999])
+            for i in range(0, len(body), 999)
+        )
         body += b"0\r\n\r\n"
     elif not reply.close:
         head.setdefault("Content-Length", str(len(body)))
@@ -231,7 +239,9 @@ def status(number: int, **headers: str) -> Fault:
 
     def fault(site: Site, path: str, reply: Reply) -> Reply:
         return Reply(
-            number, {name.replace("_", "-"): value for name, value in headers.items()}, b"<p>a page about it</p>"
+            number,
+            {name.replace("_", "-"): value for name, value in headers.items()},
+            b"<p>a page about it</p>",
         )
 
     return fault
@@ -249,7 +259,9 @@ def shifted(by: int) -> Fault:
         body = site.files[path].body
         first = max(0, len(body) - len(reply.body) + by) if reply.status == 206 else max(0, by)
         told = f"bytes {first}-{len(body) - 1}/{len(body)}"
-        return replace(reply, status=206, headers={**reply.headers, "Content-Range": told}, body=body[first:])
+        return replace(
+            reply, status=206, headers={**reply.headers, "Content-Range": told}, body=body[first:]
+        )
 
     return fault
 
@@ -258,7 +270,11 @@ def told_range(text: str) -> Fault:
     """A Content-Range that says something else than what comes."""
 
     def fault(site: Site, path: str, reply: Reply) -> Reply:
-        return replace(reply, headers={**reply.headers, "Content-Range": text}) if reply.status == 206 else reply
+        return (
+            replace(reply, headers={**reply.headers, "Content-Range": text})
+            if reply.status == 206
+            else reply
+        )
 
     return fault
 
@@ -267,7 +283,10 @@ def without(*names: str) -> Fault:
     """Headers are missing."""
 
     def fault(site: Site, path: str, reply: Reply) -> Reply:
-        return replace(reply, headers={name: value for name, value in reply.headers.items() if name not in names})
+        return replace(
+            reply,
+            headers={name: value for name, value in reply.headers.items() if name not in names},
+        )
 
     return fault
 
@@ -283,17 +302,23 @@ def trailing(extra: bytes) -> Fault:
 
 
 def longer_chunks(extra: bytes) -> Fault:
-    """A chunked body that goes on behind the end that Content-Range, or an earlier answer, tells."""
+    """A chunked body that goes on behind the end that Content-Range, or an earlier answer,
+    tells.
+    """
 
     def fault(site: Site, path: str, reply: Reply) -> Reply:
-        return replace(reply, body=reply.body + extra, chunked=True) if reply.status == 206 else reply
+        return (
+            replace(reply, body=reply.body + extra, chunked=True) if reply.status == 206 else reply
+        )
 
     return fault
 
 
 def packed(site: Site, path: str, reply: Reply) -> Reply:
     """A Content-Encoding that nobody asked for."""
-    return replace(reply, headers={**reply.headers, "Content-Encoding": "gzip"}, body=gzip.compress(reply.body))
+    return replace(
+        reply, headers={**reply.headers, "Content-Encoding": "gzip"}, body=gzip.compress(reply.body)
+    )
 
 
 def multipart(site: Site, path: str, reply: Reply) -> Reply:
@@ -303,7 +328,9 @@ def multipart(site: Site, path: str, reply: Reply) -> Reply:
     told = reply.headers["Content-Range"]
     body = b"--x\r\nContent-Range: " + told.encode() + b"\r\n\r\n" + reply.body + b"\r\n--x--\r\n"
     head = {name: value for name, value in reply.headers.items() if name != "Content-Range"}
-    return replace(reply, headers={**head, "Content-Type": "multipart/byteranges; boundary=x"}, body=body)
+    return replace(
+        reply, headers={**head, "Content-Type": "multipart/byteranges; boundary=x"}, body=body
+    )
 
 
 def swapped(body: bytes, at: float, **more: Any) -> Fault:
@@ -324,7 +351,9 @@ def lying(at: int) -> Fault:
         place = at % max(1, len(reply.body))
         return replace(
             reply,
-            body=reply.body[:place] + bytes([reply.body[place] ^ 1]) + reply.body[place + 1 :] if reply.body else b"",
+            body=reply.body[:place] + bytes([reply.body[place] ^ 1]) + reply.body[place + 1 :]
+            if reply.body
+            else b"",
         )
 
     return fault

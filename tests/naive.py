@@ -1,4 +1,5 @@
-"""Slow twins: what every kernel does, said again on Python's own strings, integers and sets, sharing no code with them.
+"""Slow twins: what every kernel does, said again on Python's own strings, integers and sets,
+sharing no code with them.
 
 A twin has the name of its kernel's wrapper and takes texts where that takes buffers.
 """
@@ -25,7 +26,7 @@ UNSPACED = regex.compile(
 PIECE = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 
 
-# kernels.words
+# kernels.text.words
 
 
 class Bounds(NamedTuple):
@@ -59,7 +60,7 @@ def find(text: str) -> Bounds:
     return Bounds(words, starts, stops, lines, line_stops, len(text), sum(map(len, words)))
 
 
-# kernels.gopher
+# kernels.filters.gopher_lines
 
 
 class Counts(NamedTuple):
@@ -82,7 +83,7 @@ def count(text: str, *, most_words: int) -> Counts:
     return Counts(bullets, sum(line.rstrip().endswith(("...", "…")) for line in lines), *tops)
 
 
-# kernels.quality
+# kernels.filters.gopher_quality
 
 
 def count_signs(text: str) -> tuple[int, int]:
@@ -90,11 +91,13 @@ def count_signs(text: str) -> tuple[int, int]:
     return text.count("#"), text.count("...") + text.count("…")
 
 
-# kernels.normalise
+# kernels.unicode.normalised
 
 
 def normalise(text: str) -> str:
-    """Lower case a character at a time, signs and white space to gaps, unspaced scripts a word a character."""
+    """Lower case a character at a time, signs and white space to gaps, unspaced scripts a word a
+    character.
+    """
     out = []
     for character in text:
         if character.isspace() or unicodedata.category(character)[0] in "PS":
@@ -107,7 +110,9 @@ def normalise(text: str) -> str:
 
 
 def locate(text: str) -> list[tuple[int, int]]:
-    """Where the normalised text's words stand in the text, in bytes: letters between gaps, unspaced scripts a word a character."""
+    """Where the normalised text's words stand in the text, in bytes: letters between gaps, unspaced
+    scripts a word a character.
+    """
     out, at, begin = [], 0, None
     for character in text:
         size = len(character.encode())
@@ -124,11 +129,13 @@ def locate(text: str) -> list[tuple[int, int]]:
     return out if begin is None else [*out, (begin, at)]
 
 
-# kernels.labels
+# kernels.decontaminate.labels
 
 
 def blank(text: str) -> str:
-    """Each letter, and one or two digits, that stands as a label between its neighbours becomes blanks."""
+    """Each letter, and one or two digits, that stands as a label between its neighbours becomes
+    blanks.
+    """
     out = list(text)
     for run in re.finditer("[A-Za-z0-9]+", text):
         if not re.fullmatch("[A-Za-z]|[0-9]{1,2}", run[0]):
@@ -141,7 +148,9 @@ def blank(text: str) -> str:
         elif behind[:1] in set("．）：、"):
             label = _stands_behind(before)
         else:
-            label = behind[:1] in set(".):]") and _stands_behind(before) and _stands_before(behind[1:])
+            label = (
+                behind[:1] in set(".):]") and _stands_behind(before) and _stands_before(behind[1:])
+            )
         if label:
             out[run.start() : run.end()] = " " * len(run[0])
     return "".join(out)
@@ -149,7 +158,9 @@ def blank(text: str) -> str:
 
 def _stands_behind(text: str) -> bool:
     last = text[-1:]
-    wide = not last.isascii() and (unicodedata.category(last)[0] in "PS" or UNSPACED.match(last) is not None)
+    wide = not last.isascii() and (
+        unicodedata.category(last)[0] in "PS" or UNSPACED.match(last) is not None
+    )
     return last in ("", "*", "_") or last.isspace() or wide
 
 
@@ -157,7 +168,7 @@ def _stands_before(text: str) -> bool:
     return text[:1] in ("", "*", "_") or text[:1].isspace()
 
 
-# kernels.minhash
+# kernels.hashing.minhash
 
 
 def mix(value: int) -> int:
@@ -200,12 +211,19 @@ def permutations(count: int, seed: int) -> tuple[list[int], list[int]]:
 
 
 def sign(
-    text: str, *, width: int, multipliers: Sequence[int], addends: Sequence[int], characters: bool = False
+    text: str,
+    *,
+    width: int,
+    multipliers: Sequence[int],
+    addends: Sequence[int],
+    characters: bool = False,
 ) -> tuple[list[int], int]:
     """The least of a * x + b for each pair of a and b, and how many shingles there are."""
     tops = [value >> 32 for value in hash_shingles(text, width, characters)]
     pairs = zip(multipliers, addends, strict=True)
-    return [min(((a * x + b) & MASK_32 for x in tops), default=MASK_32) for a, b in pairs], len(tops)
+    return [min(((a * x + b) & MASK_32 for x in tops), default=MASK_32) for a, b in pairs], len(
+        tops
+    )
 
 
 def band_keys(signature: Sequence[int], scope: int, *, bands: int, rows: int) -> list[int]:
@@ -231,11 +249,13 @@ def distinct_shingles(text: str, *, width: int, characters: bool = False) -> lis
     return keep_distinct(hash_shingles(text, width, characters))
 
 
-# kernels.items and kernels.overlap
+# kernels.decontaminate.items and kernels.decontaminate.overlap
 
 
 def ngrams_of(text: str, width: int) -> dict[tuple[str, ...], int]:
-    """The distinct n-grams of a normalised text, in order, each with the word where it first starts; of a shorter text all its words."""
+    """The distinct n-grams of a normalised text, in order, each with the word where it first
+    starts; of a shorter text all its words.
+    """
     words = text.split()
     out: dict[tuple[str, ...], int] = {}
     size = min(width, len(words))
@@ -244,18 +264,28 @@ def ngrams_of(text: str, width: int) -> dict[tuple[str, ...], int]:
     return out
 
 
-def build(parts: Sequence[str], item_of: Sequence[int], *, width: int, most: int) -> set[tuple[str, ...]]:
-    """The n-grams that stand in more than `most` items; of items whose first parts have the same n-grams one counts."""
+def build(
+    parts: Sequence[str], item_of: Sequence[int], *, width: int, most: int
+) -> set[tuple[str, ...]]:
+    """The n-grams that stand in more than `most` items; of items whose first parts have the same
+    n-grams one counts.
+    """
     kinds, counts = {}, Counter()
     for item in sorted(set(item_of)):
-        own = [list(ngrams_of(part, width)) for part, of in zip(parts, item_of, strict=True) if of == item]
+        own = [
+            list(ngrams_of(part, width))
+            for part, of in zip(parts, item_of, strict=True)
+            if of == item
+        ]
         if kinds.setdefault(tuple(own[0]), item) == item:
             counts.update({ngram for ngrams in own for ngram in ngrams})
     return {ngram for ngram, count in counts.items() if most and count > most}
 
 
 class Overlap(NamedTuple):
-    """What one document holds of parts: rows are (part, n-grams found, first word, last word), those n-grams in the part's order."""
+    """What one document holds of parts: rows are (part, n-grams found, first word, last word),
+    those n-grams in the part's order.
+    """
 
     overlap: float
     items: int
@@ -273,7 +303,9 @@ def find_overlap(
     floor: float,
     aside: Collection[tuple[str, ...]] = (),
 ) -> Overlap:
-    """Sets of tuples of words: what of each part's n-grams is among the document's, at every width that the part has; `aside` count nowhere."""
+    """Sets of tuples of words: what of each part's n-grams is among the document's, at every width
+    that the part has; `aside` count nowhere.
+    """
     words = text.split()
     best, items, rows, hits = 0.0, set(), [], []
     for number, part in enumerate(parts):
@@ -301,16 +333,18 @@ def hits_of(overlap: Overlap) -> list[list[tuple[str, ...]]]:
     return overlap.hits
 
 
-# kernels.keys
+# kernels.hashing.band_keys
 
 
-def split(keys: Sequence[Sequence[int]], numbers: Sequence[int], *, bits: int) -> list[list[tuple[int, int]]]:
+def split(
+    keys: Sequence[Sequence[int]], numbers: Sequence[int], *, bits: int
+) -> list[list[tuple[int, int]]]:
     """Keys and their rows' numbers by the keys' first bits, in the order that they came in."""
     every = [(key, number) for number, of_one in zip(numbers, keys, strict=True) for key in of_one]
     return [[pair for pair in every if pair[0] >> (64 - bits) == part] for part in range(1 << bits)]
 
 
-# kernels.pairs
+# kernels.hashing.pairs
 
 
 def agreement(left: Sequence[int], right: Sequence[int]) -> int:
@@ -327,7 +361,9 @@ def jaccard(left: Iterable[int], right: Iterable[int]) -> float:
 def decide(
     count: int, similarities: dict[tuple[int, int], float], *, threshold: float
 ) -> tuple[list[int], list[float]]:
-    """Each document in turn: of earlier ones that stay and are like enough, the most like; of equals the earliest."""
+    """Each document in turn: of earlier ones that stay and are like enough, the most like; of
+    equals the earliest.
+    """
     keepers, kept = [-1] * count, [0.0] * count
     for document in range(count):
         near = [
@@ -344,7 +380,9 @@ def decide(
 def connect(
     count: int, similarities: dict[tuple[int, int], float], *, threshold: float
 ) -> tuple[list[int], list[float]]:
-    """components: of each row the earliest that a path of like pairs leads to; and the most that it is like any other."""
+    """components: of each row the earliest that a path of like pairs leads to; and the most that it
+    is like any other.
+    """
     alike: dict[int, dict[int, float]] = {row: {} for row in range(count)}
     for (row, other), similarity in similarities.items():
         if similarity >= threshold:
@@ -378,7 +416,7 @@ class Repeated:
         return [self._seen[key % self._places] > 1 for key in keys]
 
 
-# kernels.merges and kernels.bpe
+# kernels.bpe.merges and kernels.bpe.encoder
 
 
 class Merges(NamedTuple):
@@ -390,7 +428,9 @@ class Merges(NamedTuple):
 
 
 def merges_of_ranks(tokens: list[bytes]) -> Merges:
-    """tiktoken's rule: two tokens merge where their bytes together are a token, of that token's rank."""
+    """tiktoken's rule: two tokens merge where their bytes together are a token, of that token's
+    rank.
+    """
     numbers = {token: number for number, token in enumerate(tokens)}
     pairs = {}
     for token, number in numbers.items():
@@ -400,7 +440,9 @@ def merges_of_ranks(tokens: list[bytes]) -> Merges:
     return Merges(numbers, pairs, whole=True)
 
 
-def merges_of_list(tokens: list[bytes], merges: list[tuple[int, int, int]], *, whole: bool) -> Merges:
+def merges_of_list(
+    tokens: list[bytes], merges: list[tuple[int, int, int]], *, whole: bool
+) -> Merges:
     """HF's rule: the list's merges and no others, the first in the list first."""
     numbers = {token: number for number, token in enumerate(tokens) if token}
     pairs: dict[tuple[bytes, bytes], tuple[int, bytes]] = {}
@@ -410,7 +452,9 @@ def merges_of_list(tokens: list[bytes], merges: list[tuple[int, int, int]], *, w
 
 
 class Encoder:
-    """The textbook's greedy merging (Sennrich 2016) of the pieces that GPT-2's pattern finds; remembers nothing."""
+    """The textbook's greedy merging (Sennrich 2016) of the pieces that GPT-2's pattern finds;
+    remembers nothing.
+    """
 
     def __init__(self, merges: Merges) -> None:
         self._merges = merges
@@ -427,7 +471,9 @@ class Encoder:
         parts = [piece[k : k + 1] for k in range(len(piece))]
         while True:
             ranked = [
-                (pairs[pair][0], at) for at, pair in enumerate(zip(parts, parts[1:], strict=False)) if pair in pairs
+                (pairs[pair][0], at)
+                for at, pair in enumerate(zip(parts, parts[1:], strict=False))
+                if pair in pairs
             ]
             if not ranked:
                 return [numbers[part] for part in parts]
@@ -435,7 +481,7 @@ class Encoder:
             parts[at : at + 2] = [pairs[parts[at], parts[at + 1]][1]]
 
 
-# kernels.shuffle
+# kernels.hashing.shuffle
 
 
 def order_keys(documents: Iterable[int], key: int) -> list[int]:
@@ -443,7 +489,9 @@ def order_keys(documents: Iterable[int], key: int) -> list[int]:
     return [mix((document & MASK_64) ^ key) for document in documents]
 
 
-def gather(tokens: Sequence[int], starts: Sequence[int], stops: Sequence[int], order: Iterable[int]) -> list[int]:
+def gather(
+    tokens: Sequence[int], starts: Sequence[int], stops: Sequence[int], order: Iterable[int]
+) -> list[int]:
     """Runs of tokens, one after another."""
     return [token for i in order for token in tokens[starts[i] : stops[i]]]
 
@@ -458,6 +506,8 @@ def standard_error(similarity: float, permutations: int) -> float:
 
 
 def predict(model: object, text: str, characters: int) -> tuple[str | None, float]:
-    """fasttext.predict's twin is the library itself (tests/clean/test_fasttext.py): label and score of the first characters."""
+    """fasttext.predict's twin is the library itself (tests/clean/test_fasttext.py): label and score
+    of the first characters.
+    """
     labels, scores = model.predict(text.replace("\n", " ")[:characters])  # type: ignore[attr-defined]
     return (labels[0].removeprefix("__label__"), scores[0]) if labels else (None, 0.0)

@@ -1,4 +1,6 @@
-"""Real servers for tests, on ports of their own, ended by their process id: nginx, and an S3 API (moto) over HTTP."""
+"""Real servers for tests, on ports of their own, ended by their process id: nginx, and an S3 API
+(moto) over HTTP.
+"""
 
 import shutil
 import socket
@@ -58,15 +60,25 @@ def nginx(served: Path, folder: Path, *, ranges: bool = True, more: str = "") ->
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
     temporary = "".join(
-        f"{kind}_temp_path {folder}/temporary;" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        f"{kind}_temp_path {folder}/temporary;"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     (folder / "nginx.conf").write_text(
         f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;\n"
         "events { worker_connections 256; }\n"
         f"http {{ access_log {folder}/access.log; sendfile on; {temporary}\n"
-        f"server {{ listen 127.0.0.1:{port}; root {served}; {'' if ranges else 'max_ranges 0;'} {more} }} }}\n"
+        f"server {{ listen 127.0.0.1:{port}; root {served}; "
+        f"{'' if ranges else 'max_ranges 0;'} {more} }} }}\n"
     )
-    command = [binary, "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
+    command = [
+        binary,
+        "-p",
+        str(folder),
+        "-e",
+        str(folder / "error.log"),
+        "-c",
+        str(folder / "nginx.conf"),
+    ]
     with running(command, f"http://127.0.0.1:{port}/", folder / "log") as address:
         yield address.rstrip("/")
 

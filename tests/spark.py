@@ -15,22 +15,36 @@ from tests.servers import free_port
 
 
 class Cluster:
-    """`address` is the master's; `workers` are its processes, in the order that they were started."""
+    """`address` is the master's; `workers` are its processes, in the order that they were
+    started.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._class = str(Path(pyspark.__file__).parent / "bin/spark-class")
         source = str(Path(__file__).parents[1] / "src")
         self.environment = {
-            **os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_WORKER_DIR": str(folder / "work"),
-            "SPARK_LOCAL_DIRS": str(folder / "local"), "SPARK_LOG_DIR": str(folder), "SPARK_DAEMON_MEMORY": "400m",
+            **os.environ,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_WORKER_DIR": str(folder / "work"),
+            "SPARK_LOCAL_DIRS": str(folder / "local"),
+            "SPARK_LOG_DIR": str(folder),
+            "SPARK_DAEMON_MEMORY": "400m",
             "PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH")))),
-        }  # fmt: skip
+        }
         port = free_port()
         self.address = f"spark://127.0.0.1:{port}"
         self.workers: list[subprocess.Popen[bytes]] = []
         self.master = self._start(
-            "master", "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port())
+            "master",
+            "master.Master",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--webui-port",
+            str(free_port()),
         )
         self.wait_for("master", "I have been elected leader")
 
@@ -56,10 +70,19 @@ class Cluster:
         name = f"worker{len(self.workers)}"
         self.workers.append(
             self._start(
-                name, "worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1200m", "--webui-port", str(free_port()),
+                name,
+                "worker.Worker",
+                "--host",
+                "127.0.0.1",
+                "--cores",
+                "1",
+                "--memory",
+                "1200m",
+                "--webui-port",
+                str(free_port()),
                 self.address,
             )
-        )  # fmt: skip
+        )
         self.wait_for(name, "Successfully registered with master")
 
     def close(self) -> None:

@@ -1,6 +1,8 @@
-"""Hypothesis strategies for texts, and how many examples each test draws (GRISTMILL_FUZZ multiplies it; 0: eight).
+"""Hypothesis strategies for texts, and how many examples each test draws (GRISTMILL_FUZZ multiplies
+it; 0: eight).
 
-Code points that the running Python's unicodedata does not know are left out: the kernels' tables may be newer.
+Code points that the running Python's unicodedata does not know are left out: the kernels' tables
+may be newer.
 """
 
 import os
@@ -31,7 +33,9 @@ SPACES = (
     "\u2028 ",
 )
 # Of the same first bytes as white space, bullets and ellipses, and none of them.
-NEARLY = "\x84\x86\x9f\xa1\u167f\u1681\u180e\u200b\u200c\u2027\u202a\u202e\u2030\u205e\u2060\u2ffb\u3001"
+NEARLY = (
+    "\x84\x86\x9f\xa1\u167f\u1681\u180e\u200b\u200c\u2027\u202a\u202e\u2030\u205e\u2060\u2ffb\u3001"
+)
 NEARLY += "\u2021\u2023\u2025\u0080"
 SIGNS = (
     "•",
@@ -74,11 +78,51 @@ CONTRACTIONS = (
     "'l1",
 )
 LETTERS = (
-    "a", "the", "of", "Zoë", "naïve", "ẞ", "İ", "ſ", "K", "Σ", "ς", "Ⱥ", "Ɐ", "ǅ", "ﬁ", "𐐀", "𞤀", "ب", "עברית",
-    "中", "文字", "㐀", "𠀀", "々", "〇", "ひ", "カ", "ｶ", "ー", "한국",
-    "ไทย", "ก็", "ខ្មែរ", "ລາວ", "မြန်မာ", "བོད", "हिन्दी", "தமிழ்",
-    "e\u0301", "\u0301", "\u0e31", "\u20dd", "\ufe0f", "\U000e0100",
-)  # fmt: skip
+    "a",
+    "the",
+    "of",
+    "Zoë",
+    "naïve",
+    "ẞ",
+    "İ",
+    "ſ",
+    "K",
+    "Σ",
+    "ς",
+    "Ⱥ",
+    "Ɐ",
+    "ǅ",
+    "ﬁ",
+    "𐐀",
+    "𞤀",
+    "ب",
+    "עברית",
+    "中",
+    "文字",
+    "㐀",
+    "𠀀",
+    "々",
+    "〇",
+    "ひ",
+    "カ",
+    "ｶ",
+    "ー",
+    "한국",
+    "ไทย",
+    "ก็",
+    "ខ្មែរ",
+    "ລາວ",
+    "မြန်မာ",
+    "བོད",
+    "हिन्दी",
+    "தமிழ்",
+    "e\u0301",
+    "\u0301",
+    "\u0e31",
+    "\u20dd",
+    "\ufe0f",
+    "\U000e0100",
+)
 NUMBERS = ("0", "42", "3.14", "²", "½", "Ⅷ", "٣", "१२", "㊀", "𝟙", "𐄇", "1st")
 FACES = ("😀", "👩‍👩‍👧", "🇩🇪", "👍🏽", "\U0001f9ff")
 
@@ -88,7 +132,11 @@ def fuzz(examples: int) -> settings:
     return settings(
         max_examples=max(8, examples * FUZZ // 2),
         deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+        suppress_health_check=[
+            HealthCheck.too_slow,
+            HealthCheck.data_too_large,
+            HealthCheck.large_base_example,
+        ],
     )
 
 
@@ -96,7 +144,9 @@ def fuzz(examples: int) -> settings:
 def known_characters() -> str:
     """Every code point that is assigned in the running Python and no surrogate."""
     every = map(chr, range(0x110000))
-    return "".join(character for character in every if unicodedata.category(character) not in ("Cn", "Cs"))
+    return "".join(
+        character for character in every if unicodedata.category(character) not in ("Cn", "Cs")
+    )
 
 
 def characters() -> st.SearchStrategy[str]:
@@ -128,7 +178,9 @@ def runs(draw: st.DrawFn) -> str:
 @st.composite
 def nasty_texts(draw: st.DrawFn) -> str:
     """Texts in which everything that kernels treat apart stands side by side, often at an edge."""
-    text = "".join(draw(st.lists(st.one_of(fragments(), fragments(), fragments(), runs()), max_size=30)))
+    text = "".join(
+        draw(st.lists(st.one_of(fragments(), fragments(), fragments(), runs()), max_size=30))
+    )
     if draw(st.booleans()):
         edge = draw(st.sampled_from(EDGES))
         pad = draw(st.sampled_from(("x", " ", "\n", "x "))) * edge
@@ -164,13 +216,17 @@ def texts() -> st.SearchStrategy[str]:
     return st.one_of(nasty_texts(), nasty_texts(), any_texts())
 
 
-def batches(of: st.SearchStrategy[str] | None = None, most: int = 6) -> st.SearchStrategy[list[str]]:
+def batches(
+    of: st.SearchStrategy[str] | None = None, most: int = 6
+) -> st.SearchStrategy[list[str]]:
     """Lists of texts, empty lists and empty texts among them."""
     return st.lists(st.one_of(texts() if of is None else of, st.just("")), max_size=most)
 
 
 @st.composite
-def slices(draw: st.DrawFn, of: st.SearchStrategy[str] | None = None, most: int = 6) -> tuple[list[str], pa.Array]:
+def slices(
+    draw: st.DrawFn, of: st.SearchStrategy[str] | None = None, most: int = 6
+) -> tuple[list[str], pa.Array]:
     """A batch, and a string column that is a slice of a longer one and holds that batch."""
     batch = draw(batches(of, most))
     before, after = draw(batches(fragments(), 3)), draw(batches(fragments(), 2))

@@ -1,4 +1,6 @@
-"""Why a shard is absent: one word of a closed list in plan and manifest, whatever words a server or a kernel chose."""
+"""Why a shard is absent: one word of a closed list in plan and manifest, whatever words a server or
+a kernel chose.
+"""
 
 import json
 import pickle
@@ -34,7 +36,10 @@ WAYS = {  # each pair fails for one reason, told in two ways
     "forbidden": (worded(401, "Unauthorized"), worded(403, "your address is 10.1.2.3")),
     "refused": (worded(451, "by law"), faults.packed),
     "unreachable": (worded(503, "busy"), faults.cut(0, reset=True)),
-    "redirected": (faults.status(302, Location="/gone"), faults.status(302, Location="ftp://host/a")),
+    "redirected": (
+        faults.status(302, Location="/gone"),
+        faults.status(302, Location="ftp://host/a"),
+    ),
 }
 
 
@@ -42,7 +47,9 @@ WAYS = {  # each pair fails for one reason, told in two ways
 def test_two_ways_to_fail_for_one_reason_give_the_same_manifest(
     tmp_path: Path, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gristmill.pipeline, "asked_of", lambda *_: Settings(backoff=0.0, retries=2, timeout=5.0))
+    monkeypatch.setattr(
+        gristmill.pipeline, "asked_of", lambda *_: Settings(backoff=0.0, retries=2, timeout=5.0)
+    )
     (tmp_path / "a.jsonl").write_bytes(jsonl(pages(3, "a")))
     with site() as server:
         url = server.put("/gone", b"{}")
@@ -53,11 +60,22 @@ def test_two_ways_to_fail_for_one_reason_give_the_same_manifest(
             server.faults.clear()
             server.faults.extend([fault] * 20)
             out = tmp_path / str(number)
-            run(recipe, out=out, workers=1, cache_dir=tmp_path / "cache", allow_missing=True, show=words.append)
+            run(
+                recipe,
+                out=out,
+                workers=1,
+                cache_dir=tmp_path / "cache",
+                allow_missing=True,
+                show=words.append,
+            )
             manifests.append((out / "manifest.json").read_bytes())
     assert manifests[0] == manifests[1]
     assert json.loads(manifests[0])["raw_shards"][0]["missing"] == reason
-    told = [line["text"] for line in words if line["event"] == "line" and line["text"].startswith("failed: ")]
+    told = [
+        line["text"]
+        for line in words
+        if line["event"] == "line" and line["text"].startswith("failed: ")
+    ]
     assert len(set(told)) == 2  # the words are told, in two ways
     assert all(url in line or "ftp://host/a" in line for line in told)
 
@@ -77,6 +95,7 @@ def test_errors_carry_their_reason_through_a_pipe() -> None:
     assert reason_of(SourceError("words", "the network's own")) == "unreadable"
     assert str(SourceError("words", "digest")) == "words"
     told = [
-        reason_of_file(error) for error in (FileNotFoundError(), NotADirectoryError(), PermissionError(), OSError())
+        reason_of_file(error)
+        for error in (FileNotFoundError(), NotADirectoryError(), PermissionError(), OSError())
     ]
     assert told == ["not-found", "not-found", "forbidden", "unreadable"]

@@ -1,4 +1,6 @@
-"""What one sees at the command line when something is wrong: a message, an exit code, and never a traceback."""
+"""What one sees at the command line when something is wrong: a message, an exit code, and never a
+traceback.
+"""
 
 import gzip
 import hashlib
@@ -90,17 +92,26 @@ def test_an_unknown_key_is_told_with_file_line_and_suggestion(raw: Path) -> None
     write(raw, 'files = ["raw/*"]', '[[step]]\nuse = "gopher"\nmin_word = 7\n')
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
     assert (told.code, told.out) == (2, "")
-    assert told.error == "gristmill: recipe.toml:8: step[0].min_word: unknown key; did you mean 'min_words'?\n"
+    assert (
+        told.error
+        == "gristmill: recipe.toml:8: step[0].min_word: unknown key; did you mean 'min_words'?\n"
+    )
     assert not (raw / "corpus").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "none.toml"], "none.toml: there is no such file; `gristmill init recipe.toml` writes one"),
+        (
+            ["run", "none.toml"],
+            "none.toml: there is no such file; `gristmill init recipe.toml` writes one",
+        ),
         (["run", "none.jsonl", "--out", "corpus"], "none.jsonl: no such file"),
         (["run", "raw/a.jsonl"], "files alone need --out DIR, the corpus' folder"),
-        (["run", "recipe.toml"], "no output: name a folder in the recipe (output = ...) or with --out"),
+        (
+            ["run", "recipe.toml"],
+            "no output: name a folder in the recipe (output = ...) or with --out",
+        ),
         (["run", "recipe.toml", "--out", "corpus", "--set", "seed"], "--set seed: write key=value"),
         (
             ["run", "recipe.toml", "--out", "corpus", "--until", "lunch"],
@@ -122,7 +133,9 @@ def test_an_unknown_key_is_told_with_file_line_and_suggestion(raw: Path) -> None
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_done_as_asked_ends_with_2(raw: Path, words: list[str], message: str) -> None:
+def test_what_cannot_be_done_as_asked_ends_with_2(
+    raw: Path, words: list[str], message: str
+) -> None:
     write(raw, 'files = ["raw/*.none"]').rename(raw / "glob.toml")
     write(raw, 'files = ["raw/a.jsonl", "raw/none.jsonl"]').rename(raw / "file.toml")
     write(raw, 'files = ["raw/*"]')
@@ -157,7 +170,9 @@ def test_a_shard_that_the_server_does_not_have(raw: Path) -> None:
         told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
         assert told.code == 3
         assert f"{address}/b.jsonl: the server answered 404" in told.error
-        assert told.last.startswith("gristmill: 1 of 3 raw shards failed; the others are done and kept.")
+        assert told.last.startswith(
+            "gristmill: 1 of 3 raw shards failed; the others are done and kept."
+        )
         assert "--allow-missing" in told.last
         assert not (raw / "corpus/manifest.json").exists()
         assert len(list((raw / "cache").rglob("objects/*"))) == 2
@@ -191,7 +206,9 @@ def test_a_url_with_a_user_and_a_signature_leaves_neither_behind(raw: Path) -> N
             *(raw / "corpus").rglob("manifest*"),
         ]:
             assert not [
-                word for word in ("user:", "pw@", "s3cret") if word in path.read_text() and path.name != "funnel.json"
+                word
+                for word in ("user:", "pw@", "s3cret")
+                if word in path.read_text() and path.name != "funnel.json"
             ]
         write(raw, f'urls = ["http://user:pw@{host}/none.jsonl?token=s3cret"]')
         told = gristmill("run", "recipe.toml", "--out", "other", cwd=raw)
@@ -230,8 +247,11 @@ def test_a_shard_that_cannot_be_read_stops_no_other(raw: Path) -> None:
     write(raw, 'files = ["raw/*"]')
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
     assert told.code == 3
-    assert "refine failed for 1: shard 00001 (raw/b.jsonl): no readable Parquet file" in told.last
-    assert sorted(path.name for path in (raw / "corpus/work/state/refine").iterdir()) == ["00000.json", "00002.json"]
+    assert "process failed for 1: shard 00001 (raw/b.jsonl): no readable Parquet file" in told.last
+    assert sorted(path.name for path in (raw / "corpus/work/state/process").iterdir()) == [
+        "00000.json",
+        "00002.json",
+    ]
     told = gristmill("run", "recipe.toml", "--out", "corpus", "--allow-missing", cwd=raw)
     assert told.code == 0
     shards = json.loads((raw / "corpus/manifest.json").read_text())["raw_shards"]
@@ -249,33 +269,54 @@ def test_an_empty_file_is_a_corpus_without_documents(tmp_path: Path) -> None:
 
 
 def test_what_looks_like_one_text_among_tables_is_refused(tmp_path: Path) -> None:
-    """A message of a server, saved under a name without an ending, is no document of a source of JSONL."""
+    """A message of a server, saved under a name without an ending, is no document of a source of
+    JSONL.
+    """
     raw = tmp_path / "raw"
     raw.mkdir()
-    (raw / "part-0").write_text('{"text": "A page about rivers."}\n{"text": "A page about hills."}\n')
+    (raw / "part-0").write_text(
+        '{"text": "A page about rivers."}\n{"text": "A page about hills."}\n'
+    )
     (raw / "part-1").write_text("Too many requests. Try again later.\n")
     (raw / "README.md").write_text("Where these pages are from.\n")
     write(tmp_path, 'files = ["raw/*"]')
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=tmp_path)
     assert told.code == 3
-    assert "part-1): not text, perhaps: text among shards of jsonl" in told.error and "README" not in told.error
-    assert gristmill("run", "recipe.toml", "--out", "corpus", "--allow-missing", cwd=tmp_path).code == 0
+    assert (
+        "part-1): not text, perhaps: text among shards of jsonl" in told.error
+        and "README" not in told.error
+    )
+    assert (
+        gristmill("run", "recipe.toml", "--out", "corpus", "--allow-missing", cwd=tmp_path).code
+        == 0
+    )
     shards = json.loads((tmp_path / "corpus/manifest.json").read_text())["raw_shards"]
     assert [shard["missing"] for shard in shards] == [None, None, "not-text"]
-    write(tmp_path, 'files = ["raw/part-0"]\n\n[[source]]\nname = "said"\nkind = "text"\nfiles = ["raw/part-1"]')
+    write(
+        tmp_path,
+        'files = ["raw/part-0"]\n\n[[source]]\nname = "said"\nkind = "text"\nfiles = ["raw/part-1"]',
+    )
     assert gristmill("run", "recipe.toml", "--out", "other", cwd=tmp_path).code == 0
 
 
 def test_every_row_that_is_no_document_stands_in_the_funnel(tmp_path: Path) -> None:
-    good = [record(f"Text of page {number}.".encode(), f"http://pages.example/{number}", number) for number in range(4)]
+    good = [
+        record(f"Text of page {number}.".encode(), f"http://pages.example/{number}", number)
+        for number in range(4)
+    ]
     bad = [
         record(b"short", "http://pages.example/4", 4, length=999),
         record(b"<p>", "http://pages.example/5", 5, kind="response"),
     ]
-    (tmp_path / "a.wet").write_bytes(b"".join([good[0], bad[0], good[1], bad[1], good[2], good[3][:-30]]))
+    (tmp_path / "a.wet").write_bytes(
+        b"".join([good[0], bad[0], good[1], bad[1], good[2], good[3][:-30]])
+    )
     # The URL of the second file's first line tries to drive the terminal.
     (tmp_path / "b.jsonl").write_bytes(
-        b'{"text": "a", "url": "http://pages.example/\\u001b]0;title\\u0007"}\nnot json\n{"no": "text"}\n\n{"text": "'
+        (
+            b'{"text": "a", "url": "http://pages.example/\\u001b]0;title\\u0007"}\nnot '
+            b'json\n{"no": "text"}\n\n{"text": "'
+        )
         + b"x" * 3000
         + b'"}\n'
     )
@@ -284,9 +325,18 @@ def test_every_row_that_is_no_document_stands_in_the_funnel(tmp_path: Path) -> N
     assert told.code == 0, told.error
     funnel = json.loads(told.out.splitlines()[-1])
     assert funnel["steps"][0] == {
-        "step": "read", "dropped": 6, "left": 4,
-        "reasons": {"read.no_text": 1, "read.not_json": 1, "read.not_text": 1, "read.too_large": 1, "read.truncated": 1, "read.wrong_length": 1},
-    }  # fmt: skip
+        "step": "read",
+        "dropped": 6,
+        "left": 4,
+        "reasons": {
+            "read.no_text": 1,
+            "read.not_json": 1,
+            "read.not_text": 1,
+            "read.too_large": 1,
+            "read.truncated": 1,
+            "read.wrong_length": 1,
+        },
+    }
     offset = len(good[0])
     told = gristmill("why", "corpus", "0:1", cwd=tmp_path)
     assert told.code == 0
@@ -310,7 +360,10 @@ def test_every_row_that_is_no_document_stands_in_the_funnel(tmp_path: Path) -> N
         ),
         (lambda corpus: (corpus / "manifest.lock").unlink(), "got no lock"),
         (lambda corpus: (corpus / "manifest.json").unlink(), "manifest"),
-        (lambda corpus: (corpus / "manifest.lock").write_bytes(b""), "manifest.json and manifest.lock disagree"),
+        (
+            lambda corpus: (corpus / "manifest.lock").write_bytes(b""),
+            "manifest.json and manifest.lock disagree",
+        ),
     ],
     ids=["manifest edited", "lock removed", "manifest removed", "lock emptied"],
 )
@@ -339,7 +392,9 @@ def test_a_part_that_was_changed_is_found_and_a_part_that_is_gone_is_made_again(
 
 
 @pytest.mark.parametrize(
-    "words", [["--out", "file"], ["--out", "file/below"], ["--out", "corpus", "--cache-dir", "file"]], ids=" ".join
+    "words",
+    [["--out", "file"], ["--out", "file/below"], ["--out", "corpus", "--cache-dir", "file"]],
+    ids=" ".join,
 )
 def test_a_folder_that_is_a_file_ends_with_5(raw: Path, words: list[str]) -> None:
     (raw / "file").write_text("precious")
@@ -392,8 +447,13 @@ def test_input_that_is_merely_odd_is_read_or_told(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     (tmp_path / "raw").mkdir()
-    pq.write_table(pa.table({"text": ["a"], "when": pa.array([1], pa.timestamp("ns"))}), tmp_path / "raw/nanoseconds")
-    (tmp_path / "raw/deep").write_bytes(b'{"text": "a", "deep": ' + b"[" * 20_000 + b"]" * 20_000 + b"}\n")
+    pq.write_table(
+        pa.table({"text": ["a"], "when": pa.array([1], pa.timestamp("ns"))}),
+        tmp_path / "raw/nanoseconds",
+    )
+    (tmp_path / "raw/deep").write_bytes(
+        b'{"text": "a", "deep": ' + b"[" * 20_000 + b"]" * 20_000 + b"}\n"
+    )
     (tmp_path / "raw/marked").write_bytes(b'\xef\xbb\xbf{"text": "a"}\n')
     write(tmp_path, 'files = ["raw/*"]')
     told = gristmill("run", "recipe.toml", "--out", "corpus", "--json", cwd=tmp_path)
@@ -406,7 +466,9 @@ def test_input_that_is_merely_odd_is_read_or_told(tmp_path: Path) -> None:
 
 def test_what_is_no_text_fails_its_shard_and_stops_no_other(raw: Path) -> None:
     (raw / "raw/b.jsonl").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(90))
-    (raw / "raw/c.jsonl").write_bytes(gzip.compress(b"<!DOCTYPE html><html><title>Log in</title></html>"))
+    (raw / "raw/c.jsonl").write_bytes(
+        gzip.compress(b"<!DOCTYPE html><html><title>Log in</title></html>")
+    )
     (raw / "raw/d.jsonl").write_bytes(b"# a comment\n" + jsonl(pages(6, "d")))
     (raw / "raw/e.txt").write_bytes(b"")
     write(raw, 'files = ["raw"]')
@@ -416,8 +478,10 @@ def test_what_is_no_text_fails_its_shard_and_stops_no_other(raw: Path) -> None:
         "shard 00001 (raw/b.jsonl): not text: looks like a PNG image; kind = ",
         "shard 00002 (raw/c.jsonl): not text: looks like an HTML page",
     ):
-        assert f"failed: refine: {line}" in told.error
-    told = gristmill("run", "recipe.toml", "--out", "raw/corpus", "--allow-missing", "--json", cwd=raw)
+        assert f"failed: process: {line}" in told.error
+    told = gristmill(
+        "run", "recipe.toml", "--out", "raw/corpus", "--allow-missing", "--json", cwd=raw
+    )
     assert told.code == 0, told.error
     assert "shard 00004 (raw/e.txt): empty, 0 bytes" in told.out
     shards = json.loads((raw / "raw/corpus/manifest.json").read_text())["raw_shards"]
@@ -440,6 +504,8 @@ def test_a_kind_that_is_said_is_believed(raw: Path) -> None:
     (raw / "raw/d.txt").write_bytes(b"")
     write(raw, 'kind = "text"\nfiles = ["raw/*"]')
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
-    assert (told.code, told.out.splitlines()[0].split()) == (0, ["documents", "in", "3"]), told.error
+    assert (told.code, told.out.splitlines()[0].split()) == (0, ["documents", "in", "3"]), (
+        told.error
+    )
     write(raw, 'kind = "html"\nfiles = ["raw/*"]')
     assert 'kind = "html"' in gristmill("run", "recipe.toml", "--out", "other", cwd=raw).error

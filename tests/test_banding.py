@@ -1,4 +1,6 @@
-"""The curve of bands and rows: known values, the chance itself, and what is chosen against trying everything."""
+"""The curve of bands and rows: known values, the chance itself, and what is chosen against trying
+everything.
+"""
 
 import json
 import random
@@ -43,19 +45,25 @@ def test_known_values() -> None:
 
 @pytest.mark.parametrize("similarity", [0.3, 0.5, 0.7])
 def test_sets_of_such_similarity_meet_as_often(similarity: float) -> None:
-    """The curve is no formula alone: drawn signatures, that agree in a number with the chance s, share a band so often."""
+    """The curve is no formula alone: drawn signatures, that agree in a number with the chance s,
+    share a band so often.
+    """
     shape, rounds = Shape(8, 3), 4000
     met = 0
     for _ in range(rounds):
         one = [NUMBERS.getrandbits(32) for _ in range(shape.permutations)]
-        other = [value if NUMBERS.random() < similarity else NUMBERS.getrandbits(32) for value in one]
+        other = [
+            value if NUMBERS.random() < similarity else NUMBERS.getrandbits(32) for value in one
+        ]
         keys = [set(naive.band_keys(numbers, 0, bands=8, rows=3)) for numbers in (one, other)]
         met += bool(keys[0] & keys[1])
     wanted = float(shape.candidate(similarity))
     assert abs(met / rounds - wanted) < 4 * (wanted * (1 - wanted) / rounds) ** 0.5
 
 
-@pytest.mark.parametrize("shape", [Shape(32, 4), Shape(16, 8), Shape(1, 1), Shape(450, 9), Shape(1, 128)])
+@pytest.mark.parametrize(
+    "shape", [Shape(32, 4), Shape(16, 8), Shape(1, 1), Shape(450, 9), Shape(1, 128)]
+)
 @pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8, 0.95])
 def test_shares_are_means_of_the_curve(shape: Shape, threshold: float) -> None:
     assert abs(shape.false(threshold) - mean(shape, 0.0, threshold)) < 1e-5
@@ -65,20 +73,35 @@ def test_shares_are_means_of_the_curve(shape: Shape, threshold: float) -> None:
     assert abs(chance(shape, told["middle"]) - 0.5) < 1e-9
 
 
-@pytest.mark.parametrize(("threshold", "budget", "permutations"), [(0.8, 0.05, 24), (0.5, 0.2, 30), (0.9, 0.3, 16)])
-def test_the_best_of_all_bands_and_rows_is_chosen(threshold: float, budget: float, permutations: int) -> None:
-    every = [Shape(bands, rows) for rows in range(1, permutations + 1) for bands in range(1, permutations // rows + 1)]
+@pytest.mark.parametrize(
+    ("threshold", "budget", "permutations"), [(0.8, 0.05, 24), (0.5, 0.2, 30), (0.9, 0.3, 16)]
+)
+def test_the_best_of_all_bands_and_rows_is_chosen(
+    threshold: float, budget: float, permutations: int
+) -> None:
+    every = [
+        Shape(bands, rows)
+        for rows in range(1, permutations + 1)
+        for bands in range(1, permutations // rows + 1)
+    ]
     fitting = [shape for shape in every if mean(shape, 0.0, threshold, 400) <= budget]
     missed = {shape: 1 - mean(shape, threshold, 1.0, 400) for shape in fitting}
     chosen = choose(threshold, budget, permutations)
     assert chosen[0] == min(fitting, key=lambda shape: missed[shape])
     assert [missed[shape] for shape in chosen] == sorted(missed[shape] for shape in chosen)
-    assert len({shape.rows for shape in chosen}) == len(chosen) == len({shape.rows for shape in fitting})
+    assert (
+        len({shape.rows for shape in chosen})
+        == len(chosen)
+        == len({shape.rows for shape in fitting})
+    )
     assert set(chosen) <= set(fitting)
 
 
 def test_a_larger_budget_misses_less() -> None:
-    missed = [curve(threshold=0.8, budget=budget)["shapes"][0]["missed"] for budget in (0.001, 0.01, 0.1, 0.5)]
+    missed = [
+        curve(threshold=0.8, budget=budget)["shapes"][0]["missed"]
+        for budget in (0.001, 0.01, 0.1, 0.5)
+    ]
     assert missed == sorted(missed, reverse=True)
     assert missed[0] > 0.1
     assert missed[-1] < 1e-6

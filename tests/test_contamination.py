@@ -1,4 +1,6 @@
-"""Contamination in whole runs: the part, its bytes when thresholds move, the report, and leaks planted in real documents."""
+"""Contamination in whole runs: the part, its bytes when thresholds move, the report, and leaks
+planted in real documents.
+"""
 
 import importlib.util
 import json
@@ -19,7 +21,11 @@ from tests import naive
 from tests.corpora import article, digests, jsonl
 
 ITEMS = [
-    {"task": f"b/{number}", "question": article(f"question {number}", 4), "answer": article(f"answer {number}", 2)}
+    {
+        "task": f"b/{number}",
+        "question": article(f"question {number}", 4),
+        "answer": article(f"answer {number}", 2),
+    }
     for number in range(30)
 ]
 STEPS = """
@@ -77,7 +83,9 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("measure", ["needed", "all"])
-def test_rows_found_are_a_fresh_runs_when_thresholds_move(recipe: Path, tmp_path: Path, measure: str) -> None:
+def test_rows_found_are_a_fresh_runs_when_thresholds_move(
+    recipe: Path, tmp_path: Path, measure: str
+) -> None:
     corpus, settings = tmp_path / "corpus", {"measure": f'"{measure}"'}
     run(recipe, out=corpus, workers=1, settings=settings)
     for number, changed in enumerate(CHANGES):
@@ -90,7 +98,9 @@ def test_rows_found_are_a_fresh_runs_when_thresholds_move(recipe: Path, tmp_path
         gone = decode((corpus / "manifest.json").read_bytes()).funnel
         reasons = {name: count for step in gone["steps"] for name, count in step["reasons"].items()}
         if not told["unread"] and not told["anew"]:
-            assert told["reasons"]["decontaminate.overlap"]["now"] == reasons["decontaminate.overlap"]
+            assert (
+                told["reasons"]["decontaminate.overlap"]["now"] == reasons["decontaminate.overlap"]
+            )
     # Rows are told of documents that got to the step, and of no other.
     for shard in ("00000", "00001"):
         rows = pq.read_table(corpus / f"contamination/{shard}.parquet")
@@ -104,7 +114,7 @@ def test_a_raw_shard_is_not_opened_for_another_threshold(recipe: Path, tmp_path:
     settings = {"samples": "0"}
     run(recipe, out=corpus, workers=1, settings=settings)
     run(recipe, out=corpus, workers=1, settings={**settings, "step.2.threshold": "0.3"})
-    state = json.loads((corpus / "work/state/refine/00000.json").read_bytes())
+    state = json.loads((corpus / "work/state/process/00000.json").read_bytes())
     assert "read" not in state["counts"]["seconds"]
 
 
@@ -132,7 +142,8 @@ def test_the_report_names_items_documents_and_text(recipe: Path, tmp_path: Path)
     best = one[0]["documents"][0]
     assert best["overlap"] == 1.0
     assert (
-        why(corpus, f"{best['document'] >> 32}:{best['document'] & 0xFFFFFFFF}")[0]["reason"] == "decontaminate.overlap"
+        why(corpus, f"{best['document'] >> 32}:{best['document'] & 0xFFFFFFFF}")[0]["reason"]
+        == "decontaminate.overlap"
     )
     assert lines(contamination(corpus, item="7", benchmark="made"))[-1]
     with pytest.raises(RecipeError, match="no benchmark 'nade'; there are: made"):
@@ -140,7 +151,16 @@ def test_the_report_names_items_documents_and_text(recipe: Path, tmp_path: Path)
     with pytest.raises(RecipeError, match="no item 30"):
         contamination(corpus, item="30")
     done = subprocess.run(
-        [sys.executable, "-m", "gristmill", "contamination", str(corpus), "--item", "b/5", "--json"],
+        [
+            sys.executable,
+            "-m",
+            "gristmill",
+            "contamination",
+            str(corpus),
+            "--item",
+            "b/5",
+            "--json",
+        ],
         capture_output=True,
         text=True,
         check=True,
@@ -170,7 +190,9 @@ def test_a_missing_or_changed_part_is_no_corpus(recipe: Path, tmp_path: Path) ->
 
 
 def test_common_ngrams_do_not_count(recipe: Path, tmp_path: Path) -> None:
-    """Judged over the whole corpus, of what all steps keep, as sets of words do it; rejudge tells it and another threshold."""
+    """Judged over the whole corpus, of what all steps keep, as sets of words do it; rejudge tells
+    it and another threshold.
+    """
     folder, corpus = tmp_path / "in", tmp_path / "corpus"
     shutil.copytree(recipe.parent, folder)
     recipe = folder / recipe.name
@@ -196,10 +218,18 @@ def test_common_ngrams_do_not_count(recipe: Path, tmp_path: Path) -> None:
     listed = {ngram for members in wanted for ngram in members if often[ngram] > 3}
     expected = {}
     for document, members in held.items():
-        shares = [len(own & members - listed) / len(own - listed) for own in wanted if own & members - listed]
+        shares = [
+            len(own & members - listed) / len(own - listed)
+            for own in wanted
+            if own & members - listed
+        ]
         if max(shares, default=0.0) >= 0.9:
             expected[document] = max(shares)
-    got = {number: row["value"] for number, row in judged.items() if row["reason"] == "decontaminate.overlap"}
+    got = {
+        number: row["value"]
+        for number, row in judged.items()
+        if row["reason"] == "decontaminate.overlap"
+    }
     assert got == pytest.approx(expected) and 3 < len(got) < len(texts)
     (rule,) = json.loads((corpus / "judgement/rules.json").read_text())
     assert (rule["common"], rule["ngrams"], rule["dropped"]) == (3, len(listed), len(expected))
@@ -224,7 +254,9 @@ def read_all(folder: Path) -> list[dict]:
 
 
 def test_planted_leaks_are_found_and_plain_text_is_not(data: Path) -> None:
-    """The experiment of docs/decontamination.md, smaller: its benchmark script on real items and documents."""
+    """The experiment of docs/decontamination.md, smaller: its benchmark script on real items and
+    documents.
+    """
     place = Path(__file__).parent.parent / "benchmarks/leaks.py"
     spec = importlib.util.spec_from_file_location("leaks", place)
     leaks = importlib.util.module_from_spec(spec)
@@ -233,8 +265,13 @@ def test_planted_leaks_are_found_and_plain_text_is_not(data: Path) -> None:
     told = leaks.experiment(data, items=120, novels=3)
     for name in ("verbatim", "reformatted", "padded"):
         assert told["kinds"][name]["found at 0.5"] >= 0.98 * told["kinds"][name]["planted"], name
-    assert told["kinds"]["question alone"]["found at 0.5"] >= 0.7 * told["kinds"]["question alone"]["planted"]
-    assert told["kinds"]["cut in half"]["found at 0"] >= 0.85 * told["kinds"]["cut in half"]["planted"]
+    assert (
+        told["kinds"]["question alone"]["found at 0.5"]
+        >= 0.7 * told["kinds"]["question alone"]["planted"]
+    )
+    assert (
+        told["kinds"]["cut in half"]["found at 0"] >= 0.85 * told["kinds"]["cut in half"]["planted"]
+    )
     assert told["plain"]["dropped at 0.5"] == 0
     assert told["differs from sets"] == 0
 
@@ -250,25 +287,40 @@ def lettered() -> ModuleType:
 
 
 def test_choices_are_found_whatever_their_labels(data: Path) -> None:
-    """MMLU's dev items and some of ARC-easy, with letters, digits, bullets and none; of 1,951 clean documents none goes."""
+    """MMLU's dev items and some of ARC-easy, with letters, digits, bullets and none; of 1,951 clean
+    documents none goes.
+    """
     told = lettered().experiment(data)
     assert told["planted"] == {"mmlu": 285, "arc": 215}
     for layout, found in told["found"].items():
-        least = 0.97 if layout != "the question alone" else 0.95  # 6 of MMLU's have less than 5 words
+        least = (
+            0.97 if layout != "the question alone" else 0.95
+        )  # 6 of MMLU's have less than 5 words
         assert found["mmlu"] >= least * 285, layout
         assert found["arc"] >= least * 215, layout
     assert sum(of["documents"] for of in told["clean"].values()) == 1951
     assert [of["dropped"] for of in told["clean"].values()] == [0, 0, 0, 0]
 
 
-def test_the_report_names_what_was_planted_and_counts_what_is_not_looked_for(tmp_path: Path) -> None:
-    """Items of one passage, of one template and of one question: those that are there are named, the others are `shared`."""
+def test_the_report_names_what_was_planted_and_counts_what_is_not_looked_for(
+    tmp_path: Path,
+) -> None:
+    """Items of one passage, of one template and of one question: those that are there are named,
+    the others are `shared`.
+    """
     passage = article("passage", 12)
-    items = [{"q": f"{passage} And {article(f'question {number}', 2)}", "a": "Yes"} for number in range(4)]
-    items += [
-        {"q": "Which of these is a good reason?", "a": f"{article(f'reason {number}', 2)}"} for number in range(5)
+    items = [
+        {"q": f"{passage} And {article(f'question {number}', 2)}", "a": "Yes"}
+        for number in range(4)
     ]
-    items += [{"q": f"{article('template', 3)} {article(f'case {number}', 2)}", "a": "No"} for number in range(30)]
+    items += [
+        {"q": "Which of these is a good reason?", "a": f"{article(f'reason {number}', 2)}"}
+        for number in range(5)
+    ]
+    items += [
+        {"q": f"{article('template', 3)} {article(f'case {number}', 2)}", "a": "No"}
+        for number in range(30)
+    ]
     items += [{"q": "Why?", "a": "So"}]
     (tmp_path / "items.json").write_text(json.dumps(items))
     (tmp_path / "recipe.toml").write_text(
@@ -282,7 +334,10 @@ benchmarks = [{ name = "made", file = "items.json", fields = ["q", "a"] }]
 """
     )
     planted = [1, 6, 20]
-    texts = [f"{article(number, 5)}\n{items[number]['q']}\nA. {items[number]['a']}\n" for number in planted]
+    texts = [
+        f"{article(number, 5)}\n{items[number]['q']}\nA. {items[number]['a']}\n"
+        for number in planted
+    ]
     texts += [article("template", 3), passage]
     (tmp_path / "raw.jsonl").write_bytes(jsonl([{"text": text} for text in texts]))
     corpus = tmp_path / "corpus"
@@ -290,24 +345,30 @@ benchmarks = [{ name = "made", file = "items.json", fields = ["q", "a"] }]
     told = contamination(corpus, benchmark="made")
     (counts,) = told["benchmarks"]
     assert [counts[name] for name in COUNTS] == [40, 34, 5, 0, 0, 1, 4, 6, 4]
-    named = {(row["document"], entry["item"]) for entry in told["items"] for row in entry["documents"]}
+    named = {
+        (row["document"], entry["item"]) for entry in told["items"] for row in entry["documents"]
+    }
     assert named >= set(enumerate(planted))
     (alone,) = named - set(enumerate(planted))  # the passage by itself: the item that it is most of
     assert alone in {(4, number) for number in range(4)}
-    assert contamination(corpus, item="7")["items"][0]["documents"][0]["document"] == 1  # asked for by name it is told
+    assert (
+        contamination(corpus, item="7")["items"][0]["documents"][0]["document"] == 1
+    )  # asked for by name it is told
     assert lines(told)[0].split() == ["benchmark", *COUNTS]
     assert lines(told)[1].split() == ["made", *map(str, (40, 34, 5, 0, 0, 1, 4, 6, 4))]
 
 
 def test_a_part_of_a_recipe_that_is_gone_is_left_alone(recipe: Path, tmp_path: Path) -> None:
-    """The step is taken out, the run stops after refine, a threshold moves: the published contamination/ is another recipe's."""
+    """The step is taken out, the run stops after process, a threshold moves: the published
+    contamination/ is another recipe's.
+    """
     corpus, without = tmp_path / "corpus", tmp_path / "without"
     shutil.copytree(recipe.parent, without)
     text = recipe.read_text()
     start = text.index('[[step]]\nuse = "decontaminate"')
     (without / "recipe.toml").write_text(text[:start] + text[text.index("[[step]]", start + 1) :])
     run(recipe, out=corpus, workers=1)
-    run(without / "recipe.toml", out=corpus, workers=1, until="refine")
+    run(without / "recipe.toml", out=corpus, workers=1, until="process")
     settings = {"step.2.min_words": "90"}
     run(without / "recipe.toml", out=corpus, workers=1, settings=settings)
     run(without / "recipe.toml", out=tmp_path / "fresh", workers=1, settings=settings)

@@ -1,4 +1,6 @@
-"""Copies: the column of text/ and of exports, and the sizes of clusters over corpora that were compared with one another."""
+"""Copies: the column of text/ and of exports, and the sizes of clusters over corpora that were
+compared with one another.
+"""
 
 import hashlib
 import json
@@ -18,7 +20,9 @@ from tests.test_dedup import edited
 
 
 def truth(*corpora: Path) -> Counter[tuple[str, int]]:
-    """How many verdicts name each keeper, by the sha256 of its corpus' manifest: counted one by one."""
+    """How many verdicts name each keeper, by the sha256 of its corpus' manifest: counted one by
+    one.
+    """
     found: Counter[tuple[str, int]] = Counter()
     for corpus in corpora:
         for row in verdicts(corpus):
@@ -28,12 +32,18 @@ def truth(*corpora: Path) -> Counter[tuple[str, int]]:
 
 
 def told(*corpora: Path) -> dict[tuple[str, int], int]:
-    return {(row["corpus"], row["document"]): row["copies"] for row in copies(*corpora).read_all().to_pylist()}
+    return {
+        (row["corpus"], row["document"]): row["copies"]
+        for row in copies(*corpora).read_all().to_pylist()
+    }
 
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three crawls, each compared with those before it. Their documents have equal numbers, and keepers among all."""
+    """Three crawls, each compared with those before it.
+
+    Their documents have equal numbers, and keepers among all.
+    """
     folder = tmp_path_factory.mktemp("crawls")
     names: list[str] = []
     for place, name in enumerate("abc"):
@@ -48,11 +58,15 @@ def test_copies_over_all_corpora(crawls: Path) -> None:
     expected = truth(*corpora)
     found = told(*corpora)
     kept = {
-        (digest_of(corpus), row["document"]) for corpus in corpora for row in verdicts(corpus) if row["reason"] is None
+        (digest_of(corpus), row["document"])
+        for corpus in corpora
+        for row in verdicts(corpus)
+        if row["reason"] is None
     }
     assert found.keys() == kept
     assert {key: count for key, count in found.items() if count} == expected
-    # Keepers of an older corpus and documents of this one share numbers: by number alone many would be wrong.
+    # Keepers of an older corpus and documents of this one share numbers: by number alone many would
+    # be wrong.
     last = digest_of(corpora[2])
     by_number = Counter(row["keeper"] for row in verdicts(corpora[2]) if row["keeper"] is not None)
     wrong = [key for key in kept if key[0] == last and by_number[key[1]] != found[key]]
@@ -61,14 +75,24 @@ def test_copies_over_all_corpora(crawls: Path) -> None:
 
 def test_text_and_exports_say_copies(crawls: Path, tmp_path: Path) -> None:
     corpus = crawls / "c"
-    expected = {document: count for (digest, document), count in truth(corpus).items() if digest == digest_of(corpus)}
+    expected = {
+        document: count
+        for (digest, document), count in truth(corpus).items()
+        if digest == digest_of(corpus)
+    }
     text = pq.read_table(corpus / "text/web/00000.parquet").to_pylist()
     assert {row["document"]: row["copies"] for row in text if row["copies"]} == expected
     export(corpus, tmp_path / "lines", to="jsonl")
     export(corpus, tmp_path / "table", to="parquet")
-    lines = [json.loads(line) for line in (tmp_path / "lines/web/00000.jsonl").read_bytes().splitlines()]
+    lines = [
+        json.loads(line) for line in (tmp_path / "lines/web/00000.jsonl").read_bytes().splitlines()
+    ]
     table = pq.read_table(tmp_path / "table/web/00000.parquet")
-    assert [line["copies"] for line in lines] == table["copies"].to_pylist() == [row["copies"] for row in text]
+    assert (
+        [line["copies"] for line in lines]
+        == table["copies"].to_pylist()
+        == [row["copies"] for row in text]
+    )
 
 
 def test_exports_of_tokens_say_copies_and_keep_a_field_of_that_name(tmp_path: Path) -> None:
@@ -84,11 +108,19 @@ def test_exports_of_tokens_say_copies_and_keep_a_field_of_that_name(tmp_path: Pa
     train_tokenizer([tmp_path / "pages.jsonl"], tmp_path / "tokenizer.json", vocabulary=300)
     for name, tokens in (("tokens", '[tokens]\ntokenizer = "tokenizer.json"\n'), ("text", "")):
         path = tmp_path / f"{name}.toml"
-        path.write_text('[[source]]\nname = "web"\nfiles = ["pages.jsonl"]\n[deduplicate]\nnear = {}\n' + tokens)
+        path.write_text(
+            '[[source]]\nname = "web"\nfiles = ["pages.jsonl"]\n[deduplicate]\nnear = {}\n' + tokens
+        )
         run(path, out=tmp_path / name, workers=1)
         export(tmp_path / name, tmp_path / f"{name}-out", to="jsonl")
-        lines = [json.loads(line) for line in (tmp_path / f"{name}-out/web/00000.jsonl").read_bytes().splitlines()]
-        assert [(line["copies"], line.get("original_copies")) for line in lines] == [(2, 7), (0, None)]
+        lines = [
+            json.loads(line)
+            for line in (tmp_path / f"{name}-out/web/00000.jsonl").read_bytes().splitlines()
+        ]
+        assert [(line["copies"], line.get("original_copies")) for line in lines] == [
+            (2, 7),
+            (0, None),
+        ]
 
 
 def test_without_deduplication_nobody_has_copies(tmp_path: Path) -> None:
@@ -105,7 +137,9 @@ def test_without_deduplication_nobody_has_copies(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_comes_later_counts_in_text(tmp_path: Path) -> None:
-    """A corpus that grows shows the copies of earlier shards' documents as a corpus that was made at once does."""
+    """A corpus that grows shows the copies of earlier shards' documents as a corpus that was made
+    at once does.
+    """
     recipe_text = '[[source]]\nname = "web"\nfiles = ["raw/*"]\n[deduplicate]\n'
     (tmp_path / "recipe.toml").write_text(recipe_text)
     raw = tmp_path / "raw"
@@ -116,7 +150,13 @@ def test_a_copy_that_comes_later_counts_in_text(tmp_path: Path) -> None:
     run(tmp_path / "recipe.toml", out=tmp_path / "grown", workers=2)
     run(tmp_path / "recipe.toml", out=tmp_path / "fresh", workers=1)
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
-    assert pq.read_table(tmp_path / "grown/text/web/00000.parquet")["copies"].to_pylist() == [0, 0, 0, 2, 0]
+    assert pq.read_table(tmp_path / "grown/text/web/00000.parquet")["copies"].to_pylist() == [
+        0,
+        0,
+        0,
+        2,
+        0,
+    ]
 
 
 def test_what_copies_refuses(crawls: Path, tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What survives: kills at any moment, two runs at once, Ctrl-C, a worker's death, a full disk, a folder that cannot be written."""
+"""What survives: kills at any moment, two runs at once, Ctrl-C, a worker's death, a full disk, a
+folder that cannot be written.
+"""
 
 import os
 import random
@@ -33,7 +35,9 @@ def start(recipe: Path, corpus: Path, *more: str) -> "subprocess.Popen[str]":
         "2",
         *more,
     ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +102,9 @@ def test_sigkill_while_a_changed_recipe_replaces_a_corpus(
     for number in range(2 if soak == 1 else 4 * soak):
         corpus = tmp_path / f"changed-{number}"
         shutil.copytree(tmp_path / "old", corpus)
-        process = start(recipe, corpus, "--set", "tokens.tokens_per_shard=3000", "--set", "step.0.min_words=120")
+        process = start(
+            recipe, corpus, "--set", "tokens.tokens_per_shard=3000", "--set", "step.0.min_words=120"
+        )
         time.sleep(seconds * pick.uniform(0.3, 1.0))
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
@@ -110,9 +116,14 @@ def test_sigkill_while_a_changed_recipe_replaces_a_corpus(
 
 
 def test_every_step_of_publishing_can_be_the_last(
-    laid: tuple[Path, dict[str, str], float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soak: int
+    laid: tuple[Path, dict[str, str], float],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    soak: int,
 ) -> None:
-    """A kill between two system calls of the publication, every eighth (soak: every other): the next run completes it."""
+    """A kill between two system calls of the publication, every eighth (soak: every other): the
+    next run completes it.
+    """
     recipe, whole, _ = laid
 
     class Killed(BaseException):
@@ -138,7 +149,7 @@ def test_every_step_of_publishing_can_be_the_last(
         shutil.rmtree(corpus / "work/state/assemble", ignore_errors=True)
         calls["left"] = 10**9
         with monkeypatch.context() as patch:
-            from gristmill.phases import corpus as phase
+            from gristmill.corpus import corpus as phase
 
             def publish(self, manifest, original=phase.Corpus.publish, steps=steps):  # type: ignore[no-untyped-def]
                 calls["left"] = steps
@@ -164,21 +175,26 @@ def test_every_step_of_publishing_can_be_the_last(
     assert finished
 
 
-def test_two_runs_on_one_corpus_at_once(laid: tuple[Path, dict[str, str], float], tmp_path: Path) -> None:
+def test_two_runs_on_one_corpus_at_once(
+    laid: tuple[Path, dict[str, str], float], tmp_path: Path
+) -> None:
     recipe, whole, _ = laid
     processes = [start(recipe, tmp_path / "corpus"), start(recipe, tmp_path / "corpus")]
     ends = [process.communicate() for process in processes]
     codes = sorted(process.returncode for process in processes)
-    # One does the work; the other waits a moment and then says why it cannot, or finds all of it done.
+    # One does the work; the other waits a moment and then says why it cannot, or finds all of it
+    # done.
     assert codes in ([0, 5], [0, 0])
     if codes == [0, 5]:
-        refused = next(end[1] for process, end in zip(processes, ends, strict=True) if process.returncode == 5)
+        refused = next(
+            end[1] for process, end in zip(processes, ends, strict=True) if process.returncode == 5
+        )
         assert "another run is at work on this corpus" in refused
     assert digests(tmp_path / "corpus") == whole
 
 
 def test_a_held_corpus_is_refused(laid: tuple[Path, dict[str, str], float], tmp_path: Path) -> None:
-    from gristmill.phases.corpus import Corpus
+    from gristmill.corpus.corpus import Corpus
 
     handle = Corpus(tmp_path / "corpus").hold()
     try:
@@ -188,7 +204,9 @@ def test_a_held_corpus_is_refused(laid: tuple[Path, dict[str, str], float], tmp_
         os.close(handle)
 
 
-def test_ctrl_c_keeps_what_is_done(laid: tuple[Path, dict[str, str], float], tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_is_done(
+    laid: tuple[Path, dict[str, str], float], tmp_path: Path
+) -> None:
     recipe, whole, _ = laid
     process = start(recipe, tmp_path / "corpus")
     while not (tmp_path / "corpus/work/plan.json").exists() and process.poll() is None:
@@ -241,8 +259,10 @@ def test_a_workers_death_is_told_with_its_shard_and_the_others_are_finished(
     assert done.returncode == 3, done.stderr
     assert "shard 00004" in done.stderr
     assert "killed by SIGKILL" in done.stderr
-    assert gristmill.status(tmp_path / "corpus")["phases"]["refine"] == 4
-    absent = subprocess.run([*command, "--allow-missing"], env=environment, capture_output=True, text=True, check=False)
+    assert gristmill.status(tmp_path / "corpus")["phases"]["process"] == 4
+    absent = subprocess.run(
+        [*command, "--allow-missing"], env=environment, capture_output=True, text=True, check=False
+    )
     assert absent.returncode == 0, absent.stderr
     told = gristmill.status(tmp_path / "corpus")
     assert told["finished"]
@@ -256,7 +276,9 @@ def test_a_full_disk_stops_cleanly_and_the_run_goes_on_when_there_is_space(tmp_p
     small.mkdir()
     if (
         os.geteuid() != 0
-        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(small)], check=False).returncode
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(small)], check=False
+        ).returncode
     ):
         missing("mount", "a small file system cannot be mounted here")
     try:
@@ -273,7 +295,9 @@ def test_a_full_disk_stops_cleanly_and_the_run_goes_on_when_there_is_space(tmp_p
         subprocess.run(["umount", "-l", str(small)], check=True)
 
 
-def test_too_little_free_space_is_seen_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_free_space_is_seen_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recipe = lay_out(tmp_path)
     real = os.statvfs
 
@@ -294,7 +318,9 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         # Root may write anywhere but on a file system that is mounted read-only.
         target = tmp_path / "readonly"
         target.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", str(target)], check=False).returncode:
+        if subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", str(target)], check=False
+        ).returncode:
             missing("mount", "a file system cannot be mounted here")
     else:
         target = tmp_path / "readonly"

@@ -1,4 +1,6 @@
-"""A byte that changes under work/ after a stop is found by what reads it back; what wrote it writes it again, and the corpus is the same."""
+"""A byte that changes under work/ after a stop is found by what reads it back; what wrote it writes
+it again, and the corpus is the same.
+"""
 
 import shutil
 import subprocess
@@ -13,11 +15,11 @@ import gristmill
 from gristmill.errors import MachineError, VerificationError
 from gristmill.pipeline import run
 from gristmill.report.duplicates import duplicates
-from gristmill.phases.corpus import Corpus
+from gristmill.corpus.corpus import Corpus
 from tests.corpora import RECIPE, digests, lay_out
 
 LINES = RECIPE.replace("near = {}", "near = {}\nlines = { most = 20 }\nlargest_cluster = 0.9")
-PHASES = ("plan", "fetch", "refine", "relate", "tokenize", "assemble")
+PHASES = ("plan", "fetch", "process", "deduplicate", "tokenize", "assemble")
 
 
 class Laid:
@@ -36,9 +38,13 @@ class Laid:
         """Run; the lines that were told."""
         told: list[str] = []
         run(
-            self.recipe, out=out, workers=1, cache_dir=self.folder / "cache",
-            show=lambda event: told.append(event.get("text", "")), **more,
-        )  # fmt: skip
+            self.recipe,
+            out=out,
+            workers=1,
+            cache_dir=self.folder / "cache",
+            show=lambda event: told.append(event.get("text", "")),
+            **more,
+        )
         return told
 
     def files(self, phase: str) -> Iterator[Path]:
@@ -51,7 +57,9 @@ class Laid:
         )
 
     def same_after(self, phase: str, change: Any, tmp_path: Path) -> list[str]:
-        """Change a copy of what a stop left and run again: the corpus is the undisturbed one. The lines that were told."""
+        """Change a copy of what a stop left and run again: the corpus is the undisturbed one. The
+        lines that were told.
+        """
         corpus = tmp_path / "corpus"
         shutil.rmtree(corpus, ignore_errors=True)
         shutil.copytree(self.folder / phase, corpus)
@@ -79,13 +87,32 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Laid:
     ("phase", "names"),
     [
         ("fetch", ["plan.json"]),
-        ("refine", ["refine/00000.parquet", "stage/documents/00001.parquet", "state/refine/00002.json"]),
-        ("relate", ["relate/drops.parquet", "lines/00001.parquet", "stage/verdicts/00000.parquet", "stage/duplicates/copies.parquet"]),
-        ("tokenize", ["tokens/00000.train", "tokens/00001.parquet", "stage/signatures/00002.parquet"]),
-        ("assemble", ["stage/tokens/web/train_00000.bin", "stage/samples/00000.parquet", "plan.json"]),
+        (
+            "process",
+            ["process/00000.parquet", "stage/documents/00001.parquet", "state/process/00002.json"],
+        ),
+        (
+            "deduplicate",
+            [
+                "deduplicate/drops.parquet",
+                "lines/00001.parquet",
+                "stage/verdicts/00000.parquet",
+                "stage/duplicates/copies.parquet",
+            ],
+        ),
+        (
+            "tokenize",
+            ["tokens/00000.train", "tokens/00001.parquet", "stage/signatures/00002.parquet"],
+        ),
+        (
+            "assemble",
+            ["stage/tokens/web/train_00000.bin", "stage/samples/00000.parquet", "plan.json"],
+        ),
     ],
-)  # fmt: skip
-def test_changed_bytes_are_found_and_made_anew(laid: Laid, tmp_path: Path, phase: str, names: list[str]) -> None:
+)
+def test_changed_bytes_are_found_and_made_anew(
+    laid: Laid, tmp_path: Path, phase: str, names: list[str]
+) -> None:
     """Some files of each kind; `make soak` does every file alone."""
 
     def spoil(corpus: Path) -> None:
@@ -98,7 +125,9 @@ def test_changed_bytes_are_found_and_made_anew(laid: Laid, tmp_path: Path, phase
 
 
 def published_halfway(laid: Laid, corpus: Path, renames: int) -> None:
-    """Finish what `--until assemble` left, and stop the publication after a number of files were put into their places."""
+    """Finish what `--until assemble` left, and stop the publication after a number of files were
+    put into their places.
+    """
 
     class Killed(BaseException):
         pass
@@ -145,8 +174,12 @@ def test_a_byte_that_changes_while_a_kill_holds_the_publication(
         shutil.rmtree(corpus)
 
 
-def test_a_publication_over_an_older_corpus_is_given_up_and_done_again(laid: Laid, tmp_path: Path) -> None:
-    """The old state is half replaced: it is no corpus any more, and what it alone had is removed."""
+def test_a_publication_over_an_older_corpus_is_given_up_and_done_again(
+    laid: Laid, tmp_path: Path
+) -> None:
+    """The old state is half replaced: it is no corpus any more, and what it alone had is
+    removed.
+    """
     corpus, settings = tmp_path / "corpus", {"tokens.tokens_per_shard": "2000"}
     shutil.copytree(laid.folder / "whole", corpus)
     laid.go(corpus, settings=settings)
@@ -163,13 +196,17 @@ def test_a_publication_over_an_older_corpus_is_given_up_and_done_again(laid: Lai
 def test_cut_longer_and_missing_files_are_made_anew(laid: Laid, tmp_path: Path) -> None:
     def spoil(corpus: Path) -> None:
         stage = corpus / "work/stage"
-        (stage / "documents/00000.parquet").write_bytes((stage / "documents/00000.parquet").read_bytes()[:-1])
-        (stage / "signatures/00001.parquet").write_bytes((stage / "signatures/00001.parquet").read_bytes() + b"\0")
+        (stage / "documents/00000.parquet").write_bytes(
+            (stage / "documents/00000.parquet").read_bytes()[:-1]
+        )
+        (stage / "signatures/00001.parquet").write_bytes(
+            (stage / "signatures/00001.parquet").read_bytes() + b"\0"
+        )
         (stage / "verdicts/00002.parquet").unlink()
-        (corpus / "work/relate/drops.parquet").write_bytes(b"")
-        (corpus / "work/state/settle/00003.json").write_bytes(b'{"key": ')
+        (corpus / "work/deduplicate/drops.parquet").write_bytes(b"")
+        (corpus / "work/state/write_verdicts/00003.json").write_bytes(b'{"key": ')
 
-    told = laid.same_after("relate", spoil, tmp_path)
+    told = laid.same_after("deduplicate", spoil, tmp_path)
     assert sum("not as it was written" in line for line in told) >= 5, told
 
 
@@ -182,11 +219,15 @@ def test_what_is_damaged_while_the_run_is_at_work_is_made_anew(
     corpus, spoilt = tmp_path / "corpus", []
     shutil.copytree(laid.folder / "plan", corpus)
     for phase, name in [
-        ("_relate", "stage/documents/00000.parquet"), ("_list_lines", "stage/verdicts/00001.parquet"), ("_tokenize", "stage/duplicates/lines.parquet"),
+        ("_deduplicate", "stage/documents/00000.parquet"),
+        ("_list_lines", "stage/verdicts/00001.parquet"),
+        ("_tokenize", "stage/duplicates/lines.parquet"),
         ("_assemble", "tokens/00000.train"),
-    ]:  # fmt: skip
+    ]:
 
-        def spoil(self: Any, *given: Any, original: Any = getattr(pipeline._Mill, phase), name: str = name) -> Any:
+        def spoil(
+            self: Any, *given: Any, original: Any = getattr(pipeline._Mill, phase), name: str = name
+        ) -> Any:
             if name not in spoilt:
                 spoilt.append(name)
                 flip(corpus / "work" / name)
@@ -206,13 +247,13 @@ def test_a_disk_that_always_gives_other_bytes_ends_the_run(
     from gristmill import pipeline
 
     corpus = tmp_path / "corpus"
-    shutil.copytree(laid.folder / "refine", corpus)
+    shutil.copytree(laid.folder / "process", corpus)
 
-    def spoil(self: Any, *given: Any, original: Any = pipeline._Mill._relate) -> Any:
+    def spoil(self: Any, *given: Any, original: Any = pipeline._Mill._deduplicate) -> Any:
         flip(corpus / "work/stage/documents/00000.parquet")
         return original(self, *given)
 
-    monkeypatch.setattr(pipeline._Mill, "_relate", spoil)
+    monkeypatch.setattr(pipeline._Mill, "_deduplicate", spoil)
     with pytest.raises(MachineError, match="does not give back what was written"):
         laid.go(corpus)
 
@@ -220,14 +261,18 @@ def test_a_disk_that_always_gives_other_bytes_ends_the_run(
 @pytest.mark.soak
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_a_flip_in_every_file_after_every_stop(laid: Laid, tmp_path: Path, phase: str, share: float) -> None:
+def test_a_flip_in_every_file_after_every_stop(
+    laid: Laid, tmp_path: Path, phase: str, share: float
+) -> None:
     for name in laid.files(phase):
         laid.same_after(phase, lambda corpus, name=name: flip(corpus / name, share), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["verdicts/00001.parquet", "duplicates/copies.parquet"])
-def test_what_looks_at_a_stopped_run_says_what_is_damaged(laid: Laid, tmp_path: Path, name: str) -> None:
-    shutil.copytree(laid.folder / "relate", tmp_path / "corpus")
+def test_what_looks_at_a_stopped_run_says_what_is_damaged(
+    laid: Laid, tmp_path: Path, name: str
+) -> None:
+    shutil.copytree(laid.folder / "deduplicate", tmp_path / "corpus")
     assert not duplicates(tmp_path / "corpus")["published"]
     flip(tmp_path / "corpus/work/stage" / name)
     with pytest.raises(VerificationError, match=f"{name}: not as it was written"):
@@ -235,7 +280,9 @@ def test_what_looks_at_a_stopped_run_says_what_is_damaged(laid: Laid, tmp_path: 
 
 
 def test_what_was_left_out_of_a_corpus_is_no_damage(laid: Laid, tmp_path: Path) -> None:
-    """keep_documents = false: another tokenizing reads the raw shards again, and nothing is said of damage."""
+    """keep_documents = false: another tokenizing reads the raw shards again, and nothing is said of
+    damage.
+    """
     corpus, settings = tmp_path / "corpus", {"keep_documents": "false"}
     laid.go(corpus, settings=settings)
     told = laid.go(corpus, settings={**settings, "tokens.validation": "0.5"})
@@ -256,8 +303,10 @@ JUNK = [
 ]
 
 
-@pytest.mark.parametrize("phase", ["refine", "relate", "tokenize"])
-def test_records_and_plans_that_are_none_are_made_anew(laid: Laid, tmp_path: Path, phase: str) -> None:
+@pytest.mark.parametrize("phase", ["process", "deduplicate", "tokenize"])
+def test_records_and_plans_that_are_none_are_made_anew(
+    laid: Laid, tmp_path: Path, phase: str
+) -> None:
     """Every JSON file under work/ is replaced by something else."""
 
     def spoil(corpus: Path) -> None:
@@ -271,30 +320,38 @@ def test_records_and_plans_that_are_none_are_made_anew(laid: Laid, tmp_path: Pat
 def test_files_and_folders_in_each_others_place_are_removed(laid: Laid, tmp_path: Path) -> None:
     def spoil(corpus: Path) -> None:
         for name in (
-            "state/refine/00000.json",
-            "refine/00001.parquet",
+            "state/process/00000.json",
+            "process/00001.parquet",
             "stage/verdicts/00000.parquet",
-            "relate/drops.parquet",
+            "deduplicate/drops.parquet",
             "plan.json",
         ):
             (corpus / "work" / name).unlink()
             (corpus / "work" / name / "inside").mkdir(parents=True)
-        for name in ("lines", "stage/signatures", "state/settle", "tokens"):
+        for name in ("count_lines", "stage/signatures", "state/write_verdicts", "tokens"):
             shutil.rmtree(corpus / "work" / name, ignore_errors=True)
             (corpus / "work" / name).write_bytes(b"a file")
 
-    told = laid.same_after("relate", spoil, tmp_path)
+    told = laid.same_after("deduplicate", spoil, tmp_path)
     assert sum("should: it is removed" in line for line in told) == 9, told
 
 
 @pytest.mark.parametrize(
-    "name", ["work", "work/stage/documents", "work/state", "work/lock", "tokens", "work/refine/00000.parquet"]
+    "name",
+    [
+        "work",
+        "work/stage/documents",
+        "work/state",
+        "work/lock",
+        "tokens",
+        "work/process/00000.parquet",
+    ],
 )
 def test_links_in_a_corpus_are_refused_and_nothing_behind_them_is_touched(
     laid: Laid, tmp_path: Path, name: str
 ) -> None:
     corpus, behind = tmp_path / "corpus", tmp_path / "behind"
-    shutil.copytree(laid.folder / "relate", corpus)
+    shutil.copytree(laid.folder / "deduplicate", corpus)
     path = corpus / name
     if path.exists():
         path.rename(behind)
@@ -308,7 +365,9 @@ def test_links_in_a_corpus_are_refused_and_nothing_behind_them_is_touched(
     assert {file: file.read_bytes() for file in behind.rglob("*") if file.is_file()} == before
 
 
-def test_a_folder_that_nothing_can_be_written_to_is_refused_in_a_sentence(laid: Laid, tmp_path: Path) -> None:
+def test_a_folder_that_nothing_can_be_written_to_is_refused_in_a_sentence(
+    laid: Laid, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_bytes(b"")
     for out in (
         "/proc/gristmill",
@@ -319,7 +378,15 @@ def test_a_folder_that_nothing_can_be_written_to_is_refused_in_a_sentence(laid: 
     ):
         with pytest.raises(MachineError, match="Choose another"):
             laid.go(Path(out))
-    command = [sys.executable, "-m", "gristmill", "run", str(laid.recipe), "--out", "/proc/gristmill"]
+    command = [
+        sys.executable,
+        "-m",
+        "gristmill",
+        "run",
+        str(laid.recipe),
+        "--out",
+        "/proc/gristmill",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 5, done.stderr
     assert "Traceback" not in done.stderr

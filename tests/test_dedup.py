@@ -1,4 +1,6 @@
-"""The dedup rule against slow truth: all-pairs Jaccard on real documents with planted edits, and the rule one document at a time."""
+"""The dedup rule against slow truth: all-pairs Jaccard on real documents with planted edits, and
+the rule one document at a time.
+"""
 
 import gzip
 import json
@@ -10,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill import schema
-from gristmill.dedup.database import duckdb_with
-from gristmill.dedup.relate import relate
-from gristmill.dedup.rows import Table
+from gristmill.engine.relations import duckdb_with
+from gristmill.dedup.duplicates import deduplicate
+from gristmill.dedup.near.signature_rows import Table
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.signatures import sign
 from tests.corpora import article
@@ -33,7 +35,7 @@ def jaccard(one: frozenset, other: frozenset) -> float:
 def tables(
     folder: Path, shards: list[list[str]], settings: Deduplicate, scopes: list[int] | None = None
 ) -> list[Table]:
-    """Texts laid out as refine leaves them."""
+    """Texts laid out as process leaves them."""
     out = []
     for number, texts in enumerate(shards):
         first = schema.first_document(number)
@@ -51,14 +53,14 @@ def find(
     folder: Path, shards: list[list[str]], settings: Deduplicate, scopes: list[int] | None = None
 ) -> dict[int, dict]:
     folder.mkdir(parents=True, exist_ok=True)
-    related = relate(
+    deduplicated = deduplicate(
         tables(folder, shards, settings, scopes),
         settings,
         folder / "work",
         opener=duckdb_with(2, 500),
         tell=lambda _: None,
     )
-    drops = related.drops.drop_columns("keeper_corpus")  # no other is there
+    drops = deduplicated.drops.drop_columns("keeper_corpus")  # no other is there
     return {row["document"]: row for row in drops.to_pylist()}
 
 
@@ -77,17 +79,24 @@ def edited(text: str, share: float, pick: random.Random) -> str:
     return " ".join(words)
 
 
-def test_recall_and_precision_against_all_pairs_on_1000_real_documents(data: Path, tmp_path: Path) -> None:
+def test_recall_and_precision_against_all_pairs_on_1000_real_documents(
+    data: Path, tmp_path: Path
+) -> None:
     pick = random.Random(2000)
     texts = real_documents(data)
     pick.shuffle(texts)
     texts = [text for text in texts if len(text.split()) > 30][:750]
     texts += [
-        edited(pick.choice(texts[:750]), pick.choice([0.002, 0.005, 0.01, 0.02, 0.03, 0.05]), pick) for _ in range(250)
+        edited(pick.choice(texts[:750]), pick.choice([0.002, 0.005, 0.01, 0.02, 0.03, 0.05]), pick)
+        for _ in range(250)
     ]
     settings = Deduplicate(near=Near())
     drops = find(tmp_path, [texts[:350], texts[350:700], texts[700:]], settings)
-    numbers = [schema.first_document(shard) + row for shard, size in enumerate((350, 350, 300)) for row in range(size)]
+    numbers = [
+        schema.first_document(shard) + row
+        for shard, size in enumerate((350, 350, 300))
+        for row in range(size)
+    ]
     sets = dict(zip(numbers, map(shingles, texts), strict=True))
     # All pairs, by an inverted index over shingles: exact, and shares no code with banding.
     holders: dict[tuple[str, ...], list[int]] = {}
@@ -118,7 +127,9 @@ def test_recall_and_precision_against_all_pairs_on_1000_real_documents(data: Pat
 
 
 def test_the_rule_one_document_at_a_time(tmp_path: Path) -> None:
-    """A slow stream with all earlier documents as candidates: equal wherever LSH and the first four find the pairs."""
+    """A slow stream with all earlier documents as candidates: equal wherever LSH and the first four
+    find the pairs.
+    """
     pick = random.Random(3)
     texts = [article(number, 20) for number in range(40)]
     for _ in range(160):
@@ -138,7 +149,9 @@ def test_the_rule_one_document_at_a_time(tmp_path: Path) -> None:
         else:
             assert number in drops
             exact = plain[number] == plain[drops[number]["keeper"]]
-            assert drops[number]["reason"] == f"deduplicate.{'exact' if exact else 'near'}_duplicate"
+            assert (
+                drops[number]["reason"] == f"deduplicate.{'exact' if exact else 'near'}_duplicate"
+            )
 
 
 def test_no_chains_a_version_far_from_the_first_stays(tmp_path: Path) -> None:
@@ -215,7 +228,7 @@ def test_an_exact_copy_of_a_near_copy_names_the_document_that_stays(tmp_path: Pa
 
 
 def test_bitmaps_drop_no_key_that_occurs_twice() -> None:
-    from gristmill.kernels.keys import Repeated
+    from gristmill.kernels.hashing.band_keys import Repeated
 
     rng = np.random.default_rng(1)
     keys = rng.integers(0, 2**63, 200_000, dtype=np.int64).view(np.uint64)

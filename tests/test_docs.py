@@ -1,4 +1,6 @@
-"""What the README and docs/ show is run: every Python block as a script, every block of commands by a shell, in fresh processes."""
+"""What the README and docs/ show is run: every Python block as a script, every block of commands by
+a shell, in fresh processes.
+"""
 
 import hashlib
 import json
@@ -31,7 +33,8 @@ NOT_RUN = {
 }
 LINES = "\n[deduplicate.lines]\nmost = 50\n"
 BENCHMARK = (
-    '\n[[step]]\nuse = "decontaminate"\nbenchmarks = [{ name = "gsm8k", file = "items.jsonl", fields = ["text"] },'
+    '\n[[step]]\nuse = "decontaminate"\nbenchmarks = [{ name = "gsm8k", file = '
+    '"items.jsonl", fields = ["text"] },'
     ' { name = "mmlu", file = "items.jsonl", fields = ["text"] }]\n'
 )
 
@@ -66,15 +69,23 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fresh = folder / "fresh"
     (fresh / "data").mkdir(parents=True)
     rows = pages(60)
-    for number, url in enumerate(("https://example.org/page", "https://mirror.example/docs/near-copy-3")):
+    for number, url in enumerate(
+        ("https://example.org/page", "https://mirror.example/docs/near-copy-3")
+    ):
         rows[number]["url"] = url
     (fresh / "data/pages.jsonl").write_bytes(jsonl(rows))
     (fresh / "pages.jsonl.zst").write_bytes(zstd.compress(jsonl(rows[:20])))
     (fresh / "wiki.jsonl").write_bytes(jsonl(rows[:20]))
     (fresh / "crawl.wet.gz").write_bytes(wet(rows[20:40]))
-    pq.write_table(pa.table({"text": [str(row["text"]) for row in rows[40:]]}), fresh / "books.parquet")
-    (fresh / "reference.jsonl").write_bytes(jsonl([{"text": article(number, 60)} for number in range(20)]))
-    (fresh / "items.jsonl").write_bytes(jsonl([{"text": str(row["text"])[:400]} for row in rows[20:22]] * 60))
+    pq.write_table(
+        pa.table({"text": [str(row["text"]) for row in rows[40:]]}), fresh / "books.parquet"
+    )
+    (fresh / "reference.jsonl").write_bytes(
+        jsonl([{"text": article(number, 60)} for number in range(20)])
+    )
+    (fresh / "items.jsonl").write_bytes(
+        jsonl([{"text": str(row["text"])[:400]} for row in rows[20:22]] * 60)
+    )
     gristmill.train_tokenizer([fresh / "wiki.jsonl"], fresh / "tokenizer.json", vocabulary=300)
     (fresh / "recipe.toml").write_text(local_recipe())
     done = folder / "done"
@@ -82,7 +93,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with open(done / "recipe.toml", "a") as recipe:
         recipe.write(LINES + BENCHMARK)
     gristmill.run(done / "recipe.toml", workers=1)
-    (done / "data.sha256").write_text(hashlib.sha256((done / "corpus/manifest.json").read_bytes()).hexdigest())
+    (done / "data.sha256").write_text(
+        hashlib.sha256((done / "corpus/manifest.json").read_bytes()).hexdigest()
+    )
     for name in ("demo/corpus", "../last-week/corpus", "2024-22"):
         shutil.copytree(done / "corpus", done / name)
     for limit, name in enumerate(("2024-10", "2024-18"), 5):
@@ -91,18 +104,26 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def local_recipe() -> str:
-    """The README's recipe, with files of ours for the crawl, and a tokenizer that needs no download."""
+    """The README's recipe, with files of ours for the crawl, and a tokenizer that needs no
+    download.
+    """
     recipe = re.search(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert recipe is not None
-    text = re.sub(r"commoncrawl = .*\nkind = .*\nsample = .*\n", 'files = ["data/*.jsonl"]\n', recipe[1])
+    text = re.sub(
+        r"commoncrawl = .*\nkind = .*\nsample = .*\n", 'files = ["data/*.jsonl"]\n', recipe[1]
+    )
     assert "data/*.jsonl" in text
     return text.replace('tokenizer = "gpt2"', 'tokenizer = "tokenizer.json"').replace(
         'keep = ["en"]\nmin_score = 0.65', 'keep = ["en", "la"]'
     )
 
 
-@pytest.mark.parametrize(("where", "kind", "text", "following"), BLOCKS, ids=[block[0] for block in BLOCKS])
-def test_what_is_shown_runs(where: str, kind: str, text: str, following: str, world: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("where", "kind", "text", "following"), BLOCKS, ids=[block[0] for block in BLOCKS]
+)
+def test_what_is_shown_runs(
+    where: str, kind: str, text: str, following: str, world: Path, tmp_path: Path
+) -> None:
     lines = [line for line in text.splitlines() if not any(sign in line for sign in NOT_RUN)]
     if kind == "sh" and not lines or kind == "python" and len(lines) < len(text.splitlines()):
         pytest.skip("; ".join(reason for sign, reason in NOT_RUN.items() if sign in text))
@@ -130,7 +151,9 @@ def test_what_is_shown_runs(where: str, kind: str, text: str, following: str, wo
             .replace("https://host/pages.jsonl.gz", f"file://{folder}/pages.jsonl.zst")
         )
         command = ["sh", "-ec", re.sub(r"init recipe.toml", "init other.toml", script)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     if following.startswith("Verdict("):
         assert done.stdout == following

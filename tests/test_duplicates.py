@@ -1,4 +1,6 @@
-"""Duplicates told from the corpus alone, beside a slow twin that reads it all; and the guard that stops a run for a giant cluster."""
+"""Duplicates told from the corpus alone, beside a slow twin that reads it all; and the guard that
+stops a run for a giant cluster.
+"""
 
 import json
 import os
@@ -17,8 +19,8 @@ import pytest
 
 import gristmill
 from gristmill import RecipeError, VerificationError, schema
-from gristmill.phases import clusters
-from gristmill.phases.corpus import Corpus
+from gristmill.corpus import clusters
+from gristmill.corpus.corpus import Corpus
 from gristmill.pipeline import run
 from gristmill.report.duplicates import duplicates, lines
 from tests.corpora import article, digests, jsonl
@@ -50,12 +52,16 @@ def row(text: str, url: str | None = None) -> dict[str, Any]:
 
 
 def shards() -> dict[str, list[dict[str, Any]]]:
-    """A large cluster over both sources, exact and near; smaller ones; equal URLs; stubs that never reach deduplication."""
+    """A large cluster over both sources, exact and near; smaller ones; equal URLs; stubs that never
+    reach deduplication.
+    """
     pick = random.Random(8)
     page = f"{MENU}\n{article('large', 60)}"
     news = [row(article(number, 20), f"https://news.example/{number}") for number in range(40)]
     news += [row(page, f"https://news.example/large/{number}") for number in range(10)]
-    news += [row(article(f"again {number}", 20), f"https://news.example/{number}") for number in range(4)]
+    news += [
+        row(article(f"again {number}", 20), f"https://news.example/{number}") for number in range(4)
+    ]
     news += [row("stub", None)] * 3
     shop = [row(edited(page, 0.002, pick)) for _ in range(30)]
     shop += [row(article(number, 20).upper()) for number in range(25)] + [row(article(3, 20))] * 7
@@ -85,16 +91,23 @@ def corpus(laid: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows(corpus: Path, folder: str) -> list[dict[str, Any]]:
-    return [row for path in sorted((corpus / folder).rglob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    return [
+        row
+        for path in sorted((corpus / folder).rglob("*.parquet"))
+        for row in pq.read_table(path).to_pylist()
+    ]
 
 
 def twin(corpus: Path, top: int) -> dict[str, Any]:
     """All of it held in memory, in Python's own collections."""
     source = {
-        shard["number"]: shard["source"] for shard in json.loads((corpus / "manifest.json").read_text())["raw_shards"]
+        shard["number"]: shard["source"]
+        for shard in json.loads((corpus / "manifest.json").read_text())["raw_shards"]
     }
     verdicts = [
-        row for row in rows(corpus, "verdicts") if row["reason"] is None or row["reason"].startswith("deduplicate.")
+        row
+        for row in rows(corpus, "verdicts")
+        if row["reason"] is None or row["reason"].startswith("deduplicate.")
     ]
     texts = {row["document"]: row["text"] for row in rows(corpus, "documents")}
     urls = {row["document"]: row["url"] for row in verdicts}
@@ -108,14 +121,18 @@ def twin(corpus: Path, top: int) -> dict[str, Any]:
             "reasons": {name: counted[f"deduplicate.{name}"] for name in names},
         }
 
-    members: dict[int, list[dict[str, Any]]] = {row["document"]: [] for row in verdicts if row["reason"] is None}
+    members: dict[int, list[dict[str, Any]]] = {
+        row["document"]: [] for row in verdicts if row["reason"] is None
+    }
     for row in verdicts:
         if row["reason"] is not None:
             members[row["keeper"]].append(row)
     sizes, bound = [], 1
     while any(len(found) + 1 > bound // 2 for found in members.values()):
         fit = [len(found) + 1 for found in members.values() if bound // 2 < len(found) + 1 <= bound]
-        sizes.append({"least": bound // 2 + 1, "most": bound, "clusters": len(fit), "documents": sum(fit)})
+        sizes.append(
+            {"least": bound // 2 + 1, "most": bound, "clusters": len(fit), "documents": sum(fit)}
+        )
         bound *= 2
     told = []
     for keeper, found in sorted(members.items(), key=lambda item: (-len(item[1]), item[0]))[:top]:
@@ -127,7 +144,9 @@ def twin(corpus: Path, top: int) -> dict[str, Any]:
             {normalise(line): line for line in reversed(texts[document].splitlines())}
             for document in (keeper, *(row["document"] for row in chosen))
         ]
-        common = sorted((form for form in forms[0] if form and all(form in other for other in forms)), key=len)
+        common = sorted(
+            (form for form in forms[0] if form and all(form in other for other in forms)), key=len
+        )
         told.append(
             {
                 "size": len(found) + 1,
@@ -146,12 +165,23 @@ def twin(corpus: Path, top: int) -> dict[str, Any]:
             }
         )
     names = list(dict.fromkeys(source[number] for number in sorted(source)))
-    by_source = {name: table([row for row in verdicts if source[row["document"] >> 32] == name]) for name in names}
-    return {"published": True, **table(verdicts), "sources": by_source, "sizes": sizes, "clusters": told}
+    by_source = {
+        name: table([row for row in verdicts if source[row["document"] >> 32] == name])
+        for name in names
+    }
+    return {
+        "published": True,
+        **table(verdicts),
+        "sources": by_source,
+        "sizes": sizes,
+        "clusters": told,
+    }
 
 
 def with_forms(told: dict[str, Any]) -> dict[str, Any]:
-    """Lines by their lengths and as a set of normalised texts: of equally long ones the twin's order is another."""
+    """Lines by their lengths and as a set of normalised texts: of equally long ones the twin's
+    order is another.
+    """
     for cluster in told["clusters"]:
         forms = [normalise(line) for line in cluster["lines"]]
         cluster["lines"] = [len(form) for form in forms]
@@ -181,7 +211,10 @@ def test_of_lines_that_are_equal_once_normalised_the_first_is_shown(tmp_path: Pa
     text = "Home, Offers\nBread from the mill\n\n!!!\nHOME -- OFFERS\nhome offers"
     recipe = lay_out(tmp_path / "in", {"news": [row(text), row(text.upper())], "shop-1": []})
     run(recipe, out=tmp_path / "corpus", workers=1)
-    assert duplicates(tmp_path / "corpus")["clusters"][0]["lines"] == ["Bread from the mill", "Home, Offers"]
+    assert duplicates(tmp_path / "corpus")["clusters"][0]["lines"] == [
+        "Bread from the mill",
+        "Home, Offers",
+    ]
 
 
 def test_batches_and_row_groups_leave_no_trace(corpus: Path, tmp_path: Path) -> None:
@@ -200,7 +233,9 @@ def test_the_command_prints_and_tells_machines_the_same(corpus: Path) -> None:
     shown = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
     assert json.loads(shown) == duplicates(corpus, top=2)
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert re.search(r"^all +136 +4 +2\.9 % +41 +30\.1 % +30 +22\.1 % +61 +44\.9 %$", shown, re.M), shown
+    assert re.search(
+        r"^all +136 +4 +2\.9 % +41 +30\.1 % +30 +22\.1 % +61 +44\.9 %$", shown, re.M
+    ), shown
     assert re.search(r"^news +54 +4 ", shown, re.M) and re.search(r"^shop +82 +0 ", shown, re.M)
     assert re.search(r"^33 to 64 +1 +40 +29\.4 %$", shown, re.M)
     assert (
@@ -214,7 +249,11 @@ def test_by_source_no_cluster_has_two(laid: Path, tmp_path: Path) -> None:
     run(laid, out=tmp_path, workers=1, settings={"deduplicate.scope": '"source"'})
     told = duplicates(tmp_path, top=100)
     assert with_forms(told) == with_forms(twin(tmp_path, 100))
-    assert told["sources"]["news"]["reasons"] == {"same_url": 4, "exact_duplicate": 9, "near_duplicate": 0}
+    assert told["sources"]["news"]["reasons"] == {
+        "same_url": 4,
+        "exact_duplicate": 9,
+        "near_duplicate": 0,
+    }
     for cluster in told["clusters"]:
         assert (
             len(
@@ -231,7 +270,9 @@ def test_all_documents_equal(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path / "in", {"news": [row(article(1))] * 300, "shop-1": []})
     run(recipe, out=tmp_path / "corpus", workers=1)
     told = duplicates(tmp_path / "corpus")
-    assert [(cluster["size"], cluster["share"], cluster["keeper"]) for cluster in told["clusters"]] == [(300, 1.0, 0)]
+    assert [
+        (cluster["size"], cluster["share"], cluster["keeper"]) for cluster in told["clusters"]
+    ] == [(300, 1.0, 0)]
     assert len(told["clusters"][0]["sample"]) == 5
     assert told["sizes"][-1] == {"least": 257, "most": 512, "clusters": 1, "documents": 300}
     assert sum(size["documents"] for size in told["sizes"]) == 300
@@ -240,14 +281,20 @@ def test_all_documents_equal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("batch", [[], [row("stub")]])
 def test_a_corpus_without_documents(tmp_path: Path, batch: list[dict[str, Any]]) -> None:
     recipe = lay_out(tmp_path / "in", {"news": batch, "shop-1": []})
-    run(recipe, out=tmp_path / "corpus", workers=1, settings={"deduplicate.largest_cluster": "0.01"})
+    run(
+        recipe, out=tmp_path / "corpus", workers=1, settings={"deduplicate.largest_cluster": "0.01"}
+    )
     told = duplicates(tmp_path / "corpus")
     assert (told["documents"], told["kept"], told["sizes"], told["clusters"]) == (0, 0, [], [])
     assert lines(told)
 
 
 def test_a_corpus_that_looked_for_no_duplicates_says_so(tmp_path: Path) -> None:
-    recipe = lay_out(tmp_path / "in", {"news": [row(article(1))], "shop-1": []}, RECIPE.partition("[deduplicate]")[0])
+    recipe = lay_out(
+        tmp_path / "in",
+        {"news": [row(article(1))], "shop-1": []},
+        RECIPE.partition("[deduplicate]")[0],
+    )
     with pytest.raises(VerificationError, match="not finished, or no corpus"):
         duplicates(tmp_path / "in")
     run(recipe, out=tmp_path / "corpus", workers=1)
@@ -260,14 +307,19 @@ def test_texts_that_are_not_stored(laid: Path, corpus: Path, tmp_path: Path) -> 
     told, whole = duplicates(tmp_path), duplicates(corpus)
     assert {cluster["lines"] for cluster in told["clusters"]} == {None}
     assert told["clusters"][0]["text"] is None and told["clusters"][0]["sample"][0]["text"] is None
-    assert [cluster["url"] for cluster in told["clusters"]] == [cluster["url"] for cluster in whole["clusters"]]
+    assert [cluster["url"] for cluster in told["clusters"]] == [
+        cluster["url"] for cluster in whole["clusters"]
+    ]
     assert "keep_documents = false" in lines(told)[-1]
     assert "keep_documents" not in "\n".join(lines(whole))
 
 
 def test_what_drives_a_terminal_is_escaped(tmp_path: Path) -> None:
     text = f"\x1b[2Jcookies \u202e and menus\n{article(1, 8)}"
-    batch = [row(f"{text}{'!' * number}", f"https://a.example/\x1b]0;{number}\x07") for number in range(120)]
+    batch = [
+        row(f"{text}{'!' * number}", f"https://a.example/\x1b]0;{number}\x07")
+        for number in range(120)
+    ]
     recipe = lay_out(tmp_path / "in", {"news": batch, "shop-1": []})
     corpus = tmp_path / "corpus"
     with pytest.raises(RecipeError) as caught:
@@ -297,7 +349,13 @@ def test_tables_that_disagree_are_refused(corpus: Path, tmp_path: Path) -> None:
 
 def test_a_keeper_of_another_corpus_has_no_members_here(tmp_path: Path) -> None:
     found = [
-        {"document": 5, "reason": "deduplicate.near_duplicate", "keeper": 2, "similarity": 0.9, "keeper_corpus": "old"},
+        {
+            "document": 5,
+            "reason": "deduplicate.near_duplicate",
+            "keeper": 2,
+            "similarity": 0.9,
+            "keeper_corpus": "old",
+        },
         {"document": 6, "reason": "deduplicate.near_duplicate", "keeper": 2, "similarity": 0.9},
         {"document": 7, "reason": "deduplicate.near_duplicate", "keeper": 3, "similarity": 0.9},
         {"document": 8, "reason": "gopher.length"},
@@ -314,17 +372,24 @@ def test_a_keeper_of_another_corpus_has_no_members_here(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def giant(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """400 documents in all: 150 of the shop's 200 are one page, and so are 40 of the news'."""
-    news = [row(article(f"news {number}", 8)) for number in range(160)] + [row(article("wire", 8))] * 40
+    news = [row(article(f"news {number}", 8)) for number in range(160)] + [
+        row(article("wire", 8))
+    ] * 40
     shop = [row(article(f"shop {number}", 8)) for number in range(50)]
     shop += [row(article("template", 8), f"https://shop.example/{number}") for number in range(150)]
     return lay_out(tmp_path_factory.mktemp("giant"), {"news": news, "shop-1": shop})
 
 
 def limit(share: float, **more: str) -> dict[str, str]:
-    return {"deduplicate.largest_cluster": str(share), **{f"deduplicate.{key}": value for key, value in more.items()}}
+    return {
+        "deduplicate.largest_cluster": str(share),
+        **{f"deduplicate.{key}": value for key, value in more.items()},
+    }
 
 
-def test_the_guard_stops_a_run_says_why_and_leaves_it_to_be_looked_at(giant: Path, tmp_path: Path) -> None:
+def test_the_guard_stops_a_run_says_why_and_leaves_it_to_be_looked_at(
+    giant: Path, tmp_path: Path
+) -> None:
     corpus, fresh = tmp_path / "corpus", tmp_path / "fresh"
     with pytest.raises(RecipeError) as caught:
         run(giant, out=corpus, workers=1, settings=limit(0.37))
@@ -341,9 +406,9 @@ def test_the_guard_stops_a_run_says_why_and_leaves_it_to_be_looked_at(giant: Pat
     assert told["clusters"][0]["size"] == 150
     # The same command does not get past it; a higher limit does, and does nothing over again.
     with pytest.raises(RecipeError, match="are one cluster"):
-        run(giant, out=corpus, workers=1, settings=limit(0.37), until="relate")
+        run(giant, out=corpus, workers=1, settings=limit(0.37), until="deduplicate")
     before = {path: path.stat().st_mtime_ns for path in (corpus / "work/state").rglob("*.json")}
-    assert {path.parent.name for path in before} == {"refine", "relate", "settle"}
+    assert {path.parent.name for path in before} == {"process", "deduplicate", "write_verdicts"}
     run(giant, out=corpus, workers=1, settings=limit(0.375))
     assert {path: path.stat().st_mtime_ns for path in before} == before
     run(giant, out=fresh, workers=1, settings=limit(0.375))
@@ -352,7 +417,9 @@ def test_the_guard_stops_a_run_says_why_and_leaves_it_to_be_looked_at(giant: Pat
     assert duplicates(corpus, top=1) == {**told, "published": True}
 
 
-def test_a_limit_that_comes_later_is_asked_of_what_is_published(giant: Path, tmp_path: Path) -> None:
+def test_a_limit_that_comes_later_is_asked_of_what_is_published(
+    giant: Path, tmp_path: Path
+) -> None:
     run(giant, out=tmp_path, workers=1)
     proven = digests(tmp_path)
     with pytest.raises(RecipeError, match="are one cluster"):
@@ -373,9 +440,14 @@ def test_a_stopped_run_is_told_before_what_is_published(giant: Path, tmp_path: P
         run(giant, out=tmp_path, workers=1, settings={**limit(0.1), **changed})
     told = duplicates(tmp_path)
     assert (whole["published"], told["published"]) == (True, False)
-    assert told["reasons"]["near_duplicate"] == told["documents"] - told["kept"] == whole["reasons"]["exact_duplicate"]
+    assert (
+        told["reasons"]["near_duplicate"]
+        == told["documents"] - told["kept"]
+        == whole["reasons"]["exact_duplicate"]
+    )
     gristmill.verify(tmp_path)
-    # Back to the recipe of what is published: that is told again, and the other run loses nothing by it.
+    # Back to the recipe of what is published: that is told again, and the other run loses nothing
+    # by it.
     run(giant, out=tmp_path, workers=1)
     assert duplicates(tmp_path) == whole
     run(giant, out=tmp_path, workers=1, settings=changed)
@@ -410,12 +482,14 @@ def test_the_whole_is_a_share(giant: Path, tmp_path: Path) -> None:
 
 def test_rejudge_heeds_no_guard(giant: Path, tmp_path: Path) -> None:
     run(giant, out=tmp_path, workers=1)
-    plain, guarded = (gristmill.rejudge(giant, out=tmp_path, settings=asked) for asked in (None, limit(0.001)))
+    plain, guarded = (
+        gristmill.rejudge(giant, out=tmp_path, settings=asked) for asked in (None, limit(0.001))
+    )
     assert plain == guarded and plain["kept"]["now"] == 212
 
 
 def test_a_run_at_work_is_not_asked(giant: Path, tmp_path: Path) -> None:
-    run(giant, out=tmp_path, workers=1, until="relate")
+    run(giant, out=tmp_path, workers=1, until="deduplicate")
     assert duplicates(tmp_path)["published"] is False
     handle = Corpus(tmp_path).hold()
     with pytest.raises(RecipeError, match="a run is at work"):
@@ -426,7 +500,9 @@ def test_a_run_at_work_is_not_asked(giant: Path, tmp_path: Path) -> None:
 def test_copies_are_weights(corpus: Path) -> None:
     """The page's example, run on a corpus."""
     page = (Path(__file__).parent.parent / "docs/deduplication.md").read_text()
-    code = next(code for code in re.findall(r"```python\n(.*?)```", page, re.S) if "copies(" in code)
+    code = next(
+        code for code in re.findall(r"```python\n(.*?)```", page, re.S) if "copies(" in code
+    )
     names: dict[str, Any] = {}
     exec(re.sub(r'copies\(".*"\)', f"copies({str(corpus)!r})", code), names)
     weights = {row["document"]: 1 + row["copies"] for row in names["table"].to_pylist()}

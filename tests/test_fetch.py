@@ -1,4 +1,6 @@
-"""Runs over shards that are far away: killed, starved of disk, checked in CI, asked what they would do."""
+"""Runs over shards that are far away: killed, starved of disk, checked in CI, asked what they would
+do.
+"""
 
 import gzip
 import json
@@ -41,7 +43,9 @@ def server() -> Iterator[Site]:
 
 
 def lay_out(folder: Path, server: Site, shards: int = 12, count: int = 30) -> Path:
-    """A recipe over many shards at a server: WET and JSONL, padded to some 300 KB with bytes that do not pack."""
+    """A recipe over many shards at a server: WET and JSONL, padded to some 300 KB with bytes that
+    do not pack.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     urls = []
     for number in range(shards):
@@ -56,7 +60,17 @@ def lay_out(folder: Path, server: Site, shards: int = 12, count: int = 30) -> Pa
 
 
 def command(recipe: Path, corpus: Path, cache: Path, *more: str) -> list[str]:
-    arguments = ["run", str(recipe), "--out", str(corpus), "--cache-dir", str(cache), "--workers", "2", *more]
+    arguments = [
+        "run",
+        str(recipe),
+        "--out",
+        str(corpus),
+        "--cache-dir",
+        str(cache),
+        "--workers",
+        "2",
+        *more,
+    ]
     return [sys.executable, "-m", "gristmill", *arguments]
 
 
@@ -67,8 +81,12 @@ def call(*arguments: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_kills_at_random_moments_of_a_run_of_many_shards(tmp_path: Path, server: Site, soak: int) -> None:
-    """10 kills (soak: 200) of runs that download over a slow line; each is finished to the same sha256s."""
+def test_kills_at_random_moments_of_a_run_of_many_shards(
+    tmp_path: Path, server: Site, soak: int
+) -> None:
+    """10 kills (soak: 200) of runs that download over a slow line; each is finished to the same
+    sha256s.
+    """
     recipe = lay_out(tmp_path, server)
     run(recipe, out=tmp_path / "whole", workers=2, cache_dir=tmp_path / "cache")
     whole = digests(tmp_path / "whole")
@@ -81,8 +99,10 @@ def test_kills_at_random_moments_of_a_run_of_many_shards(tmp_path: Path, server:
         for _ in range(5):
             process = subprocess.Popen(
                 command(recipe, corpus, cache, "--checkpoint-bytes", "40kB", "--connections", "3"),
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
             seen = len(server.asked)
             while pick.random() > 0.001 and len(server.asked) == seen and process.poll() is None:
                 time.sleep(0.005)  # most kills come when something is on the way
@@ -109,7 +129,9 @@ def test_a_cache_whose_disk_fills_stops_cleanly_and_goes_on(tmp_path: Path, serv
     if os.geteuid() != 0 or subprocess.run(mounted, check=False).returncode:
         missing("mount", "a small file system cannot be mounted here")
     try:
-        told = call(*command(recipe, tmp_path / "corpus", small / "cache", "--connections", "1"), code=5)
+        told = call(
+            *command(recipe, tmp_path / "corpus", small / "cache", "--connections", "1"), code=5
+        )
         assert "no space left on the disk" in told
         assert "free some space and run the same command again" in told
         here = sum(path.stat().st_size for path in (small / "cache/objects").iterdir())
@@ -122,7 +144,9 @@ def test_a_cache_whose_disk_fills_stops_cleanly_and_goes_on(tmp_path: Path, serv
     assert digests(tmp_path / "corpus") == digests(tmp_path / "fresh")
 
 
-def test_in_ci_a_warm_cache_is_enough_and_a_cold_one_fetches_nothing(tmp_path: Path, server: Site) -> None:
+def test_in_ci_a_warm_cache_is_enough_and_a_cold_one_fetches_nothing(
+    tmp_path: Path, server: Site
+) -> None:
     recipe = lay_out(tmp_path, server, shards=3)
     cache = tmp_path / "cache"
     told = call(*command(recipe, tmp_path / "cold", cache, "--resume-only"), code=3)
@@ -137,7 +161,14 @@ def test_in_ci_a_warm_cache_is_enough_and_a_cold_one_fetches_nothing(tmp_path: P
         sys.executable, "-m", "gristmill", "verify", str(tmp_path / "two"), "--pin", pin
     )
     assert "is not the corpus that is pinned" in call(
-        sys.executable, "-m", "gristmill", "verify", str(tmp_path / "two"), "--pin", "0" * 64, code=4
+        sys.executable,
+        "-m",
+        "gristmill",
+        "verify",
+        str(tmp_path / "two"),
+        "--pin",
+        "0" * 64,
+        code=4,
     )
     assert "byte for byte" in call(
         sys.executable, "-m", "gristmill", "diff", str(tmp_path / "one"), str(tmp_path / "two")
@@ -150,10 +181,21 @@ def test_a_dry_run_tells_what_would_come_and_changes_nothing(tmp_path: Path, ser
     sizes = [len(file.body) for file in server.files.values()]
     told = [
         json.loads(line)
-        for line in call(*command(recipe, tmp_path / "corpus", cache, "--dry-run", "--json")).splitlines()
+        for line in call(
+            *command(recipe, tmp_path / "corpus", cache, "--dry-run", "--json")
+        ).splitlines()
     ]
-    assert [(row["state"], row["size"]) for row in told[:-1]] == [("to fetch", size) for size in sizes]
-    assert told[-1] == {"event": "total", "shards": 3, "to_fetch": 3, "bytes": sum(sizes), "unknown": 0, "here": 0}
+    assert [(row["state"], row["size"]) for row in told[:-1]] == [
+        ("to fetch", size) for size in sizes
+    ]
+    assert told[-1] == {
+        "event": "total",
+        "shards": 3,
+        "to_fetch": 3,
+        "bytes": sum(sizes),
+        "unknown": 0,
+        "here": 0,
+    }
     assert not (tmp_path / "corpus").exists()
     assert {method for method, _, _ in server.asked} == {"HEAD"}
     del server.files["/2.warc.wet.gz"]
@@ -162,7 +204,9 @@ def test_a_dry_run_tells_what_would_come_and_changes_nothing(tmp_path: Path, ser
     lines = call(*command(recipe, tmp_path / "corpus", cache, "--dry-run"))
     assert "here" in lines.splitlines()[0]
     assert "size unknown" in lines.splitlines()[2]
-    assert lines.splitlines()[3].startswith("1 of 3 raw shards to fetch, 0.0 MB and 1 of unknown size;")
+    assert lines.splitlines()[3].startswith(
+        "1 of 3 raw shards to fetch, 0.0 MB and 1 of unknown size;"
+    )
 
 
 def test_progress_tells_of_each_download(tmp_path: Path, server: Site) -> None:
@@ -177,8 +221,12 @@ def test_progress_tells_of_each_download(tmp_path: Path, server: Site) -> None:
         cache_dir=tmp_path / "cache",
         show=told.append,
     )
-    under_way = [shard for event in told if event["event"] == "transfers" for shard in event["shards"]]  # type: ignore[attr-defined]
-    assert {shard["shard"] for shard in under_way} <= {server.address + path for path in server.files}
+    under_way = [
+        shard for event in told if event["event"] == "transfers" for shard in event["shards"]
+    ]  # type: ignore[attr-defined]
+    assert {shard["shard"] for shard in under_way} <= {
+        server.address + path for path in server.files
+    }
     assert any(0 < shard["bytes"] <= shard["size"] and shard["resumed"] == 0 for shard in under_way)
 
 
@@ -186,12 +234,23 @@ def test_waiting_for_a_server_is_told(tmp_path: Path, server: Site) -> None:
     recipe = lay_out(tmp_path, server, shards=1)
     server.faults.append(faults.status(503, Retry_After="1"))
     told: list[dict[str, object]] = []
-    run(recipe, out=tmp_path / "corpus", until="fetch", cache_dir=tmp_path / "cache", show=told.append)
+    run(
+        recipe,
+        out=tmp_path / "corpus",
+        until="fetch",
+        cache_dir=tmp_path / "cache",
+        show=told.append,
+    )
     (line,) = [str(event["text"]) for event in told if event["event"] == "line"]
-    assert line == f"{server.address}/0.warc.wet.gz: the server answered 503 Later; trying again in 1 s"
+    assert (
+        line
+        == f"{server.address}/0.warc.wet.gz: the server answered 503 Later; trying again in 1 s"
+    )
 
 
-def test_a_damaged_copy_in_the_cache_is_told_removed_and_fetched_again(tmp_path: Path, server: Site) -> None:
+def test_a_damaged_copy_in_the_cache_is_told_removed_and_fetched_again(
+    tmp_path: Path, server: Site
+) -> None:
     recipe = lay_out(tmp_path, server, shards=2)
     cache = tmp_path / "cache"
     run(recipe, out=tmp_path / "whole", cache_dir=cache)
@@ -209,7 +268,9 @@ def test_a_damaged_copy_in_the_cache_is_told_removed_and_fetched_again(tmp_path:
 def test_a_run_pins_its_cache_until_it_is_done(tmp_path: Path, server: Site) -> None:
     recipe = lay_out(tmp_path, server, shards=3)
     cache = tmp_path / "cache"
-    told = call(*command(recipe, tmp_path / "one", cache, "--until", "fetch", "--cache-bytes", "1kB"))
+    told = call(
+        *command(recipe, tmp_path / "one", cache, "--until", "fetch", "--cache-bytes", "1kB")
+    )
     assert "more than the limit: unfinished runs need" in told
     assert len(list((cache / "objects").iterdir())) == 3
     # Another run on the same cache takes nothing away from the first.
@@ -230,7 +291,14 @@ def test_a_manifest_is_a_plan(tmp_path: Path, server: Site) -> None:
         assert digests(corpus) == digests(tmp_path / "one")
     server.put("/0.warc.wet.gz", b"other", etag='"2"')
     told = call(
-        *command(recipe, tmp_path / "late", tmp_path / "colder", "--plan", str(tmp_path / "one/manifest.json")), code=3
+        *command(
+            recipe,
+            tmp_path / "late",
+            tmp_path / "colder",
+            "--plan",
+            str(tmp_path / "one/manifest.json"),
+        ),
+        code=3,
     )
     assert "changed since the plan pinned it" in told
 
@@ -239,7 +307,9 @@ def test_raw_shards_are_verified_where_they_are(tmp_path: Path, server: Site) ->
     recipe = lay_out(tmp_path, server, shards=2)
     text = recipe.read_text()
     (tmp_path / "own.jsonl").write_bytes(jsonl(pages(20, "own")))
-    recipe.write_text(text.replace("[[step]]", '[[source]]\nname = "own"\nfiles = ["own.jsonl"]\n[[step]]'))
+    recipe.write_text(
+        text.replace("[[step]]", '[[source]]\nname = "own"\nfiles = ["own.jsonl"]\n[[step]]')
+    )
     cache = tmp_path / "cache"
     run(recipe, out=tmp_path / "corpus", cache_dir=cache)
     assert gristmill.verify(tmp_path / "corpus", raw=True, cache_dir=cache)["parts"]

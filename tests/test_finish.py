@@ -1,4 +1,6 @@
-"""Steps with `after_dedup = true`: duplicates are looked for in the text as it was, and what goes out is rewritten."""
+"""Steps with `after_dedup = true`: duplicates are looked for in the text as it was, and what goes
+out is rewritten.
+"""
 
 import json
 from pathlib import Path
@@ -60,7 +62,10 @@ def test_what_goes_out_is_rewritten_and_what_is_compared_is_not(tmp_path: Path) 
     # Compared as they came, all thirty differ.
     texts = read(tmp_path / "late1/text")["text"].to_pylist()
     assert len(texts) == 30 and all("Write to <EMAIL> or <IP>." in text for text in texts)
-    assert all("@mail.debian.org" in text for text in read(tmp_path / "late1/documents")["text"].to_pylist())
+    assert all(
+        "@mail.debian.org" in text
+        for text in read(tmp_path / "late1/documents")["text"].to_pylist()
+    )
     measured = read(tmp_path / "late1/finished")
     assert measured["private.emails"].to_pylist() == measured["private.ips"].to_pylist() == [1] * 30
     assert "private.emails" not in read(tmp_path / "late1/measures").column_names
@@ -74,12 +79,14 @@ def test_what_goes_out_is_rewritten_and_what_is_compared_is_not(tmp_path: Path) 
     assert not (tmp_path / "early/c/finished").exists()
 
 
-def test_another_placeholder_refines_nothing_again(tmp_path: Path) -> None:
+def test_another_placeholder_processes_nothing_again(tmp_path: Path) -> None:
     recipe, corpus, fresh = lay_out(tmp_path), tmp_path / "c", tmp_path / "fresh"
     run(recipe, out=corpus, workers=1)
     changed = {"step.0.placeholder": '"[gone]"'}
-    before = {path: path.stat().st_mtime_ns for path in (corpus / "work/state/refine").iterdir()}
-    assert rejudge(recipe, out=corpus, settings={"deduplicate.near.threshold": "0.95"})["unread"] == 0
+    before = {path: path.stat().st_mtime_ns for path in (corpus / "work/state/process").iterdir()}
+    assert (
+        rejudge(recipe, out=corpus, settings={"deduplicate.near.threshold": "0.95"})["unread"] == 0
+    )
     kept = rejudge(recipe, out=corpus, settings=changed)["kept"]
     assert kept["was"] == kept["now"]
     run(recipe, out=corpus, workers=1, settings=changed)
@@ -104,6 +111,8 @@ def test_export_of_documents_rewrites_them_again(tmp_path: Path) -> None:
 
 def test_only_what_rewrites_can_wait(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path)
-    recipe.write_text(recipe.read_text().replace('use = "simple"\n', 'use = "simple"\nafter_dedup = true\n'))
+    recipe.write_text(
+        recipe.read_text().replace('use = "simple"\n', 'use = "simple"\nafter_dedup = true\n')
+    )
     with pytest.raises(RecipeError, match="after_dedup"):
         run(recipe, out=tmp_path / "c", workers=1)

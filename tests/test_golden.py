@@ -1,11 +1,13 @@
-"""Golden digests: a small corpus of the tests' own text gives these bytes, for these versions; and always these tokens."""
+"""Golden digests: a small corpus of the tests' own text gives these bytes, for these versions; and
+always these tokens.
+"""
 
 import hashlib
 import json
 from pathlib import Path
 
 
-from gristmill.phases.corpus import versions
+from gristmill.corpus.corpus import versions
 from gristmill.pipeline import run
 from gristmill.store.manifest import decode
 from tests.corpora import lay_out
@@ -14,7 +16,9 @@ GOLDEN = Path(__file__).parent / "golden.json"
 
 
 def logical(corpus: Path) -> dict[str, str]:
-    """A digest of each table's rows and of each file's bytes: what no version of a writer changes."""
+    """A digest of each table's rows and of each file's bytes: what no version of a writer
+    changes.
+    """
     import pyarrow.parquet as pq
 
     out = {}
@@ -46,7 +50,9 @@ def _tokenizers() -> str:
 
 
 def write() -> None:
-    """Write the golden file anew: `python -c "from tests.test_golden import write; write()"`. Say in the changelog why."""
+    """Write the golden file anew: `python -c "from tests.test_golden import write; write()"`. Say
+    in the changelog why.
+    """
     import tempfile
 
     with tempfile.TemporaryDirectory() as name:

@@ -1,4 +1,6 @@
-"""What servers, file names and recipes say reaches a terminal escaped, whatever it is: ANSI sequences, bidirectional controls, line feeds."""
+"""What servers, file names and recipes say reaches a terminal escaped, whatever it is: ANSI
+sequences, bidirectional controls, line feeds.
+"""
 
 import json
 import os
@@ -27,8 +29,12 @@ HOSTILE = ANSI + BIDI
 
 
 def clean(text: str) -> bool:
-    """Whether a terminal shows a text as it is: no control, bidirectional or invisible character but line feeds."""
-    return not [c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+    """Whether a terminal shows a text as it is: no control, bidirectional or invisible character
+    but line feeds.
+    """
+    return not [
+        c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    ]
 
 
 @pytest.fixture
@@ -38,7 +44,9 @@ def server() -> Iterator[Site]:
 
 
 def hostile(status: int, **headers: str) -> faults.Fault:
-    """An answer whose words and headers try to drive a terminal; they go out as UTF-8, and as Latin-1 where they are a C1 control."""
+    """An answer whose words and headers try to drive a terminal; they go out as UTF-8, and as
+    Latin-1 where they are a C1 control.
+    """
 
     def raw(text: str) -> str:
         return text.encode().decode("latin-1")
@@ -65,7 +73,8 @@ def test_a_reason_phrase_is_escaped(server: Site, cache: Path, status: int) -> N
 
 
 @pytest.mark.parametrize(
-    "target", ["ftp://host/", "gopher://host/", "https://host\x9b31m/", "javascript:", "http://[::1/"]
+    "target",
+    ["ftp://host/", "gopher://host/", "https://host\x9b31m/", "javascript:", "http://[::1/"],
 )
 def test_a_location_is_escaped(server: Site, cache: Path, target: str) -> None:
     server.faults.append(hostile(302, Location=target + HOSTILE))
@@ -80,9 +89,18 @@ def test_header_values_are_escaped_and_short(server: Site, cache: Path) -> None:
     assert "sent with Content-Encoding x\\x9b31my" in told
     assert clean(told)
     assert len(told) < 1_000
-    for name in ("Content-Range", "ETag", "Retry-After", "Content-Length", "X-Linked-ETag", "Repr-Digest"):
+    for name in (
+        "Content-Range",
+        "ETag",
+        "Retry-After",
+        "Content-Length",
+        "X-Linked-ETag",
+        "Repr-Digest",
+    ):
         server.faults.clear()
-        server.faults.extend([hostile(206, **{name.replace("-", "_"): HOSTILE.replace("\x1b", "")})] * 5)
+        server.faults.extend(
+            [hostile(206, **{name.replace("-", "_"): HOSTILE.replace("\x1b", "")})] * 5
+        )
         assert clean(told_of(server, cache, server.put("/b", b"x")))
 
 
@@ -93,7 +111,9 @@ def test_what_a_run_tells_is_escaped_on_both_channels(tmp_path: Path, server: Si
     server.put("/a.jsonl", b"{}")
     recipe = tmp_path / "recipe.toml"
     files = json.dumps([name])  # TOML's basic strings take the same escapes
-    recipe.write_text(f'[[source]]\nname = "web"\nfiles = {files}\nurls = ["{server.address}/a.jsonl"]\n')
+    recipe.write_text(
+        f'[[source]]\nname = "web"\nfiles = {files}\nurls = ["{server.address}/a.jsonl"]\n'
+    )
     command = [
         sys.executable,
         "-m",
@@ -113,7 +133,9 @@ def test_what_a_run_tells_is_escaped_on_both_channels(tmp_path: Path, server: Si
         out, error = done.stdout.decode(), done.stderr.decode()
         assert clean(error), error
         assert clean(out), out
-        assert not [line for line in (out + error).splitlines() if line.startswith("gristmill: all is well")]
+        assert not [
+            line for line in (out + error).splitlines() if line.startswith("gristmill: all is well")
+        ]
         if "--json" in more:
             told = [json.loads(line) for line in out.splitlines()]
             assert any(
@@ -124,7 +146,9 @@ def test_what_a_run_tells_is_escaped_on_both_channels(tmp_path: Path, server: Si
             )  # nothing is lost: it is what it was once decoded
         if "--dry-run" not in more:
             assert done.returncode == 3
-            assert "the server answered 404 \\x1b]0;owned" in out + error or "\\\\x1b]0;owned" in out
+            assert (
+                "the server answered 404 \\x1b]0;owned" in out + error or "\\\\x1b]0;owned" in out
+            )
 
 
 @pytest.mark.parametrize("file", ["recipe", "missing"])
@@ -133,7 +157,15 @@ def test_recipes_and_their_names_are_escaped(tmp_path: Path, file: str) -> None:
     key = json.dumps(HOSTILE + "\ngristmill: all is well")
     recipe.write_text(f'[[source]]\nname = {key}\nfiles = ["a"]\n')
     what = recipe if file != "missing" else tmp_path / f"none{HOSTILE}.toml"
-    command = [sys.executable, "-m", "gristmill", "run", os.fspath(what), "--out", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "gristmill",
+        "run",
+        os.fspath(what),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 2
     told = done.stderr.decode()
@@ -145,7 +177,9 @@ def test_recipes_and_their_names_are_escaped(tmp_path: Path, file: str) -> None:
 def test_bytes_that_are_no_utf_8_in_a_file_name(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path) + b"/bad\xff\x1b[31m.toml"
     done = subprocess.run(
-        [sys.executable, "-m", "gristmill", "run", path, "--out", "x"], capture_output=True, check=False
+        [sys.executable, "-m", "gristmill", "run", path, "--out", "x"],
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 2
     assert clean(done.stderr.decode())
@@ -153,7 +187,10 @@ def test_bytes_that_are_no_utf_8_in_a_file_name(tmp_path: Path) -> None:
 
 
 def test_json_stays_json_and_hides_nothing() -> None:
-    told = {"text": HOSTILE + INVISIBLE + '\udc80 plain ünï 漢字 🙂 "quoted\\"', "key" + BIDI: [1, None]}
+    told = {
+        "text": HOSTILE + INVISIBLE + '\udc80 plain ünï 漢字 🙂 "quoted\\"',
+        "key" + BIDI: [1, None],
+    }
     line = to_json(told)
     assert clean(line)
     assert line.isprintable()

@@ -1,4 +1,6 @@
-"""The house's own rules: what is public, how large a file may be, what the README says of the tree, what the format says of itself."""
+"""The house's own rules: what is public, how large a file may be, what the README says of the tree,
+what the format says of itself.
+"""
 
 import ast
 import json
@@ -59,14 +61,20 @@ def test_the_readme_names_every_file() -> None:
 
 
 def test_only_one_file_reads_toml() -> None:
-    assert [path.name for path in FILES if re.search(r"^import tomllib|^from tomllib", path.read_text(), re.M)] == [
-        "recipe.py"
-    ]
+    assert [
+        path.name
+        for path in FILES
+        if re.search(r"^import tomllib|^from tomllib", path.read_text(), re.M)
+    ] == ["recipe.py"]
 
 
 def test_the_manifest_module_opens_nothing() -> None:
-    imported = re.findall(r"^(?:import|from) ([a-z0-9_.]+)", (SOURCE / "store/manifest.py").read_text(), re.M)
-    assert not {"os", "pathlib", "io", "urllib3", "shutil"} & {name.partition(".")[0] for name in imported}
+    imported = re.findall(
+        r"^(?:import|from) ([a-z0-9_.]+)", (SOURCE / "store/manifest.py").read_text(), re.M
+    )
+    assert not {"os", "pathlib", "io", "urllib3", "shutil"} & {
+        name.partition(".")[0] for name in imported
+    }
 
 
 def test_no_class_inherits_for_reuse() -> None:
@@ -77,14 +85,16 @@ def test_no_class_inherits_for_reuse() -> None:
             if isinstance(node, ast.ClassDef) and path.name != "watch.py":
                 for base in node.bases:
                     name = ast.unparse(base)
-                    assert name in allowed or name.endswith(("Error", "Struct", "RequestHandler")), (
-                        f"{path}: {node.name}({name})"
-                    )
+                    assert name in allowed or name.endswith(
+                        ("Error", "Struct", "RequestHandler")
+                    ), f"{path}: {node.name}({name})"
 
 
 OPTIONS = {
-    "run": "--allow-code --allow-env --allow-missing --cache-bytes --cache-dir --check-inputs --checkpoint-bytes --connections --dry-run --engine --help "
-    "--json --limit --out --plan --preset --resume-only --retry --set --shingle-width --tokenizer --until --workers",
+    "run": "--allow-code --allow-env --allow-missing --cache-bytes --cache-dir --check-inputs "
+    "--checkpoint-bytes --connections --dry-run --engine --help "
+    "--json --limit --out --plan --preset --resume-only --retry --set --shingle-width "
+    "--tokenizer --until --workers",
     "init": "--help --preset",
     "verify": "--cache-dir --help --json --pin --quick --raw",
     "diff": "--help --json",
@@ -94,12 +104,16 @@ OPTIONS = {
     "duplicates": "--help --json --top",
     "rejudge": "--help --json --out --set",
     "curve": "--bands --budget --help --json --permutations --rows --threshold",
-    "size": "--allow-code --allow-env --cache-dir --cores --help --json --machines --out --sample --set",
+    "size": (
+        "--allow-code --allow-env --cache-dir --cores --help --json --machines --out --sample --set"
+    ),
     "status": "--help --json",
     "export": "--help --json --out --to",
     "demo": "--help --workers",
     "version": "--help",
-    "model train-classifier": "--bad --bits --epochs --good --help --json --limit --out --rate --seed --text",
+    "model train-classifier": (
+        "--bad --bits --epochs --good --help --json --limit --out --rate --seed --text"
+    ),
     "model train-perplexity": "--help --json --least --limit --order --out --text --vocabulary",
     "model show": "--help --json",
     "tokenizer train": "--help --json --limit --out --text --vocabulary",
@@ -110,18 +124,27 @@ OPTIONS = {
 @pytest.mark.parametrize("verb", OPTIONS)
 def test_the_command_lines_options_are_frozen(verb: str) -> None:
     shown = subprocess.run(
-        [sys.executable, "-m", "gristmill", *verb.split(), "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "gristmill", *verb.split(), "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     found = sorted(
-        set(re.findall(r"^ +(--[a-z-]+)", shown, re.M)) - {f"--no-{name}" for name in ("allow-missing", "quick")}
+        set(re.findall(r"^ +(--[a-z-]+)", shown, re.M))
+        - {f"--no-{name}" for name in ("allow-missing", "quick")}
     )
     assert found == OPTIONS[verb].split()
 
 
 def test_help_comes_at_once_and_loads_nothing_heavy() -> None:
     start = time.monotonic()
-    code = "import sys; from gristmill.cli import main; sys.argv = ['gristmill', '--help']\ntry: main()\nexcept SystemExit: pass\n"
-    code += "print([name for name in ('numpy', 'pyarrow', 'numba', 'duckdb') if name in sys.modules])"
+    code = (
+        "import sys; from gristmill.cli import main; sys.argv = ['gristmill', '--help']\ntry: "
+        "main()\nexcept SystemExit: pass\n"
+    )
+    code += (
+        "print([name for name in ('numpy', 'pyarrow', 'numba', 'duckdb') if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
     assert "Exit codes" in done.stdout

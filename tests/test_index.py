@@ -1,4 +1,6 @@
-"""The index for a stream: against the rule said plainly, against a corpus' run, and against kills, other hands and full disks."""
+"""The index for a stream: against the rule said plainly, against a corpus' run, and against kills,
+other hands and full disks.
+"""
 
 import math
 import os
@@ -37,7 +39,9 @@ class Seen(NamedTuple):
     signature: list[int]
 
 
-def slow(texts: list[str], near: Near | None, *, exact: bool = True, scopes: list[int] | None = None) -> list[Verdict]:
+def slow(
+    texts: list[str], near: Near | None, *, exact: bool = True, scopes: list[int] | None = None
+) -> list[Verdict]:
     """The rule, one document at a time, over lists: no SQL, no arrays, none of the kernels."""
     multipliers, addends = naive.permutations(near.numbers, 1) if near else ([], [])
     firsts: dict[tuple[int, str, str], int] = {}
@@ -50,26 +54,36 @@ def slow(texts: list[str], near: Near | None, *, exact: bool = True, scopes: lis
         firsts.setdefault(name, document)
         verdict, found, signature = Verdict(document, None, None, None), frozenset(), []
         if of is not None:
-            copied = ("deduplicate.exact_duplicate", of.document, 1.0) if of.reason is None else of[1:]
+            copied = (
+                ("deduplicate.exact_duplicate", of.document, 1.0) if of.reason is None else of[1:]
+            )
             verdict = Verdict(document, *copied)
         elif near is not None and plain:
             found = frozenset(naive.hash_shingles(plain, near.shingle))
-            signature, _ = naive.sign(plain, width=near.shingle, multipliers=multipliers, addends=addends)
+            signature, _ = naive.sign(
+                plain, width=near.shingle, multipliers=multipliers, addends=addends
+            )
             candidates: set[int] = set()
             keepers: set[int] = set()
             for key in naive.band_keys(signature, scope, bands=near.bands, rows=near.rows):
                 held = buckets.setdefault(key, [])
                 candidates.update(held[: near.candidates])
-                keepers.update([other for other in held if seen[other].verdict.reason is None][: near.keepers])
+                keepers.update(
+                    [other for other in held if seen[other].verdict.reason is None][: near.keepers]
+                )
                 held.append(document)
             for part in (candidates, keepers):
                 if verdict.reason is None:
-                    verdict = judged(verdict, found, signature, [seen[number] for number in sorted(part)], near)
+                    verdict = judged(
+                        verdict, found, signature, [seen[number] for number in sorted(part)], near
+                    )
         seen.append(Seen(verdict, found, signature))
     return [entry.verdict for entry in seen]
 
 
-def judged(verdict: Verdict, found: frozenset[int], signature: list[int], others: list[Seen], near: Near) -> Verdict:
+def judged(
+    verdict: Verdict, found: frozenset[int], signature: list[int], others: list[Seen], near: Near
+) -> Verdict:
     """Of the candidates that stay the most like one, of equals the earliest."""
     error = math.sqrt(near.least * (1 - near.least) / near.numbers)
     best = (-1.0, 0)
@@ -89,11 +103,15 @@ def judged(verdict: Verdict, found: frozenset[int], signature: list[int], others
     return Verdict(verdict.document, "deduplicate.near_duplicate", -best[1], best[0])
 
 
-# Few words and short texts, templates with one or two holes, copies in another dress, nothing at all.
+# Few words and short texts, templates with one or two holes, copies in another dress, nothing at
+# all.
 WORDS = st.sampled_from("mill stone river wheel water grain".split())
 FREE = st.lists(WORDS, max_size=7).map(" ".join)
 TEMPLATE = st.tuples(WORDS, WORDS, st.integers(0, 2)).map(
-    lambda hole: f"the {hole[0]} of a page that is like all other pages {'of this place ' * hole[2]}but for {hole[1]}"
+    lambda hole: (
+        f"the {hole[0]} of a page that is like all other pages "
+        f"{'of this place ' * hole[2]}but for {hole[1]}"
+    )
 )
 DRESSED = st.sampled_from(
     ["Mill, stone!", "mill stone", "MILL   stone", "!!!", "???", "", " ", "\u3042\u3044", "\ud800"]
@@ -112,9 +130,23 @@ TEXTS = st.lists(st.one_of(FREE, TEMPLATE, DRESSED), max_size=25)
     scopes=st.sampled_from([1, 2]),
 )
 def test_the_slow_twin_says_the_same_however_the_texts_are_split(
-    texts: list[str], exact: bool, verify: str, candidates: int, keepers: int, cuts: list[int], scopes: int
+    texts: list[str],
+    exact: bool,
+    verify: str,
+    candidates: int,
+    keepers: int,
+    cuts: list[int],
+    scopes: int,
 ) -> None:
-    near = Near(bands=8, rows=2, shingle=2, threshold=0.5, candidates=candidates, keepers=keepers, verify=verify)  # type: ignore[arg-type]
+    near = Near(
+        bands=8,
+        rows=2,
+        shingle=2,
+        threshold=0.5,
+        candidates=candidates,
+        keepers=keepers,
+        verify=verify,
+    )  # type: ignore[arg-type]
     plain = [text.replace("\ud800", "\ufffd") for text in texts]
     wanted = slow(plain, near, exact=exact)
     with DuplicateIndex(None, exact=exact, near=near) as index:
@@ -127,12 +159,17 @@ def test_the_slow_twin_says_the_same_however_the_texts_are_split(
         assert [index.verdict(number) for number in range(len(texts))] == wanted
     with DuplicateIndex(None, exact=exact, near=near) as index:
         bounds = sorted({0, len(texts), *(min(cut, len(texts)) for cut in cuts)})
-        split = [index.add_batch(texts[one:other]) for one, other in zip(bounds, bounds[1:], strict=False)]
+        split = [
+            index.add_batch(texts[one:other])
+            for one, other in zip(bounds, bounds[1:], strict=False)
+        ]
         assert sum(split, []) == wanted
     if scopes == 2:
         apart = [number % 2 for number in range(len(texts))]
         with DuplicateIndex(None, exact=exact, near=near) as index:
-            by_scope = [index.add(text, scope=scope) for text, scope in zip(texts, apart, strict=True)]
+            by_scope = [
+                index.add(text, scope=scope) for text, scope in zip(texts, apart, strict=True)
+            ]
             assert by_scope == slow(plain, near, exact=exact, scopes=apart)
 
 
@@ -151,7 +188,11 @@ def chained(count: int, seed: int) -> list[str]:
     while len(texts) < count:
         kind = pick.random()
         original = texts[-1] if kind < 0.5 else pick.choice(texts)
-        texts.append(original.upper() if kind > 0.9 else edited(original, pick.choice([0.004, 0.01, 0.03]), pick))
+        texts.append(
+            original.upper()
+            if kind > 0.9
+            else edited(original, pick.choice([0.004, 0.01, 0.03]), pick)
+        )
     return texts
 
 
@@ -161,11 +202,16 @@ def test_a_corpus_of_the_same_documents_has_the_same_verdicts(tmp_path: Path) ->
     recipe = lay_out(tmp_path / "in", count=10, recipe=RECIPE)
     for path in (tmp_path / "in/raw").iterdir():
         path.unlink()
-    rows = [{"text": text, "url": f"https://pages.example/{number}"} for number, text in enumerate(texts)]
+    rows = [
+        {"text": text, "url": f"https://pages.example/{number}"}
+        for number, text in enumerate(texts)
+    ]
     (tmp_path / "in/raw/a.jsonl").write_bytes(jsonl(rows))
     gristmill.run(recipe, out=tmp_path / "out", workers=1, cache_dir=tmp_path / "cache")
     told = [
-        row for path in sorted((tmp_path / "out/verdicts").glob("*.parquet")) for row in pq.read_table(path).to_pylist()
+        row
+        for path in sorted((tmp_path / "out/verdicts").glob("*.parquet"))
+        for row in pq.read_table(path).to_pylist()
     ]
     assert [row["document"] for row in told] == list(range(len(texts)))
     with DuplicateIndex(tmp_path / "index", near=near) as index:
@@ -191,13 +237,18 @@ tokenizer = "tokenizer.json"
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(
-    "near", [Near(), Near(unit="characters", shingle=9), Near(verify="signatures"), Near(verify="none")]
+    "near",
+    [Near(), Near(unit="characters", shingle=9), Near(verify="signatures"), Near(verify="none")],
 )
-def test_related_tables_have_the_same_drops(tmp_path: Path, exact: bool, near: Near) -> None:
+def test_deduplicated_tables_have_the_same_drops(tmp_path: Path, exact: bool, near: Near) -> None:
     texts = ["", "!!!", "a", "a b", "A, b.", "!!!", *chained(300, 2), *([article("hot", 12)] * 30)]
     drops = find(tmp_path / "batch", [texts], Deduplicate(exact=exact, near=near))
     with DuplicateIndex(None, exact=exact, near=near) as index:
-        said = {verdict.document: verdict._asdict() for verdict in index.add_batch(texts) if verdict.reason}
+        said = {
+            verdict.document: verdict._asdict()
+            for verdict in index.add_batch(texts)
+            if verdict.reason
+        }
     assert said == drops
     assert len(drops) > 100
 
@@ -232,7 +283,9 @@ def test_killed_it_holds_whole_additions(tmp_path: Path, size: int) -> None:
     kills = told = 0
     while told < 300:
         command = [sys.executable, "-c", KILLED, str(tmp_path / "index"), str(size)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent
+        ) as process:
             assert process.stdout is not None
             for _ in range(pick.randrange(1, 150 // size)):
                 told = int(process.stdout.readline() or told)
@@ -254,8 +307,12 @@ def test_killed_it_holds_whole_additions(tmp_path: Path, size: int) -> None:
     assert kills > 1
 
 
-def test_an_addition_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gristmill.dedup.index.TEXTS", 7)  # so that parts of it were written, and their shingles held
+def test_an_addition_that_fails_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "gristmill.dedup.stream.index.TEXTS", 7
+    )  # so that parts of it were written, and their shingles held
     texts = chained(100, 5)[15:]
 
     def broken() -> Iterator[str]:
@@ -293,7 +350,8 @@ def test_a_full_disk_is_told_and_harms_nothing(tmp_path: Path) -> None:
 
 def test_a_second_process_is_told(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom gristmill.dedup import DuplicateIndex\nfrom tests.test_index import SMALL\n"
+        "import sys\nfrom gristmill.dedup import DuplicateIndex\nfrom tests.test_index "
+        "import SMALL\n"
         "try: DuplicateIndex(sys.argv[1], near=SMALL).add('two')\n"
         "except Exception as error: print(type(error).__name__, error)\nelse: print('added')"
     )
@@ -342,7 +400,7 @@ def test_other_parameters_are_refused(tmp_path: Path, other: dict, message: str)
 
 def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     DuplicateIndex(tmp_path / "index", near=SMALL).close()
-    monkeypatch.setattr("gristmill.dedup.index.FORMAT", 999)
+    monkeypatch.setattr("gristmill.dedup.stream.index.FORMAT", 999)
     with pytest.raises(RecipeError, match="format is 2 in it, 999 here"):
         DuplicateIndex(tmp_path / "index", near=SMALL)
 
@@ -417,8 +475,10 @@ def test_what_a_stream_cannot_do_is_refused() -> None:
         index.add("a", scope=-1)
 
 
-def test_candidates_are_ruled_out_four_standard_errors_below_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gristmill.dedup.candidates import least_agreement
+def test_candidates_are_ruled_out_four_standard_errors_below_the_floor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from gristmill.dedup.near.candidates import least_agreement
 
     # 0.7 - 4 * sqrt(0.7 * 0.3 / 128) is 0.5380, of 128 numbers 68.9; at 0.8 it is 0.6586, 84.3.
     assert least_agreement(Near()) == 69
@@ -429,28 +489,42 @@ def test_candidates_are_ruled_out_four_standard_errors_below_the_floor(monkeypat
         agreement = index.add_batch(texts)[1].similarity * 128
     assert 69 < agreement < 128
     for least, dropped in ((agreement, True), (agreement + 1, False)):
-        monkeypatch.setattr("gristmill.dedup.meeting.least_agreement", lambda near, least=least: least)
+        monkeypatch.setattr(
+            "gristmill.dedup.stream.matching.least_agreement", lambda near, least=least: least
+        )
         with DuplicateIndex(None) as index:
             index.add(texts[0])
             if not dropped:
-                monkeypatch.setattr(index._store, "text", lambda document: pytest.fail("it was read"))
+                monkeypatch.setattr(
+                    index._store, "text", lambda document: pytest.fail("it was read")
+                )
             assert (index.add(texts[1]).keeper == 0) is dropped
 
 
 def test_a_hot_bucket_holds_no_more_than_its_candidates_and_keepers() -> None:
     near = Near(bands=8, rows=2, shingle=2, threshold=0.9, candidates=3, keepers=5)
-    texts = [f"the same words of a template that all pages have but for {number}" for number in range(50)]
+    texts = [
+        f"the same words of a template that all pages have but for {number}" for number in range(50)
+    ]
     with DuplicateIndex(None, near=near) as index:
-        assert index.add_batch(texts[:10]) + [index.add(text) for text in texts[10:]] == slow(texts, near)
-        counts = index._store._connection.execute("select count(*) from buckets group by key").fetchall()
+        assert index.add_batch(texts[:10]) + [index.add(text) for text in texts[10:]] == slow(
+            texts, near
+        )
+        counts = index._store._connection.execute(
+            "select count(*) from buckets group by key"
+        ).fetchall()
     assert max(counts) == (5,)  # the first three are kept
 
 
 def test_the_text_of_a_document_is_stored_only_where_it_is_compared() -> None:
     for verify, stored in (("text", 1), ("signatures", 0), ("none", 0)):
         with DuplicateIndex(None, near=Near(verify=verify)) as index:  # type: ignore[arg-type]
-            index.add_batch([article(1), article(1).lower(), edited(article(1), 0.001, random.Random(1))])
-            rows = index._store._connection.execute("select document, text is not null from texts").fetchall()
+            index.add_batch(
+                [article(1), article(1).lower(), edited(article(1), 0.001, random.Random(1))]
+            )
+            rows = index._store._connection.execute(
+                "select document, text is not null from texts"
+            ).fetchall()
             assert rows == [(0, stored)], "of the kept document only"
 
 
@@ -461,19 +535,32 @@ def test_threads_may_share_an_index() -> None:
     with DuplicateIndex(None, near=None) as index, ThreadPoolExecutor(4) as pool:
         verdicts = list(pool.map(index.add, texts))
         assert sorted(verdict.document for verdict in verdicts) == list(range(200))
-        assert all(index.look_up(text).keeper == said.document for text, said in zip(texts, verdicts, strict=True))
+        assert all(
+            index.look_up(text).keeper == said.document
+            for text, said in zip(texts, verdicts, strict=True)
+        )
 
 
 def test_the_package_is_cheap_to_import() -> None:
-    code = "import sys, gristmill.dedup; print([n for n in ('numpy', 'pyarrow', 'numba', 'duckdb', 'sqlite3') if n in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    code = (
+        "import sys, gristmill.dedup; print([n for n in ('numpy', 'pyarrow', 'numba', 'duckdb', "
+        "'sqlite3') if n in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_the_page_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).parent.parent / "docs/deduplication.md").read_text("utf-8")
-    code, printed = re.search(r"```python\n((?:(?!```).)*)```\n\n```\n(.*?)```", page, re.S).groups()  # type: ignore[union-attr]
+    code, printed = re.search(
+        r"```python\n((?:(?!```).)*)```\n\n```\n(.*?)```", page, re.S
+    ).groups()  # type: ignore[union-attr]
     monkeypatch.chdir(tmp_path)
     exec(code, {})
     assert capsys.readouterr().out == printed

@@ -1,4 +1,6 @@
-"""`[deduplicate] order`: who stays is the longest, or the best by a measure; a finished corpus then takes no more shards."""
+"""`[deduplicate] order`: who stays is the longest, or the best by a measure; a finished corpus then
+takes no more shards.
+"""
 
 import shutil
 from pathlib import Path
@@ -26,18 +28,24 @@ near = { threshold = 0.75 }
 
 
 def lay_out(folder: Path) -> Path:
-    """Ten articles; of each a version that shouts more, one that is longer, and one that differs in punctuation alone."""
+    """Ten articles; of each a version that shouts more, one that is longer, and one that differs in
+    punctuation alone.
+    """
     short, long = [], []
     for number in range(10):
         text = article(f"ordered {number}", 20)
         words = text.split(" ")
-        short += [text, " ".join([*words[:3], *(word.upper() for word in words[3:20]), *words[20:]])]
+        short += [
+            text,
+            " ".join([*words[:3], *(word.upper() for word in words[3:20]), *words[20:]]),
+        ]
         long += [text + "\n" + article(f"more {number}", 2), text + " !!!"]
     raw = folder / "raw"
     raw.mkdir(parents=True)
     for name, texts in (("a", short), ("b", long)):
         rows: list[dict[str, object]] = [
-            {"url": f"https://{name}.example/{place}", "text": text} for place, text in enumerate(texts)
+            {"url": f"https://{name}.example/{place}", "text": text}
+            for place, text in enumerate(texts)
         ]
         (raw / f"{name}.jsonl").write_bytes(jsonl(rows))
     path = folder / "recipe.toml"
@@ -47,8 +55,12 @@ def lay_out(folder: Path) -> Path:
 
 def verdicts(corpus: Path) -> pa.Table:
     """Every verdict beside the text's length and the share of words in capitals."""
-    table = pa.concat_tables(pq.read_table(path) for path in sorted((corpus / "verdicts").iterdir()))
-    measured = pa.concat_tables(pq.read_table(path) for path in sorted((corpus / "measures").iterdir()))
+    table = pa.concat_tables(
+        pq.read_table(path) for path in sorted((corpus / "verdicts").iterdir())
+    )
+    measured = pa.concat_tables(
+        pq.read_table(path) for path in sorted((corpus / "measures").iterdir())
+    )
     return table.append_column("upper", measured["simple.upper"])
 
 
@@ -97,10 +109,11 @@ def test_a_finished_corpus_takes_no_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        ('order = "shortest"', "order"), ('order = "longest"\nindex = true', 'index need order = "plan"'),
+        ('order = "shortest"', "order"),
+        ('order = "longest"\nindex = true', 'index need order = "plan"'),
         ('order = "highest language.score"\nagainst = ["old"]', 'index need order = "plan"'),
     ],
-)  # fmt: skip
+)
 def test_orders_that_cannot_be(lines: str, why: str) -> None:
     with pytest.raises(RecipeError, match=why):
         parse(RECIPE.replace("exact = true", lines), "recipe.toml")
@@ -109,17 +122,28 @@ def test_orders_that_cannot_be(lines: str, why: str) -> None:
 def test_a_measure_that_no_step_makes(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path)
     with pytest.raises(RecipeError, match=r"no step of the recipe measures 'language\.score'"):
-        run(recipe, out=tmp_path / "c", workers=1, settings={"deduplicate.order": '"highest language.score"'})
+        run(
+            recipe,
+            out=tmp_path / "c",
+            workers=1,
+            settings={"deduplicate.order": '"highest language.score"'},
+        )
 
 
 @pytest.mark.parametrize(
     ("order", "stays"),
     [
-        ("highest field:stars", [2]), ("lowest field:stars", [1]), ("highest field:meta.score", [0]), ("highest field:date", [2]),
-        ("lowest field:date", [1]), ("highest field:a b", [3]),
+        ("highest field:stars", [2]),
+        ("lowest field:stars", [1]),
+        ("highest field:meta.score", [0]),
+        ("highest field:date", [2]),
+        ("lowest field:date", [1]),
+        ("highest field:a b", [3]),
     ],
-)  # fmt: skip
-def test_fields_of_documents_put_them_in_order(tmp_path: Path, order: str, stays: list[int]) -> None:
+)
+def test_fields_of_documents_put_them_in_order(
+    tmp_path: Path, order: str, stays: list[int]
+) -> None:
     """Numbers, strings of numbers and dates; what has none comes last, whichever way."""
     rows: list[dict[str, object]] = [
         {"stars": "3.5", "meta": {"score": 9}, "date": "2024-05-01"},
@@ -131,7 +155,9 @@ def test_fields_of_documents_put_them_in_order(tmp_path: Path, order: str, stays
     text = article("fields")
     (tmp_path / "pages.jsonl").write_bytes(jsonl([{"text": text, **row} for row in rows]))
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(f'[[source]]\nname = "web"\nfiles = ["pages.jsonl"]\n[deduplicate]\norder = "{order}"\n')
+    recipe.write_text(
+        f'[[source]]\nname = "web"\nfiles = ["pages.jsonl"]\n[deduplicate]\norder = "{order}"\n'
+    )
     run(recipe, out=tmp_path / "c", workers=1)
     assert pq.read_table(tmp_path / "c/text/web/00000.parquet")["document"].to_pylist() == stays
     verify(tmp_path / "c")
@@ -140,9 +166,19 @@ def test_fields_of_documents_put_them_in_order(tmp_path: Path, order: str, stays
 def test_a_field_that_no_document_has(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path)
     with pytest.raises(RecipeError, match=r"no document has a number or a date in this field"):
-        run(recipe, out=tmp_path / "c", workers=1, settings={"deduplicate.order": '"highest field:stars"'})
+        run(
+            recipe,
+            out=tmp_path / "c",
+            workers=1,
+            settings={"deduplicate.order": '"highest field:stars"'},
+        )
     with pytest.raises(RecipeError, match=r"no document has"):
-        run(recipe, out=tmp_path / "c", workers=1, settings={"deduplicate.order": '"lowest field:text"'})
+        run(
+            recipe,
+            out=tmp_path / "c",
+            workers=1,
+            settings={"deduplicate.order": '"lowest field:text"'},
+        )
 
 
 def test_the_date_of_a_record_puts_documents_in_order(tmp_path: Path) -> None:
@@ -153,6 +189,13 @@ def test_the_date_of_a_record_puts_documents_in_order(tmp_path: Path) -> None:
     ]
     (tmp_path / "pages.wet").write_bytes(b"".join(records))
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text('[[source]]\nname = "web"\nfiles = ["pages.wet"]\n[deduplicate]\norder = "highest field:date"\n')
+    recipe.write_text(
+        (
+            '[[source]]\nname = "web"\nfiles = ["pages.wet"]\n[deduplicate]\norder = "highest '
+            'field:date"\n'
+        )
+    )
     run(recipe, out=tmp_path / "c", workers=1)
-    assert pq.read_table(tmp_path / "c/text/web/00000.parquet")["url"].to_pylist() == ["https://x.example/2026"]
+    assert pq.read_table(tmp_path / "c/text/web/00000.parquet")["url"].to_pylist() == [
+        "https://x.example/2026"
+    ]

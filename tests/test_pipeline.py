@@ -1,4 +1,6 @@
-"""The whole run: the same bytes whatever the workers, nothing done twice, what is read back is what went in."""
+"""The whole run: the same bytes whatever the workers, nothing done twice, what is read back is what
+went in.
+"""
 
 import json
 from pathlib import Path
@@ -49,10 +51,21 @@ def test_every_document_has_one_verdict_and_the_funnel_adds_up(made: Path) -> No
         seen += table["document"].to_pylist()
         kept += table["reason"].null_count
     assert len(set(seen)) == len(seen) == funnel["documents"]
-    assert funnel["kept"] == kept == funnel["documents"] - sum(step["dropped"] for step in funnel["steps"])
+    assert (
+        funnel["kept"]
+        == kept
+        == funnel["documents"] - sum(step["dropped"] for step in funnel["steps"])
+    )
     assert {step["step"] for step in funnel["steps"]} == {"read", "gopher", "deduplicate"}
-    assert all(reason.startswith(step["step"] + ".") for step in funnel["steps"] for reason in step["reasons"])
-    assert funnel["steps"][2]["reasons"].keys() == {"deduplicate.exact_duplicate", "deduplicate.near_duplicate"}
+    assert all(
+        reason.startswith(step["step"] + ".")
+        for step in funnel["steps"]
+        for reason in step["reasons"]
+    )
+    assert funnel["steps"][2]["reasons"].keys() == {
+        "deduplicate.exact_duplicate",
+        "deduplicate.near_duplicate",
+    }
 
 
 def kept_texts(corpus: Path) -> dict[int, str]:
@@ -61,12 +74,16 @@ def kept_texts(corpus: Path) -> dict[int, str]:
         verdicts = pq.read_table(corpus / "verdicts" / path.name)
         gone = {
             d
-            for d, r in zip(verdicts["document"].to_pylist(), verdicts["reason"].to_pylist(), strict=True)
+            for d, r in zip(
+                verdicts["document"].to_pylist(), verdicts["reason"].to_pylist(), strict=True
+            )
             if r is not None
         }
         table = pq.read_table(path)
         out |= {
-            d: t for d, t in zip(table["document"].to_pylist(), table["text"].to_pylist(), strict=True) if d not in gone
+            d: t
+            for d, t in zip(table["document"].to_pylist(), table["text"].to_pylist(), strict=True)
+            if d not in gone
         }
     return out
 
@@ -85,7 +102,9 @@ def test_shards_read_back_with_memmap_decode_to_the_documents_that_went_in(made:
             table = np.fromfile(path.with_suffix(".docs"), np.int64)
             documents, ends = table[: len(table) // 2], table[len(table) // 2 :]
             assert ends[-1] == len(tokens)
-            for document, start, stop in zip(documents.tolist(), [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+            for document, start, stop in zip(
+                documents.tolist(), [0, *ends[:-1].tolist()], ends.tolist(), strict=True
+            ):
                 read.setdefault(document, []).extend(tokens[start:stop].tolist())
     assert read.keys() == texts.keys()
     for document, tokens in read.items():
@@ -103,7 +122,12 @@ def test_the_order_is_shuffled_by_the_seed_and_append_keeps_document_order(made:
         return list(dict.fromkeys(out))
 
     run(made / "recipe.toml", out=made / "seed8", settings={"seed": "8"}, cache_dir=made / "cache")
-    run(made / "recipe.toml", out=made / "append", settings={"tokens.order": '"append"'}, cache_dir=made / "cache")
+    run(
+        made / "recipe.toml",
+        out=made / "append",
+        settings={"tokens.order": '"append"'},
+        cache_dir=made / "cache",
+    )
     assert order(made / "append") == sorted(order(made / "append")) == sorted(order(made / "one"))
     assert order(made / "one") != sorted(order(made / "one"))
     assert order(made / "seed8") != order(made / "one")
@@ -111,7 +135,9 @@ def test_the_order_is_shuffled_by_the_seed_and_append_keeps_document_order(made:
 
 def test_equal_texts_fall_on_one_side_of_validation(tmp_path: Path) -> None:
     rows = pages(60, "v")
-    recipe = lay_out(tmp_path, recipe=RECIPE.replace("[deduplicate]\nnear = {}\n", "").replace("0.1", "0.3"))
+    recipe = lay_out(
+        tmp_path, recipe=RECIPE.replace("[deduplicate]\nnear = {}\n", "").replace("0.1", "0.3")
+    )
     for path in (tmp_path / "raw").iterdir():
         path.unlink()
     (tmp_path / "raw/one.jsonl").write_bytes(jsonl(rows))
@@ -121,22 +147,30 @@ def test_equal_texts_fall_on_one_side_of_validation(tmp_path: Path) -> None:
     for split in ("train", "val"):
         for path in (tmp_path / "corpus/tokens/web").glob(f"{split}_*.docs"):
             table = np.fromfile(path, np.int64)
-            sides.setdefault(split, set()).update(row & 0xFFFFFFFF for row in table[: len(table) // 2].tolist())
+            sides.setdefault(split, set()).update(
+                row & 0xFFFFFFFF for row in table[: len(table) // 2].tolist()
+            )
     assert sides["val"]
     assert sides["train"]
     assert not sides["val"] & sides["train"]
 
 
-def test_without_tokens_the_corpus_ends_with_text_and_export_gives_all_fields_back(tmp_path: Path) -> None:
+def test_without_tokens_the_corpus_ends_with_text_and_export_gives_all_fields_back(
+    tmp_path: Path,
+) -> None:
     recipe = lay_out(tmp_path, recipe=RECIPE.partition("[tokens]")[0])
     run(recipe, out=tmp_path / "corpus", cache_dir=tmp_path / "cache")
     corpus = tmp_path / "corpus"
     assert not (corpus / "tokens").exists()
-    assert sorted(path.name for path in (corpus / "text/web").iterdir()) == [f"0000{n}.parquet" for n in range(4)]
+    assert sorted(path.name for path in (corpus / "text/web").iterdir()) == [
+        f"0000{n}.parquet" for n in range(4)
+    ]
     told = gristmill.export(corpus, tmp_path / "out", to="jsonl")
     texts = kept_texts(corpus)
     assert told["documents"] == len(texts)
-    lines = [json.loads(line) for line in (tmp_path / "out/web/00001.jsonl").read_bytes().splitlines()]
+    lines = [
+        json.loads(line) for line in (tmp_path / "out/web/00001.jsonl").read_bytes().splitlines()
+    ]
     given = {row["url"]: row for row in pages(120, "b") + pages(40, "a")}
     assert lines
     for line in lines:
@@ -145,7 +179,9 @@ def test_without_tokens_the_corpus_ends_with_text_and_export_gives_all_fields_ba
     gristmill.export(corpus, tmp_path / "out", to="parquet")
     table = pq.read_table(tmp_path / "out/web/00001.parquet")
     assert table["text"].to_pylist() == [line["text"] for line in lines]
-    assert [json.loads(extra) for extra in table["extra"].to_pylist()] == [{"meta": line["meta"]} for line in lines]
+    assert [json.loads(extra) for extra in table["extra"].to_pylist()] == [
+        {"meta": line["meta"]} for line in lines
+    ]
     first = gristmill.export(corpus, tmp_path / "again", to="jsonl.zst")
     second = gristmill.export(corpus, tmp_path / "twice", to="jsonl.zst")
     assert first == second
@@ -154,7 +190,9 @@ def test_without_tokens_the_corpus_ends_with_text_and_export_gives_all_fields_ba
     ).read_bytes()
 
 
-def test_a_changed_parameter_runs_its_phase_and_what_follows_and_nothing_before_it(made: Path) -> None:
+def test_a_changed_parameter_runs_its_phase_and_what_follows_and_nothing_before_it(
+    made: Path,
+) -> None:
     corpus = made / "changed"
     run(made / "recipe.toml", out=corpus, cache_dir=made / "cache")
     told: list[dict[str, object]] = []
@@ -176,13 +214,18 @@ def test_a_changed_parameter_runs_its_phase_and_what_follows_and_nothing_before_
     )
     assert [event["phase"] for event in told if event["event"] == "phase"] == [
         "fetch",
-        "relate",
-        "settle",
+        "deduplicate",
+        "write_verdicts",
         "tokenize",
         "assemble",
     ]
     fresh = made / "fresh"
-    run(made / "recipe.toml", out=fresh, settings={"deduplicate.near.threshold": "0.9"}, cache_dir=made / "cache")
+    run(
+        made / "recipe.toml",
+        out=fresh,
+        settings={"deduplicate.near.threshold": "0.9"},
+        cache_dir=made / "cache",
+    )
     assert digests(fresh) == digests(corpus)
 
 
@@ -208,7 +251,12 @@ def test_a_grown_source_gets_later_numbers_and_changes_no_earlier_verdict(tmp_pa
     assert None not in reasons  # all of it stood in the corpus
     assert gristmill.verify(corpus)["parts"] > 0
     # The stored plan over the same raw bytes gives the same corpus in a new folder.
-    run(recipe, out=tmp_path / "replayed", plan_file=corpus / "plan.json", cache_dir=tmp_path / "cache")
+    run(
+        recipe,
+        out=tmp_path / "replayed",
+        plan_file=corpus / "plan.json",
+        cache_dir=tmp_path / "cache",
+    )
     assert digests(tmp_path / "replayed") == digests(corpus)
 
 
@@ -228,11 +276,19 @@ def test_an_empty_validation_share_writes_no_file_and_says_so(tmp_path: Path) ->
 
 def test_keep_documents_false_removes_them_in_the_end(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path)
-    run(recipe, out=tmp_path / "corpus", settings={"keep_documents": "false"}, cache_dir=tmp_path / "cache")
+    run(
+        recipe,
+        out=tmp_path / "corpus",
+        settings={"keep_documents": "false"},
+        cache_dir=tmp_path / "cache",
+    )
     assert not (tmp_path / "corpus/documents").exists()
     gristmill.verify(tmp_path / "corpus")
     assert not run(
-        recipe, out=tmp_path / "corpus", settings={"keep_documents": "false"}, cache_dir=tmp_path / "cache"
+        recipe,
+        out=tmp_path / "corpus",
+        settings={"keep_documents": "false"},
+        cache_dir=tmp_path / "cache",
     ).fresh
 
 
@@ -241,10 +297,16 @@ def test_scope_source_compares_within_a_source_only(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl").write_bytes(jsonl(rows))
     recipe = tmp_path / "recipe.toml"
-    text = '[[source]]\nname = "one"\nfiles = ["one.jsonl"]\n[[source]]\nname = "two"\nfiles = ["two.jsonl"]\n[deduplicate]\nnear = {}\n'
+    text = (
+        '[[source]]\nname = "one"\nfiles = ["one.jsonl"]\n[[source]]\nname = "two"\nfiles = '
+        '["two.jsonl"]\n[deduplicate]\nnear = {}\n'
+    )
     recipe.write_text(text)
     whole = run(recipe, out=tmp_path / "corpus", cache_dir=tmp_path / "cache")
     apart = run(
-        recipe, out=tmp_path / "apart", settings={"deduplicate.scope": '"source"'}, cache_dir=tmp_path / "cache"
+        recipe,
+        out=tmp_path / "apart",
+        settings={"deduplicate.scope": '"source"'},
+        cache_dir=tmp_path / "cache",
     )
     assert apart.table["kept"] == 2 * whole.table["kept"]

@@ -9,10 +9,10 @@ import pytest
 
 from gristmill.demonstration.server import serving
 from gristmill.errors import RecipeError, SourceError
-from gristmill.phases import plan
-from gristmill.phases.fetch import Asked, Fetch, Result
-from gristmill.phases.plan import Lists, Plan, Planned
-from gristmill.phases.progress import Progress
+from gristmill.phases.inputs import plan
+from gristmill.phases.inputs.fetch import Asked, Fetch, Result
+from gristmill.phases.inputs.plan import Lists, Plan, Planned
+from gristmill.phases.running.progress import Progress
 from gristmill.recipe import Recipe, Source, stored
 from gristmill.store.cache import Cache
 from gristmill.store.client import Settings
@@ -23,7 +23,9 @@ def transfer_of(folder: Path) -> Transfer:
     return Transfer(Cache(folder / "cache"), Settings(backoff=0.0))
 
 
-def extend(recipe: Recipe, folder: Path, before: Plan | None = None, lists: Lists | None = None) -> Plan:
+def extend(
+    recipe: Recipe, folder: Path, before: Plan | None = None, lists: Lists | None = None
+) -> Plan:
     return plan.extend(before or Plan(), recipe, folder, transfer_of(folder), lists=lists)[0]
 
 
@@ -31,7 +33,9 @@ def bring(planned: Plan, recipe: Recipe, folder: Path) -> Result:
     """Fetch all shards of a plan."""
     transfer = transfer_of(folder)
     sources = plan.extend(planned, recipe, folder, transfer)[1]
-    return Fetch(planned, sources, folder, transfer, Asked()).all(folder, Progress(None), lambda _: None)
+    return Fetch(planned, sources, folder, transfer, Asked()).all(
+        folder, Progress(None), lambda _: None
+    )
 
 
 def made(**source: Any) -> Recipe:
@@ -88,9 +92,9 @@ def test_patterns_keep_their_order_and_a_file_stands_once(raw: Path) -> None:
         "raw/9.gz",
         "raw/Z.gz",
     ]
-    assert urls(extend(made(files=["raw/b.gz", "raw/b.gz", "raw/../raw/b.gz", str(raw / "raw/b.gz")]), raw)) == [
-        "raw/b.gz"
-    ]
+    assert urls(
+        extend(made(files=["raw/b.gz", "raw/b.gz", "raw/../raw/b.gz", str(raw / "raw/b.gz")]), raw)
+    ) == ["raw/b.gz"]
 
 
 def test_a_folder_is_no_shard(raw: Path) -> None:
@@ -134,11 +138,16 @@ def test_what_is_no_url_is_refused_among_urls(raw: Path, url: str) -> None:
         extend(made(urls=[url]), raw)
 
 
-LIST = "crawl-data/a.wet.gz\r\n\n  crawl-data/b.wet.gz  \n/crawl-data/c.wet.gz\nhttps://other.example/d.wet.gz\ncrawl-data/a.wet.gz\n"
+LIST = (
+    "crawl-data/a.wet.gz\r\n\n  crawl-data/b.wet.gz  "
+    "\n/crawl-data/c.wet.gz\nhttps://other.example/d.wet.gz\ncrawl-data/a.wet.gz\n"
+)
 LISTED = [
-    "https://data.example/crawl-data/a.wet.gz", "https://data.example/crawl-data/b.wet.gz", "https://data.example/crawl-data/c.wet.gz",
+    "https://data.example/crawl-data/a.wet.gz",
+    "https://data.example/crawl-data/b.wet.gz",
+    "https://data.example/crawl-data/c.wet.gz",
     "https://other.example/d.wet.gz",
-]  # fmt: skip
+]
 
 
 def test_a_list_file_with_a_base_url(raw: Path) -> None:
@@ -146,7 +155,10 @@ def test_a_list_file_with_a_base_url(raw: Path) -> None:
     (raw / "wet.paths.gz").write_bytes(gzip.compress(LIST.encode()))
     for name in ("wet.paths", "wet.paths.gz"):
         assert urls(extend(made(paths=name, base_url="https://data.example/"), raw)) == LISTED
-    assert urls(extend(made(paths="wet.paths"), raw))[0] == "https://data.commoncrawl.org/crawl-data/a.wet.gz"
+    assert (
+        urls(extend(made(paths="wet.paths"), raw))[0]
+        == "https://data.commoncrawl.org/crawl-data/a.wet.gz"
+    )
 
 
 def test_a_sample_is_a_prefix_of_one_seeded_order(raw: Path) -> None:
@@ -157,14 +169,22 @@ def test_a_sample_is_a_prefix_of_one_seeded_order(raw: Path) -> None:
     assert sixteen[:8] == eight
     assert len(set(sixteen)) == 16
     assert sorted(eight) != eight  # an order of its own
-    assert urls(extend(made(paths="other.paths", sample=8), raw)) == eight  # whatever the order of the list
-    assert urls(extend(Recipe(source=made(paths="wet.paths", sample=8).source, seed=2), raw)) != eight
+    assert (
+        urls(extend(made(paths="other.paths", sample=8), raw)) == eight
+    )  # whatever the order of the list
+    assert (
+        urls(extend(Recipe(source=made(paths="wet.paths", sample=8).source, seed=2), raw)) != eight
+    )
     assert len(urls(extend(made(paths="wet.paths", sample=1000), raw))) == 200
 
 
-def test_a_published_corpus_asks_a_list_again_only_where_the_recipe_names_another_or_more(raw: Path) -> None:
+def test_a_published_corpus_asks_a_list_again_only_where_the_recipe_names_another_or_more(
+    raw: Path,
+) -> None:
     (raw / "wet.paths").write_text(LIST)
-    small, large = (made(paths="wet.paths", base_url="https://data.example/", sample=many) for many in (2, 4))
+    small, large = (
+        made(paths="wet.paths", base_url="https://data.example/", sample=many) for many in (2, 4)
+    )
     two = extend(small, raw)
     four = extend(large, raw, two, Lists(stored(small)["source"], stored(large)["source"]))
     assert urls(four)[:2] == urls(two)
@@ -201,7 +221,10 @@ def test_a_list_that_cannot_be_read_is_told(raw: Path) -> None:
 
 def test_sources_are_numbered_by_priority_and_then_as_they_stand(raw: Path) -> None:
     names = {"one": 0, "two": 5, "three": 0, "four": 5, "five": -1}
-    sources = [Source(name=name, priority=priority, files=["raw/a.gz", "raw/b.gz"]) for name, priority in names.items()]
+    sources = [
+        Source(name=name, priority=priority, files=["raw/a.gz", "raw/b.gz"])
+        for name, priority in names.items()
+    ]
     planned = extend(Recipe(source=sources), raw)
     urls(planned)
     assert [shard.source for shard in planned.shards] == [
@@ -231,14 +254,19 @@ def test_a_plan_only_grows(raw: Path) -> None:
 
 def test_a_source_that_the_recipe_no_longer_names_is_refused(raw: Path) -> None:
     before = extend(made(files=["raw/b.gz"]), raw)
-    with pytest.raises(RecipeError, match="shards of source 'web', which the recipe no longer names"):
+    with pytest.raises(
+        RecipeError, match="shards of source 'web', which the recipe no longer names"
+    ):
         extend(made(name="books", files=["raw/a.gz"]), raw, before)
 
 
 def test_an_absent_shard_comes_back_under_a_new_number(raw: Path) -> None:
     absent = Plan(shards=[Planned(number=0, source="web", url="raw/a.gz", missing="not-found")])
     planned = extend(made(files=["raw/a.gz"]), raw, absent)
-    assert [(shard.number, shard.missing) for shard in planned.shards] == [(0, "not-found"), (1, None)]
+    assert [(shard.number, shard.missing) for shard in planned.shards] == [
+        (0, "not-found"),
+        (1, None),
+    ]
 
 
 def test_a_file_that_changed_or_vanished_is_told(raw: Path) -> None:
@@ -249,7 +277,10 @@ def test_a_file_that_changed_or_vanished_is_told(raw: Path) -> None:
     path = got.paths[0]
     path.write_text("yy")
     (reason,) = bring(got.plan, recipe, raw).failed.values()
-    assert f"{path.name}: the plan promises sha256 {got.plan.shards[0].sha256}, but the file has" in str(reason)
+    assert (
+        f"{path.name}: the plan promises sha256 {got.plan.shards[0].sha256}, but the file has"
+        in str(reason)
+    )
     path.unlink()
     (reason,) = bring(got.plan, recipe, raw).failed.values()
     assert f"{path.name}: cannot be read: No such file" in str(reason)

@@ -1,4 +1,6 @@
-"""fineweb-v1 and fineweb-edu over real pages: every step of theirs, redaction after deduplication, a learned score, judged again."""
+"""fineweb-v1 and fineweb-edu over real pages: every step of theirs, redaction after deduplication,
+a learned score, judged again.
+"""
 
 import json
 from pathlib import Path
@@ -6,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from gristmill import init, rejudge, run, verify, why
-from gristmill.phases.models import train_classifier
+from gristmill.training.train_models import train_classifier
 from gristmill.store.manifest import decode
 from tests.corpora import digests
 
@@ -29,14 +31,19 @@ def settings_of(folder: Path, warc: Path) -> dict[str, str]:
 
 
 def read(folder: Path) -> list[dict]:
-    return [row for path in sorted(folder.rglob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    return [
+        row for path in sorted(folder.rglob("*.parquet")) for row in pq.read_table(path).to_pylist()
+    ]
 
 
 def test_fineweb_redacts_after_deduplication_on_real_pages(data: Path, tmp_path: Path) -> None:
     warc = data / "J_debian_docs/open_docs_gzip.warc.gz"
     init(tmp_path / "recipe.toml", preset="fineweb-v1")
     # These pages are manuals: the language is what varies, and few keep to the rules of prose.
-    settings = settings_of(tmp_path, warc) | {"step.2.min_score": "0.3", "step.4.min_stop_words": "0"}
+    settings = settings_of(tmp_path, warc) | {
+        "step.2.min_score": "0.3",
+        "step.4.min_stop_words": "0",
+    }
     funnel = run(tmp_path / "recipe.toml", out=tmp_path / "c", workers=2, settings=settings).table
     verify(tmp_path / "c")
     assert funnel["documents"] > 60 and funnel["kept"] > 3
@@ -55,7 +62,9 @@ def test_fineweb_edu_keeps_the_highest_scores_of_real_pages(data: Path, tmp_path
     novels = sorted((data / "I_prose").rglob("*.txt"))[:3]
     texts = tmp_path / "bad.txt"
     texts.write_text(
-        "\n\n".join(f"Home Products Contact Login Cart {number} Next Previous Top" for number in range(200))
+        "\n\n".join(
+            f"Home Products Contact Login Cart {number} Next Previous Top" for number in range(200)
+        )
     )
     train_classifier(novels, [texts], tmp_path / "quality.model", bits=16)
     init(tmp_path / "recipe.toml", preset="fineweb-edu")
@@ -69,13 +78,18 @@ def test_fineweb_edu_keeps_the_highest_scores_of_real_pages(data: Path, tmp_path
     (rule,) = json.loads((corpus / "judgement/rules.json").read_text())
     assert rule["documents"] > 5 and 0 < rule["dropped"] <= rule["documents"] // 2
     rows = [row for row in read(corpus / "verdicts") if row["reason"] == "classifier.lowest"]
-    assert len(rows) == rule["dropped"] and all(row["value"] < row["threshold"] == rule["quantile"] for row in rows)
+    assert len(rows) == rule["dropped"] and all(
+        row["value"] < row["threshold"] == rule["quantile"] for row in rows
+    )
     (answer,) = why(corpus, str(rows[0]["document"]))
     assert answer["measures"]["classifier.score"] == rows[0]["value"]
     moved = settings | {"step.7.drop_lowest": "0.2"}
     told = rejudge(recipe, out=corpus, settings=moved)
     run(recipe, out=tmp_path / "fresh", workers=2, settings=moved)
     assert told["unread"] == told["anew"] == 0
-    assert told["kept"]["now"] == decode((tmp_path / "fresh/manifest.json").read_bytes()).funnel["kept"]
+    assert (
+        told["kept"]["now"]
+        == decode((tmp_path / "fresh/manifest.json").read_bytes()).funnel["kept"]
+    )
     run(recipe, out=corpus, workers=1, settings=moved)
     assert digests(corpus) == digests(tmp_path / "fresh")

@@ -1,4 +1,6 @@
-"""From wherever it is called: scripts without a guard, pipes, threads, notebooks, C programs; and what lies where one stands is never run."""
+"""From wherever it is called: scripts without a guard, pipes, threads, notebooks, C programs; and
+what lies where one stands is never run.
+"""
 
 import json
 import os
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import process
+from gristmill import interpreter
 from tests.conftest import missing
 
 RECIPE = """
@@ -49,13 +51,17 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "web.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "recipe.toml").write_text(RECIPE)
     (tmp_path / "filters.py").write_text(FILTER)
-    (tmp_path / "helper.py").write_text('def reason(text):\n    return "loud" if "LOUD" in text else None\n')
+    (tmp_path / "helper.py").write_text(
+        'def reason(text):\n    return "loud" if "LOUD" in text else None\n'
+    )
     return tmp_path
 
 
 def ran(folder: Path, command: list[str], given: str | None = None, times: int = 1) -> str:
     """Run a program in a folder; count how often its main module was run."""
-    done = subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        command, cwd=folder, input=given, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (folder / "runs").read_text().split() == ["run"] * times
     return done.stdout
@@ -121,13 +127,18 @@ def test_fresh_processes_as_on_macos(folder: Path) -> None:
     script(
         folder,
         PROGRAM
-        + 'from gristmill.engine import server\nserver.FORKS = False\ncheck("fresh")\nassert not server._servers',
+        + (
+            'from gristmill.engine import server\nserver.FORKS = False\ncheck("fresh")\nassert '
+            "not server._servers"
+        ),
     )
 
 
 def test_the_callers_own_multiprocessing_is_as_before(folder: Path) -> None:
     """Its fork server preloads what it chose, and its processes may run the mill, daemons too."""
-    (folder / "callers.py").write_text(PROGRAM.replace("run ", "") + "def double(x):\n    return 2 * x\n")
+    (folder / "callers.py").write_text(
+        PROGRAM.replace("run ", "") + "def double(x):\n    return 2 * x\n"
+    )
     script(
         folder,
         """
@@ -185,7 +196,10 @@ def test_a_c_program_with_python_inside(folder: Path) -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         missing("embedded", f"no C program with Python inside can be built: {error}")
     paths = [path for path in sys.path if path.endswith(("site-packages", "src"))]
-    start = f"import sys\nsys.path += {paths!r}\nsys.executable = sys.executable and {str(folder / 'embedded')!r}\n"
+    start = (
+        f"import sys\nsys.path += {paths!r}\nsys.executable = sys.executable and "
+        f"{str(folder / 'embedded')!r}\n"
+    )
     (folder / "program.py").write_text(start + PROGRAM + 'check("corpus")')
     ran(folder, [str(folder / "embedded"), "program.py"])
 
@@ -197,9 +211,15 @@ def test_a_notebook(folder: Path) -> None:
         import nbformat
     except ImportError as error:
         missing("notebook", f"no notebook can be run: {error}")
-    cells = [nbformat.v4.new_code_cell(PROGRAM), nbformat.v4.new_code_cell('check("one")\ncheck("two")\nprint("done")')]
+    cells = [
+        nbformat.v4.new_code_cell(PROGRAM),
+        nbformat.v4.new_code_cell('check("one")\ncheck("two")\nprint("done")'),
+    ]
     (folder / "note.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook(cells=cells)))
-    run = "import nbformat, nbclient\nnote = nbformat.read('note.ipynb', 4)\nnbclient.NotebookClient(note, kernel_name='python3').execute()\n"
+    run = (
+        "import nbformat, nbclient\nnote = nbformat.read('note.ipynb', "
+        "4)\nnbclient.NotebookClient(note, kernel_name='python3').execute()\n"
+    )
     assert "done" in ran(folder, [sys.executable, "-c", run + "print(note.cells[1].outputs)"])
 
 
@@ -227,12 +247,19 @@ def test_nothing_that_lies_where_one_stands_is_run(folder: Path) -> None:
     commands = [
         [program, "run", "recipe.toml", "--allow-code", "--workers", "2"],
         [sys.executable, "-P", "-c", "from gristmill.kernels import shuffle"],
-        [sys.executable, "-P", "-c", "from gristmill.engine import server\nserver.FORKS = False\nfrom gristmill import run\n"
-         "run('recipe.toml', out='fresh', allow_code=True)"],
-    ]  # fmt: skip
+        [
+            sys.executable,
+            "-P",
+            "-c",
+            "from gristmill.engine import server\nserver.FORKS = False\nfrom gristmill import run\n"
+            "run('recipe.toml', out='fresh', allow_code=True)",
+        ],
+    ]
     building = {"GRISTMILL_KERNELS": str(folder / "kernels"), "GRISTMILL_KERNELS_ONLY": "shuffle"}
     for command, more in zip(commands, ({}, building, {}), strict=True):
-        done = subprocess.run(command, cwd=folder, env=environment | more, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=folder, env=environment | more, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         assert not (folder / "marker").exists(), (command, (folder / "marker").read_text())
     assert list((folder / "kernels").iterdir())
@@ -240,12 +267,18 @@ def test_nothing_that_lies_where_one_stands_is_run(folder: Path) -> None:
 
 def descendants(pid: int) -> list[int]:
     """The processes that descend from one."""
-    mine = [int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
+    mine = [
+        int(word)
+        for path in Path(f"/proc/{pid}/task").glob("*/children")
+        for word in path.read_text().split()
+    ]
     return mine + [further for child in mine for further in descendants(child)]
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="there is no /proc")
-def test_workers_end_with_a_caller_that_is_killed_though_what_it_forked_lives_on(folder: Path) -> None:
+def test_workers_end_with_a_caller_that_is_killed_though_what_it_forked_lives_on(
+    folder: Path,
+) -> None:
     """The forked process holds copies of all that the caller's end would close."""
     (folder / "filters.py").write_text(
         "import time\n\ndef shouted(text):\n    open('working', 'w').close()\n    time.sleep(100)\n"
@@ -287,7 +320,9 @@ check("corpus")
 
 
 @pytest.mark.parametrize("place", ["/", "folder", "gone"])
-def test_the_path_of_what_is_started(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_of_what_is_started(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Absolute, never empty; the current folder is last, and gone where it is gone."""
     stands = tmp_path / "stands"
     stands.mkdir()
@@ -296,7 +331,7 @@ def test_the_path_of_what_is_started(place: str, tmp_path: Path, monkeypatch: py
         stands.rmdir()
     given = ["", "/usr/lib/python", "relative", str(stands), "//usr/lib/python"]
     monkeypatch.setattr(sys, "path", given)
-    found = process.path()
+    found = interpreter.path()
     assert all(re.match("/(?!/)", path) for path in found)
     assert found[0] == "/usr/lib/python"
     assert len(found) == len(set(found))

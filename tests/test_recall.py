@@ -1,7 +1,8 @@
-"""Recall and precision on 20,000 real documents, against all pairs: an exact similarity join by prefixes, which shares nothing with bands.
+"""Recall and precision on 20,000 real documents, against all pairs: an exact similarity join by
+prefixes, which shares nothing with bands.
 
-A pair of similarity t or more shares one of the |A| - ceil(t |A|) + 1 rarest shingles of each (Chaudhuri, Ganti and Kaushik 2006; Bayardo,
-Ma and Srikant 2007).
+A pair of similarity t or more shares one of the |A| - ceil(t |A|) + 1 rarest shingles of each
+(Chaudhuri, Ganti and Kaushik 2006; Bayardo, Ma and Srikant 2007).
 """
 
 import gzip
@@ -19,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import schema
-from gristmill.dedup.database import duckdb_with
-from gristmill.dedup.relate import relate
+from gristmill.engine.relations import duckdb_with
+from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.settings import Deduplicate, Near
 from tests import naive
 from tests.conftest import missing
@@ -39,17 +40,27 @@ def debian_pages(data: Path, folder: Path) -> Iterator[str]:
         missing("zstd", "the manuals cannot be unpacked")
     with tarfile.open(archive) as members:
         for member in members:
-            file = members.extractfile(member) if member.isfile() and member.name.endswith(".html") else None
+            file = (
+                members.extractfile(member)
+                if member.isfile() and member.name.endswith(".html")
+                else None
+            )
             if file is not None:
                 yield extract_plain_text(file.read().decode("utf-8", "replace"))
 
 
 def real_documents(data: Path, folder: Path) -> list[str]:
-    """Manuals, pages of a government's site, two versions of a manual, and pieces of novels up to the number that is wanted."""
+    """Manuals, pages of a government's site, two versions of a manual, and pieces of novels up to
+    the number that is wanted.
+    """
     texts = [text for text in debian_pages(data, folder) if len(text.split()) > 20]
     for path in sorted((data / "C_neardup").rglob("docs.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
-            texts += [text for text in (json.loads(line)["text"] for line in lines) if len(text.split()) > 20]
+            texts += [
+                text
+                for text in (json.loads(line)["text"] for line in lines)
+                if len(text.split()) > 20
+            ]
     pick = random.Random(1)
     for path in sorted((data / "I_prose").rglob("*.txt")):
         words = path.read_text("utf-8", "replace").split(" ")
@@ -84,8 +95,12 @@ def test_recall_and_precision_on_20000_real_documents(data: Path, tmp_path: Path
     assert len(texts) == COUNT
     shards = [texts[start : start + SHARD] for start in range(0, COUNT, SHARD)]
     settings = Deduplicate(near=Near())
-    related = relate(
-        tables(tmp_path, shards, settings), settings, tmp_path / "work", opener=duckdb_with(2, 400), tell=lambda _: None
+    deduplicated = deduplicate(
+        tables(tmp_path, shards, settings),
+        settings,
+        tmp_path / "work",
+        opener=duckdb_with(2, 400),
+        tell=lambda _: None,
     )
     numbers = [schema.first_document(place // SHARD) + place % SHARD for place in range(COUNT)]
     plain = [naive.normalise(text) for text in texts]
@@ -94,13 +109,19 @@ def test_recall_and_precision_on_20000_real_documents(data: Path, tmp_path: Path
         firsts.setdefault(text, number)
     sets = {
         number: frozenset(naive.distinct_shingles(text, width=5))
-        for number, text in zip(numbers, plain, strict=True) if firsts[text] == number
-    }  # fmt: skip
+        for number, text in zip(numbers, plain, strict=True)
+        if firsts[text] == number
+    }
     truth = similar({number: members for number, members in sets.items() if members})
-    copies = {number: firsts[text] for number, text in zip(numbers, plain, strict=True) if firsts[text] != number}
-    drops = {row["document"]: row for row in related.drops.to_pylist()}
+    copies = {
+        number: firsts[text]
+        for number, text in zip(numbers, plain, strict=True)
+        if firsts[text] != number
+    }
+    drops = {row["document"]: row for row in deduplicated.drops.to_pylist()}
     stored = {
-        (row["document"], row["candidate"]): row["similarity"] for row in pq.read_table(related.pairs).to_pylist()
+        (row["document"], row["candidate"]): row["similarity"]
+        for row in pq.read_table(deduplicated.pairs).to_pylist()
     }
     # Every drop is right: an earlier document, kept, at the similarity that is said.
     for number, drop in drops.items():
@@ -121,11 +142,15 @@ def test_recall_and_precision_on_20000_real_documents(data: Path, tmp_path: Path
     of_pairs = sum(pair in stored for pair in truth) / len(truth)
     of_drops = len(near & wanted) / len(wanted)
     print(
-        f"\n{len(copies)} exact copies, {len(truth)} pairs at {THRESHOLD} or more: {of_pairs:.4%} found; {len(wanted)} documents to drop: "
-        f"{of_drops:.4%} dropped; {len(near - wanted)} dropped besides; {len(stored)} pairs compared"
-    )  # fmt: skip
+        f"\n{len(copies)} exact copies, {len(truth)} pairs at {THRESHOLD} or more: "
+        f"{of_pairs:.4%} found; {len(wanted)} documents to drop: "
+        f"{of_drops:.4%} dropped; {len(near - wanted)} dropped besides; {len(stored)} pairs "
+        "compared"
+    )
     assert set(copies) <= drops.keys()
     assert all(
-        stored[pair] == pytest.approx(similarity, abs=1e-12) for pair, similarity in truth.items() if pair in stored
+        stored[pair] == pytest.approx(similarity, abs=1e-12)
+        for pair, similarity in truth.items()
+        if pair in stored
     )
     assert of_drops >= 0.99 and of_pairs >= 0.99

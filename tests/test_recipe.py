@@ -1,4 +1,6 @@
-"""The recipe: what is wrong in it is told with its path, its line and the word that was probably meant."""
+"""The recipe: what is wrong in it is told with its path, its line and the word that was probably
+meant.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +8,17 @@ from typing import Any
 import pytest
 
 from gristmill.errors import RecipeError
-from gristmill.recipe import PRESETS, Recipe, for_files, load, make_step, packaged, parse, stored, with_limit
+from gristmill.recipe import (
+    PRESETS,
+    Recipe,
+    for_files,
+    load,
+    make_step,
+    packaged,
+    parse,
+    stored,
+    with_limit,
+)
 
 GOOD = """\
 output = "corpus"
@@ -54,7 +66,11 @@ def refused(text: str, settings: dict[str, str] | None = None) -> str:
 
 def test_a_sound_recipe_is_read() -> None:
     recipe = parse(GOOD, "recipe.toml")
-    assert (recipe.seed, recipe.output, [source.name for source in recipe.source]) == (3, "corpus", ["web", "books"])
+    assert (recipe.seed, recipe.output, [source.name for source in recipe.source]) == (
+        3,
+        "corpus",
+        ["web", "books"],
+    )
     assert [step.name for step in recipe.steps("web")] == ["language", "gopher"]
     assert [step.name for step in recipe.steps("books")] == ["gopher"]
 
@@ -71,10 +87,17 @@ def test_a_sound_recipe_is_read() -> None:
         ('keep = ["en"]', 'keep = ["en"]\nmin_scor = 0.5', "step[0].min_scor", "min_score"),
         ('scope = "source"', 'scop = "source"', "deduplicate.scop", "scope"),
         ("threshold = 0.9", "treshold = 0.9", "deduplicate.near.treshold", "threshold"),
-        ('tokenizer = "gpt2"', 'tokenizer = "gpt2"\ntokens_pr_shard = 5', "tokens.tokens_pr_shard", "tokens_per_shard"),
+        (
+            'tokenizer = "gpt2"',
+            'tokenizer = "gpt2"\ntokens_pr_shard = 5',
+            "tokens.tokens_pr_shard",
+            "tokens_per_shard",
+        ),
     ],
 )
-def test_an_unknown_key_is_told_with_path_line_and_suggestion(old: str, new: str, path: str, suggestion: str) -> None:
+def test_an_unknown_key_is_told_with_path_line_and_suggestion(
+    old: str, new: str, path: str, suggestion: str
+) -> None:
     assert old in GOOD
     text = GOOD.replace(old, new, 1)
     key = path.rpartition(".")[2]
@@ -85,14 +108,20 @@ def test_an_unknown_key_is_told_with_path_line_and_suggestion(old: str, new: str
 def test_an_unknown_key_like_no_other_lists_those_that_there_are() -> None:
     message = refused(GOOD.replace("[tokens]", "[tokens]\nxyzzy = 1"))
     assert (
-        "tokens.xyzzy: unknown key; there are: tokenizer, end_of_text, tokens_per_shard, validation, order" in message
-    )
+        "tokens.xyzzy: unknown key; there are: tokenizer, end_of_text, tokens_per_shard, "
+        "validation, order"
+    ) in message
 
 
 def test_an_unknown_key_of_an_inline_table_is_told_with_its_line() -> None:
-    text = GOOD.replace('scope = "source"\n[deduplicate.near]\nthreshold = 0.9', "near = { treshold = 0.9 }")
+    text = GOOD.replace(
+        'scope = "source"\n[deduplicate.near]\nthreshold = 0.9', "near = { treshold = 0.9 }"
+    )
     line = line_of(text, "near =")
-    assert refused(text) == f"recipe.toml:{line}: deduplicate.near.treshold: unknown key; did you mean 'threshold'?"
+    assert (
+        refused(text)
+        == f"recipe.toml:{line}: deduplicate.near.treshold: unknown key; did you mean 'threshold'?"
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,17 +129,29 @@ def test_an_unknown_key_of_an_inline_table_is_told_with_its_line() -> None:
     [
         ("seed = 3", 'seed = "three"', "seed", "Expected `int`, got `str`"),
         ("seed = 3", "keep_documents = 1", "keep_documents", "Expected `bool`, got `int`"),
-        ('files = ["raw/*.wet.gz"]', 'files = "raw/*.wet.gz"', "source[0].files", "Expected `array`, got `str`"),
+        (
+            'files = ["raw/*.wet.gz"]',
+            'files = "raw/*.wet.gz"',
+            "source[0].files",
+            "Expected `array`, got `str`",
+        ),
         ('files = ["raw/*.wet.gz"]', "files = [1]", "source[0].files", "Expected `str`, got `int`"),
         ('kind = "jsonl"', 'kind = "docx"', "source[1].kind", "Invalid enum value 'docx'"),
         ("min_words = 20", "min_words = 2.5", "step[1].min_words", "Expected `int`, got `float`"),
         ('keep = ["en"]', 'keep = "en"', "step[0].keep", "Expected `array`, got `str`"),
         ('scope = "source"', 'scope = "shard"', "deduplicate.scope", "Invalid enum value 'shard'"),
         ("threshold = 0.9", 'verify = "no"', "deduplicate.near.verify", "Invalid enum value 'no'"),
-        ('tokenizer = "gpt2"', 'tokenizer = "gpt2"\norder = "random"', "tokens.order", "Invalid enum value 'random'"),
+        (
+            'tokenizer = "gpt2"',
+            'tokenizer = "gpt2"\norder = "random"',
+            "tokens.order",
+            "Invalid enum value 'random'",
+        ),
     ],
 )
-def test_a_wrong_type_is_told_with_path_and_line(old: str, new: str, path: str, message: str) -> None:
+def test_a_wrong_type_is_told_with_path_and_line(
+    old: str, new: str, path: str, message: str
+) -> None:
     text = GOOD.replace(old, new, 1)
     told = refused(text)
     line = line_of(text, new.splitlines()[-1])
@@ -142,23 +183,33 @@ def test_a_threshold_out_of_its_range_is_told(key: str, value: str, message: str
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("source.0.limit", "-5"), ("source.0.limit", "0"), ("source.0.max_document_bytes", "0"), ("source.0.max_document_bytes", "-1"),
-        ("source.0.shards", "-1"), ("samples", "-1"), ("step.0.min_score", "65"), ("step.0.characters", "0"), ("step.0.keep", "[]"),
-        ("step.1.min_words", "200000"), ("step.1.max_symbol_ratio", "nan"), ("seed", "99999999999999999999999"),
+        ("source.0.limit", "-5"),
+        ("source.0.limit", "0"),
+        ("source.0.max_document_bytes", "0"),
+        ("source.0.max_document_bytes", "-1"),
+        ("source.0.shards", "-1"),
+        ("samples", "-1"),
+        ("step.0.min_score", "65"),
+        ("step.0.characters", "0"),
+        ("step.0.keep", "[]"),
+        ("step.1.min_words", "200000"),
+        ("step.1.max_symbol_ratio", "nan"),
+        ("seed", "99999999999999999999999"),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_cannot_be_meant_are_refused(key: str, value: str) -> None:
     refused(GOOD, {key: value})
 
 
 def test_an_unknown_step_is_told_with_a_suggestion() -> None:
     text = GOOD.replace('use = "gopher"', 'use = "gofer"')
-    assert (
-        refused(text)
-        == f"recipe.toml:{line_of(text, 'gofer')}: step[1].use = 'gofer': no such step; did you mean 'gopher'?"
+    assert refused(text) == (
+        f"recipe.toml:{line_of(text, 'gofer')}: step[1].use = 'gofer': no such step; did you "
+        "mean 'gopher'?"
     )
-    assert "there are: c4, classifier, decontaminate, extract, fineweb, gopher, language, normalise" in refused(
-        GOOD.replace('use = "gopher"', 'use = "xyzzy"')
+    assert (
+        "there are: c4, classifier, decontaminate, extract, fineweb, gopher, language, normalise"
+        in refused(GOOD.replace('use = "gopher"', 'use = "xyzzy"'))
     )
     assert "step[1].use" in refused(GOOD.replace('use = "gopher"\n', ""))
     assert "step[1].use" in refused(GOOD.replace('use = "gopher"', "use = 7"))
@@ -212,9 +263,9 @@ def test_a_recipe_without_sources_is_told() -> None:
 
 def test_a_source_without_shards_is_told_with_its_line() -> None:
     text = GOOD.replace('files = ["raw/*.wet.gz"]\n', "")
-    assert (
-        refused(text)
-        == f"recipe.toml:{line_of(text, 'name')}: source[0] (web) has no shards: give it urls, files, paths or commoncrawl"
+    assert refused(text) == (
+        f"recipe.toml:{line_of(text, 'name')}: source[0] (web) has no shards: give it urls, "
+        "files, paths or commoncrawl"
     )
     assert "source[0].name" in refused(GOOD.replace('name = "web"\n', "")) or "name" in refused(
         GOOD.replace('name = "web"\n', "")
@@ -226,7 +277,22 @@ def test_two_sources_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../x", "a/b", "/etc", ".", "..", "", ".hidden", "-x", "a b", "a\\nb", "é", "x" * 101, "a\\u0000"]
+    "name",
+    [
+        "../x",
+        "a/b",
+        "/etc",
+        ".",
+        "..",
+        "",
+        ".hidden",
+        "-x",
+        "a b",
+        "a\\nb",
+        "é",
+        "x" * 101,
+        "a\\u0000",
+    ],
 )
 def test_a_source_name_that_could_leave_its_folder_is_refused(name: str) -> None:
     text = GOOD.replace('name = "books"', f'name = "{name}"')
@@ -287,17 +353,27 @@ def test_the_stored_recipe_has_every_default_and_no_output() -> None:
     assert table["step"][1] == {
         "use": "gopher",
         **{
-            name: getattr(make_step(1, recipe.step[1]), name) for name in make_step(1, recipe.step[1]).__struct_fields__
+            name: getattr(make_step(1, recipe.step[1]), name)
+            for name in make_step(1, recipe.step[1]).__struct_fields__
         },
     }  # type: ignore[attr-defined]
     assert table["step"][0]["min_score"] == 0.65
     assert table["deduplicate"]["near"] == {
-        "shingle": 5, "unit": "words", "permutations": 128, "bands": 32, "rows": 4, "threshold": 0.9, "floor": 0.7, "candidates": 8, "keepers": 64,
-        "verify": "text", "group": "kept",
-    }  # fmt: skip
+        "shingle": 5,
+        "unit": "words",
+        "permutations": 128,
+        "bands": 32,
+        "rows": 4,
+        "threshold": 0.9,
+        "floor": 0.7,
+        "candidates": 8,
+        "keepers": 64,
+        "verify": "text",
+        "group": "kept",
+    }
     assert table["tokens"]["tokens_per_shard"] == 100_000_000
     # Stored and read again it is the same.
-    from gristmill.phases.publish import recipe_bytes
+    from gristmill.phases.output.publish import recipe_bytes
 
     again = parse(recipe_bytes(table).decode(), "stored.toml")
     assert stored(again) == table
@@ -312,7 +388,11 @@ def test_a_limit_lowers_each_sources_own() -> None:
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b'output = "caf\xe9"')
     (tmp_path / "folder.toml").mkdir()
-    for name, said in {"none": "there is no such file", "latin": "no text in UTF-8", "folder": "a folder"}.items():
+    for name, said in {
+        "none": "there is no such file",
+        "latin": "no text in UTF-8",
+        "folder": "a folder",
+    }.items():
         with pytest.raises(RecipeError, match=f"{name}.toml: {said}"):
             load(tmp_path / f"{name}.toml")
 

@@ -1,4 +1,6 @@
-"""Thresholds change: a run that uses its measures again gives a fresh run's bytes, and `rejudge` tells beforehand what it keeps."""
+"""Thresholds change: a run that uses its measures again gives a fresh run's bytes, and `rejudge`
+tells beforehand what it keeps.
+"""
 
 import random
 from pathlib import Path
@@ -7,7 +9,7 @@ import msgspec
 import pytest
 
 from gristmill import RecipeError, rejudge, run
-from gristmill.phases.corpus import Corpus
+from gristmill.corpus.corpus import Corpus
 from gristmill.recipe import Source, parse
 from gristmill.report.rejudge import READ
 from gristmill.store.manifest import decode
@@ -36,7 +38,11 @@ use = "fineweb"
 near = { bands = 16, rows = 4 }
 """
 TIGHTER = {"step.3.min_words": "150", "step.1.max_lines": "0.02", "step.4.max_short_lines": "0.4"}
-LOOSER = {"step.3.min_words": "20", "step.1.max_top": "[0.9, 0.9, 0.9]", "step.2.min_sentences": "2"}
+LOOSER = {
+    "step.3.min_words": "20",
+    "step.1.max_top": "[0.9, 0.9, 0.9]",
+    "step.2.min_sentences": "2",
+}
 MIXED = {"step.1.max_lines": "0.02", "step.3.min_words": "30", "step.4.min_stopped_lines": "0.9"}
 
 
@@ -63,13 +69,19 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def steps_timed(corpus: Path) -> set[str]:
-    """What the last refining spent time on, over all shards."""
+    """What the last processing spent time on, over all shards."""
     found = Corpus(corpus)
-    return {name for shard in ("00000", "00001") for name in found.last("refine", shard).counts["seconds"]}  # type: ignore[union-attr]
+    return {
+        name
+        for shard in ("00000", "00001")
+        for name in found.last("process", shard).counts["seconds"]
+    }  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("measure", ["needed", "all"])
-def test_a_run_over_measures_gives_a_fresh_runs_bytes(recipe: Path, tmp_path: Path, measure: str) -> None:
+def test_a_run_over_measures_gives_a_fresh_runs_bytes(
+    recipe: Path, tmp_path: Path, measure: str
+) -> None:
     corpus = tmp_path / "corpus"
     settings = {"measure": f'"{measure}"'}
     run(recipe, out=corpus, workers=1, settings=settings)
@@ -86,8 +98,14 @@ def test_a_run_over_measures_gives_a_fresh_runs_bytes(recipe: Path, tmp_path: Pa
         assert told["unread"] == 0 or measure == "needed"
         if told["unread"] == told["anew"] == 0:
             assert told["kept"]["now"] == funnel["kept"]
-            now = {reason: count for step in funnel["steps"] for reason, count in step["reasons"].items()}
-            assert {reason: count["now"] for reason, count in told["reasons"].items() if count["now"]} == now
+            now = {
+                reason: count
+                for step in funnel["steps"]
+                for reason, count in step["reasons"].items()
+            }
+            assert {
+                reason: count["now"] for reason, count in told["reasons"].items() if count["now"]
+            } == now
         assert told["anew" if measure == "all" else "unread"] > 0 or changed is not LOOSER
         assert told["unread"] == told["anew"] == 0 or changed is not TIGHTER
         assert before["kept"] != funnel["kept"]
@@ -104,21 +122,33 @@ def test_tightening_opens_no_raw_shard(recipe: Path, tmp_path: Path) -> None:
     assert "read" in steps_timed(tmp_path)
 
 
-def test_any_threshold_from_the_floor_on_reads_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_threshold_from_the_floor_on_reads_no_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pick = random.Random(8)
     texts = [article(number, 20) for number in range(30)]
-    texts += [edited(pick.choice(texts), pick.choice([0.004, 0.01, 0.015, 0.02, 0.03]), pick) for _ in range(90)]
+    texts += [
+        edited(pick.choice(texts), pick.choice([0.004, 0.01, 0.015, 0.02, 0.03]), pick)
+        for _ in range(90)
+    ]
     (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": text} for text in texts]))
     path = tmp_path / "recipe.toml"
-    path.write_text('[[source]]\nname = "web"\nfiles = ["a.jsonl"]\n[deduplicate.near]\nthreshold = 0.9\n')
+    path.write_text(
+        '[[source]]\nname = "web"\nfiles = ["a.jsonl"]\n[deduplicate.near]\nthreshold = 0.9\n'
+    )
     run(path, out=tmp_path / "corpus", workers=1)
-    monkeypatch.setattr("gristmill.dedup.comparison.write_shingles", None)  # a read of a text fails here
+    monkeypatch.setattr(
+        "gristmill.dedup.near.comparison.write_shingles", None
+    )  # a read of a text fails here
     kept = set()
     for threshold in ("0.7", "0.75", "0.8", "0.87", "0.95"):
         changed = {"deduplicate.near.threshold": threshold, "deduplicate.near.floor": "0.7"}
         told = rejudge(path, out=tmp_path / "corpus", settings=changed)
         kept.add(told["kept"]["now"])
-        assert told["kept"]["now"] == run(path, out=tmp_path / threshold, workers=1, settings=changed).table["kept"]
+        assert (
+            told["kept"]["now"]
+            == run(path, out=tmp_path / threshold, workers=1, settings=changed).table["kept"]
+        )
     assert len(kept) > 3
     with pytest.raises(RecipeError, match=r"a floor of 0\.65 lies below the corpus' own, 0\.7"):
         rejudge(path, out=tmp_path / "corpus", settings={"deduplicate.near.threshold": "0.65"})
@@ -138,12 +168,14 @@ def test_what_would_be_measured_otherwise_is_refused(recipe: Path, tmp_path: Pat
     assert told["kept"]["now"] > told["kept"]["was"]
 
 
-def test_half_of_an_older_refining_is_not_used(recipe: Path, tmp_path: Path) -> None:
-    """A kill between two parts leaves one of the new and one of the old thresholds: their digests tell."""
+def test_half_of_an_older_process_is_not_used(recipe: Path, tmp_path: Path) -> None:
+    """A kill between two parts leaves one of the new and one of the old thresholds: their digests
+    tell.
+    """
     corpus, fresh = tmp_path / "corpus", tmp_path / "fresh"
-    run(recipe, out=corpus, workers=1, until="refine")
+    run(recipe, out=corpus, workers=1, until="process")
     staged = corpus / "work/stage/documents/00000.parquet"
-    run(recipe, out=tmp_path / "other", workers=1, until="refine", settings=TIGHTER)
+    run(recipe, out=tmp_path / "other", workers=1, until="process", settings=TIGHTER)
     staged.write_bytes((tmp_path / "other/work/stage/documents/00000.parquet").read_bytes())
     run(recipe, out=corpus, workers=1, settings=MIXED)
     run(recipe, out=fresh, workers=1, settings=MIXED)

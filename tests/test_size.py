@@ -15,7 +15,7 @@ import pytest
 from gristmill import RecipeError, SourceError
 from gristmill.arguments import sample_of
 from gristmill.pipeline import run
-from gristmill.report.laws import FOLDERS, Law, Point, fit
+from gristmill.report.cost_model import FOLDERS, Law, Point, fit
 from gristmill.report.meter import PROC, Meter, folder_bytes
 from gristmill.report.sample import Piece, start_of
 from gristmill.report.size import lines, size
@@ -60,20 +60,25 @@ def test_a_prediction_beside_a_run(corpus: Path) -> None:
     assert told["kept"] == pytest.approx(funnel["kept"], rel=0.2)
     assert told["tokens"] == pytest.approx(funnel["tokens"], rel=0.2)
     for name in FOLDERS:
-        # Texts that are kept as samples are so many a shard and reason: what a shard's start has of a rare reason is chance.
+        # Texts that are kept as samples are so many a shard and reason: what a shard's start has of
+        # a rare reason is chance.
         near = 0.5 if name == "samples" else 0.2
-        assert told["disk"]["folders"][name] == pytest.approx(folder_bytes(out / name), rel=near), name
+        assert told["disk"]["folders"][name] == pytest.approx(folder_bytes(out / name), rel=near), (
+            name
+        )
     assert told["disk"]["end"] == pytest.approx(folder_bytes(out), rel=0.25)
     assert told["disk"]["peak"] >= 0.75 * max(cost.disk for cost in meter.phases.values())
-    assert told["raw_bytes"] == sum(path.stat().st_size for path in (corpus.parent / "raw").iterdir())
+    assert told["raw_bytes"] == sum(
+        path.stat().st_size for path in (corpus.parent / "raw").iterdir()
+    )
     predicted = sum(phase["cpu_hours"] for phase in told["phases"]) * 3600
     took = sum(cost.cpu for cost in meter.phases.values())
     assert took / 3 < predicted < took * 3  # a busy machine; benchmarks/size.py compares closely
     here, there = ([phase["wall_hours"][place] for phase in told["phases"]] for place in (0, 1))
     names = [phase["phase"] for phase in told["phases"]]
-    assert names == ["fetch", "refine", "relate", "settle", "tokenize", "assemble"]
+    assert names == ["fetch", "process", "deduplicate", "write_verdicts", "tokenize", "assemble"]
     assert told["machines"][1] == {"machines": 3, "cores": 4}
-    assert there[names.index("relate")] == here[names.index("relate")]
+    assert there[names.index("deduplicate")] == here[names.index("deduplicate")]
     assert there[names.index("assemble")] == here[names.index("assemble")]
     if PROC.exists():
         assert told["memory"]["machine"] > told["memory"]["worker"] > 50e6
@@ -90,7 +95,9 @@ def test_a_sample_of_everything_is_the_whole(tmp_path: Path) -> None:
     before = digests(tmp_path / "corpus")
     # Shards are numbered in the sample's order, which leaves a trace in compressed numbers.
     for name in ("documents", "verdicts", "tokens", "duplicates"):
-        assert told["disk"]["folders"][name] == pytest.approx(folder_bytes(tmp_path / "corpus" / name), rel=0.05), name
+        assert told["disk"]["folders"][name] == pytest.approx(
+            folder_bytes(tmp_path / "corpus" / name), rel=0.05
+        ), name
     # Asked again beside the finished corpus it tells the same, and leaves that alone.
     again = size(recipe, out=tmp_path / "corpus")
     assert (again["documents"], again["tokens"]) == (told["documents"], told["tokens"])
@@ -103,21 +110,39 @@ def test_frequent_lines_and_an_index_are_rows_of_their_own(tmp_path: Path) -> No
     told = size(recipe, out=tmp_path / "corpus", settings=settings)
     run(recipe, out=tmp_path / "corpus", workers=1, settings=settings)
     names = [phase["phase"] for phase in told["phases"]]
-    assert names == ["fetch", "refine", "relate", "settle", "lines", "frequent", "tokenize", "assemble"]
-    for name in ("index", "work/lines"):
-        assert told["disk"]["folders"][name] == pytest.approx(folder_bytes(tmp_path / "corpus" / name), rel=0.05), name
+    assert names == [
+        "fetch",
+        "process",
+        "deduplicate",
+        "write_verdicts",
+        "count_lines",
+        "frequent_lines",
+        "tokenize",
+        "assemble",
+    ]
+    for name in ("index", "work/count_lines"):
+        assert told["disk"]["folders"][name] == pytest.approx(
+            folder_bytes(tmp_path / "corpus" / name), rel=0.05
+        ), name
         assert told["disk"]["folders"][name] > 1000
 
 
 def test_a_recipe_without_tokens_and_duplicates(tmp_path: Path) -> None:
     recipe = lay_out(
-        tmp_path, count=60, recipe='[[source]]\nname = "web"\nfiles = ["raw/*"]\n[[step]]\nuse = "gopher"\n'
+        tmp_path,
+        count=60,
+        recipe='[[source]]\nname = "web"\nfiles = ["raw/*"]\n[[step]]\nuse = "gopher"\n',
     )
     told = size(recipe, out=tmp_path / "corpus")
     assert told["tokens"] is None
-    assert [phase["phase"] for phase in told["phases"]] == ["fetch", "refine", "settle", "tokenize"]
+    assert [phase["phase"] for phase in told["phases"]] == [
+        "fetch",
+        "process",
+        "write_verdicts",
+        "tokenize",
+    ]
     assert told["disk"]["folders"]["text"] > 0 == told["disk"]["folders"]["tokens"]
-    assert told["memory"]["relate"] == told["memory"]["assemble"] == 0
+    assert told["memory"]["deduplicate"] == told["memory"]["assemble"] == 0
     assert "tokens" not in lines(told)[1]
 
 
@@ -125,7 +150,16 @@ def test_the_command_line(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path, count=40)
 
     def ask(*more: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "gristmill", "size", str(recipe), "--out", str(tmp_path / "corpus"), *more]
+        command = [
+            sys.executable,
+            "-m",
+            "gristmill",
+            "size",
+            str(recipe),
+            "--out",
+            str(tmp_path / "corpus"),
+            *more,
+        ]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     before = left_beside(recipe)
@@ -148,7 +182,9 @@ def test_no_shards_no_output_own_code(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path, count=20)
     recipe.write_text(RECIPE)
     left = set(Path(tempfile.gettempdir()).glob("gristmill-size-*"))
-    assert size(recipe, cores=1)["documents"] == 57  # without an output too: the sample runs among temporary files
+    assert (
+        size(recipe, cores=1)["documents"] == 57
+    )  # without an output too: the sample runs among temporary files
     assert set(Path(tempfile.gettempdir()).glob("gristmill-size-*")) == left
     own = recipe.with_name("own.toml")
     (tmp_path / "filters.py").write_text("raise SystemExit('run')\n")
@@ -174,10 +210,15 @@ def test_shards_of_unknown_length_and_what_is_fetched(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path, count=60)
     bodies = [jsonl(pages(80, f"far {number}")) for number in range(4)]
     with site() as server:
-        urls = [server.put(f"/{number}.jsonl", body, chunked=True, ranges=False) for number, body in enumerate(bodies)]
+        urls = [
+            server.put(f"/{number}.jsonl", body, chunked=True, ranges=False)
+            for number, body in enumerate(bodies)
+        ]
         named = ", ".join(f'"{url}"' for url in urls)
         recipe.write_text(RECIPE.replace('files = ["raw/*"]', f"urls = [{named}]"))
-        told: dict[str, Any] = size(recipe, out=tmp_path / "corpus", cache_dir=tmp_path / "cache", shards=1)
+        told: dict[str, Any] = size(
+            recipe, out=tmp_path / "corpus", cache_dir=tmp_path / "cache", shards=1
+        )
     assert told["unknown"] == 4
     assert len(list((tmp_path / "cache/objects").iterdir())) == 1
     assert not list((tmp_path / "cache/runs").iterdir())
@@ -189,7 +230,11 @@ def test_shards_of_unknown_length_and_what_is_fetched(tmp_path: Path) -> None:
 
 def test_a_shard_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gristmill.report.size.asked_of", lambda *_, **__: Settings(backoff=0.0))
-    recipe = lay_out(tmp_path, count=20, recipe='[[source]]\nname = "web"\nurls = ["http://127.0.0.1:9/a.jsonl"]\n')
+    recipe = lay_out(
+        tmp_path,
+        count=20,
+        recipe='[[source]]\nname = "web"\nurls = ["http://127.0.0.1:9/a.jsonl"]\n',
+    )
     with pytest.raises(SourceError, match="no raw shard can be had"):
         size(recipe, out=tmp_path / "corpus", cache_dir=tmp_path / "cache")
 
@@ -225,7 +270,9 @@ def test_the_start_of_a_shard(tmp_path: Path) -> None:
     table = pa.table({"text": [str(row["text"]) for row in rows]})
     pq.write_table(table, tmp_path / "a.parquet")
     length = (tmp_path / "a.parquet").stat().st_size
-    piece, _ = start_of(Piece("web", tmp_path / "a.parquet", length, length), tmp_path / "start.parquet", 100_000)
+    piece, _ = start_of(
+        Piece("web", tmp_path / "a.parquet", length, length), tmp_path / "start.parquet", 100_000
+    )
     share = pq.read_metadata(piece.path).num_rows / len(rows)
     assert 0 < share < 1
     assert piece.raw == pytest.approx(share * length)

@@ -1,4 +1,6 @@
-"""Spark against the embedded engine: a real standalone cluster on 127.0.0.1, the same bytes, also when a worker dies."""
+"""Spark against the embedded engine: a real standalone cluster on 127.0.0.1, the same bytes, also
+when a worker dies.
+"""
 
 import json
 import os
@@ -20,7 +22,7 @@ import gristmill
 from gristmill import RecipeError, run, verify
 from gristmill.engine import nodes
 from gristmill.engine.spark import work
-from gristmill.phases.models import train_perplexity
+from gristmill.training.train_models import train_perplexity
 from tests.conftest import missing
 from tests.corpora import article, digests, jsonl
 from tests.spark import Cluster, cluster
@@ -54,7 +56,8 @@ order = "ORDER"
 near = {}
 lines = { most = 40 }
 """
-# A driver that cannot do what is the nodes' to do: they are processes of their own, where it can be done.
+# A driver that cannot do what is the nodes' to do: they are processes of their own, where it can be
+# done.
 DRIVER = """
 from gristmill.cli import main
 from gristmill.dedup import rows
@@ -77,10 +80,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def lay_out(folder: Path, texts: list[str], shards: int, scope: str, order: str = "plan") -> Path:
-    """Documents over the shards of two sources, with URLs that repeat; a model and a benchmark of some of them."""
+    """Documents over the shards of two sources, with URLs that repeat; a model and a benchmark of
+    some of them.
+    """
     (folder / "usual.jsonl").write_bytes(jsonl([{"text": text} for text in texts[:100]]))
     train_perplexity([folder / "usual.jsonl"], folder / "usual.model")
-    (folder / "items.jsonl").write_bytes(jsonl([{"text": " ".join(text.split()[:60])} for text in texts[100:130]]))
+    (folder / "items.jsonl").write_bytes(
+        jsonl([{"text": " ".join(text.split()[:60])} for text in texts[100:130]])
+    )
     pick = random.Random(7)
     for number in range(shards):
         rows = [
@@ -108,7 +115,9 @@ def run_on(spark: Cluster, recipe: Path, out: Path, *more: str) -> "subprocess.P
         spark.address,
         *more,
     ]
-    return subprocess.Popen(command, env=outside({}), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.Popen(
+        command, env=outside({}), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
 
 
 def ended(process: "subprocess.Popen[bytes]") -> str:
@@ -121,7 +130,9 @@ def ended(process: "subprocess.Popen[bytes]") -> str:
 def test_the_same_bytes_from_both_engines(spark: Cluster, tmp_path: Path, scope: str) -> None:
     pick = random.Random(11)
     texts = [article(number, 30) for number in range(200)]
-    texts += [edited(pick.choice(texts), pick.choice([0.0, 0.005, 0.02, 0.08]), pick) for _ in range(300)]
+    texts += [
+        edited(pick.choice(texts), pick.choice([0.0, 0.005, 0.02, 0.08]), pick) for _ in range(300)
+    ]
     # A template near the threshold fills buckets, so that rounds are needed.
     page = article("template", 30)
     texts += [edited(page, 0.02, pick) for _ in range(150)]
@@ -130,7 +141,9 @@ def test_the_same_bytes_from_both_engines(spark: Cluster, tmp_path: Path, scope:
     here = run(recipe, out=tmp_path / "local", workers=2).table
     ended(process)
     assert digests(tmp_path / "spark") == digests(tmp_path / "local")
-    reasons = {reason for step in here["steps"] for reason, count in step["reasons"].items() if count}
+    reasons = {
+        reason for step in here["steps"] for reason, count in step["reasons"].items() if count
+    }
     assert reasons >= {
         "deduplicate.same_url",
         "deduplicate.near_duplicate",
@@ -143,7 +156,9 @@ def test_the_same_bytes_from_both_engines(spark: Cluster, tmp_path: Path, scope:
 
 
 @pytest.mark.soak
-def test_20000_real_documents_and_a_worker_that_dies(spark: Cluster, data: Path, tmp_path: Path) -> None:
+def test_20000_real_documents_and_a_worker_that_dies(
+    spark: Cluster, data: Path, tmp_path: Path
+) -> None:
     pick = random.Random(12)
     texts = real_documents(data)
     texts = [text[:2500] for text in texts if len(text) > 300]
@@ -154,7 +169,7 @@ def test_20000_real_documents_and_a_worker_that_dies(spark: Cluster, data: Path,
 
     def kill() -> None:
         """As soon as the first shard is done, a worker and all that it runs goes; another comes."""
-        state = tmp_path / "spark/work/state/refine"
+        state = tmp_path / "spark/work/state/process"
         while process.poll() is None and not (state.is_dir() and any(state.iterdir())):
             time.sleep(0.05)
         subprocess.run(["pkill", "-KILL", "-P", str(spark.workers[0].pid)], check=False)
@@ -172,7 +187,8 @@ def test_20000_real_documents_and_a_worker_that_dies(spark: Cluster, data: Path,
     assert digests(tmp_path / "spark") == digests(tmp_path / "local")
 
 
-# Starts with each environment; what is said, and how long the nodes were asked (Spark's own start aside).
+# Starts with each environment; what is said, and how long the nodes were asked (Spark's own start
+# aside).
 ASKED = """
 import json, os, sys, time
 from gristmill.engine import nodes, spark
@@ -200,17 +216,25 @@ for environment in json.loads(sys.argv[2]):
 def outside(more: dict[str, str]) -> dict[str, str]:
     """The environment of a driver that nothing of Spark's was told to."""
     ours = ("PYSPARK_PYTHON", "PYTHONPATH")
-    return {key: value for key, value in os.environ.items() if key not in ours} | {"SPARK_LOCAL_IP": "127.0.0.1"} | more
+    return (
+        {key: value for key, value in os.environ.items() if key not in ours}
+        | {"SPARK_LOCAL_IP": "127.0.0.1"}
+        | more
+    )
 
 
 def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_path: Path) -> None:
     # A Python of the same version that has nothing installed.
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True
+    )
     bare = str(tmp_path / "bare/bin/python")
     # One library of another version, and gristmill of other files.
     other = tmp_path / "other"
     (other / "numba-0.1.dist-info").mkdir(parents=True)
-    (other / "numba-0.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: numba\nVersion: 0.1\n")
+    (other / "numba-0.1.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: numba\nVersion: 0.1\n"
+    )
     shutil.copytree(Path(gristmill.__file__).parent, other / "gristmill")
     (other / "gristmill/errors.py").write_text("changed = True\n")
     none = str(tmp_path / "none")
@@ -223,21 +247,27 @@ def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_p
     command = [sys.executable, "-c", ASKED, spark.address, json.dumps(environments)]
     done = subprocess.run(command, env=outside({}), capture_output=True, text=True, check=True)
     said = done.stdout.splitlines()
-    # A second or two alone; most of it is the start of executors, which takes a minute where this machine is busy.
+    # A second or two alone; most of it is the start of executors, which takes a minute where this
+    # machine is busy.
     assert max(map(float, said[::2])) < 300, said
     assert re.search(
         r"nodes are not as this machine.*: gristmill is not there \(here: \S+ \(files \w+\)\), brotli is not there",
         said[1],
     )
-    assert f"Install the same gristmill, with the same libraries, on every node for {bare}" in said[1]
+    assert (
+        f"Install the same gristmill, with the same libraries, on every node for {bare}" in said[1]
+    )
     assert re.search(
-        r"gristmill is (\S+ \(files \w+\)) \(here: (?!\1)\S+ \(files \w+\)\), numba is 0.1 \(here: \d", said[3]
+        r"gristmill is (\S+ \(files \w+\)) \(here: (?!\1)\S+ \(files \w+\)\), numba is 0.1 \(here: \d",
+        said[3],
     )
     assert re.search(f"Python does not run on the nodes: .*{none}", said[5])
     assert said[7] == "as here"
 
 
-def test_a_node_that_comes_later_is_asked_by_its_first_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_comes_later_is_asked_by_its_first_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     task = pickle.dumps(({**nodes.here(), "numba": "0.1", "of this machine": "1"}, len, []))
     kind, error, _ = pickle.loads(work(task))
     assert kind == "error"
@@ -245,7 +275,9 @@ def test_a_node_that_comes_later_is_asked_by_its_first_task(monkeypatch: pytest.
 
 
 def test_libraries_that_are_asked_for_are_those_that_make_bytes() -> None:
-    table = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["dependencies"]
+    table = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"][
+        "dependencies"
+    ]
     named = {re.match(r"[\w.-]+", line)[0] for line in table}  # type: ignore[index]
     assert named - {"rich", "tomli-w", "typer", "urllib3"} <= {*nodes.LIBRARIES, *nodes.EXTRAS}
 

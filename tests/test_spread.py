@@ -1,4 +1,6 @@
-"""Tasks between relations: however they are grouped, wherever and however often they run, the same bytes; their errors as they are."""
+"""Tasks between relations: however they are grouped, wherever and however often they run, the same
+bytes; their errors as they are.
+"""
 
 import pickle
 import random
@@ -14,16 +16,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import MachineError
-from gristmill.dedup import candidates, rows
-from gristmill.dedup.database import duckdb_with
-from gristmill.dedup.comparison import Known
-from gristmill.dedup.relate import relate
-from gristmill.dedup.rows import Signatures
+from gristmill.dedup.near import candidates
+from gristmill.dedup.near import signature_rows
+from gristmill.engine.relations import duckdb_with
+from gristmill.dedup.near.comparison import Known
+from gristmill.dedup.duplicates import deduplicate
+from gristmill.dedup.near.signature_rows import Signatures
 from gristmill.dedup.settings import Deduplicate, Near
-from gristmill.dedup.spread import AHEAD, Spread, in_turn, threads_with
+from gristmill.engine.executor import AHEAD, Executor, in_turn, threads_with
 from gristmill.engine.local import Event, Here, Job
-from gristmill.kernels import pairs as kernels
-from gristmill.phases import engines
+from gristmill.kernels.hashing import pairs as kernels
+from gristmill.engine import engines
 from tests.test_dedup import tables
 from tests.test_near import in_small_pieces, templated
 
@@ -54,7 +57,9 @@ class Parts:
 
 
 def twice_elsewhere(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-    """Each task is sent, and runs again beside an answer that nobody waits for: a node that was given up for lost."""
+    """Each task is sent, and runs again beside an answer that nobody waits for: a node that was
+    given up for lost.
+    """
     for task in tasks:
         sent = pickle.dumps((function, task))
         answers = []
@@ -64,36 +69,43 @@ def twice_elsewhere(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Ite
         yield answers[0]
 
 
-def found(folder: Path, settings: Deduplicate, spread: Spread, opener: Any, **more: Any) -> tuple[Any, ...]:
+def found(
+    folder: Path, settings: Deduplicate, executor: Executor, opener: Any, **more: Any
+) -> tuple[Any, ...]:
     folder.mkdir()
     pick = random.Random(6)
     texts = templated(150, pick)
     shards = [texts[:40], [], texts[40:41], texts[41:100], texts[100:]]
     laid = tables(folder, shards, settings, [1, 1, 1, 2, 1])
-    related = relate(
+    deduplicated = deduplicate(
         laid,
         settings,
         folder / "work",
         opener=opener,
         tell=lambda _: None,
-        spread=spread,
+        executor=executor,
         gone=np.array([3, 4]),
         **more,
     )
     left = sorted(path.name for path in (folder / "work").rglob("*"))
-    if spread is not twice_elsewhere:  # what nobody waits for goes with the folder
+    if executor is not twice_elsewhere:  # what nobody waits for goes with the folder
         assert not [
-            name for name in left if name.startswith(("keys-", "likely", "compared", "answered", "pairs", "near"))
+            name
+            for name in left
+            if name.startswith(("keys-", "likely", "compared", "answered", "pairs", "near"))
         ]
     return (
-        related.drops, pq.read_table(related.pairs), [path.read_bytes() for path in related.entries],
-    )  # fmt: skip
+        deduplicated.drops,
+        pq.read_table(deduplicated.pairs),
+        [path.read_bytes() for path in deduplicated.entries],
+    )
 
 
 WAYS = [
-    Deduplicate(near=Near(), index=True), Deduplicate(exact=False, near=Near(group="components"), order="longest"),
+    Deduplicate(near=Near(), index=True),
+    Deduplicate(exact=False, near=Near(group="components"), order="longest"),
     Deduplicate(near=Near(verify="signatures")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("settings", WAYS)
@@ -104,19 +116,24 @@ def test_groups_threads_and_second_runs_give_the_same_bytes(
     whole = found(tmp_path / "whole", settings, in_turn, duckdb_with(1, 300))
     assert len(whole[0]) > 20 < len(whole[1])
     assert len(whole[2]) == (4 * 2 if settings.index else 0)
-    for group, held, run, spread in (
-        (1, 1, 1, threads_with(3)), (60, 200, 100, twice_elsewhere), (60, 200, 1, threads_with(2)), (1 << 17, 1 << 20, 1 << 18, threads_with(1)),
-    ):  # fmt: skip
-        monkeypatch.setattr(rows, "GROUP", group)
-        monkeypatch.setattr(rows, "HELD", held)
+    for group, held, run, executor in (
+        (1, 1, 1, threads_with(3)),
+        (60, 200, 100, twice_elsewhere),
+        (60, 200, 1, threads_with(2)),
+        (1 << 17, 1 << 20, 1 << 18, threads_with(1)),
+    ):
+        monkeypatch.setattr(signature_rows, "GROUP", group)
+        monkeypatch.setattr(signature_rows, "HELD", held)
         monkeypatch.setattr(candidates, "RUN", run)
-        drops, pairs, entries = found(tmp_path / f"{group}.{run}", settings, spread, Parts)
+        drops, pairs, entries = found(tmp_path / f"{group}.{run}", settings, executor, Parts)
         assert drops.equals(whole[0])
         assert pairs.equals(whole[1])
         assert entries == whole[2]
 
 
-def test_there_are_as_many_tasks_as_groups_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_are_as_many_tasks_as_groups_and_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So what is told of groups above is told of several. An empty table goes with the next."""
     ran: dict[str, int] = {}
 
@@ -125,10 +142,10 @@ def test_there_are_as_many_tasks_as_groups_and_runs(tmp_path: Path, monkeypatch:
             ran[function.__name__] = ran.get(function.__name__, 0) + 1
             yield function(task)
 
-    monkeypatch.setattr(rows, "KEYS", 2000)
+    monkeypatch.setattr(signature_rows, "KEYS", 2000)
     monkeypatch.setattr(candidates, "RUN", 100)
     for group, groups in ((1, 4), (41, 3), (1 << 17, 1)):
-        monkeypatch.setattr(rows, "GROUP", group)
+        monkeypatch.setattr(signature_rows, "GROUP", group)
         ran.clear()
         _, pairs, _ = found(tmp_path / f"{group}", WAYS[0], counting, Parts)
         assert ran["lay_out"] == ran["cut_texts"] == groups
@@ -136,7 +153,9 @@ def test_there_are_as_many_tasks_as_groups_and_runs(tmp_path: Path, monkeypatch:
         assert ran["rule_out"] == ran["compare_pairs"] >= len(pairs) / 100 > 2
 
 
-def test_only_pairs_that_nobody_knows_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_pairs_that_nobody_knows_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compared: list[int] = []
     jaccard = kernels.jaccard
 
@@ -163,10 +182,15 @@ def test_signatures_are_read_from_several_files(tmp_path: Path) -> None:
     begins = [0, 1, 400, 990]
     files = [tmp_path / f"{number}" for number in range(4)]
     for path, start, stop in zip(files, begins, [*begins[1:], 1000], strict=True):
-        rows.write_array(path, values[start:stop])
+        signature_rows.write_array(path, values[start:stop])
     places = pick.permutation(1000)
-    rows.write_array(tmp_path / "places", places)
-    for wanted in (np.arange(1000), np.sort(pick.choice(1000, 60, replace=False)), np.array([0, 999]), np.arange(0)):
+    signature_rows.write_array(tmp_path / "places", places)
+    for wanted in (
+        np.arange(1000),
+        np.sort(pick.choice(1000, 60, replace=False)),
+        np.array([0, 999]),
+        np.arange(0),
+    ):
         out = np.empty((len(wanted), 8), np.uint32)
         Signatures(files, begins, None).read(wanted, out)
         assert np.array_equal(out, values[wanted])
@@ -190,11 +214,11 @@ def half(number: int) -> int | None:
 
 
 def test_nodes_answers_come_in_order_and_their_errors_as_they_are() -> None:
-    spread = partial(engines._on_nodes, Nodes())
-    assert list(spread(half, iter(range(30)))) == [half(number) for number in range(30)]
-    assert list(spread(half, [])) == []
+    executor = partial(engines._on_nodes, Nodes())
+    assert list(executor(half, iter(range(30)))) == [half(number) for number in range(30)]
+    assert list(executor(half, [])) == []
     with pytest.raises(MachineError, match="no space left"):
-        list(spread(half, [1, 1001, 2]))
+        list(executor(half, [1, 1001, 2]))
 
 
 def test_threads_answer_in_order_draw_few_and_tell_errors_as_they_are() -> None:

@@ -1,4 +1,6 @@
-"""One template whose pages lie round the threshold: what all pairs would drop goes, nothing else does, and a run over the result drops nothing."""
+"""One template whose pages lie round the threshold: what all pairs would drop goes, nothing else
+does, and a run over the result drops nothing.
+"""
 
 import random
 import time
@@ -27,7 +29,9 @@ class Pages(NamedTuple):
 
 
 def template(count: int, seed: int) -> Pages:
-    """Pages of 400 words, 5 of which are no other page's: two pages share 0.7 to 0.9 of their shingles, one pair in nine 0.8 or more."""
+    """Pages of 400 words, 5 of which are no other page's: two pages share 0.7 to 0.9 of their
+    shingles, one pair in nine 0.8 or more.
+    """
     pick = random.Random(seed)
     frame = [f"word{number}" for number in range(WORDS)]
     struck = np.zeros((count, WORDS - WIDTH + 1), np.float32)
@@ -42,7 +46,9 @@ def template(count: int, seed: int) -> Pages:
 
 
 def all_pairs(pages: Pages) -> set[int]:
-    """Who is kept where each page is compared with every kept one before it: the shingles of no two pages are equal but for the template's."""
+    """Who is kept where each page is compared with every kept one before it: the shingles of no two
+    pages are equal but for the template's.
+    """
     kept: list[int] = []
     sizes = pages.struck.sum(axis=1)
     every = pages.struck.shape[1]
@@ -61,7 +67,10 @@ def shingles(text: str) -> set:
 
 
 def judge(pages: Pages, drops: dict[int, tuple[int, float]]) -> float:
-    """The share of what all pairs drop that stays. Each drop must be right: for an earlier page that is kept, at the similarity that is said."""
+    """The share of what all pairs drop that stays.
+
+    Each drop must be right: for an earlier page that is kept, at the similarity that is said.
+    """
     held: dict[int, set] = {}
     for page, (keeper, similarity) in drops.items():
         assert keeper < page and keeper not in drops
@@ -91,7 +100,9 @@ def test_what_all_pairs_drop_goes_and_a_run_over_the_result_drops_nothing(tmp_pa
             for start in (0, 10, 700)
             for verdict in index.add_batch(pages.texts[start : {0: 10, 10: 700, 700: 1500}[start]])
         ]
-    assert {verdict.document: (verdict.keeper, verdict.similarity) for verdict in said if verdict.reason} == drops
+    assert {
+        verdict.document: (verdict.keeper, verdict.similarity) for verdict in said if verdict.reason
+    } == drops
 
 
 RECIPE = """
@@ -122,13 +133,17 @@ def test_a_template_over_several_crawls_is_that_of_one_run(tmp_path: Path) -> No
         recipe.write_text(RECIPE.replace("FILES", files).replace("AGAINST", older))
         run(recipe, out=tmp_path / name, workers=1)
         rows = [
-            row for path in sorted((tmp_path / name / "verdicts").iterdir()) for row in pq.read_table(path).to_pylist()
+            row
+            for path in sorted((tmp_path / name / "verdicts").iterdir())
+            for row in pq.read_table(path).to_pylist()
         ]
         return {300 * crawls[0] + place for place, row in enumerate(rows) if row["reason"] is None}
 
     whole = kept("whole", [0, 1, 2], [])
     assert len(whole - all_pairs(pages)) <= 0.005 * (900 - len(whole))
-    assert set.union(*(kept(f"c{crawl}", [crawl], list(range(crawl))) for crawl in range(3))) == whole
+    assert (
+        set.union(*(kept(f"c{crawl}", [crawl], list(range(crawl))) for crawl in range(3))) == whole
+    )
 
 
 @pytest.mark.soak
@@ -142,6 +157,9 @@ def test_a_template_of_50_000_pages(tmp_path: Path, count: int) -> None:
     kept = [text for page, text in enumerate(pages.texts) if page not in drops]
     again = dropped(tmp_path / "again", kept, Near())
     print(
-        f"\n{count} pages: {len(kept)} kept, all pairs keep {len(all_pairs(pages))}; {missed:.3%} missed; again {len(again)}; {seconds:.0f} s"
+        (
+            f"\n{count} pages: {len(kept)} kept, all pairs keep {len(all_pairs(pages))}; "
+            f"{missed:.3%} missed; again {len(again)}; {seconds:.0f} s"
+        )
     )
     assert missed <= 0.005 and not again

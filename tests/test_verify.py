@@ -1,4 +1,6 @@
-"""Verify finds a changed byte anywhere, a missing or an extra part, an edited count, a swapped file; and it agrees with sha256sum."""
+"""Verify finds a changed byte anywhere, a missing or an extra part, an edited count, a swapped
+file; and it agrees with sha256sum.
+"""
 
 import json
 import re
@@ -39,7 +41,9 @@ def parts(corpus: Path) -> list[str]:
 
 
 def forge(corpus: Path, change) -> None:  # type: ignore[no-untyped-def]
-    """Edit the manifest, and make lock, sums and content agree with it: only the counts can tell."""
+    """Edit the manifest, and make lock, sums and content agree with it: only the counts can
+    tell.
+    """
     table = json.loads((corpus / "manifest.json").read_text())
     change(table)
     manifest = manifests.decode(json.dumps(table).encode())
@@ -60,7 +64,11 @@ def test_a_sound_corpus_verifies_here_and_by_sha256sum(corpus: Path) -> None:
     assert told["parts"] == len(parts(corpus))
     for sums in ("manifest.lock", "SHA256SUMS"):
         done = subprocess.run(
-            ["sha256sum", "--strict", "-c", sums], cwd=corpus, capture_output=True, text=True, check=False
+            ["sha256sum", "--strict", "-c", sums],
+            cwd=corpus,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout
 
@@ -121,7 +129,9 @@ def test_a_manifest_that_is_none_is_a_failed_verification(copy: Path) -> None:
             gristmill.verify(copy)
 
 
-@pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "tokens/../../x", "a//b", "", "a\\b", "./a"])
+@pytest.mark.parametrize(
+    "path", ["../outside", "/etc/passwd", "tokens/../../x", "a//b", "", "a\\b", "./a"]
+)
 def test_a_part_that_leaves_the_corpus_is_refused(copy: Path, path: str) -> None:
     with pytest.raises(VerificationError, match="leaves the corpus"):
         forge(copy, lambda table: table["parts"][0].update(path=path))
@@ -132,11 +142,13 @@ def test_edited_counts_are_found_although_all_digests_agree(copy: Path) -> None:
         "raw shard 0 has": lambda table: table["raw_shards"][0].update(
             documents=table["raw_shards"][0]["documents"] + 1
         ),
-        "kept, but the manifest says": lambda table: table["raw_shards"][0].update(unique_documents=1),
+        "kept, but the manifest says": lambda table: table["raw_shards"][0].update(
+            unique_documents=1
+        ),
         "funnel: its counts": lambda table: table["funnel"].update(kept=1),
-        "do not hold": lambda table: next(p for p in table["parts"] if p["path"].endswith("train_00000.bin"))[
-            "counts"
-        ].update(tokens=7),
+        "do not hold": lambda table: next(
+            p for p in table["parts"] if p["path"].endswith("train_00000.bin")
+        )["counts"].update(tokens=7),
         "tokens: the shards hold": lambda table: table["funnel"].update(tokens=5),
     }
     whole = (copy / "manifest.json").read_bytes()
@@ -150,7 +162,10 @@ def test_edited_counts_are_found_although_all_digests_agree(copy: Path) -> None:
 def test_a_removed_shard_is_found_although_all_digests_agree(copy: Path) -> None:
     name = "tokens/web/train_00001"
     forge(
-        copy, lambda table: table.update(parts=[part for part in table["parts"] if not part["path"].startswith(name)])
+        copy,
+        lambda table: table.update(
+            parts=[part for part in table["parts"] if not part["path"].startswith(name)]
+        ),
     )
     for suffix in (".bin", ".docs"):
         (copy / f"{name}{suffix}").unlink()
@@ -180,8 +195,16 @@ def test_why_tells_the_fate_of_every_kind_of_document(corpus: Path) -> None:
             if kind is None or kind.startswith(("gopher.", "deduplicate.")):
                 assert told["measures"]["gopher.words"] > 0
                 if row["url"]:
-                    assert any(answer["document"] == row["document"] for answer in gristmill.why(corpus, row["url"]))
-    assert {None, "deduplicate.exact_duplicate", "deduplicate.near_duplicate", "gopher.length"} <= seen
+                    assert any(
+                        answer["document"] == row["document"]
+                        for answer in gristmill.why(corpus, row["url"])
+                    )
+    assert {
+        None,
+        "deduplicate.exact_duplicate",
+        "deduplicate.near_duplicate",
+        "gopher.length",
+    } <= seen
 
 
 def test_why_refuses_what_is_not_there(corpus: Path) -> None:
@@ -209,18 +232,28 @@ def test_a_keeper_that_was_dropped_is_found_although_all_digests_agree(copy: Pat
 
     def point_at_a_dropped_one(table: pa.Table) -> pa.Table:
         dropped = table.filter(pc.is_valid(table["reason"]))["document"][0].as_py()
-        keepers = [dropped if keeper is not None else None for keeper in table["keeper"].to_pylist()]
+        keepers = [
+            dropped if keeper is not None else None for keeper in table["keeper"].to_pylist()
+        ]
         assert any(keeper is not None for keeper in keepers)
-        return table.set_column(table.schema.get_field_index("keeper"), "keeper", pa.array(keepers, pa.int64()))
+        return table.set_column(
+            table.schema.get_field_index("keeper"), "keeper", pa.array(keepers, pa.int64())
+        )
 
     rewrite(copy, path, point_at_a_dropped_one)
-    with pytest.raises(VerificationError, match="duplicates whose keeper is no earlier document that was kept"):
+    with pytest.raises(
+        VerificationError, match="duplicates whose keeper is no earlier document that was kept"
+    ):
         gristmill.verify(copy)
 
 
-def test_rows_and_copies_that_do_not_add_up_are_found_although_all_digests_agree(copy: Path, corpus: Path) -> None:
+def test_rows_and_copies_that_do_not_add_up_are_found_although_all_digests_agree(
+    copy: Path, corpus: Path
+) -> None:
     rewrite(copy, "duplicates/copies.parquet", lambda table: table.slice(1))
-    with pytest.raises(VerificationError, match=r"duplicates/copies.parquet: \d+ rows, expected \d+") as error:
+    with pytest.raises(
+        VerificationError, match=r"duplicates/copies.parquet: \d+ rows, expected \d+"
+    ) as error:
         gristmill.verify(copy)
     assert "copies, the verdicts name keepers for" in str(error.value)
 
@@ -247,7 +280,12 @@ def test_two_corpora_are_told_apart(corpus: Path, tmp_path: Path) -> None:
     shard = next(path for path in sorted((tmp_path / "raw").iterdir()) if path.suffix == ".jsonl")
     with shard.open("a") as file:
         file.write('{"text": "too short"}\n')
-    run(recipe, out=tmp_path / "other", cache_dir=tmp_path / "cache", settings={"step.0.min_words": "49"})
+    run(
+        recipe,
+        out=tmp_path / "other",
+        cache_dir=tmp_path / "cache",
+        settings={"step.0.min_words": "49"},
+    )
     told = gristmill.diff(corpus, tmp_path / "other")
     assert not told["equal"]
     assert list(told["recipe"].values()) == [[50, 49]]
@@ -277,7 +315,9 @@ def leaves(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def test_every_value_that_the_manifest_repeats_is_compared(copy: Path) -> None:
-    """One value changed, and content, sums and lock made to agree: what a part says as well is found, and named."""
+    """One value changed, and content, sums and lock made to agree: what a part says as well is
+    found, and named.
+    """
     whole = (copy / "manifest.json").read_bytes()
     table = json.loads(whole)
     missed = []
@@ -289,8 +329,12 @@ def test_every_value_that_the_manifest_repeats_is_compared(copy: Path) -> None:
             for key in folders:
                 given = given[key]
             old = given[last]
-            told = old + 1 if isinstance(old, int | float) and not isinstance(old, bool) else not old
-            given[last] = ("0" if old[:1] != "0" else "1") + old[1:] if isinstance(old, str) else told
+            told = (
+                old + 1 if isinstance(old, int | float) and not isinstance(old, bool) else not old
+            )
+            given[last] = (
+                ("0" if old[:1] != "0" else "1") + old[1:] if isinstance(old, str) else told
+            )
 
         if UNTOLD.match(name) or (place[0] == "parts" and place[1] % 5):
             continue
@@ -309,10 +353,14 @@ def test_every_value_that_the_manifest_repeats_is_compared(copy: Path) -> None:
     assert not missed, missed
     (copy / "manifest.json").write_bytes(whole)
     forge(copy, lambda table: table["funnel"]["steps"][1].update(left=1))
-    with pytest.raises(VerificationError, match=r"funnel\.steps\.1\.left: 1, and funnel\.json says"):
+    with pytest.raises(
+        VerificationError, match=r"funnel\.steps\.1\.left: 1, and funnel\.json says"
+    ):
         gristmill.verify(copy)
     forge(copy, lambda table: table["recipe"]["step"][0].update(min_words=1))
-    with pytest.raises(VerificationError, match=r"recipe\.step\.0\.min_words: 1, and recipe\.toml says 50"):
+    with pytest.raises(
+        VerificationError, match=r"recipe\.step\.0\.min_words: 1, and recipe\.toml says 50"
+    ):
         gristmill.verify(copy)
 
 

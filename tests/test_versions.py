@@ -1,4 +1,6 @@
-"""The manifest names what takes part in a run, and no more; another version of it makes a phase's bytes anew."""
+"""The manifest names what takes part in a run, and no more; another version of it makes a phase's
+bytes anew.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,8 @@ def words(tmp_path: Path) -> Path:
     made = Tokenizer(models.WordLevel(unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.train_from_iterator(
-        [article(1)], trainers.WordLevelTrainer(special_tokens=["<unk>", "<|endoftext|>"], show_progress=False)
+        [article(1)],
+        trainers.WordLevelTrainer(special_tokens=["<unk>", "<|endoftext|>"], show_progress=False),
     )
     made.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "recipe.toml").write_text(RECIPE)
@@ -44,7 +47,13 @@ def versions(corpus: Path) -> dict[str, str]:
 def go(recipe: Path) -> set[str]:
     """Run; the phases that did something."""
     told: list[dict[str, Any]] = []
-    run(recipe, out=recipe.parent / "corpus", workers=1, cache_dir=recipe.parent / "cache", show=told.append)
+    run(
+        recipe,
+        out=recipe.parent / "corpus",
+        workers=1,
+        cache_dir=recipe.parent / "cache",
+        show=told.append,
+    )
     return {event["phase"] for event in told if event["event"] == "phase"}
 
 
@@ -62,19 +71,21 @@ def test_the_library_that_encodes_is_named_and_another_version_encodes_again(
     other = {**tokenizers_of.library_versions(), "tokenizers.unicode": "99.0"}
     monkeypatch.setattr(tokenizers_of, "library_versions", lambda: other)
     assert "tokenize" in (ran := go(words))
-    assert "refine" not in ran
+    assert "process" not in ran
     assert versions(words.parent / "corpus")["tokenizers.unicode"] == "99.0"
 
 
 def test_a_library_that_takes_no_part_is_not_named(words: Path) -> None:
-    from gristmill.phases.train import train_tokenizer
+    from gristmill.training.train_tokenizer import train_tokenizer
 
     train_tokenizer([words.parent / "raw.jsonl"], words.parent / "tokenizer.json", vocabulary=400)
     go(words)
     assert not any(name.startswith("tokenizers") for name in versions(words.parent / "corpus"))
 
 
-def test_pythons_unicode_is_an_input_of_the_step_that_uses_it(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pythons_unicode_is_an_input_of_the_step_that_uses_it(
+    words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import unicodedata
 
     go(words)
@@ -82,4 +93,4 @@ def test_pythons_unicode_is_an_input_of_the_step_that_uses_it(words: Path, monke
     assert inputs["normalise.unicode"]["name"] == f"unicodedata {unicodedata.unidata_version}"
     assert go(words) == set()
     monkeypatch.setattr(unicodedata, "unidata_version", "99.0.0")
-    assert "refine" in go(words)
+    assert "process" in go(words)

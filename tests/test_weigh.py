@@ -1,4 +1,6 @@
-"""What goes by its rank in the whole corpus: quantiles against sorted lists, in whole runs, judged again, and against older corpora."""
+"""What goes by its rank in the whole corpus: quantiles against sorted lists, in whole runs, judged
+again, and against older corpora.
+"""
 
 import json
 import math
@@ -10,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import rejudge, run, verify, why
-from gristmill.phases.models import train_classifier, train_perplexity
+from gristmill.training.train_models import train_classifier, train_perplexity
 from gristmill.store.manifest import decode
 from tests.corpora import article, digests, jsonl
 
@@ -44,24 +46,33 @@ RULES = [
 def noise(number: int) -> str:
     """Other words than an article's, in part."""
     words = article(f"noise {number}", 6 + number % 4).split(" ")
-    return " ".join(f"zx{word}" if place % 7 < number % 6 else word for place, word in enumerate(words))
+    return " ".join(
+        f"zx{word}" if place % 7 < number % 6 else word for place, word in enumerate(words)
+    )
 
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("weigh")
+    folder = tmp_path_factory.mktemp("corpus_filters")
     good = [{"text": article(f"good {number}", 6)} for number in range(150)]
     bad = [{"text": noise(number)} for number in range(5, 155)]
     (folder / "good.jsonl").write_bytes(jsonl(good))
     (folder / "bad.jsonl").write_bytes(jsonl(bad))
-    train_classifier([folder / "good.jsonl"], [folder / "bad.jsonl"], folder / "good.model", bits=14)
+    train_classifier(
+        [folder / "good.jsonl"], [folder / "bad.jsonl"], folder / "good.model", bits=14
+    )
     train_perplexity([folder / "good.jsonl"], folder / "usual.model")
     (folder / "raw").mkdir()
     for shard in range(2):
         texts = [noise(1000 + 97 * shard + number) for number in range(90)]
         texts += [text + " again" for text in texts[:20]] + texts[20:30] + ["too short"] * 5
         (folder / f"raw/{shard}.jsonl").write_bytes(
-            jsonl([{"url": f"https://{shard}.example/{n}", "text": text} for n, text in enumerate(texts)])
+            jsonl(
+                [
+                    {"url": f"https://{shard}.example/{n}", "text": text}
+                    for n, text in enumerate(texts)
+                ]
+            )
         )
     path = folder / "recipe.toml"
     path.write_text(RECIPE, "utf-8")
@@ -72,7 +83,9 @@ def read(folder: Path) -> list[dict]:
     return [row for path in sorted(folder.iterdir()) for row in pq.read_table(path).to_pylist()]
 
 
-def slow(rows: dict[int, dict], rules: list[tuple[str, str, float]]) -> dict[int, tuple[str, float, float]]:
+def slow(
+    rows: dict[int, dict], rules: list[tuple[str, str, float]]
+) -> dict[int, tuple[str, float, float]]:
     """The rules by sorted lists: (reason, value, quantile) of each document that goes."""
     gone: dict[int, tuple[str, float, float]] = {}
     for measure, end, share in rules:
@@ -80,7 +93,9 @@ def slow(rows: dict[int, dict], rules: list[tuple[str, str, float]]) -> dict[int
         beyond = math.floor(len(values) * share)
         quantile = values[beyond] if end == "lowest" else values[len(values) - 1 - beyond]
         for number, row in rows.items():
-            if number not in gone and (row[measure] < quantile if end == "lowest" else row[measure] > quantile):
+            if number not in gone and (
+                row[measure] < quantile if end == "lowest" else row[measure] > quantile
+            ):
                 gone[number] = (f"{measure.partition('.')[0]}.{end}", row[measure], quantile)
     return gone
 
@@ -99,16 +114,23 @@ def test_ranks_are_those_of_sorted_lists(recipe: Path, tmp_path: Path) -> None:
     }
     expected = slow(measured, RULES)
     got = {
-        number: (row["reason"], row["value"], row["threshold"]) for number, row in verdicts.items()
+        number: (row["reason"], row["value"], row["threshold"])
+        for number, row in verdicts.items()
         if row["reason"] and row["reason"].startswith(("classifier", "perplexity"))
-    }  # fmt: skip
+    }
     assert got == expected
-    assert {reason for reason, _, _ in got.values()} == {"classifier.lowest", "perplexity.lowest", "perplexity.highest"}
+    assert {reason for reason, _, _ in got.values()} == {
+        "classifier.lowest",
+        "perplexity.lowest",
+        "perplexity.highest",
+    }
     told = json.loads((corpus / "judgement/rules.json").read_text())
     assert [(rule["step"], rule["end"], rule["share"]) for rule in told] == [
         (m.partition(".")[0], e, s) for m, e, s in RULES
     ]
-    assert told[0]["documents"] == len(measured) and sum(rule["dropped"] for rule in told) == len(expected)
+    assert told[0]["documents"] == len(measured) and sum(rule["dropped"] for rule in told) == len(
+        expected
+    )
     # Nobody is kept out by a document that goes itself.
     keepers = {row["keeper"] for row in verdicts.values() if row["keeper"] is not None}
     assert keepers and not keepers & got.keys()
@@ -139,7 +161,9 @@ def test_another_share_reads_no_text(recipe: Path, tmp_path: Path, change: dict[
     funnel = decode((tmp_path / "fresh/manifest.json").read_bytes()).funnel
     assert told["unread"] == told["anew"] == 0
     assert told["kept"]["now"] == funnel["kept"]
-    reasons = {reason: count for step in funnel["steps"] for reason, count in step["reasons"].items()}
+    reasons = {
+        reason: count for step in funnel["steps"] for reason, count in step["reasons"].items()
+    }
     assert {reason: count["now"] for reason, count in told["reasons"].items() if count["now"]} == {
         r: c for r, c in reasons.items() if c
     }
@@ -152,7 +176,9 @@ def test_a_share_of_an_empty_corpus(recipe: Path, tmp_path: Path) -> None:
     funnel = run(recipe, out=tmp_path, workers=1, settings=settings).table
     assert funnel["kept"] == 0
     told = json.loads((tmp_path / "judgement/rules.json").read_text())
-    assert [(rule["documents"], rule["quantile"], rule["dropped"]) for rule in told] == [(0, None, 0)] * 3
+    assert [(rule["documents"], rule["quantile"], rule["dropped"]) for rule in told] == [
+        (0, None, 0)
+    ] * 3
     assert rejudge(recipe, out=tmp_path, settings=settings)["kept"] == {"was": 0, "now": 0}
 
 
@@ -165,7 +191,9 @@ def test_equal_values_stay_together(tmp_path: Path, recipe: Path) -> None:
     (folder / "raw/a.jsonl").write_bytes(jsonl([{"text": article("one", 8)}] * 40))
     (folder / "recipe.toml").write_text(RECIPE, "utf-8")
     run(folder / "recipe.toml", out=tmp_path / "c", workers=1)
-    assert [rule["dropped"] for rule in json.loads((tmp_path / "c/judgement/rules.json").read_text())] == [0, 0, 0]
+    assert [
+        rule["dropped"] for rule in json.loads((tmp_path / "c/judgement/rules.json").read_text())
+    ] == [0, 0, 0]
 
 
 def test_what_went_by_rank_keeps_nobody_out_of_a_later_corpus(recipe: Path, tmp_path: Path) -> None:
@@ -187,7 +215,9 @@ def test_what_went_by_rank_keeps_nobody_out_of_a_later_corpus(recipe: Path, tmp_
     rows = read(second / "verdicts")
     assert gone and not {row["keeper"] for row in rows if row["keeper_corpus"] is not None} & gone
     stays = [row["document"] for row in rows if row["reason"] is None]
-    assert stays and set(stays) <= gone  # the same pages once more: who went by rank comes back, all others are there
+    assert (
+        stays and set(stays) <= gone
+    )  # the same pages once more: who went by rank comes back, all others are there
 
 
 def test_rules_are_asked_in_the_order_of_the_steps(recipe: Path, tmp_path: Path) -> None:
@@ -201,7 +231,10 @@ def test_rules_are_asked_in_the_order_of_the_steps(recipe: Path, tmp_path: Path)
         text = "".join(f'[[source]]\nname = "{name}"\nfiles = ["{name}.jsonl"]\n' for name in names)
         for place, name in enumerate("ab"):
             shutil.copy(recipe.parent / f"raw/{place}.jsonl", folder / f"{name}.jsonl")
-        text += '[[step]]\nuse = "classifier"\nmodel = "good.model"\ndrop_lowest = 0.4\nsources = ["b"]\n'
+        text += (
+            '[[step]]\nuse = "classifier"\nmodel = "good.model"\ndrop_lowest = 0.4\nsources = '
+            '["b"]\n'
+        )
         text += '[[step]]\nuse = "perplexity"\nmodel = "usual.model"\ndrop_highest = 0.2\n'
         (folder / "recipe.toml").write_text(text)
         run(folder / "recipe.toml", out=folder / "c", workers=1)

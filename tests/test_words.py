@@ -1,4 +1,6 @@
-"""What people write: recipes that are none, keys by name, URLs where folders go, names of tokenizers and models; each gets a plain answer."""
+"""What people write: recipes that are none, keys by name, URLs where folders go, names of
+tokenizers and models; each gets a plain answer.
+"""
 
 import os
 import re
@@ -11,9 +13,9 @@ import pytest
 
 import gristmill
 from gristmill import RecipeError, export, run
-from gristmill.phases.inputs import find
-from gristmill.phases.models import train_perplexity
-from gristmill.phases.train import train_tokenizer
+from gristmill.phases.inputs.inputs import find
+from gristmill.training.train_models import train_perplexity
+from gristmill.training.train_tokenizer import train_tokenizer
 from gristmill.recipe import for_files, load, parse
 from gristmill.report.rejudge import rejudge
 from gristmill.report.size import size
@@ -21,7 +23,7 @@ from gristmill.store.cache import Cache
 from gristmill.store.client import Settings
 from gristmill.store.transfer import Transfer
 from gristmill.tokens.tokenizer import load as load_tokenizer
-from gristmill.written import set_key
+from gristmill.user_input import set_key
 from tests.corpora import jsonl
 
 RECIPE = """
@@ -47,7 +49,10 @@ use = "some.filters:shouted"
 
 def mill(*words: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "gristmill", *map(str, words)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "gristmill", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -58,9 +63,15 @@ def test_version() -> None:
 
 @pytest.mark.parametrize(
     ("key", "place"),
-    [("step.language.min_score", 0), ("step.1.min_score", 1), ("step.gopher[0].min_score", 1), ("step.gopher[1].min_score", 2),
-     ("step[2].min_score", 2), ("step.shouted.min_score", 3)],
-)  # fmt: skip
+    [
+        ("step.language.min_score", 0),
+        ("step.1.min_score", 1),
+        ("step.gopher[0].min_score", 1),
+        ("step.gopher[1].min_score", 2),
+        ("step[2].min_score", 2),
+        ("step.shouted.min_score", 3),
+    ],
+)
 def test_a_step_by_its_name_and_number(key: str, place: int) -> None:
     tables = tomllib.loads(RECIPE)
     set_key(tables, key, 0.5)
@@ -68,12 +79,18 @@ def test_a_step_by_its_name_and_number(key: str, place: int) -> None:
 
 
 def test_keys_by_name_in_a_recipe_and_what_is_said_of_others() -> None:
-    changed = parse(RECIPE, "recipe.toml", {"step.gopher[1].min_words": "7", "source.docs.limit": "3"})
+    changed = parse(
+        RECIPE, "recipe.toml", {"step.gopher[1].min_words": "7", "source.docs.limit": "3"}
+    )
     assert [step.get("min_words") for step in changed.step] == [None, None, 7, None]
     assert [source.limit for source in changed.source] == [None, 3]
     for key, said in {
-        "step.gopher.min_words": "step 'gopher' stands 2 times: write step.gopher[0] (step.1) or step.gopher[1] (step.2)",
-        "step.gopher[2].min_words": "no step 'gopher' number 2; there are step.0 (language), step.1 (gopher)",
+        "step.gopher.min_words": (
+            "step 'gopher' stands 2 times: write step.gopher[0] (step.1) or step.gopher[1] (step.2)"
+        ),
+        "step.gopher[2].min_words": (
+            "no step 'gopher' number 2; there are step.0 (language), step.1 (gopher)"
+        ),
         "step.gofer.min_words": "no step 'gofer'; there are step.0 (language)",
         "step.9.min_words": "there are 4 tables at '9', numbered from 0: step.0 (language)",
         "step.gopher": "which of them?",
@@ -104,7 +121,10 @@ def test_recipes_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             (tmp_path / name).write_bytes(data)
         with pytest.raises(RecipeError, match=re.escape(said)):
             load(Path(name))
-    for name, data in {"bom.toml": b"\xef\xbb\xbf" + text, "crlf.toml": text.replace(b"\n", b"\r\n")}.items():
+    for name, data in {
+        "bom.toml": b"\xef\xbb\xbf" + text,
+        "crlf.toml": text.replace(b"\n", b"\r\n"),
+    }.items():
         (tmp_path / name).write_bytes(data)
         assert load(tmp_path / name).recipe == parse(RECIPE, "recipe.toml")
     for words in (["-"], ["folder.toml"], ["bom.toml", "crlf.toml", "--out", "corpus"]):
@@ -120,7 +140,12 @@ def test_urls_where_folders_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         'output = "s3://bucket/corpus"\n[[source]]\nname = "web"\nfiles = ["web.jsonl"]\n'
     )
     said = re.escape("s3://bucket/corpus: gristmill writes to folders of this machine, not to URLs")
-    for out in (None, "s3://bucket/corpus", Path("s3://bucket/corpus"), "s3://key:secret@bucket/corpus?token=x"):
+    for out in (
+        None,
+        "s3://bucket/corpus",
+        Path("s3://bucket/corpus"),
+        "s3://key:secret@bucket/corpus?token=x",
+    ):
         for call in (run, rejudge, size):
             with pytest.raises(RecipeError, match=said.replace("key:secret@", "")):
                 call("recipe.toml", out=out)
@@ -133,11 +158,16 @@ def test_urls_where_folders_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(RecipeError, match=re.escape("://bucket/x")):
             make("gs://bucket/x")
     done = mill("run", "recipe.toml", "--out", "s3://bucket/corpus")
-    assert (done.returncode, "gristmill: --out s3://bucket/corpus: gristmill writes to" in done.stderr) == (2, True)
+    assert (
+        done.returncode,
+        "gristmill: --out s3://bucket/corpus: gristmill writes to" in done.stderr,
+    ) == (2, True)
     assert sorted(os.listdir(tmp_path)) == ["recipe.toml", "web.jsonl"]
 
 
-def test_urls_on_the_command_line_are_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls_on_the_command_line_are_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": "Of a file."}]))
     (tmp_path / "b.jsonl").write_bytes(jsonl([{"text": "Of a URL."}]))
     monkeypatch.chdir(tmp_path)
@@ -149,7 +179,10 @@ def test_urls_on_the_command_line_are_inputs(tmp_path: Path, monkeypatch: pytest
     done = mill("run", "a.jsonl", f"file://{tmp_path}/b.jsonl", "--out", "corpus", "--workers", "1")
     assert done.returncode == 0, done.stderr
     assert "documents in                                   2" in done.stdout
-    assert mill("run", f"file://{tmp_path}/b.jsonl", "--out", "alone", "--workers", "1").returncode == 0
+    assert (
+        mill("run", f"file://{tmp_path}/b.jsonl", "--out", "alone", "--workers", "1").returncode
+        == 0
+    )
     done = mill("run", "ftp://host/a.jsonl", "--out", "other")
     assert done.returncode == 2
     assert "'ftp://host/a.jsonl' is no URL of ours (http://, https://" in done.stderr
@@ -160,7 +193,10 @@ def test_urls_on_the_command_line_are_inputs(tmp_path: Path, monkeypatch: pytest
     [
         ("cl100k_base", "https://huggingface.co/Xenova/gpt-4/resolve/main/tokenizer.json"),
         ("p50k_base", "tiktoken's, whose file does not say how text is cut"),
-        ("meta-llama/Llama-3", "https://huggingface.co/meta-llama/Llama-3/resolve/main/tokenizer.json (HF_TOKEN"),
+        (
+            "meta-llama/Llama-3",
+            "https://huggingface.co/meta-llama/Llama-3/resolve/main/tokenizer.json (HF_TOKEN",
+        ),
         ("GPT-2", 'write "gpt2"'),
         ("openai-community/gpt2", 'write "gpt2"'),
         ("model", "name the file"),
@@ -183,14 +219,21 @@ def test_models_are_looked_for_beside_the_recipe_and_where_one_stands(
     monkeypatch.chdir(here)
     transfer = Transfer(Cache(tmp_path / "cache"), Settings())
     said = re.escape(
-        f"neither {beside / 'quality.model'} nor {here / 'quality.model'}): `gristmill model train-classifier"
+        (
+            f"neither {beside / 'quality.model'} nor {here / 'quality.model'}): `gristmill model "
+            "train-classifier"
+        )
     )
     with pytest.raises(RecipeError, match=said):
         find("classifier.model", "quality.model", beside, transfer)
     (here / "quality.model").write_text("here")
-    assert find("classifier.model", "quality.model", beside, transfer).path == str(here / "quality.model")
+    assert find("classifier.model", "quality.model", beside, transfer).path == str(
+        here / "quality.model"
+    )
     (beside / "quality.model").write_text("beside")
-    assert find("classifier.model", "quality.model", beside, transfer).path == str(beside / "quality.model")
+    assert find("classifier.model", "quality.model", beside, transfer).path == str(
+        beside / "quality.model"
+    )
     for what in (
         "perplexity.model",
         "toxicity.model",

@@ -1,6 +1,7 @@
 """Raw web in, verified training tokens out.
 
-The verbs of the command line are functions of the same names here. Nothing heavy is imported until one is called.
+The verbs of the command line are functions of the same names here. Nothing heavy is imported until
+one is called.
 """
 
 from typing import Any
@@ -38,7 +39,7 @@ _HOMES = {
     "rejudge": "report.rejudge",
     "run": "pipeline",
     "status": "report.status",
-    "train_tokenizer": "phases.train",
+    "train_tokenizer": "training.train_tokenizer",
     "verify": "report.verify",
     "why": "report.why",
 }

@@ -8,7 +8,8 @@ import typer
 from gristmill.errors import RecipeError
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, rights; 130 interrupted."
+    "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, "
+    "rights; 130 interrupted."
 )
 Json = Annotated[bool, typer.Option("--json", help="For machines: one JSON object a line.")]
 
@@ -29,7 +30,11 @@ def bytes_of(option: str, given: str | None) -> int | None:
     if given is None:
         return None
     found = re.fullmatch(r"(\d+)\s*([kKMGT]?)(i?)B?", given.strip())
-    size = int(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ") if found else 0
+    size = (
+        int(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ")
+        if found
+        else 0
+    )
     if size < 1:
         raise RecipeError(f"{option} {given}: write a size, such as 64MiB, 200GB or 5000000")
     return size

@@ -14,7 +14,9 @@ def well_formed(text: str) -> str:
 
 
 def utf8_buffers(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """A string column without nulls as (offsets (n + 1,) int32 into data, data (bytes,) uint8); nothing is copied."""
+    """A string column without nulls as (offsets (n + 1,) int32 into data, data (bytes,) uint8);
+    nothing is copied.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if len(column) == 0:
@@ -28,17 +30,27 @@ def fixed_binary(rows: np.ndarray) -> pa.Array:
     """Rows (n, k) of numbers as a fixed-size binary column of n values; nothing is copied."""
     rows = np.ascontiguousarray(rows)
     width = rows.shape[1] * rows.dtype.itemsize
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(rows), [None, pa.py_buffer(rows)])
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(width), len(rows), [None, pa.py_buffer(rows)]
+    )
 
 
 def rows_of(column: pa.Array, dtype: type) -> np.ndarray:
     """A fixed-size binary column without nulls as rows (n, k) of numbers; nothing is copied."""
     width = column.type.byte_width
-    data = np.frombuffer(column.buffers()[1], np.uint8)[column.offset * width : (column.offset + len(column)) * width]
+    data = np.frombuffer(column.buffers()[1], np.uint8)[
+        column.offset * width : (column.offset + len(column)) * width
+    ]
     return data.view(dtype).reshape(len(column), -1)
 
 
 def strings_of(offsets: np.ndarray, data: np.ndarray) -> pa.Array:
-    """Well-formed UTF-8 as a string column: offsets (n + 1,) int32 into data (bytes,) uint8, the first 0; nothing is copied."""
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(data))]
+    """Well-formed UTF-8 as a string column: offsets (n + 1,) int32 into data (bytes,) uint8, the
+    first 0; nothing is copied.
+    """
+    buffers = [
+        None,
+        pa.py_buffer(np.ascontiguousarray(offsets)),
+        pa.py_buffer(np.ascontiguousarray(data)),
+    ]
     return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)

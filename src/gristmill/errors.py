@@ -1,4 +1,6 @@
-"""The errors, as a tree by whose turn it is. Each says where, what was expected, what was there, and what to do.
+"""The errors, as a tree by whose turn it is.
+
+Each says where, what was expected, what was there, and what to do.
 
 GristmillError
 ├── RecipeError          yours: edit the recipe or the command                      exit 2
@@ -8,22 +10,36 @@ GristmillError
 └── MachineError         the machine's: disk, memory, permission, another run       exit 5
 """
 
-# Why a raw shard is absent, as plan and manifest hold it: a short word for each cause. docs/format.md says what each means. The words
-# that a server, a library or a kernel of the operating system chose are told in messages only: they differ from run to run.
+# Why a raw shard is absent, as plan and manifest hold it: a short word for each cause.
+# docs/format.md says what each means. The words that a server, a library or a kernel of the
+# operating system chose are told in messages only: they differ from run to run.
 REASONS = (
-    "changed", "damaged", "digest", "forbidden", "not-found", "not-text", "redirected", "refused", "too-large", "unreachable",
-    "unreadable", "worker",
-)  # fmt: skip
+    "changed",
+    "damaged",
+    "digest",
+    "forbidden",
+    "not-found",
+    "not-text",
+    "redirected",
+    "refused",
+    "too-large",
+    "unreachable",
+    "unreadable",
+    "worker",
+)
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """A text with control characters, bidirectional and other invisible ones escaped: what others wrote may try to drive a terminal, or
-    to read otherwise than it is. `lines`: line feeds stay, for messages of several lines.
+    """A text with control characters, bidirectional and other invisible ones escaped: what others
+    wrote may try to drive a terminal, or to read otherwise than it is. `lines`: line feeds stay,
+    for messages of several lines.
     """
     if text.isprintable():
         return text
     kept = " \t\n" if lines else " \t"
-    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 class GristmillError(Exception):
@@ -32,7 +48,9 @@ class GristmillError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        """The message, as it may stand on a terminal: file names, URLs and a server's words are somebody else's."""
+        """The message, as it may stand on a terminal: file names, URLs and a server's words are
+        somebody else's.
+        """
         return printable(super().__str__(), lines=True)
 
 
@@ -60,7 +78,10 @@ class VerificationError(GristmillError):
 
 
 class Damaged(VerificationError):
-    """A file that a phase left for a later one is not what its record says. A run makes it anew and goes on."""
+    """A file that a phase left for a later one is not what its record says.
+
+    A run makes it anew and goes on.
+    """
 
 
 class MachineError(GristmillError):

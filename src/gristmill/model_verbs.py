@@ -8,7 +8,11 @@ import typer
 from gristmill.arguments import Json
 from gristmill.terminal import hear_ctrl_c, say
 
-app = typer.Typer(no_args_is_help=True, help="Train and show classifiers and n-gram models.", rich_markup_mode=None)
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Train and show classifiers and n-gram models.",
+    rich_markup_mode=None,
+)
 
 Out = Annotated[Path, typer.Option(help="The model to write.")]
 Text = Annotated[str, typer.Option(help="The field that holds the text.")]
@@ -28,39 +32,58 @@ def train_classifier(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Learn to tell good documents from bad: JSONL, Parquet, WET, or text, a document a paragraph. The same files give the same bytes."""
-    from gristmill.phases.models import lines
-    from gristmill.phases.models import train_classifier as train
+    """Learn to tell good documents from bad: JSONL, Parquet, WET, or text, a document a paragraph.
+    The same files give the same bytes.
+    """
+    from gristmill.training.train_models import lines
+    from gristmill.training.train_models import train_classifier as train
 
     hear_ctrl_c()
-    told = train(good, bad, out, seed=seed, bits=bits, epochs=epochs, rate=rate, text=text, limit=limit)
+    told = train(
+        good, bad, out, seed=seed, bits=bits, epochs=epochs, rate=rate, text=text, limit=limit
+    )
     say(told, as_json, [str(out), *lines(told)])
 
 
 @app.command("train-perplexity")
 def train_perplexity(
-    files: Annotated[list[Path], typer.Argument(help="Reference text: JSONL, Parquet, WET or text.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Reference text: JSONL, Parquet, WET or text.")
+    ],
     out: Out = Path("perplexity.model"),
     order: Annotated[int, typer.Option(help="Words in the longest n-gram, 1 to 4.")] = 3,
-    vocabulary: Annotated[int, typer.Option(help="So many of the commonest words, at most 65,532.")] = 60_000,
-    least: Annotated[int, typer.Option(help="Leave out n-grams of three words and more seen less often.")] = 2,
+    vocabulary: Annotated[
+        int, typer.Option(help="So many of the commonest words, at most 65,532.")
+    ] = 60_000,
+    least: Annotated[
+        int, typer.Option(help="Leave out n-grams of three words and more seen less often.")
+    ] = 2,
     text: Text = "text",
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate an n-gram model of words from reference text, for the step `perplexity`. The same files give the same bytes."""
-    from gristmill.phases.models import lines
-    from gristmill.phases.models import train_perplexity as train
+    """Estimate an n-gram model of words from reference text, for the step `perplexity`.
+
+    The same files give the same bytes.
+    """
+    from gristmill.training.train_models import lines
+    from gristmill.training.train_models import train_perplexity as train
 
     hear_ctrl_c()
-    told = train(files, out, order=order, vocabulary=vocabulary, least=least, text=text, limit=limit)
+    told = train(
+        files, out, order=order, vocabulary=vocabulary, least=least, text=text, limit=limit
+    )
     say(told, as_json, [str(out), *lines(told)])
 
 
 @app.command("show")
-def show(model: Annotated[Path, typer.Argument(help="A model file.")], as_json: Json = False) -> None:
-    """Show what a model file holds: its kind, its parameters, and the digests of the files that it was trained on."""
-    from gristmill.phases.models import lines, show_model
+def show(
+    model: Annotated[Path, typer.Argument(help="A model file.")], as_json: Json = False
+) -> None:
+    """Show what a model file holds: its kind, its parameters, and the digests of the files that it
+    was trained on.
+    """
+    from gristmill.training.train_models import lines, show_model
 
     told = show_model(model)
     say(told, as_json, lines(told))

@@ -1,25 +1,34 @@
 """OPEN FIRST. The way through the house, in order.
 
     recipe.toml
-       |  plan        which raw shards, numbered; the list only grows                                   phases/plan.py
+       |  plan        which raw shards, numbered; the list only grows
+           phases/inputs/plan.py
        v
-     fetch            remote shards into the cache, local ones in place; each pinned by sha256          phases/fetch.py
+     fetch            remote shards into the cache, local ones in place; each pinned by sha256
+         phases/inputs/fetch.py
        v
-     refine           raw -> documents, measures, signatures, samples; one streaming pass a shard       phases/refine.py
+     process           raw -> documents, measures, signatures, samples; one streaming pass a shard
+         phases/process/process.py
        v
-     weigh            what goes by its rank in the whole corpus, where a step asks for that              phases/weigh.py
+     corpus_filters            what goes by its rank in the whole corpus, where a step asks for that
+         phases/relations/corpus_filters.py
        v
-     relate           duplicates over the whole corpus; then each shard's verdicts, once                phases/relate.py
-       |              and, of what they leave, the lines that stand in too many documents              phases/lines.py
+     deduplicate           duplicates over the whole corpus; then each shard's verdicts, once
+         phases/relations/deduplicate.py
+       |              and, of what they leave, the lines that stand in too many documents
+           phases/relations/frequent_lines.py
        v
-     tokenize         what is left, as a stream -> tokens (or text/, in a recipe without [tokens])      phases/tokenize.py
+     tokenize         what is left, as a stream -> tokens (or text/, in a recipe without [tokens])
+         phases/output/tokenize.py
        v
-     assemble         -> tokens/<source>/train_00000.bin, val_00000.bin ... in a seeded order           phases/assemble.py
+     assemble         -> tokens/<source>/train_00000.bin, val_00000.bin ... in a seeded order
+         phases/output/assemble.py
        v
-     manifest, lock   written last                                                                     phases/publish.py
+     manifest, lock   written last
+         phases/output/publish.py
 
-A phase whose record holds its content key is not run again. Per-shard phases run on worker processes; the global ones wait for all
-planned shards.
+A phase whose record holds its content key is not run again. Per-shard phases run on worker
+processes; the global ones wait for all planned shards.
 """
 
 import os
@@ -29,45 +38,31 @@ from typing import Any
 
 import msgspec
 
+from gristmill.corpus import clusters
+from gristmill.corpus.corpus import Corpus, Record
+from gristmill.corpus.funnel import Funnel
+from gristmill.engine import engines
 from gristmill.errors import GristmillError, RecipeError, SourceError
-from gristmill.phases import (
-    assemble,
-    clusters,
-    engines,
-    fetch,
-    inputs,
-    lines,
-    mend,
-    plan,
-    publish,
-    refine,
-    relate,
-    tokenize,
-    weigh,
-)
-from gristmill.phases.corpus import Corpus, Record
-from gristmill.phases.crew import Crew
-from gristmill.phases.funnel import Funnel
-from gristmill.phases.progress import Progress
-from gristmill.recipe import (
-    Loaded,
-    Recipe,
-    check_pages,
-    is_own,
-    read_recipe,
-    stored,
-    with_limit,
-)
+from gristmill.phases.inputs import fetch, inputs, plan
+from gristmill.phases.output import assemble, publish, tokenize
+from gristmill.phases.process import process
+from gristmill.phases.relations import corpus_filters, deduplicate, frequent_lines
+from gristmill.phases.running import repair
+from gristmill.phases.running.phase_runner import Crew
+from gristmill.phases.running.progress import Progress
+from gristmill.recipe import Loaded, Recipe, check_pages, is_custom, read_recipe, stored, with_limit
+from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.client import Settings, asked_of
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import machine_errors
 from gristmill.store.transfer import Transfer
 from gristmill.tokens.tokenizer import Tokenizer
-from gristmill.written import local, output
+from gristmill.user_input import local, output
 
-PHASES = ("plan", "fetch", "refine", "relate", "tokenize", "assemble")
-RELATE_MEMORY_MB = 400  # of the relational engine, in a worker that stays under 1 GB; more is spilled to disk
+PHASES = ("plan", "fetch", "process", "deduplicate", "tokenize", "assemble")
+# of the relational engine, in a worker that stays under 1 GB; more is spilled to disk
+RELATIONS_MEMORY_MB = 400
 
 
 class ShardsFailed(SourceError):
@@ -98,18 +93,22 @@ def run(
     allow_env: Collection[str] = (),
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> Funnel:
-    """Run a recipe (a path, or a list of files and URLs for a preset of recipes/) and return the funnel.
+    """Run a recipe (a path, or a list of files and URLs for a preset of recipes/) and return the
+    funnel.
 
-    `engine` is `local`, `spark://host:port`, or `spark` inside spark-submit: the same bytes. `show` hears of progress as dictionaries;
-    see phases/progress.py. `allow_env` names variables that the recipe may send to its hosts. Raises what errors.py draws.
+    `engine` is `local`, `spark://host:port`, or `spark` inside spark-submit: the same bytes. `show`
+    hears of progress as dictionaries; see phases/running/progress.py. `allow_env` names variables
+    that the recipe may send to its hosts. Raises what errors.py draws.
     """
     if until is not None and until not in PHASES:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(PHASES)}")
     fetching = asked_of(connections, checkpoint_bytes, retry, allow_env)
     mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, preset, fetching, show)
-    own = [table["use"] for table in mill.recipe.step if is_own(table)]
+    own = [table["use"] for table in mill.recipe.step if is_custom(table)]
     if own and not allow_code:
-        raise RecipeError(f"the recipe runs code of one's own ({', '.join(own)}): read it, then say --allow-code")
+        raise RecipeError(
+            f"the recipe runs code of one's own ({', '.join(own)}): read it, then say --allow-code"
+        )
     engines.check(engine)
     mill.workers, mill.engine = workers or os.cpu_count() or 1, engine
     mill.asked = fetch.Asked(allow_missing, check_inputs)
@@ -137,7 +136,9 @@ def dry_run(
     retry: bool = False,
     allow_env: Collection[str] = (),
 ) -> list[fetch.Row]:
-    """What `run` would fetch, and how much; of a corpus and a recipe nothing is changed. Lists are fetched into the cache."""
+    """What `run` would fetch, and how much; of a corpus and a recipe nothing is changed. Lists are
+    fetched into the cache.
+    """
     fetching = asked_of(connections, None, retry, allow_env)
     mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, preset, fetching, None)
     mill.asked = fetch.Asked()
@@ -149,10 +150,16 @@ def dry_run(
 
 
 def _mill(
-    recipe: Path | str | Loaded | list[str], out: Path | str | None, settings: dict[str, str] | None, limit: int | None,
-    cache_dir: Path | str | None, tokenizer: str | None, preset: str, fetching: Settings,
+    recipe: Path | str | Loaded | list[str],
+    out: Path | str | None,
+    settings: dict[str, str] | None,
+    limit: int | None,
+    cache_dir: Path | str | None,
+    tokenizer: str | None,
+    preset: str,
+    fetching: Settings,
     show: Callable[[dict[str, Any]], None] | None,
-) -> "_Mill":  # fmt: skip
+) -> "_Mill":
     loaded = read_recipe(recipe, tokenizer, settings, preset)
     root = output(out, loaded.recipe.output, loaded.folder)
     if limit is not None:
@@ -171,7 +178,11 @@ class _Mill:
     cache_bytes: int | None
 
     def __init__(
-        self, loaded: Loaded, corpus: Corpus, transfer: Transfer, show: Callable[[dict[str, Any]], None] | None
+        self,
+        loaded: Loaded,
+        corpus: Corpus,
+        transfer: Transfer,
+        show: Callable[[dict[str, Any]], None] | None,
     ) -> None:
         self.recipe: Recipe = loaded.recipe
         self.folder = loaded.folder
@@ -186,9 +197,13 @@ class _Mill:
         if until not in ("plan", "fetch"):
             check_pages(self.recipe)
         with machine_errors(corpus.root):
-            corpus.recover(lambda line: self.progress.line(f"{line}: what published it is run again"))
+            corpus.recover(
+                lambda line: self.progress.line(f"{line}: what published it is run again")
+            )
             published = corpus.published()
-            corpus.trusted = {part.path: part.sha256 for part in published[0].parts} if published else {}
+            corpus.trusted = (
+                {part.path: part.sha256 for part in published[0].parts} if published else {}
+            )
             corpus.sweep()
         self.make_plan(published, plan_file)
         if self.transfer.resume_only:
@@ -196,7 +211,7 @@ class _Mill:
         publish.write_plan(corpus, self.plan)
         tokenizer = tokenize.tokenizer_of(self.recipe, self.folder, self.transfer)
         self.inputs = inputs.gather(self.recipe, self.folder, self.transfer)
-        self.older = relate.open_all(self.recipe.deduplicate, self.folder)
+        self.older = deduplicate.open_all(self.recipe.deduplicate, self.folder)
         named = publish.inputs_of(self.recipe, self.inputs, tokenizer, self.older)
         if published is not None and publish.is_current(
             corpus, published, self.plan, stored(self.recipe), named, tokenizer
@@ -214,30 +229,49 @@ class _Mill:
             self._fetch()
             if until == "fetch":
                 return Funnel.empty()
-            refine.check_room(corpus, list(self.paths.values()))
-            return mend.mended(corpus, self.progress, lambda: self._through(until, tokenizer, named))
+            process.check_room(corpus, list(self.paths.values()))
+            return repair.mended(
+                corpus, self.progress, lambda: self._through(until, tokenizer, named)
+            )
 
-    def _through(self, until: str | None, tokenizer: Tokenizer | None, named: dict[str, Any]) -> Funnel:
-        """What is not done of the phases behind fetch. Raises Damaged, and may then be called again."""
-        refined = self._refine()
-        if until == "refine":
+    def _through(
+        self, until: str | None, tokenizer: Tokenizer | None, named: dict[str, Any]
+    ) -> Funnel:
+        """What is not done of the phases behind fetch.
+
+        Raises Damaged, and may then be called again.
+        """
+        processed = self._process()
+        if until == "process":
             return Funnel.empty()
-        weighed = self._weigh(refined)
-        settled, related = self._relate(refined, weighed)
-        listed = self._list_lines(refined, settled)
-        if until == "relate":
+        corpus_filtered = self._corpus_filters(processed)
+        verdicts_written, deduplicated = self._deduplicate(processed, corpus_filtered)
+        listed = self._list_lines(processed, verdicts_written)
+        if until == "deduplicate":
             return Funnel.empty()
-        written = self._tokenize(refined, settled, listed, tokenizer)
+        written = self._tokenize(processed, verdicts_written, listed, tokenizer)
         if until == "tokenize":
             return Funnel.empty()
         assembled = self._assemble(written, tokenizer) if tokenizer else {}
         if until == "assemble":
             return Funnel.empty()
         funnel = publish.publish(
-            self.corpus, self.recipe, self.plan, self.folder, tokenizer=tokenizer, table=stored(self.recipe), inputs=named,
-            refined=refined, weighed=weighed, related=related, settled=settled, listed=listed, written=written, assembled=assembled,
+            self.corpus,
+            self.recipe,
+            self.plan,
+            self.folder,
+            tokenizer=tokenizer,
+            table=stored(self.recipe),
+            inputs=named,
+            processed=processed,
+            corpus_filtered=corpus_filtered,
+            deduplicated=deduplicated,
+            verdicts_written=verdicts_written,
+            listed=listed,
+            written=written,
+            assembled=assembled,
             progress=self.progress,
-        )  # fmt: skip
+        )
         self.transfer.cache.release(self.corpus.root)
         self._evict()
         return funnel
@@ -248,10 +282,16 @@ class _Mill:
         """The corpus' plan, and the shards that the recipe names besides."""
         before = published[0].recipe["source"] if published else []
         self.plan, self.sources = plan.extend(
-            publish.read_plan(self.corpus, plan_file, self.progress.line), self.recipe, self.folder, self.transfer,
-            lists=plan.Lists(before, stored(self.recipe)["source"], self.transfer.resume_only), absent_again=not self.asked.allow_missing,
-        )  # fmt: skip
-        relate.refuse_appended(self.recipe.deduplicate, published[0] if published else None, len(self.plan.shards))
+            publish.read_plan(self.corpus, plan_file, self.progress.line),
+            self.recipe,
+            self.folder,
+            self.transfer,
+            lists=plan.Lists(before, stored(self.recipe)["source"], self.transfer.resume_only),
+            absent_again=not self.asked.allow_missing,
+        )
+        deduplicate.refuse_appended(
+            self.recipe.deduplicate, published[0] if published else None, len(self.plan.shards)
+        )
 
     def fetching(self) -> fetch.Fetch:
         """The fetch of what is planned."""
@@ -259,7 +299,9 @@ class _Mill:
 
     def _fetch(self) -> None:
         """Have every raw shard here, and pin it."""
-        got = self.fetching().all(self.corpus.root, self.progress, lambda plan: publish.write_plan(self.corpus, plan))
+        got = self.fetching().all(
+            self.corpus.root, self.progress, lambda plan: publish.write_plan(self.corpus, plan)
+        )
         self.plan, self.paths = got.plan, got.paths
         publish.write_plan(self.corpus, self.plan)
         self._evict()
@@ -276,95 +318,171 @@ class _Mill:
             self.progress.line(f"failed: {error}")
         if failed and not self.asked.allow_missing:
             raise ShardsFailed(
-                f"{len(failed)} of {len(self.plan.shards)} raw shards failed; the others are done and kept. Run again to try "
+                f"{len(failed)} of {len(self.plan.shards)} raw shards failed; the others are "
+                "done and kept. Run again to try "
                 "them again, or with --allow-missing to go on without them"
             )
 
-    def _refine(self) -> dict[int, Record]:
+    def _process(self) -> dict[int, Record]:
         tasks = {}
         sources = {source.name: source for source in self.recipe.source}
         for shard in self.plan.shards:
             if shard.missing is None and shard.sha256 is not None:
                 source, path = sources[shard.source], self.paths[shard.number]
-                tasks[shard.number] = refine.task_of(self.corpus, self.recipe, source, shard, path, self.inputs)
-        limited = {name: source.limit for name, source in sources.items() if source.limit is not None}
+                tasks[shard.number] = process.task_of(
+                    self.corpus, self.recipe, source, shard, path, self.inputs
+                )
+        limited = {
+            name: source.limit for name, source in sources.items() if source.limit is not None
+        }
         numbers = [number for number, task in tasks.items() if task.source.name not in limited]
-        records = self._each("refine", refine.refine, {number: tasks[number] for number in numbers})
+        records = self._each(
+            "process", process.process, {number: tasks[number] for number in numbers}
+        )
         for name, left in limited.items():
             # A limit counts documents of the whole source: its shards go one after another.
             for number in [number for number, task in tasks.items() if task.source.name == name]:
-                done = self._each("refine", refine.refine, {number: msgspec.structs.replace(tasks[number], limit=left)})
+                done = self._each(
+                    "process",
+                    process.process,
+                    {number: msgspec.structs.replace(tasks[number], limit=left)},
+                )
                 left -= sum(record.counts["raw"]["documents"] for record in done.values())
                 records |= done
-        for number in refine.empty(self.plan.shards, sources, records):
+        for number in process.empty(self.plan.shards, sources, records):
             self.progress.line(f"{self._shard(number)}: empty, 0 bytes")
-        strange = refine.strangers(self.plan.shards, sources, records)
-        self._failed("refine", strange, self._shard)
-        return {number: record for number, record in sorted(records.items()) if number not in strange}
+        strange = process.strangers(self.plan.shards, sources, records)
+        self._failed("process", strange, self._shard)
+        return {
+            number: record for number, record in sorted(records.items()) if number not in strange
+        }
 
-    def _weigh(self, refined: dict[int, Record]) -> Record | None:
+    def _corpus_filters(self, processed: dict[int, Record]) -> Record | None:
         """What goes by the measures of the whole corpus, where a step asks for it."""
-        sources = {number: self.plan.shards[number].source for number in refined}
-        task = weigh.task_of(
-            self.corpus, self.recipe, sources, self.inputs, refined, threads=self.workers, memory_mb=RELATE_MEMORY_MB
+        sources = {number: self.plan.shards[number].source for number in processed}
+        task = corpus_filters.task_of(
+            self.corpus,
+            self.recipe,
+            sources,
+            self.inputs,
+            processed,
+            threads=self.workers,
+            memory_mb=RELATIONS_MEMORY_MB,
         )
-        return self._whole("weigh", weigh.weigh, task) if task else None
+        return self._whole("corpus_filters", corpus_filters.corpus_filters, task) if task else None
 
-    def _relate(self, refined: dict[int, Record], weighed: Record | None) -> tuple[dict[int, Record], Record | None]:
-        scopes = self._scopes(list(refined))
-        task = relate.relate_task(
-            self.corpus, self.recipe, self.folder, refined, scopes, self.older, weighed, threads=self.workers,
-            memory_mb=RELATE_MEMORY_MB,
-        )  # fmt: skip
-        related = self._whole("relate", self.engaged.spread_out(relate.find_duplicates), task) if task else None
-        tasks = relate.settle_tasks(self.corpus, self.recipe, refined, weighed, related)
-        settled = self._each("settle", relate.settle, tasks)
-        if related is not None and self.recipe.deduplicate is not None:
-            clusters.guard(self.corpus, self.recipe.deduplicate.largest_cluster, refined, scopes)
-        return settled, related
+    def _deduplicate(
+        self, processed: dict[int, Record], corpus_filtered: Record | None
+    ) -> tuple[dict[int, Record], Record | None]:
+        scopes = self._scopes(list(processed))
+        task = deduplicate.deduplicate_task(
+            self.corpus,
+            self.recipe,
+            self.folder,
+            processed,
+            scopes,
+            self.older,
+            corpus_filtered,
+            threads=self.workers,
+            memory_mb=RELATIONS_MEMORY_MB,
+        )
+        deduplicated = (
+            self._whole(
+                "deduplicate", self.engaged.with_executor(deduplicate.find_duplicates), task
+            )
+            if task
+            else None
+        )
+        tasks = deduplicate.verdict_tasks(
+            self.corpus, self.recipe, processed, corpus_filtered, deduplicated
+        )
+        verdicts_written = self._each("write_verdicts", deduplicate.write_verdicts, tasks)
+        if deduplicated is not None and self.recipe.deduplicate is not None:
+            clusters.guard(self.corpus, self.recipe.deduplicate.largest_cluster, processed, scopes)
+        return verdicts_written, deduplicated
 
     def _scopes(self, numbers: list[int]) -> list[int]:
-        return relate.scopes_of(self.recipe, [self.plan.shards[number].source for number in numbers])
+        return deduplicate.scopes_of(
+            self.recipe, [self.plan.shards[number].source for number in numbers]
+        )
 
-    def _list_lines(self, refined: dict[int, Record], settled: dict[int, Record]) -> Record | None:
+    def _list_lines(
+        self, processed: dict[int, Record], verdicts_written: dict[int, Record]
+    ) -> Record | None:
         """The frequent lines of what is kept, where the recipe cuts them."""
         settings = self.recipe.deduplicate
         if settings is None or settings.lines is None:
             return None
         root, names = str(self.corpus.root), [source.name for source in self.recipe.source]
-        counted = self._each("lines", lines.count, lines.count_tasks(root, settings.lines, refined, settled))
-        task = lines.list_task(
-            root, settings.lines, refined, counted, self._scopes(list(refined)), names, threads=self.workers,
-            memory_mb=RELATE_MEMORY_MB,
-        )  # fmt: skip
-        return self._whole("frequent", lines.list_frequent, task)
+        counted = self._each(
+            "count_lines",
+            frequent_lines.count,
+            frequent_lines.count_tasks(root, settings.lines, processed, verdicts_written),
+        )
+        task = frequent_lines.list_task(
+            root,
+            settings.lines,
+            processed,
+            counted,
+            self._scopes(list(processed)),
+            names,
+            threads=self.workers,
+            memory_mb=RELATIONS_MEMORY_MB,
+        )
+        return self._whole("frequent_lines", frequent_lines.list_frequent, task)
 
     def _tokenize(
-        self, refined: dict[int, Record], settled: dict[int, Record], listed: Record | None, tokenizer: Tokenizer | None
+        self,
+        processed: dict[int, Record],
+        verdicts_written: dict[int, Record],
+        listed: Record | None,
+        tokenizer: Tokenizer | None,
     ) -> dict[int, Record]:
-        cut = lines.cut_of(self.recipe.deduplicate, listed.parts) if listed else None
-        tasks = tokenize.tasks(self.corpus, self.plan, self.recipe, refined, settled, cut, tokenizer, self.inputs)
+        cut = frequent_lines.cut_of(self.recipe.deduplicate, listed.parts) if listed else None
+        tasks = tokenize.tasks(
+            self.corpus,
+            self.plan,
+            self.recipe,
+            processed,
+            verdicts_written,
+            cut,
+            tokenizer,
+            self.inputs,
+        )
         return self._each("tokenize", tokenize.tokenize, tasks)
 
     def _assemble(self, written: dict[int, Record], tokenizer: Tokenizer) -> dict[int, Record]:
-        tasks = assemble.tasks(self.corpus, self.plan, self.recipe, written, dtype=tokenizer.dtype.str)
-        return self._each("assemble", assemble.assemble, tasks, name=lambda number: self.recipe.source[number].name)
+        tasks = assemble.tasks(
+            self.corpus, self.plan, self.recipe, written, dtype=tokenizer.dtype.str
+        )
+        return self._each(
+            "assemble",
+            assemble.assemble,
+            tasks,
+            name=lambda number: self.recipe.source[number].name,
+        )
 
     # -- how a phase runs
 
     def _whole(self, phase: str, function: Callable[..., Record], task: Any) -> Record:
         """Run a phase that looks at the whole corpus at once."""
-        crew = Crew(self.corpus, self.engaged.relating, self.progress)
-        return self._each(phase, self.engaged.related(function), {0: task}, lambda _: "all", crew)[0]
+        crew = Crew(self.corpus, self.engaged.deduplicating, self.progress)
+        return self._each(
+            phase, self.engaged.deduplicated(function), {0: task}, lambda _: "all", crew
+        )[0]
 
     def _each(
-        self, phase: str, function: Callable[[Any, Callable[[int], None]], Record], tasks: dict[int, Any],
-        name: Callable[[int], str] = refine.shard_name, crew: Crew | None = None,
-    ) -> dict[int, Record]:  # fmt: skip
+        self,
+        phase: str,
+        function: Callable[[Any, Callable[[int], None]], Record],
+        tasks: dict[int, Any],
+        name: Callable[[int], str] = shard_name,
+        crew: Crew | None = None,
+    ) -> dict[int, Record]:
         """Run a phase over its tasks; raise ShardsFailed when the others are finished."""
 
         def label(number: int) -> str:
-            whole = phase in ("weigh", "relate", "frequent", "assemble")
+            whole = phase in ("corpus_filters", "deduplicate", "frequent_lines", "assemble")
             return f"{phase} {name(number)}" if whole else self._shard(number)
 
         records, failed = (crew or self.crew).each(phase, function, tasks, name, label)
@@ -372,12 +490,19 @@ class _Mill:
         return records
 
     def _shard(self, number: int) -> str:
-        return f"shard {refine.shard_name(number)} ({fetch.name_of(self.plan.shards[number])})"
+        return f"shard {shard_name(number)} ({fetch.name_of(self.plan.shards[number])})"
 
-    def _failed(self, phase: str, failed: dict[int, GristmillError], label: Callable[[int], str]) -> None:
-        """Say what failed, and raise ShardsFailed; or go on without shards that could not be read, as --allow-missing asks."""
-        told = [f"{label(number)}: {error}{self._mend(phase, number)}" for number, error in failed.items()]
-        absent = phase == "refine" and self.asked.allow_missing
+    def _failed(
+        self, phase: str, failed: dict[int, GristmillError], label: Callable[[int], str]
+    ) -> None:
+        """Say what failed, and raise ShardsFailed; or go on without shards that could not be read,
+        as --allow-missing asks.
+        """
+        told = [
+            f"{label(number)}: {error}{self._mend(phase, number)}"
+            for number, error in failed.items()
+        ]
+        absent = phase == "process" and self.asked.allow_missing
         for words in told:
             self.progress.line(f"absent: {words}" if absent else f"failed: {phase}: {words}")
         if failed and absent:
@@ -392,6 +517,6 @@ class _Mill:
     def _mend(self, phase: str, number: int) -> str:
         """Take a damaged copy out of the cache, so that the next run fetches it again."""
         sha256 = self.plan.shards[number].sha256
-        if phase == "refine" and sha256 is not None and self.transfer.cache.drop_damaged(sha256):
+        if phase == "process" and sha256 is not None and self.transfer.cache.drop_damaged(sha256):
             return " (the copy in the cache was damaged and is removed: run again to fetch it)"
         return ""

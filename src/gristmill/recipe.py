@@ -1,7 +1,8 @@
 """TOML to frozen, validated values. The only file that sees TOML.
 
-Flat, ordered, no inheritance, no interpolation: the recipe with every default filled in is what a corpus stores. An unknown key is
-an error that names its path, its line and the key that was probably meant.
+Flat, ordered, no inheritance, no interpolation: the recipe with every default filled in is what a
+corpus stores. An unknown key is an error that names its path, its line and the key that was
+probably meant.
 """
 
 import difflib
@@ -15,20 +16,32 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from gristmill.clean.step import Step
 from gristmill.dedup.settings import Deduplicate
 from gristmill.errors import RecipeError
+from gristmill.filters.api.step import Step
 from gristmill.store import urls
 from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.tokens.settings import Tokens
-from gristmill.written import is_scheme, local, recipe_text, set_key
+from gristmill.user_input import is_scheme, local, recipe_text, set_key
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
-STEPS = {  # by module of clean/: the class that a [[step]] table makes; null: the module's `kind` chooses one by the table
-    "c4": "C4", "classifier": "Classifier", "decontaminate": "Decontaminate", "extract": "Extract", "fineweb": "FineWeb", "gopher": None,
-    "language": "Language", "normalise": "Normalise", "perplexity": "Perplexity", "private": "Private", "repetition": "Repetition",
-    "simple": "Simple", "toxicity": "Toxicity", "url": "Url",
-}  # fmt: skip
+# where the class is that a [[step]] table makes, or the function that chooses one by the table
+STEPS = {
+    "c4": "rules.c4:C4",
+    "classifier": "models.classifier:Classifier",
+    "decontaminate": "decontaminate.decontaminate:Decontaminate",
+    "extract": "extract.extract:Extract",
+    "fineweb": "rules.fineweb:FineWeb",
+    "gopher": "rules.gopher:kind",
+    "language": "language.language:Language",
+    "normalise": "extract.normalise:Normalise",
+    "perplexity": "models.perplexity:Perplexity",
+    "private": "pii.private:Private",
+    "repetition": "rules.repetition:Repetition",
+    "simple": "rules.simple:Simple",
+    "toxicity": "models.toxicity:Toxicity",
+    "url": "lists.url:Url",
+}
 Measure = Literal["needed", "all"]
 Kind = Literal["wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text"]
 
@@ -39,15 +52,18 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str
     urls: list[str] = []  # https, http, file, s3 and its kin, hf
     files: list[str] = []  # paths, folders and globs, from the recipe's folder
-    commoncrawl: str | None = None  # a crawl, such as CC-MAIN-2024-22, of which `kind` says wet or warc
+    # a crawl, such as CC-MAIN-2024-22, of which `kind` says wet or warc
+    commoncrawl: str | None = None
     paths: str | None = None  # a file or URL that lists one path a line (wet.paths.gz) ...
     base_url: str = COMMON_CRAWL  # ... and what stands before each
-    sample: Annotated[int, Meta(ge=1)] | None = None  # of a list or crawl so many shards: a prefix of one seeded order
+    # of a list or crawl so many shards: a prefix of one seeded order
+    sample: Annotated[int, Meta(ge=1)] | None = None
     sha256sums: str | None = None  # a file or URL that says what each shard must be
-    authorization: str | None = None  # the variable with its hosts' header: GRISTMILL_AUTH_*, HF_TOKEN, or --allow-env
-    kind: Kind | None = (
-        None  # of its shards, whatever they look like; null: told by the bytes, refused where they are of none
-    )
+    # the variable with its hosts' header: GRISTMILL_AUTH_*, HF_TOKEN, or --allow-env
+    authorization: str | None = None
+    # of its shards, whatever they look like; null: told by the bytes, refused where they are of
+    # none
+    kind: Kind | None = None
     text: str = "text"  # the field that holds the text
     url: str = "url"
     priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate stays
@@ -64,18 +80,21 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     output: str | None = None
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 1
-    contact: str | None = None  # an address or URL that servers are told, to reach whoever runs this
+    # an address or URL that servers are told, to reach whoever runs this
+    contact: str | None = None
     source: list[Source]
     step: list[dict[str, Any]] = []
     deduplicate: Deduplicate | None = None
     tokens: Tokens | None = None
     keep_documents: bool = True  # false: documents/ is removed in the end
     keep_dropped: bool = False  # true: samples/ holds every text that a step dropped
-    samples: Annotated[int, Meta(ge=0)] = 4  # dropped texts kept in samples/, for each shard and reason
-    measure: Measure = "needed"  # all: later filters measure what an earlier one has dropped as well
+    # dropped texts kept in samples/, for each shard and reason
+    samples: Annotated[int, Meta(ge=0)] = 4
+    # all: later filters measure what an earlier one has dropped as well
+    measure: Measure = "needed"
 
     def steps(self, source: str) -> list[Step]:
-        """The steps of refine that apply to a source, in order."""
+        """The steps of process that apply to a source, in order."""
         return [step for step in self.all_steps(source) if not is_late(step)]
 
     def late_steps(self, source: str) -> list[Step]:
@@ -96,7 +115,9 @@ class Loaded(NamedTuple):
 
 
 def load(path: Path, settings: dict[str, str] | None = None) -> Loaded:
-    """Read a recipe from a file; `settings` are `key.path = value` in TOML's notation, as `--set` takes them."""
+    """Read a recipe from a file; `settings` are `key.path = value` in TOML's notation, as `--set`
+    takes them.
+    """
     return Loaded(parse(recipe_text(path), str(path), settings), path.parent.resolve())
 
 
@@ -104,7 +125,10 @@ def tables_of(text: str, name: str) -> dict[str, Any]:
     """TOML as tables; `name` is what errors call it. Raises RecipeError."""
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: TOMLDecodeError, or a number of thousands of digits
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # ValueError: TOMLDecodeError, or a number of thousands of digits
         raise RecipeError(f"{name}: not valid TOML: {error}") from error
 
 
@@ -131,28 +155,40 @@ def _set(tables: dict[str, Any], key: str, value: str) -> None:
 
 
 def make_step(place: int, table: dict[str, Any]) -> Step:
-    """Make the step that a `[[step]]` table names. Code of one's own is named here, and imported only where it runs."""
+    """Make the step that a `[[step]]` table names.
+
+    Code of one's own is named here, and imported only where it runs.
+    """
     kind = _kind(place, table)
-    step: Step = msgspec.convert(table if is_own(table) else {k: v for k, v in table.items() if k != "use"}, kind)
+    step: Step = msgspec.convert(
+        table if is_custom(table) else {k: v for k, v in table.items() if k != "use"}, kind
+    )
     return step
 
 
 def is_late(step: Step) -> bool:
-    """Whether a step waits until duplicates are gone (`after_dedup`, a parameter of those that only rewrite)."""
+    """Whether a step waits until duplicates are gone (`after_dedup`, a parameter of those that only
+    rewrite).
+    """
     return bool(getattr(step, "after_dedup", False))
 
 
 def check_pages(recipe: Recipe) -> None:
-    """Refuse a source of pages that no step takes the text out of; they can be fetched all the same."""
+    """Refuse a source of pages that no step takes the text out of; they can be fetched all the
+    same.
+    """
     for source in recipe.source:
-        if source.kind in ("warc", "html") and not any(step.name == "extract" for step in recipe.steps(source.name)):
+        if source.kind in ("warc", "html") and not any(
+            step.name == "extract" for step in recipe.steps(source.name)
+        ):
             raise RecipeError(
-                f'source {source.name!r} is of pages (kind = "{source.kind}"), and no step takes their text out: put a [[step]] with '
+                f'source {source.name!r} is of pages (kind = "{source.kind}"), and no step '
+                "takes their text out: put a [[step]] with "
                 'use = "extract" before the others. `--until fetch` fetches them without it'
             )
 
 
-def is_own(table: dict[str, Any]) -> bool:
+def is_custom(table: dict[str, Any]) -> bool:
     """Whether a `[[step]]` table names code of one's own: `package.module:Name`."""
     return isinstance(table.get("use"), str) and ":" in table["use"]
 
@@ -164,12 +200,13 @@ def step_name(table: dict[str, Any]) -> str:
 
 def _kind(place: int, table: dict[str, Any]) -> Any:
     use = table.get("use")
-    if is_own(table):
-        return importlib.import_module("gristmill.clean.own").Own
+    if is_custom(table):
+        return importlib.import_module("gristmill.filters.api.custom").Custom
     if not isinstance(use, str) or use not in STEPS:
         raise RecipeError(f"step[{place}].use = {use!r}: no such step{_suggest(str(use), STEPS)}")
-    module, name = importlib.import_module(f"gristmill.clean.{use}"), STEPS[use]
-    return module.kind(table) if name is None else getattr(module, name)
+    module, _, name = STEPS[use].partition(":")
+    made = getattr(importlib.import_module(f"gristmill.filters.{module}"), name)
+    return made(table) if name == "kind" else made
 
 
 def _check(recipe: Recipe, name: str, text: str) -> None:
@@ -180,48 +217,72 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
         where = f"{name}{_line_of(text, ['source', place, 'name'])}: source[{place}]"
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", source.name):
             raise RecipeError(
-                f"{where}.name = {source.name!r}: it becomes a folder; use letters, digits, '.', '_' and '-'"
+                f"{where}.name = {source.name!r}: it becomes a folder; use letters, digits, "
+                "'.', '_' and '-'"
             )
         if names.count(source.name) > 1:
             raise RecipeError(f"{where}.name = {source.name!r} stands twice")
         if not (source.urls or source.files or source.paths or source.commoncrawl):
-            raise RecipeError(f"{where} ({source.name}) has no shards: give it urls, files, paths or commoncrawl")
+            raise RecipeError(
+                f"{where} ({source.name}) has no shards: give it urls, files, paths or commoncrawl"
+            )
         if source.commoncrawl and source.kind not in ("wet", "warc"):
             raise RecipeError(
-                f'{where} ({source.name}) names a crawl: say which of its files with kind = "wet" or "warc"'
+                f"{where} ({source.name}) names a crawl: say which of its files with kind = "
+                '"wet" or "warc"'
             )
         if source.sample and not (source.paths or source.commoncrawl):
-            raise RecipeError(f"{where} ({source.name}): sample is for paths and commoncrawl; it has neither")
+            raise RecipeError(
+                f"{where} ({source.name}): sample is for paths and commoncrawl; it has neither"
+            )
     for place, table in enumerate(recipe.step):
         try:
             step = make_step(place, table)
         except msgspec.ValidationError as error:
-            raise _explain(error, name, text, _kind(place, table), table, ["step", place]) from error
+            raise _explain(
+                error, name, text, _kind(place, table), table, ["step", place]
+            ) from error
         except RecipeError as error:
             raise RecipeError(f"{name}{_line_of(text, ['step', place, 'use'])}: {error}") from error
         for source_name in step.sources or []:
             if source_name not in names:
                 raise RecipeError(
-                    f"{name}: step[{place}].sources: no source {source_name!r}{_suggest(source_name, names)}"
+                    f"{name}: step[{place}].sources: no source "
+                    f"{source_name!r}{_suggest(source_name, names)}"
                 )
     for source_name in names:
-        used = [step_name(table) for table in recipe.step if source_name in (table.get("sources") or names)]
+        used = [
+            step_name(table)
+            for table in recipe.step
+            if source_name in (table.get("sources") or names)
+        ]
         if len(set(used)) < len(used):
-            raise RecipeError(f"{name}: a step stands twice for source {source_name!r}: {', '.join(used)}")
+            raise RecipeError(
+                f"{name}: a step stands twice for source {source_name!r}: {', '.join(used)}"
+            )
 
 
 def _suggest(word: str, known: Any) -> str:
     close = difflib.get_close_matches(word, list(known), 1, 0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(map(str, known))}"
+    return (
+        f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(map(str, known))}"
+    )
 
 
 def _explain(
-    error: msgspec.ValidationError, name: str, text: str, kind: Any, tables: Any, base: list[str | int] | None = None
+    error: msgspec.ValidationError,
+    name: str,
+    text: str,
+    kind: Any,
+    tables: Any,
+    base: list[str | int] | None = None,
 ) -> RecipeError:
     """Say where in the file a value is wrong, and what was probably meant."""
     message, _, path = str(error).partition(" - at `")
     steps: list[str | int] = list(base or [])
-    for word, number in re.findall(r"([A-Za-z_0-9]+)|\[(\d+|\.\.\.)\]", path.rstrip("`").lstrip("$")):
+    for word, number in re.findall(
+        r"([A-Za-z_0-9]+)|\[(\d+|\.\.\.)\]", path.rstrip("`").lstrip("$")
+    ):
         steps.append(word or (int(number) if number.isdecimal() else number))
     unknown = re.search(r"unknown field `([^`]+)`", message)
     suggestion = ""
@@ -230,7 +291,9 @@ def _explain(
         owner = _type_at(kind, steps[len(base or []) : -1])
         suggestion = _suggest(unknown[1], owner.__struct_fields__) if owner else ""
         message = "unknown key"
-    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
+    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(
+        "."
+    )
     return RecipeError(f"{name}{_line_of(text, steps)}: {shown or 'recipe'}: {message}{suggestion}")
 
 
@@ -239,7 +302,9 @@ def _type_at(kind: Any, steps: list[str | int]) -> Any:
     for step in steps:
         if isinstance(step, int):
             continue
-        field = next((field for field in msgspec.structs.fields(kind) if field.encode_name == step), None)
+        field = next(
+            (field for field in msgspec.structs.fields(kind) if field.encode_name == step), None
+        )
         if field is None:
             return None
         options = [field.type, *getattr(field.type, "__args__", ())]
@@ -250,7 +315,9 @@ def _type_at(kind: Any, steps: list[str | int]) -> Any:
 
 
 def _line_of(text: str, steps: list[str | int]) -> str:
-    """`:LINE` of a key, found by its table's header; empty where it was not written (a default, or --set)."""
+    """`:LINE` of a key, found by its table's header; empty where it was not written (a default, or
+    --set).
+    """
     header = ""
     counts: dict[str, int] = {}
     names = [step for step in steps if isinstance(step, str)]
@@ -274,7 +341,8 @@ def _line_of(text: str, steps: list[str | int]) -> str:
 
 
 def stored(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as a corpus stores it: every default filled in, steps too, secrets taken out of URLs.
+    """The recipe as a corpus stores it: every default filled in, steps too, secrets taken out of
+    URLs.
 
     `output`, `contact` and `authorization` change no byte and are left out.
     """
@@ -293,7 +361,7 @@ def stored(recipe: Recipe) -> dict[str, Any]:
 
 def _stored_step(place: int, table: dict[str, Any]) -> dict[str, Any]:
     step = make_step(place, table)
-    locations = set(step.wants().values())
+    locations = set(step.inputs().values())
 
     def clean(value: Any) -> Any:
         if isinstance(value, list):
@@ -303,7 +371,10 @@ def _stored_step(place: int, table: dict[str, Any]) -> dict[str, Any]:
         return stored_url(value) if isinstance(value, str) and value in locations else value
 
     filled = msgspec.to_builtins(step)
-    return {"use": table["use"], **{key: clean(value) for key, value in filled.items() if key != "use"}}
+    return {
+        "use": table["use"],
+        **{key: clean(value) for key, value in filled.items() if key != "use"},
+    }
 
 
 def stored_url(name: str) -> str:
@@ -313,7 +384,10 @@ def stored_url(name: str) -> str:
 
 def with_limit(recipe: Recipe, limit: int) -> Recipe:
     """The recipe with no more than so many documents a source."""
-    sources = [msgspec.structs.replace(source, limit=min(limit, source.limit or limit)) for source in recipe.source]
+    sources = [
+        msgspec.structs.replace(source, limit=min(limit, source.limit or limit))
+        for source in recipe.source
+    ]
     return msgspec.structs.replace(recipe, source=sources)
 
 
@@ -331,11 +405,18 @@ def packaged(name: str) -> Path:
 
 def from_folder(tokenizer: str, folder: Path) -> str:
     """A tokenizer's file, named from where one stands, as the recipe names it: from its folder."""
-    return Path(os.path.relpath(tokenizer, folder)).as_posix() if os.path.isfile(tokenizer) else tokenizer
+    return (
+        Path(os.path.relpath(tokenizer, folder)).as_posix()
+        if os.path.isfile(tokenizer)
+        else tokenizer
+    )
 
 
 def read_recipe(
-    recipe: Path | str | Loaded | list[str], tokenizer: str | None, settings: dict[str, str] | None, preset: str
+    recipe: Path | str | Loaded | list[str],
+    tokenizer: str | None,
+    settings: dict[str, str] | None,
+    preset: str,
 ) -> Loaded:
     """The recipe in a file, or a preset's for a list of files; one that is read already stays."""
     if isinstance(recipe, Loaded):
@@ -349,9 +430,14 @@ def read_recipe(
 
 
 def for_files(
-    files: list[str], tokenizer: str | None, settings: dict[str, str] | None, preset: str = "clean-small"
+    files: list[str],
+    tokenizer: str | None,
+    settings: dict[str, str] | None,
+    preset: str = "clean-small",
 ) -> tuple[Loaded, str]:
-    """A preset over files and URLs: (the recipe, its text). Paths are relative to the files' common folder."""
+    """A preset over files and URLs: (the recipe, its text). Paths are relative to the files' common
+    folder.
+    """
     remote = [file for file in files if is_scheme(file)]
     full = [os.path.abspath(file) for file in files if file not in remote]
     for file in full:
@@ -359,14 +445,21 @@ def for_files(
             raise RecipeError(f"{file}: no such file")
     folder = os.path.commonpath([os.path.dirname(file) for file in full]) if full else os.getcwd()
     names = [os.path.relpath(file, folder) for file in full]
-    shown = text = packaged(preset).read_text("utf-8").replace("files = []", f"files = {_strings(names)}")
+    shown = text = (
+        packaged(preset).read_text("utf-8").replace("files = []", f"files = {_strings(names)}")
+    )
     if remote:
         # What is shown, and stored, is without secrets.
         before = f"files = {_strings(names)}"
         text = text.replace(before, f"{before}\nurls = {_strings(remote)}")
-        shown = shown.replace(before, f"{before}\nurls = {_strings([stored_url(url) for url in remote])}")
+        shown = shown.replace(
+            before, f"{before}\nurls = {_strings([stored_url(url) for url in remote])}"
+        )
     if tokenizer is not None:
-        tokens = f"\n[tokens]\ntokenizer = {msgspec.json.encode(from_folder(tokenizer, Path(folder))).decode()}\n"
+        tokens = (
+            "\n[tokens]\ntokenizer = "
+            f"{msgspec.json.encode(from_folder(tokenizer, Path(folder))).decode()}\n"
+        )
         text, shown = text + tokens, shown + tokens
     return Loaded(parse(text, f"recipes/{preset}.toml", settings), Path(folder)), shown
 

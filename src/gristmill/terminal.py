@@ -1,5 +1,5 @@
-"""What passes between people and the command line: progress (a bar a phase on a terminal, plain lines elsewhere, JSON lines for machines),
-lines, options, and Ctrl-C.
+"""What passes between people and the command line: progress (a bar a phase on a terminal, plain
+lines elsewhere, JSON lines for machines), lines, options, and Ctrl-C.
 """
 
 import json
@@ -16,7 +16,7 @@ EVERY = 5.0  # seconds between two plain lines
 
 
 class Display:
-    """Shows what phases/progress.py tells; use as a context."""
+    """Shows what phases/running/progress.py tells; use as a context."""
 
     def __init__(self, as_json: bool) -> None:
         self._json = as_json
@@ -37,9 +37,12 @@ class Display:
             )
 
             columns = (
-                TextColumn("{task.description:<9}"), BarColumn(), TextColumn("{task.fields[rate]}"),
-                TimeElapsedColumn(), TimeRemainingColumn(),
-            )  # fmt: skip
+                TextColumn("{task.description:<9}"),
+                BarColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+            )
             self._bar = Progress(*columns, console=Console(stderr=True))
             self._bar.start()
         return self
@@ -61,7 +64,11 @@ class Display:
         elif told["event"] == "done":
             print(f"{told['phase']}: done in {told['seconds']:.1f} s", file=sys.stderr, flush=True)
         elif often and self._due():
-            print(f"{told['phase']}: {told['done']} of {told['jobs']}, {_rate(told)}", file=sys.stderr, flush=True)
+            print(
+                f"{told['phase']}: {told['done']} of {told['jobs']}, {_rate(told)}",
+                file=sys.stderr,
+                flush=True,
+            )
             for shard in told.get("shards", []):
                 warn(f"  {shard['shard']}: {_transfer(shard)}")
 
@@ -93,7 +100,10 @@ class Display:
                 label = "  " + printable(name.rpartition("/")[2])[-32:].replace("[", "(")
                 self._transfers[name] = self._bar.add_task(label, total=shard["size"], rate="")
             self._bar.update(
-                self._transfers[name], completed=shard["bytes"], total=shard["size"], rate=_transfer(shard)
+                self._transfers[name],
+                completed=shard["bytes"],
+                total=shard["size"],
+                rate=_transfer(shard),
             )
 
 
@@ -114,7 +124,9 @@ def _transfer(shard: dict[str, Any]) -> str:
 
 
 class CtrlC:
-    """Ctrl-C, heard surely: Python drops a KeyboardInterrupt that comes inside a callback of its own (a weak reference's, an import's)."""
+    """Ctrl-C, heard surely: Python drops a KeyboardInterrupt that comes inside a callback of its
+    own (a weak reference's, an import's).
+    """
 
     def __init__(self) -> None:
         self._asked = False
@@ -153,9 +165,15 @@ def say(told: Any, as_json: bool, lines: list[str]) -> None:
 
 
 def to_json(told: Any) -> str:
-    """One line of JSON, its controls, bidirectional and invisible characters in its own escapes: a terminal shows them, and it is still JSON."""
+    """One line of JSON, its controls, bidirectional and invisible characters in its own escapes: a
+    terminal shows them, and it is still JSON.
+    """
     line = json.dumps(told, ensure_ascii=False)
-    return line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+    return (
+        line
+        if line.isprintable()
+        else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+    )
 
 
 def warn(line: str) -> None:

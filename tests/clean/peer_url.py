@@ -1,4 +1,6 @@
-"""Runs datatrove's URL filter: a file of URLs -> a file of reasons and times. Its own Python runs it (GRISTMILL_PEERS)."""
+"""Runs datatrove's URL filter: a file of URLs -> a file of reasons and times. Its own Python runs
+it (GRISTMILL_PEERS).
+"""
 
 import json
 import sys
@@ -19,5 +21,6 @@ for url in urls:
 done = time.perf_counter()
 memory = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmRSS"))
 json.dump(
-    {"reasons": reasons, "load": loaded - start, "judge": done - loaded, "memory": int(memory)}, open(sys.argv[2], "w")
+    {"reasons": reasons, "load": loaded - start, "judge": done - loaded, "memory": int(memory)},
+    open(sys.argv[2], "w"),
 )

@@ -1,4 +1,6 @@
-"""The prediction kernel against the library: equal label and float32 score on every document. Files that are no models are refused."""
+"""The prediction kernel against the library: equal label and float32 score on every document. Files
+that are no models are refused.
+"""
 
 import importlib.util
 import random
@@ -15,15 +17,32 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gristmill.clean.fasttext import Known, labels_of, read, read_bag
+from gristmill.filters.models.fasttext_file import Known, labels_of, read, read_bag
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import bag, fasttext
+from gristmill.kernels.models import fasttext_softmax
+from gristmill.kernels.models import fasttext_hierarchical
 from tests.strategies import batches
 
 PLANTED = [
-    "", " ", "\0", "\n\n", "</s>", "</s> hello there", "hello </s> there", "__label__en is a label", "__label__xx is none",
-    "__label__", "a\nb\tc\vd\fe\rf", "x" * 5000, "é" * 3000, "日本語" * 600, "<a> </a>", "word " * 900, "\u2028 a \u00a0 b", "__label_x",
-]  # fmt: skip
+    "",
+    " ",
+    "\0",
+    "\n\n",
+    "</s>",
+    "</s> hello there",
+    "hello </s> there",
+    "__label__en is a label",
+    "__label__xx is none",
+    "__label__",
+    "a\nb\tc\vd\fe\rf",
+    "x" * 5000,
+    "é" * 3000,
+    "日本語" * 600,
+    "<a> </a>",
+    "word " * 900,
+    "\u2028 a \u00a0 b",
+    "__label_x",
+]
 
 
 def packaged() -> Path:
@@ -44,11 +63,17 @@ def known() -> Known:
 
 
 def check(
-    known: Known, texts: list[str], characters: int | None = 1000, path: Path | None = None, block: int = fasttext.BLOCK
+    known: Known,
+    texts: list[str],
+    characters: int | None = 1000,
+    path: Path | None = None,
+    block: int = fasttext_hierarchical.BLOCK,
 ) -> None:
     model = library.load_model(str(path)) if path else packaged_model()
     columns = utf8_buffers(pa.array(texts, pa.string()))
-    places, scores = fasttext.predict(*columns, known.model, characters=characters, block=block)
+    places, scores = fasttext_hierarchical.predict(
+        *columns, known.model, characters=characters, block=block
+    )
     for text, place, score in zip(texts, places.tolist(), scores, strict=True):
         labels, expected = model.predict(text.replace("\n", " ")[:characters])
         assert (known.labels[place] if place >= 0 else None) == (
@@ -72,13 +97,19 @@ def test_all_of_unicode(known: Known, texts: list[str]) -> None:
 LONG = [
     "The mill by the river ground the grain of three villages.\n" * 300,
     "one " + "Mühle" * 200 + " two " + "日本語" * 150 + "\n" + "ё" * 501 + " three",
-    "x" * 5000, "word " + "__label__" + "y" * 400 + " after", "a b c " * 90 + "</s> of this nothing counts", " " * 900 + "end", "é " * 700 + "\0tail",
-]  # fmt: skip
+    "x" * 5000,
+    "word " + "__label__" + "y" * 400 + " after",
+    "a b c " * 90 + "</s> of this nothing counts",
+    " " * 900 + "end",
+    "é " * 700 + "\0tail",
+]
 
 
-@pytest.mark.parametrize("block", [1, 40, 128, 1001, fasttext.BLOCK])
+@pytest.mark.parametrize("block", [1, 40, 128, 1001, fasttext_hierarchical.BLOCK])
 def test_whole_texts_a_block_at_a_time(known: Known, tmp_path: Path, block: int) -> None:
-    """No block changes a bit of label or score, and words that are longer than one have their n-grams."""
+    """No block changes a bit of label or score, and words that are longer than one have their
+    n-grams.
+    """
     texts = [*LONG, *PLANTED, *(text[::-1] for text in LONG)]
     check(known, texts, None, block=block)
     check(known, texts, 777, block=block)
@@ -92,7 +123,7 @@ def test_whole_texts_a_block_at_a_time(known: Known, tmp_path: Path, block: int)
 def test_a_long_text_takes_no_memory_of_its_length(known: Known) -> None:
     texts = utf8_buffers(pa.array(["The mill by the river. " * 100_000, "x" * 1_000_000]))
     tracemalloc.start()
-    fasttext.predict(*texts, known.model, characters=None)
+    fasttext_hierarchical.predict(*texts, known.model, characters=None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 << 20
@@ -113,7 +144,10 @@ def test_pieces_of_novels(known: Known, data: Path) -> None:
     for path in sorted((data / "I_prose").rglob("*"))[:150]:
         if path.is_file() and path.suffix in (".txt", ".xml"):
             text = path.read_text("utf-8", "replace")
-            texts += [text[start : start + 1500] for start in (pick.randrange(len(text)) for _ in range(8))]
+            texts += [
+                text[start : start + 1500]
+                for start in (pick.randrange(len(text)) for _ in range(8))
+            ]
     assert len(texts) > 500
     check(known, texts)
 
@@ -132,7 +166,13 @@ WORDS = [
     "riverbed's-edge",
     "riverbed's-edgy",
 ]
-LABELS = ["__label__eng_Latn", "__label__deu_Latn", "__label__jpn_Jpan", "__label__rus_Cyrl", "__label__fra_Latn"]
+LABELS = [
+    "__label__eng_Latn",
+    "__label__deu_Latn",
+    "__label__jpn_Jpan",
+    "__label__rus_Cyrl",
+    "__label__fra_Latn",
+]
 
 
 def assemble(**changes: int) -> bytes:
@@ -163,7 +203,9 @@ def assemble(**changes: int) -> bytes:
         100,
     )
     data = struct.pack("<2i12id", 793712314, told.get("version", 12), *header, 1e-4)
-    data += struct.pack("<3i2q", len(WORDS) + len(LABELS), len(WORDS), len(LABELS), 5000, told.get("pruned", -1))
+    data += struct.pack(
+        "<3i2q", len(WORDS) + len(LABELS), len(WORDS), len(LABELS), 5000, told.get("pruned", -1)
+    )
     for number, word in enumerate(WORDS):
         data += word.encode() + b"\0" + struct.pack("<qb", 900 - number, 0)
     for number, label in enumerate(LABELS):
@@ -175,10 +217,19 @@ def assemble(**changes: int) -> bytes:
 
 
 def test_a_plain_model(tmp_path: Path) -> None:
-    """What lid.176.bin is: not quantised, not pruned. The file itself is too large to be had here."""
+    """What lid.176.bin is: not quantised, not pruned.
+
+    The file itself is too large to be had here.
+    """
     path = tmp_path / "plain.bin"
     lengths = ((1, 6), (0, 3), (-3, 3), (3, 3), (5, 8), (2, 8), (6, 5))
-    for shape in ({}, *({"dimension": 13, "buckets": 77, "shortest": low, "longest": high} for low, high in lengths)):
+    for shape in (
+        {},
+        *(
+            {"dimension": 13, "buckets": 77, "shortest": low, "longest": high}
+            for low, high in lengths
+        ),
+    ):
         path.write_bytes(assemble(**shape))
         known = read(path.read_bytes())
         assert known is not None
@@ -226,10 +277,16 @@ def check_bag(path: Path, texts: list[str]) -> None:
     known, model = read_bag(data), library.load_model(str(path))
     assert known is not None
     assert known.labels == labels_of(data)
-    # The library takes lone NULs and the like for white space as well; of a newline it would see one line.
-    told = [dict(zip(*model.predict(text.replace("\n", " "), k=len(known.labels)), strict=True)) for text in texts]
+    # The library takes lone NULs and the like for white space as well; of a newline it would see
+    # one line.
+    told = [
+        dict(zip(*model.predict(text.replace("\n", " "), k=len(known.labels)), strict=True))
+        for text in texts
+    ]
     for place, label in enumerate(known.labels):
-        scores = bag.probability(*utf8_buffers(pa.array(texts, pa.string())), known.model, label=place)
+        scores = fasttext_softmax.probability(
+            *utf8_buffers(pa.array(texts, pa.string())), known.model, label=place
+        )
         assert scores.dtype == np.float32
         for text, score, shares in zip(texts, scores, told, strict=True):
             assert np.float32(shares["__label__" + label]) == score, text[:80]
@@ -237,7 +294,14 @@ def check_bag(path: Path, texts: list[str]) -> None:
 
 BAGS = [
     {"loss": 3, "longest": 0, "shortest": 0, "word_ngrams": n, "buckets": b, "dimension": d}
-    for n, b, d in ((1, 0, 16), (2, 1000, 16), (2, 77, 100), (3, 1000, 13), (5, 1, 3), (2, 5000, 256))
+    for n, b, d in (
+        (1, 0, 16),
+        (2, 1000, 16),
+        (2, 77, 100),
+        (3, 1000, 13),
+        (5, 1, 3),
+        (2, 5000, 256),
+    )
 ]
 
 
@@ -247,14 +311,32 @@ def test_a_bag_of_words(shape: dict[str, int], tmp_path: Path) -> None:
     path = tmp_path / "bag.bin"
     path.write_bytes(assemble(**shape))
     words = " ".join(WORDS[1:])
-    check_bag(path, [
-        *PLANTED, "The mill by the river", "hello Mühle x 日本語 y", "__label__eng_Latn hello", words, f"{words}\n{words}", words * 300,
-        "the the the", "the", "riverbe riverbed's-edgies", "é" * 70, " " * 63 + "mill é the", "</s>", "the </s>",
-    ])  # fmt: skip
+    check_bag(
+        path,
+        [
+            *PLANTED,
+            "The mill by the river",
+            "hello Mühle x 日本語 y",
+            "__label__eng_Latn hello",
+            words,
+            f"{words}\n{words}",
+            words * 300,
+            "the the the",
+            "the",
+            "riverbe riverbed's-edgies",
+            "é" * 70,
+            " " * 63 + "mill é the",
+            "</s>",
+            "the </s>",
+        ],
+    )
 
 
 @settings(max_examples=80, deadline=None)
-@given(batches(), st.lists(st.lists(st.sampled_from([*WORDS, "__label__x", "unheard"]), max_size=12), max_size=4))
+@given(
+    batches(),
+    st.lists(st.lists(st.sampled_from([*WORDS, "__label__x", "unheard"]), max_size=12), max_size=4),
+)
 def test_a_bag_of_all_of_unicode(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], more: list[list[str]]
 ) -> None:
@@ -280,15 +362,25 @@ def test_wild_bytes_of_a_bag(changes: list[tuple[int, int]]) -> None:
     except ValueError:
         return
     if found is not None:
-        bag.probability(*utf8_buffers(pa.array(PLANTED[:12])), found.model, label=len(found.labels) - 1)
+        fasttext_softmax.probability(
+            *utf8_buffers(pa.array(PLANTED[:12])), found.model, label=len(found.labels) - 1
+        )
 
 
 REFUSED = (
-    (b"", "cut short"), (b"no model", "does not start"), (assemble(version=13), "version is 13"), (assemble(kind=1), "not trained"),
-    (assemble(loss=9), "loss 9"), (assemble(buckets=0, longest=0, word_ngrams=3), "no buckets"), (assemble(longest=65), "65 char"),
-    (assemble(pruned=0), "another size|not quantised"), (assemble(width=17), "another size"), (assemble()[:-1], "cut short"),
-    (assemble(pruned=1 << 50), "impossible size"), (assemble()[:40], "cut short"),
-)  # fmt: skip
+    (b"", "cut short"),
+    (b"no model", "does not start"),
+    (assemble(version=13), "version is 13"),
+    (assemble(kind=1), "not trained"),
+    (assemble(loss=9), "loss 9"),
+    (assemble(buckets=0, longest=0, word_ngrams=3), "no buckets"),
+    (assemble(longest=65), "65 char"),
+    (assemble(pruned=0), "another size|not quantised"),
+    (assemble(width=17), "another size"),
+    (assemble()[:-1], "cut short"),
+    (assemble(pruned=1 << 50), "impossible size"),
+    (assemble()[:40], "cut short"),
+)
 
 
 @pytest.mark.parametrize(("data", "why"), REFUSED, ids=[why for _, why in REFUSED])
@@ -308,7 +400,9 @@ def test_every_cut_is_found(known: Known) -> None:
 @example([(47, 128)])  # n-grams of at least -2**31 characters: the library finds none
 @given(st.lists(st.tuples(st.integers(0, 420), st.integers(0, 255)), min_size=1, max_size=4))
 def test_wild_bytes_are_refused_or_read(changes: list[tuple[int, int]]) -> None:
-    """Of a model whose head is damaged either something is wrong, or the kernel's tables hold together."""
+    """Of a model whose head is damaged either something is wrong, or the kernel's tables hold
+    together.
+    """
     data = bytearray(assemble())
     for place, byte in changes:
         data[place] = byte
@@ -317,7 +411,9 @@ def test_wild_bytes_are_refused_or_read(changes: list[tuple[int, int]]) -> None:
     except ValueError:
         return
     if found is not None:
-        fasttext.predict(*utf8_buffers(pa.array(PLANTED[:12])), found.model, characters=50)
+        fasttext_hierarchical.predict(
+            *utf8_buffers(pa.array(PLANTED[:12])), found.model, characters=50
+        )
 
 
 def test_wild_bytes_of_a_quantised_model() -> None:

@@ -1,4 +1,6 @@
-"""The lab's rules against the lab's own Python, on made and on real text: reason, value and every measure."""
+"""The lab's rules against the lab's own Python, on made and on real text: reason, value and every
+measure.
+"""
 
 import random
 from collections import Counter
@@ -9,15 +11,20 @@ import pytest
 from hypothesis import given, settings
 
 from gristmill import schema
-from gristmill.clean.gopher import Lab
-from gristmill.clean.step import Decision
+from gristmill.filters.rules.gopher import Lab
+from gristmill.filters.api.step import Decision
 from tests.corpora import article
 from tests.strategies import batches
 
 RULES = {
-    "length": (50, 100_000), "word_len": (3, 10), "symbol_ratio": 0.10, "too_bulleted": 0.90, "too_truncated": 0.30,
-    "repeat_2gram": 0.20, "repeat_3gram": 0.18,
-}  # fmt: skip
+    "length": (50, 100_000),
+    "word_len": (3, 10),
+    "symbol_ratio": 0.10,
+    "too_bulleted": 0.90,
+    "too_truncated": 0.30,
+    "repeat_2gram": 0.20,
+    "repeat_3gram": 0.18,
+}
 
 
 def top_ngram_fraction(words: list[str], n: int) -> float:
@@ -26,7 +33,9 @@ def top_ngram_fraction(words: list[str], n: int) -> float:
 
 
 def lab(text: str) -> tuple[str | None, float | None]:
-    """The lab's rules in plain Python (its section 3), `...` seen as well as `…`: the first reason, and its value."""
+    """The lab's rules in plain Python (its section 3), `...` seen as well as `…`: the first reason,
+    and its value.
+    """
     words = text.split()
     count = len(words)
     if count < 50 or count > 100_000:
@@ -38,7 +47,9 @@ def lab(text: str) -> tuple[str | None, float | None]:
     if symbols > 0.10:
         return "symbol_ratio", symbols
     lines = text.splitlines()
-    bullets = sum(1 for line in lines if line.lstrip().startswith(("•", "-", "*"))) / max(1, len(lines))
+    bullets = sum(1 for line in lines if line.lstrip().startswith(("•", "-", "*"))) / max(
+        1, len(lines)
+    )
     if bullets > 0.90:
         return "too_bulleted", bullets
     ellipses = sum(1 for line in lines if line.rstrip().endswith(("…", "..."))) / max(1, len(lines))
@@ -58,7 +69,7 @@ def batch_of(texts: list[str]) -> pa.RecordBatch:
 
 
 def judged(step: Lab, texts: list[str]) -> tuple[Decision, dict[str, pa.Array]]:
-    measures = step.ready({})(batch_of(texts)).measures
+    measures = step.load({})(batch_of(texts)).measures
     return step.decide(measures), measures
 
 
@@ -75,11 +86,17 @@ PLANTED = {
     "length": "too short",
     "word_len": "incomprehensibilities " * 60,
     "symbol_ratio": "#### and #### " * 40,
-    "too_bulleted": "\n".join(f"  {sign} point number {n} of the list" for n, sign in enumerate("•-*" * 10)),
-    "too_truncated": "\n".join(f"The tale of number {n} and of another day went further … " for n in range(20)),
+    "too_bulleted": "\n".join(
+        f"  {sign} point number {n} of the list" for n, sign in enumerate("•-*" * 10)
+    ),
+    "too_truncated": "\n".join(
+        f"The tale of number {n} and of another day went further … " for n in range(20)
+    ),
     "repeat_2gram": "buy now " * 30 + " ".join(f"word{n}" for n in range(30)),
     # Of 3-grams more than 18 %, of 2-grams less than 20 %.
-    "repeat_3gram": " ".join(f"one two three word{n} name{n}" + (f" more{n}" if n % 4 == 0 else "") for n in range(20)),
+    "repeat_3gram": " ".join(
+        f"one two three word{n} name{n}" + (f" more{n}" if n % 4 == 0 else "") for n in range(20)
+    ),
 }
 
 
@@ -114,7 +131,10 @@ def test_a_document_over_the_limit_has_no_ngram_measure() -> None:
 
 
 def test_thresholds_are_parameters_and_told() -> None:
-    said, _ = judged(Lab(min_words=10, max_symbol_ratio=0.01), ["# one two three four five six seven eight nine ten"])
+    said, _ = judged(
+        Lab(min_words=10, max_symbol_ratio=0.01),
+        ["# one two three four five six seven eight nine ten"],
+    )
     assert said.reason.to_pylist() == ["symbol_ratio"]
     assert said.threshold.to_pylist() == [0.01]
 
@@ -122,10 +142,16 @@ def test_thresholds_are_parameters_and_told() -> None:
 @pytest.mark.parametrize(("sign", "signs"), [("...", 1), ("…", 1), ("....", 1), ("......", 2)])
 def test_three_dots_are_an_ellipsis(sign: str, signs: int) -> None:
     """The paper's ellipsis is either form: in teasers that break off, and in text full of them."""
-    teasers = "\n".join(f"The tale of number {n} and of another day went further{sign}" for n in range(20))
+    teasers = "\n".join(
+        f"The tale of number {n} and of another day went further{sign}" for n in range(20)
+    )
     full = " ".join(f"{n}{sign}" for n in range(100, 200))
     said, measures = judged(Lab(), [teasers, full, "The end.. of it.\n" * 20])
     assert said.reason.to_pylist()[:2] == ["too_truncated", "symbol_ratio"]
     assert measures["ellipsis_lines"].to_pylist() == [1.0, 1.0, 0.0]
-    assert measures["symbol_ratio"].to_pylist() == [20 * signs / len(teasers), 100 * signs / len(full), 0.0]
+    assert measures["symbol_ratio"].to_pylist() == [
+        20 * signs / len(teasers),
+        100 * signs / len(full),
+        0.0,
+    ]
     check([teasers, full])

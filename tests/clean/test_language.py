@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill import schema
-from gristmill.clean import scripts
-from gristmill.clean.language import PACKAGED, Language
-from gristmill.clean.step import Decision, Input, Measured
+from gristmill.filters.language import scripts
+from gristmill.filters.language.language import PACKAGED, Language
+from gristmill.filters.api.step import Decision, Input, Measured
 from gristmill.demonstration.texts import OTHER_LANGUAGES
 from gristmill.errors import RecipeError
 from tests import strategies
@@ -25,9 +25,9 @@ from tests.clean.test_fasttext import assemble, packaged
 from tests.corpora import article
 
 ENGLISH = (
-    "The old mill by the river has ground the grain of the villages around it for three hundred years.\nEvery morning "
-    * 5
-)
+    "The old mill by the river has ground the grain of the villages around it for three "
+    "hundred years.\nEvery morning "
+) * 5
 
 
 def batch_of(texts: list[str]) -> pa.RecordBatch:
@@ -39,10 +39,12 @@ def batch_of(texts: list[str]) -> pa.RecordBatch:
 def judge(step: Language, texts: list[str]) -> tuple[Measured, Decision]:
     """Measure and decide, with the inputs that the caller finds."""
     inputs = {}
-    for location in step.wants().values():
+    for location in step.inputs().values():
         path = packaged() if location == PACKAGED else Path(location)
-        inputs[location] = Input(path.name, str(path), hashlib.sha256(path.read_bytes()).hexdigest())
-    found = step.ready(inputs)(batch_of(texts))
+        inputs[location] = Input(
+            path.name, str(path), hashlib.sha256(path.read_bytes()).hexdigest()
+        )
+    found = step.load(inputs)(batch_of(texts))
     return found, step.decide(found.measures)
 
 
@@ -61,7 +63,10 @@ def test_reasons() -> None:
     _, said = judge(Language(keep=["en", "de"], min_score=0.65), texts)
     assert said.reason.to_pylist()[:2] == [None, None]
     assert said.reason.to_pylist()[2:6] == ["other"] * 4
-    assert said.reason.to_pylist()[6] in ("other", "low_score")  # of nothing the model says something, at a low score
+    assert said.reason.to_pylist()[6] in (
+        "other",
+        "low_score",
+    )  # of nothing the model says something, at a low score
     found, strict = judge(Language(keep=["en"], min_score=0.999), [ENGLISH])
     assert strict.reason.to_pylist() == ["low_score"]
     assert strict.threshold.to_pylist() == [0.999]
@@ -125,20 +130,26 @@ def test_a_page_of_two_languages_is_told_by_its_whole_text() -> None:
 
 
 def test_mixed_pages_of_flores(data: Path) -> None:
-    """Half English, half another language: by the first 1,000 characters nearly all are English, by the whole text few."""
+    """Half English, half another language: by the first 1,000 characters nearly all are English, by
+    the whole text few.
+    """
     folder = data / "D_langid/flores200_devtest"
     lines = {
-        path.stem: path.read_text("utf-8").split("\n") for path in sorted(folder.rglob("*.devtest")) if path.is_file()
+        path.stem: path.read_text("utf-8").split("\n")
+        for path in sorted(folder.rglob("*.devtest"))
+        if path.is_file()
     }
     english = next(found for name, found in lines.items() if name.startswith("eng"))
     pages = [
         "\n".join([*english[start : start + 12], *found[start : start + 12]])
-        for number, (name, found) in enumerate(sorted(lines.items())) if not name.startswith("eng") and len(found) > 900
+        for number, (name, found) in enumerate(sorted(lines.items()))
+        if not name.startswith("eng") and len(found) > 900
         for start in (number * 4 % 900,)
-    ]  # fmt: skip
+    ]
     assert len(pages) > 150
     passed = [
-        judge(Language(keep=["en"], characters=some), pages)[1].reason.to_pylist().count(None) for some in (1000, "all")
+        judge(Language(keep=["en"], characters=some), pages)[1].reason.to_pylist().count(None)
+        for some in (1000, "all")
     ]
     assert passed[0] > 0.97 * len(pages)
     assert passed[1] < 0.4 * len(pages)
@@ -148,7 +159,9 @@ def test_script_of_whole_texts() -> None:
     text = "Mill " * 300 + "мельница " * 400
     for some, label in ((1000, "Latn"), ("all", "Cyrl")):
         assert (
-            judge(Language(keep=["Latn"], rules="script", characters=some), [text])[0].measures["label"][0].as_py()
+            judge(Language(keep=["Latn"], rules="script", characters=some), [text])[0]
+            .measures["label"][0]
+            .as_py()
             == label
         )
 
@@ -160,10 +173,14 @@ def test_fineweb_told_languages_by_whole_texts(name: str) -> None:
 
 
 def test_models_of_other_kinds_name_their_own_labels(tmp_path: Path) -> None:
-    """A model with softmax, as GlotLID, OpenLID and NLLB's are: the library predicts, and no prefix is left."""
+    """A model with softmax, as GlotLID, OpenLID and NLLB's are: the library predicts, and no prefix
+    is left.
+    """
     path = tmp_path / "other.bin"
     path.write_bytes(assemble(loss=3))
-    found, _ = judge(Language(keep=["eng_Latn"], model=str(path)), ["hello the mill", "日本語\nx", ""])
+    found, _ = judge(
+        Language(keep=["eng_Latn"], model=str(path)), ["hello the mill", "日本語\nx", ""]
+    )
     model = fasttext.load_model(str(path))
     for row, text in enumerate(("hello the mill", "日本語 x")):
         labels, scores = model.predict(text)
@@ -180,20 +197,35 @@ def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
             judge(Language(keep=["en"], model=str(path)), [ENGLISH])
     step = Language(keep=["en"], model=str(tmp_path / "none.bin"))
     with pytest.raises(RecipeError, match="No such file"):
-        step.ready({str(tmp_path / "none.bin"): Input("none.bin", str(tmp_path / "none.bin"), "")})
+        step.load({str(tmp_path / "none.bin"): Input("none.bin", str(tmp_path / "none.bin"), "")})
 
 
 # ISO 639-3, as FLORES names its files, to lid.176's label.
 FLORES = {
-    "eng": "en", "deu": "de", "fra": "fr", "spa": "es", "rus": "ru", "cmn_Hans": "zh", "jpn": "ja", "ara": "ar", "hin": "hi", "kor": "ko",
-}  # fmt: skip
+    "eng": "en",
+    "deu": "de",
+    "fra": "fr",
+    "spa": "es",
+    "rus": "ru",
+    "cmn_Hans": "zh",
+    "jpn": "ja",
+    "ara": "ar",
+    "hin": "hi",
+    "kor": "ko",
+}
 
 
 def test_languages_of_flores(data: Path) -> None:
-    """Ten languages, 1,012 sentences each: one sentence is little, and still 98 in a hundred are told right."""
+    """Ten languages, 1,012 sentences each: one sentence is little, and still 98 in a hundred are
+    told right.
+    """
     right = {}
     for name, label in FLORES.items():
-        texts = (data / f"D_langid/flores200_devtest/devtest/{name}.devtest").read_text("utf-8").split("\n")[:-1]
+        texts = (
+            (data / f"D_langid/flores200_devtest/devtest/{name}.devtest")
+            .read_text("utf-8")
+            .split("\n")[:-1]
+        )
         found, _ = judge(Language(keep=[label]), texts)
         right[name] = np.mean([told == label for told in found.measures["label"].to_pylist()])
     assert min(right.values()) >= 0.9, right
@@ -211,7 +243,11 @@ def dominant(text: str, characters: int) -> tuple[str | None, float]:
             if OF_SCRIPT[code].match(letter):
                 counts[code] += 1
     letters = counts.total()
-    kana, hangul, han = counts.pop("Hira", 0) + counts.pop("Kana", 0), counts.pop("Hang", 0), counts["Hani"]
+    kana, hangul, han = (
+        counts.pop("Hira", 0) + counts.pop("Kana", 0),
+        counts.pop("Hang", 0),
+        counts["Hani"],
+    )
     most = max(kana, hangul)
     if most and most * 20 >= most + han:
         counts["Hani"] = 0
@@ -253,11 +289,15 @@ SOME = (
 )
 def test_fuzz_scripts(batch: list[str], characters: int) -> None:
     labels, shares = scripts.dominant(pa.array(batch, pa.string()), characters)
-    assert list(zip(labels.to_pylist(), shares.tolist(), strict=True)) == [dominant(text, characters) for text in batch]
+    assert list(zip(labels.to_pylist(), shares.tolist(), strict=True)) == [
+        dominant(text, characters) for text in batch
+    ]
 
 
 def test_the_script_of_every_letter() -> None:
-    """Each letter alone, against regex's tables; letters that this Python does not know are left out."""
+    """Each letter alone, against regex's tables; letters that this Python does not know are left
+    out.
+    """
     known = strategies.known_characters()
     expected = dict.fromkeys(known)
     for code in CODES:
@@ -280,16 +320,24 @@ def test_scripts_of_flores(data: Path) -> None:
         "tha": "Thai",
     }
     for name, label in expected.items():
-        texts = (data / f"D_langid/flores200_devtest/devtest/{name}.devtest").read_text("utf-8").split("\n")[:-1]
+        texts = (
+            (data / f"D_langid/flores200_devtest/devtest/{name}.devtest")
+            .read_text("utf-8")
+            .split("\n")[:-1]
+        )
         found, said = judge(Language(keep=[label], rules="script", min_score=0.5), texts)
-        assert np.mean([told == label for told in found.measures["label"].to_pylist()]) >= 0.99, name
+        assert np.mean([told == label for told in found.measures["label"].to_pylist()]) >= 0.99, (
+            name
+        )
         assert said.reason.null_count >= 0.95 * len(texts), name
 
 
 def test_script_reasons() -> None:
     texts = ["Plain English.", "Русский текст", "half пол ру", "123 !!", ""]
-    found, said = judge(Language(keep=["Latn", "Cyrl"], rules="script", min_score={"Latn": 0.9, "Cyrl": 0.5}), texts)
+    found, said = judge(
+        Language(keep=["Latn", "Cyrl"], rules="script", min_score={"Latn": 0.9, "Cyrl": 0.5}), texts
+    )
     assert found.measures["label"].to_pylist() == ["Latn", "Cyrl", "Cyrl", None, None]
     assert found.measures["score"].to_pylist() == [1.0, 1.0, 5 / 9, None, None]
     assert said.reason.to_pylist() == [None, None, None, "unknown", "unknown"]
-    assert Language(keep=["Latn"], rules="script").wants() == {}
+    assert Language(keep=["Latn"], rules="script").inputs() == {}

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill import schema
-from gristmill.clean.normalise import Normalise
+from gristmill.filters.extract.normalise import Normalise
 from gristmill.errors import RecipeError
 from tests import strategies
 from tests.kernels.test_tidy import PIECES, tidy
@@ -22,7 +22,7 @@ def run(texts: list[str], **table) -> list[str]:
         [{"document": row, "text": text} for row, text in enumerate(texts)], schema.DOCUMENTS
     )
     step = Normalise(**table)
-    found = step.ready({})(batch)
+    found = step.load({})(batch)
     rows = found.text.to_pylist()
     assert found.text.type == pa.string()
     assert found.text.null_count == 0
@@ -41,18 +41,22 @@ def twin(text: str, form: str | None, urls: bool) -> str:
 
 
 CASES = {
-    "Cafe\u0301 na\u00efve \u2126 \u4e2d\u6587": "Caf\u00e9 na\u00efve \u03a9 \u4e2d\u6587",  # NFC; non-ASCII stays
+    # NFC; non-ASCII stays
+    "Cafe\u0301 na\u00efve \u2126 \u4e2d\u6587": "Caf\u00e9 na\u00efve \u03a9 \u4e2d\u6587",
     "one\r\ntwo\rthree\x85four\u2028five\u2029six\fseven": "one\ntwo\nthree\nfour\nfive\n\nsix\nseven",
     "a\0b\x07c\x7fd\x9be": "abcde",
     "so\u00adft \ufeffhy\u200bphen\u2060 \u202eevil\u202c \u2067x\u2069 \ufdd0\uffff\U0001ffff": "soft hyphen evil x",
-    "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f468\u200d\U0001f469\u200d\U0001f467": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f468\u200d\U0001f469\u200d\U0001f467": (
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 "
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    ),
     "a  b\t\tc\u00a0\u3000d": "a b c d",
     "  title  \n \n\t\n\n    indented \n\nend\n\n": "title\n\n indented\n\nend",
     "e\u200b\u0301": "\u00e9",  # what is dropped no longer stands between letter and mark
     "ﬁ ² ｈｔｔｐ": "ﬁ ² ｈｔｔｐ",
     " \u200b\n ": "",
     "": "",
-}  # fmt: skip
+}
 
 
 def test_the_rules() -> None:
@@ -66,12 +70,23 @@ def test_the_rules() -> None:
 
 def test_urls() -> None:
     texts = [
-        "see https://a.example/b?c=d(e) or HTTP://X.Y now", "www.example.com, Www.a/b.c", "awww. nothttps:/ http:// www. 1www.x",
-        "<a href=\"http://a.b/c\">x</a>", "访问http://例.cn/路径。然后", "visit https://xn.example/пример now", "http\u200b://split.example",
-    ]  # fmt: skip
+        "see https://a.example/b?c=d(e) or HTTP://X.Y now",
+        "www.example.com, Www.a/b.c",
+        "awww. nothttps:/ http:// www. 1www.x",
+        '<a href="http://a.b/c">x</a>',
+        "访问http://例.cn/路径。然后",
+        "visit https://xn.example/пример now",
+        "http\u200b://split.example",
+    ]
     assert run(texts, urls="drop") == [
-        "see or now", "", "awww. nothttps:/ http:// www. 1www.x", "<a href=\"\">x</a>", "访问http://例.cn/路径。然后", "visit now", "",
-    ]  # fmt: skip
+        "see or now",
+        "",
+        "awww. nothttps:/ http:// www. 1www.x",
+        '<a href="">x</a>',
+        "访问http://例.cn/路径。然后",
+        "visit now",
+        "",
+    ]
     assert run(["访问http://example.cn/a。然后"], urls="drop") == ["访问。然后"]
     assert run(texts) == [text.replace("\u200b", "") for text in texts]
     assert run(["ｈttps：／／a.example b"], urls="drop", form="NFKC") == ["b"]
@@ -80,7 +95,9 @@ def test_urls() -> None:
 @strategies.fuzz(120)
 @given(strategies.batches(), st.sampled_from(("NFC", "NFKC", None)), st.booleans())
 def test_fuzz_against_three_steps(batch: list[str], form: str | None, urls: bool) -> None:
-    assert run(batch, form=form, urls="drop" if urls else "keep") == [twin(text, form, urls) for text in batch]
+    assert run(batch, form=form, urls="drop" if urls else "keep") == [
+        twin(text, form, urls) for text in batch
+    ]
 
 
 MARKS = (
@@ -105,11 +122,16 @@ MARKS = (
 @strategies.fuzz(250)
 @given(
     st.lists(st.lists(st.sampled_from(PIECES + MARKS), max_size=30).map("".join), max_size=4),
-    st.sampled_from(("NFC", "NFKC", None)), st.booleans(), st.booleans(), st.booleans(),
-)  # fmt: skip
+    st.sampled_from(("NFC", "NFKC", None)),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
 @example(["http://<\u200b\u0338y"], "NFC", True, True, True)
 @example(["e\u200bhttp://x\u0e38\u0301", "\u1025http://x\u102e"], "NFC", True, True, True)
-def test_fuzz_twice_is_once(batch: list[str], form: str | None, urls: bool, control: bool, space: bool) -> None:
+def test_fuzz_twice_is_once(
+    batch: list[str], form: str | None, urls: bool, control: bool, space: bool
+) -> None:
     table = {"form": form, "urls": "drop" if urls else "keep", "control": control, "space": space}
     once = run(batch, **table)
     assert run(once, **table) == once
@@ -147,4 +169,4 @@ def test_mojibake() -> None:
 def test_mojibake_without_ftfy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ftfy", None)
     with pytest.raises(RecipeError, match=r"gristmill\[ftfy\]"):
-        Normalise(mojibake=True).ready({})
+        Normalise(mojibake=True).load({})

@@ -1,4 +1,6 @@
-"""Filters of one's own: found without running, loaded from exactly their bytes, and loud when they fail."""
+"""Filters of one's own: found without running, loaded from exactly their bytes, and loud when they
+fail.
+"""
 
 import hashlib
 import sys
@@ -9,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from gristmill import schema
-from gristmill.clean.own import Own, find_source, load
-from gristmill.clean.step import Decision, Input
+from gristmill.filters.api.custom import Custom, find_source, load
+from gristmill.filters.api.step import Decision, Input
 from gristmill.errors import RecipeError
 
 FILTERS = """
@@ -75,12 +77,13 @@ def input_of(module: str, folder: Path) -> Input:
 
 
 def run(function: str, folder: Path, texts: list[str]) -> Decision:
-    step = msgspec.convert({"use": f"filters_of_own:{function}"}, Own)
-    assert step.wants() == {f"own.{function}": "code:filters_of_own"}
+    step = msgspec.convert({"use": f"filters_of_own:{function}"}, Custom)
+    assert step.inputs() == {f"own.{function}": "code:filters_of_own"}
     batch = pa.RecordBatch.from_pylist(
-        [{"document": (4 << 32) + row, "text": text} for row, text in enumerate(texts)], schema.DOCUMENTS
+        [{"document": (4 << 32) + row, "text": text} for row, text in enumerate(texts)],
+        schema.DOCUMENTS,
     )
-    found = step.ready({"code:filters_of_own": input_of("filters_of_own", folder)})(batch)
+    found = step.load({"code:filters_of_own": input_of("filters_of_own", folder)})(batch)
     assert found.measures["reason"].type == pa.string()
     return step.decide(found.measures)
 
@@ -91,7 +94,7 @@ def test_a_function_of_a_text(folder: Path) -> None:
     assert said.reason.to_pylist() == ["capitals", None, None, None]
     assert said.value.to_pylist() == said.threshold.to_pylist() == [None] * 4
     assert sys.path == before
-    assert Own(use="filters_of_own:shouted").name == "shouted"
+    assert Custom(use="filters_of_own:shouted").name == "shouted"
 
 
 def test_a_function_of_a_batch(folder: Path) -> None:
@@ -101,7 +104,11 @@ def test_a_function_of_a_batch(folder: Path) -> None:
 
 
 FAILING = (
-    ("shouted", ["a", "boom"], "filters_of_own:shouted: document 4:1: ZeroDivisionError: division by zero"),
+    (
+        "shouted",
+        ["a", "boom"],
+        "filters_of_own:shouted: document 4:1: ZeroDivisionError: division by zero",
+    ),
     ("shouted", ["exit"], "document 4:0: SystemExit: 3"),
     ("shouted", ["a", "b", "odd"], "document 4:2: 'Not A Reason' is no reason"),
     ("shouted", ["number"], "document 4:0: 7 is no reason"),
@@ -117,7 +124,9 @@ FAILING = (
 )
 
 
-@pytest.mark.parametrize(("function", "texts", "why"), FAILING, ids=[f"{name}-{why[:20]}" for name, _, why in FAILING])
+@pytest.mark.parametrize(
+    ("function", "texts", "why"), FAILING, ids=[f"{name}-{why[:20]}" for name, _, why in FAILING]
+)
 def test_what_goes_wrong_is_told(folder: Path, function: str, texts: list[str], why: str) -> None:
     with pytest.raises(RecipeError) as told:
         run(function, folder, texts)
@@ -125,11 +134,23 @@ def test_what_goes_wrong_is_told(folder: Path, function: str, texts: list[str], 
 
 
 @pytest.mark.parametrize(
-    "use", ["filters", "filters:", ":f", "a-b:f", "a..b:f", "a:f.g", "a:f\n", "a/b:f", "ä:f", "filters:read"]
+    "use",
+    [
+        "filters",
+        "filters:",
+        ":f",
+        "a-b:f",
+        "a..b:f",
+        "a:f.g",
+        "a:f\n",
+        "a/b:f",
+        "ä:f",
+        "filters:read",
+    ],
 )
 def test_names_that_are_none(use: str) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"use": use}, Own)
+        msgspec.convert({"use": use}, Custom)
 
 
 # Finding.
@@ -149,9 +170,12 @@ def test_nothing_is_imported_to_find_a_module(tmp_path: Path) -> None:
     assert find_source("json", tmp_path) == tmp_path / "json.py"  # the folder comes first
     assert find_source("json.decoder", tmp_path.parent).name == "decoder.py"
     for module, why in {
-        "nothing_of_own": "no module nothing_of_own", "package_of_own.nothing": "no module package_of_own.nothing",
-        "json.x": "json is no package", "sys": "no module sys", "space_of_own": "no Python source",
-    }.items():  # fmt: skip
+        "nothing_of_own": "no module nothing_of_own",
+        "package_of_own.nothing": "no module package_of_own.nothing",
+        "json.x": "json is no package",
+        "sys": "no module sys",
+        "space_of_own": "no Python source",
+    }.items():
         (tmp_path / "space_of_own").mkdir(exist_ok=True)
         with pytest.raises(RecipeError, match=why):
             find_source(module, tmp_path)
@@ -166,7 +190,8 @@ def test_a_module_in_a_package_and_its_helpers(folder: Path) -> None:
     (package / "__init__.py").write_text("")
     (package / "near.py").write_text("WORD = 'near'\n")
     (package / "rules.py").write_text(
-        "from .near import WORD\nfrom package_of_own.near import WORD as SAME\nimport helper_of_own\n"
+        "from .near import WORD\nfrom package_of_own.near import WORD as SAME\nimport "
+        "helper_of_own\n"
         "def f(text):\n    return WORD if text == SAME else None\n"
     )
     function = load("package_of_own.rules:f", input_of("package_of_own.rules", folder))
@@ -198,7 +223,8 @@ def test_a_name_that_python_has_given_already(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["def f(:", "import nothing_of_own", "raise SystemExit(1)", "x = 1 / 0", "\0", "\xff = 1"]
+    "source",
+    ["def f(:", "import nothing_of_own", "raise SystemExit(1)", "x = 1 / 0", "\0", "\xff = 1"],
 )
 def test_a_module_that_cannot_be_imported(folder: Path, source: str) -> None:
     (folder / "broken_of_own.py").write_bytes(source.encode("latin-1"))

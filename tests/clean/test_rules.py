@@ -1,4 +1,6 @@
-"""Every published filter against its plain Python twin (tests/rules.py): reason and every measure, exact, on made and real text."""
+"""Every published filter against its plain Python twin (tests/rules.py): reason and every measure,
+exact, on made and real text.
+"""
 
 import random
 from collections import Counter
@@ -10,11 +12,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.clean.c4 import C4
-from gristmill.clean.fineweb import FineWeb
-from gristmill.clean.gopher import Quality
-from gristmill.clean.repetition import Repetition
-from gristmill.clean.simple import Simple
+from gristmill.filters.rules.c4 import C4
+from gristmill.filters.rules.fineweb import FineWeb
+from gristmill.filters.rules.gopher import Quality
+from gristmill.filters.rules.repetition import Repetition
+from gristmill.filters.rules.simple import Simple
 from tests import naive, rules, strategies
 from tests.corpora import article
 
@@ -32,7 +34,7 @@ def batch_of(column: pa.Array) -> pa.RecordBatch:
 
 def check(step: Any, twin: Any, texts: list[str], column: pa.Array) -> Counter[str | None]:
     """Compare what a step measures and decides with what its twin says."""
-    measured = step.ready({})(batch_of(column)).measures
+    measured = step.load({})(batch_of(column)).measures
     reasons = step.decide(measured).reason.to_pylist()
     expected = [twin(text) for text in texts]
     for row, (reason, found) in enumerate(expected):
@@ -49,7 +51,12 @@ texts = strategies.slices(st.one_of(strategies.texts(), strategies.repetitive_te
 @pytest.mark.parametrize("name", KINDS)
 @strategies.fuzz(70)
 @given(texts)
-@example((["• a\n- b\n\n\n", "a...\n....\n\r\n\nb…"], pa.array(["• a\n- b\n\n\n", "a...\n....\n\r\n\nb…"])))
+@example(
+    (
+        ["• a\n- b\n\n\n", "a...\n....\n\r\n\nb…"],
+        pa.array(["• a\n- b\n\n\n", "a...\n....\n\r\n\nb…"]),
+    )
+)
 @example((["ab c ab c a bc x a bc ab c"], pa.array(["ab c ab c a bc x a bc ab c"])))
 def test_fuzz(name: str, version: str, drawn: tuple[list[str], pa.Array]) -> None:
     kind, twin = KINDS[name]
@@ -63,10 +70,44 @@ def test_fuzz_simple(drawn: tuple[list[str], pa.Array]) -> None:
 
 
 LINES = (
-    "lorem ipsum", "Lorem\tIpsum", "JavaScript", "java[1]script", "{", "}", "[edit]", "[citation needed]", "[12]", "[]", "[١]", "[x]", "a b c.",
-    "use coo\u212aies", "USES COOKIES", "privacy policy", "terms of use", '."', "...", "…", "x" * 1001, "é" * 600, "\x85", "\u2028", "\x1c",
-    "One. Two! Three?", "。你好。", " ", "  ", "\n", "\r\n", "a", "word", "?", "(", ")", "’",
-)  # fmt: skip
+    "lorem ipsum",
+    "Lorem\tIpsum",
+    "JavaScript",
+    "java[1]script",
+    "{",
+    "}",
+    "[edit]",
+    "[citation needed]",
+    "[12]",
+    "[]",
+    "[١]",
+    "[x]",
+    "a b c.",
+    "use coo\u212aies",
+    "USES COOKIES",
+    "privacy policy",
+    "terms of use",
+    '."',
+    "...",
+    "…",
+    "x" * 1001,
+    "é" * 600,
+    "\x85",
+    "\u2028",
+    "\x1c",
+    "One. Two! Three?",
+    "。你好。",
+    " ",
+    "  ",
+    "\n",
+    "\r\n",
+    "a",
+    "word",
+    "?",
+    "(",
+    ")",
+    "’",
+)
 
 
 @st.composite
@@ -77,18 +118,31 @@ def pages(draw: st.DrawFn) -> str:
 
 @strategies.fuzz(250)
 @given(
-    st.lists(st.one_of(pages(), strategies.texts()), max_size=6), st.booleans(), st.booleans(),
-    st.sampled_from((None, 1, 3)), st.sampled_from((None, 2, 1000)), st.sampled_from((None, 0, 1, 2, 5)),
-)  # fmt: skip
+    st.lists(st.one_of(pages(), strategies.texts()), max_size=6),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from((None, 1, 3)),
+    st.sampled_from((None, 2, 1000)),
+    st.sampled_from((None, 0, 1, 2, 5)),
+)
 @example(["[1] [2] [3]\na b c.\n[1] [2] [3]"], False, True, 3, 1000, 0)
 def test_fuzz_c4(
-    batch: list[str], stops: bool, citations: bool, least: int | None, longest: int | None, sentences: int | None
+    batch: list[str],
+    stops: bool,
+    citations: bool,
+    least: int | None,
+    longest: int | None,
+    sentences: int | None,
 ) -> None:
     switches = {
-        "line_stops": stops, "citations": citations, "min_line_words": least, "longest_word": longest, "min_sentences": sentences,
-    }  # fmt: skip
+        "line_stops": stops,
+        "citations": citations,
+        "min_line_words": least,
+        "longest_word": longest,
+        "min_sentences": sentences,
+    }
     step = C4(**switches)
-    measured = step.ready({})(batch_of(pa.array(batch, pa.string())))
+    measured = step.load({})(batch_of(pa.array(batch, pa.string())))
     reasons = step.decide(measured.measures).reason.to_pylist()
     assert measured.text is not None
     for text, reason, left in zip(batch, reasons, measured.text.to_pylist(), strict=True):
@@ -99,15 +153,27 @@ def test_fuzz_c4(
 
 
 def test_bad_words(tmp_path: Path) -> None:
-    from gristmill.clean.step import Input
+    from gristmill.filters.api.step import Input
 
     path = tmp_path / "bad.txt"
     path.write_text("# a comment\nfoo bar\nkraft\n")
     step = C4(bad_words="bad.txt", min_sentences=0, line_stops=False)
     inputs = {"bad.txt": Input("bad.txt", str(path), "")}
-    lines = ["Here is Foo Bar, it is.", "no foobar in here", "a handkraftig thing it is", "Kraft!", "so much kraft"]
-    measured = step.ready(inputs)(batch_of(pa.array([f"one two three. {line}" for line in lines])))
-    assert step.decide(measured.measures).reason.to_pylist() == ["bad_word", None, None, "bad_word", "bad_word"]
+    lines = [
+        "Here is Foo Bar, it is.",
+        "no foobar in here",
+        "a handkraftig thing it is",
+        "Kraft!",
+        "so much kraft",
+    ]
+    measured = step.load(inputs)(batch_of(pa.array([f"one two three. {line}" for line in lines])))
+    assert step.decide(measured.measures).reason.to_pylist() == [
+        "bad_word",
+        None,
+        None,
+        "bad_word",
+        "bad_word",
+    ]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -115,40 +181,61 @@ def test_on_real_text(data: Path, version: str) -> None:
     """Pieces of novels in English and other languages, as they came."""
     pick = random.Random(1)
     batch = [article(number) for number in range(20)]
-    for path in sorted((data / "I_prose").rglob("*.txt"))[:12] + sorted((data / "I_prose").rglob("*.xml"))[::12]:
+    for path in (
+        sorted((data / "I_prose").rglob("*.txt"))[:12]
+        + sorted((data / "I_prose").rglob("*.xml"))[::12]
+    ):
         text = path.read_text("utf-8", "replace")
         starts = [pick.randrange(max(1, len(text) - 6000)) for _ in range(8)]
         batch += [text[start : start + pick.randint(50, 6000)] for start in starts]
     assert len(batch) > 150
     column = pa.array(batch)
     for kind, twin in KINDS.values():
-        found = check(kind(rules=version), lambda text, twin=twin: twin(text, version), batch, column)
+        found = check(
+            kind(rules=version), lambda text, twin=twin: twin(text, version), batch, column
+        )
         assert found[None] > 20, found
     check(Simple(), rules.simple, batch, column)
     step = C4(line_stops=False)
-    measured = step.ready({})(batch_of(column))
+    measured = step.load({})(batch_of(column))
     for text, reason, left in zip(
-        batch, step.decide(measured.measures).reason.to_pylist(), measured.text.to_pylist(), strict=True
+        batch,
+        step.decide(measured.measures).reason.to_pylist(),
+        measured.text.to_pylist(),
+        strict=True,
     ):
         assert (reason, left if reason is None else text) == rules.c4(text, line_stops=False)
 
 
 def test_separate() -> None:
     """Each character of an unspaced script is a word; what stands between stays together."""
-    from gristmill.kernels import words
+    from gristmill.kernels.text import words
 
-    batch = ["", "a", "日本語", "x日y本z", "ไทยabc", "ab 日 cd本", "カタカナ と 漢字, ok", "é日\U00020000."]
+    batch = [
+        "",
+        "a",
+        "日本語",
+        "x日y本z",
+        "ไทยabc",
+        "ab 日 cd本",
+        "カタカナ と 漢字, ok",
+        "é日\U00020000.",
+    ]
     offsets, data = strategies.buffers(batch)
     found = words.separate(offsets, data, words.find(offsets, data))
     raw = data.tobytes()
     for row, text in enumerate(batch):
         places = range(found.word_offsets[row], found.word_offsets[row + 1])
-        assert [raw[found.starts[place] : found.stops[place]].decode() for place in places] == rules.separate(text)
+        assert [
+            raw[found.starts[place] : found.stops[place]].decode() for place in places
+        ] == rules.separate(text)
     assert naive.UNSPACED.match("日")
 
 
 def test_a_limit_itself() -> None:
-    """Where 0.10 keeps what is at a limit, 0.2 drops it: 3 lines of 25 stopped are 0.12, short lines 0.67 of 100."""
+    """Where 0.10 keeps what is at a limit, 0.2 drops it: 3 lines of 25 stopped are 0.12, short
+    lines 0.67 of 100.
+    """
     long = "a line of more than thirty characters in it"
     at_stops = "\n".join([f"{long} {n}" + "." * (n < 3) for n in range(25)])
     at_short = "\n".join([f"{long} {n}." for n in range(33)] + [f"short {n}." for n in range(67)])
@@ -156,4 +243,6 @@ def test_a_limit_itself() -> None:
         column = pa.array([text])
         for version, expected in (("datatrove-0.10", None), ("datatrove-0.2", reason)):
             step = FineWeb(rules=version)  # type: ignore[arg-type]
-            assert step.decide(step.ready({})(batch_of(column)).measures).reason.to_pylist() == [expected]
+            assert step.decide(step.load({})(batch_of(column)).measures).reason.to_pylist() == [
+                expected
+            ]

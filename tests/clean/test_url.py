@@ -1,4 +1,6 @@
-"""The step url: its lists, its order, what it takes for a registered domain, and datatrove's filter on the same URLs."""
+"""The step url: its lists, its order, what it takes for a registered domain, and datatrove's filter
+on the same URLs.
+"""
 
 import gzip
 import io
@@ -20,19 +22,22 @@ import tldextract
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.clean import lists
-from gristmill.clean.domains import Suffixes, host_of
-from gristmill.clean.step import Decision, Input, Measured
-from gristmill.clean.url import SUFFIXES, Url
+from gristmill.filters.lists import lists
+from gristmill.filters.lists.domains import Suffixes, host_of
+from gristmill.filters.api.step import Decision, Input, Measured
+from gristmill.filters.lists.url import SUFFIXES, Url
 from gristmill.errors import RecipeError
-from gristmill.kernels.lists import LOWER_CASE, WORD
+from gristmill.kernels.lists.entries import LOWER_CASE, WORD
 from gristmill.store.codecs import zstd
 from tests import strategies
 from tests.conftest import missing
 
 SNAPSHOT = Path(tldextract.__file__).with_name(".tld_set_snapshot")
 LISTS = {
-    "domains": "# comment\nbad.com\r\n  spaced.org  \n\nsub.fine.co.uk\nco.uk\n192.0.2.1\nBIG.com\nb\u00fccher.de\ncity.kawasaki.jp\n",
+    "domains": (
+        "# comment\nbad.com\r\n  spaced.org  "
+        "\n\nsub.fine.co.uk\nco.uk\n192.0.2.1\nBIG.com\nb\u00fccher.de\ncity.kawasaki.jp\n"
+    ),
     "urls": "http://fine.com/page?x=1\nfine.com/raw\n",
     "words": "hard\n#other\nha-rder\nboth\n",
     "soft_words": "soft\nsofter\nSoftest\nboth\n",
@@ -42,12 +47,16 @@ LISTS = {
 
 def inputs_of(step: Url) -> dict[str, Input]:
     """The files that a step names, where they lie."""
-    files = {location: Input(Path(location).name, location, "") for location in step.wants().values()}
+    files = {
+        location: Input(Path(location).name, location, "") for location in step.inputs().values()
+    }
     return {**files, SUFFIXES: Input(SNAPSHOT.name, str(SNAPSHOT), "")}
 
 
 def judge(step: Url, urls: list[str | None]) -> tuple[Measured, Decision]:
-    measured = step.ready(inputs_of(step))(pa.RecordBatch.from_pydict({"url": pa.array(urls, pa.string())}))
+    measured = step.load(inputs_of(step))(
+        pa.RecordBatch.from_pydict({"url": pa.array(urls, pa.string())})
+    )
     return measured, step.decide(measured.measures)
 
 
@@ -116,38 +125,71 @@ def test_each_reason_is_reached_in_order(step: Url) -> None:
 
 
 def test_another_threshold_is_tried_on_stored_measures(step: Url) -> None:
-    urls = ["http://fine.com/soft", "http://fine.com/soft-subword", "http://fine.com/hard/soft", "http://x.com", None]
+    urls = [
+        "http://fine.com/soft",
+        "http://fine.com/soft-subword",
+        "http://fine.com/hard/soft",
+        "http://x.com",
+        None,
+    ]
     measured, _ = judge(step, urls)
     one = Url(words=step.words, soft_threshold=1, missing="drop").decide(measured.measures)
-    assert one.reason.to_pylist() == ["soft_blacklisted", "soft_blacklisted", "hard_blacklisted", None, "no_url"]
+    assert one.reason.to_pylist() == [
+        "soft_blacklisted",
+        "soft_blacklisted",
+        "hard_blacklisted",
+        None,
+        "no_url",
+    ]
     many = Url(words=step.words, soft_threshold=9).decide(measured.measures)
     assert many.reason.to_pylist() == [None, "blacklisted_subword", "hard_blacklisted", None, None]
     assert Url.thresholds == {"soft_threshold", "missing"}
 
 
 def test_only_allowed_domains_are_kept(write: Callable[..., list[str]]) -> None:
-    step = Url(allow_domains=write("allow", "Good.org\ngov\nbücher.de\n127.0.0.1\n"), missing="drop")
-    kept = ["http://good.org/", "http://www.GOOD.org", "https://a.b.gov:1/x", "http://x.bücher.de", "http://127.0.0.1/"]
-    dropped = ["http://notgood.org", "http://good.org.evil.com", "http://evil.com/good.org", "http://xbücher.de", "x"]
+    step = Url(
+        allow_domains=write("allow", "Good.org\ngov\nbücher.de\n127.0.0.1\n"), missing="drop"
+    )
+    kept = [
+        "http://good.org/",
+        "http://www.GOOD.org",
+        "https://a.b.gov:1/x",
+        "http://x.bücher.de",
+        "http://127.0.0.1/",
+    ]
+    dropped = [
+        "http://notgood.org",
+        "http://good.org.evil.com",
+        "http://evil.com/good.org",
+        "http://xbücher.de",
+        "x",
+    ]
     measured, decision = judge(step, [*kept, *dropped, None])
-    assert decision.reason.to_pylist() == [None] * len(kept) + ["not_allowed"] * len(dropped) + ["no_url"]
+    assert decision.reason.to_pylist() == [None] * len(kept) + ["not_allowed"] * len(dropped) + [
+        "no_url"
+    ]
     assert set(measured.measures["match"].to_pylist()) == {None}
 
 
 def test_batches_without_rows_and_slices(step: Url) -> None:
     measured, decision = judge(step, [])
     assert len(decision.reason) == len(measured.measures["list"]) == 0
-    measure = step.ready(inputs_of(step))
-    whole = pa.RecordBatch.from_pydict({"url": pa.array(["http://x.com", None, *CASES], pa.string())})
+    measure = step.load(inputs_of(step))
+    whole = pa.RecordBatch.from_pydict(
+        {"url": pa.array(["http://x.com", None, *CASES], pa.string())}
+    )
     part = step.decide(measure(whole.slice(2)).measures)
     assert part.reason.to_pylist() == [case and case[0] for case in CASES.values()]
 
 
 def test_what_it_wants_is_named_once() -> None:
     step = Url(domains=["a.tar.gz", "more"], urls=["a.tar.gz"], words=["w"])
-    assert step.wants() == {
-        "url.domains.0": "a.tar.gz", "url.domains.1": "more", "url.words.0": "w", "url.suffixes": SUFFIXES,
-    }  # fmt: skip
+    assert step.inputs() == {
+        "url.domains.0": "a.tar.gz",
+        "url.domains.1": "more",
+        "url.words.0": "w",
+        "url.suffixes": SUFFIXES,
+    }
     with pytest.raises(ValueError, match="drops nothing"):
         Url()
 
@@ -175,7 +217,9 @@ FORMS = {
     "gz": gzip.compress(PLAIN),
     "xz": lzma.compress(PLAIN),
     "zst": zstd.compress(PLAIN),
-    "tar": archive({"adult/domains": b"A.com", "adult/urls": b"x", "malware/domains": b"b.org\n"}, "w"),
+    "tar": archive(
+        {"adult/domains": b"A.com", "adult/urls": b"x", "malware/domains": b"b.org\n"}, "w"
+    ),
     "tar.gz": archive({"./domains": PLAIN, "other/domains.bak": b"c"}),
 }
 
@@ -200,7 +244,10 @@ BROKEN = {
         "without a member 'domains'; it holds adult/urls, README",
     ),
     "cut.tar": (archive({"domains": b"a.com\n" * 9999}, "w")[:20_000], "damaged archive"),
-    "garbled.tar": (archive({"domains": b"a.com\n"}, "w")[:300].ljust(512, b"\xff") + b"x" * 9999, "damaged archive"),
+    "garbled.tar": (
+        archive({"domains": b"a.com\n"}, "w")[:300].ljust(512, b"\xff") + b"x" * 9999,
+        "damaged archive",
+    ),
 }
 
 
@@ -237,19 +284,69 @@ def test_what_cannot_be_a_list(
 
 def parts() -> list[str]:
     """Pieces of URLs, public suffixes and what is nearly one among them."""
-    rules = [line for line in SNAPSHOT.read_text("utf-8").splitlines() if line and not line.startswith("//")]
+    rules = [
+        line
+        for line in SNAPSHOT.read_text("utf-8").splitlines()
+        if line and not line.startswith("//")
+    ]
     odd = [rule for rule in rules if not rule.isascii() or rule.startswith(("*", "!"))]
     punycode = [rule.encode("idna").decode() for rule in odd if not rule.isascii()]
     return [
-        *rules[::97], *odd, *punycode, *("." + rule.lstrip("*!.") for rule in odd), ".ck", "www.ck", "!www.ck", "*.ck", ".com", ".COM",
-        ".co.uk", "a", "xn--", "xn--a-", "XN--P1AI", ".xn--p1ai", "xn--" + "a" * 300, "example", "blogspot.com", "github.io", "。", "．",
-    ]  # fmt: skip
+        *rules[::97],
+        *odd,
+        *punycode,
+        *("." + rule.lstrip("*!.") for rule in odd),
+        ".ck",
+        "www.ck",
+        "!www.ck",
+        "*.ck",
+        ".com",
+        ".COM",
+        ".co.uk",
+        "a",
+        "xn--",
+        "xn--a-",
+        "XN--P1AI",
+        ".xn--p1ai",
+        "xn--" + "a" * 300,
+        "example",
+        "blogspot.com",
+        "github.io",
+        "。",
+        "．",
+    ]
 
 
 SIGNS = (
-    "http://", "//", "/", "a://", "1+.-://", "é://", ":", "@", ".", "..", "[", "]", "[::1]", "[::1].com", ":80", "?", "#", " ", "\u3000", "\x85",
-    "127.0.0.1", "256.1.1.1", "1.2.3.4.com", "é", "İ", "\n", "\x1f", "",
-)  # fmt: skip
+    "http://",
+    "//",
+    "/",
+    "a://",
+    "1+.-://",
+    "é://",
+    ":",
+    "@",
+    ".",
+    "..",
+    "[",
+    "]",
+    "[::1]",
+    "[::1].com",
+    ":80",
+    "?",
+    "#",
+    " ",
+    "\u3000",
+    "\x85",
+    "127.0.0.1",
+    "256.1.1.1",
+    "1.2.3.4.com",
+    "é",
+    "İ",
+    "\n",
+    "\x1f",
+    "",
+)
 
 
 @strategies.fuzz(400)
@@ -257,7 +354,9 @@ SIGNS = (
 def test_fuzz_registered_domain(drawn: st.DataObject) -> None:
     """The same as tldextract with the same list."""
     piece = st.one_of(st.sampled_from(PARTS), st.sampled_from(PARTS), st.sampled_from(SIGNS))
-    url = drawn.draw(st.sampled_from(("", "http://", "https://a."))) + "".join(drawn.draw(st.lists(piece, max_size=6)))
+    url = drawn.draw(st.sampled_from(("", "http://", "https://a."))) + "".join(
+        drawn.draw(st.lists(piece, max_size=6))
+    )
     found, expected = OURS.split(url), THEIRS(url)
     assert found.registered == expected.top_domain_under_public_suffix
     if expected.domain:
@@ -295,7 +394,9 @@ def test_every_suffix() -> None:
 
 def real_urls(data: Path) -> list[str]:
     found = []
-    for path in sorted([*(data / "A_warc").rglob("*arc*.gz"), *(data / "J_debian_docs").rglob("*.warc.gz")]):
+    for path in sorted(
+        [*(data / "A_warc").rglob("*arc*.gz"), *(data / "J_debian_docs").rglob("*.warc.gz")]
+    ):
         try:
             content = gzip.decompress(path.read_bytes())
         except (OSError, EOFError):
@@ -344,36 +445,62 @@ def test_verdicts_are_datatroves(data: Path, tmp_path: Path) -> None:
         missing("peers", "GRISTMILL_PEERS names no Python that has datatrove")
     assets = subprocess.run(
         [python, "-c", "from datatrove.utils._import_utils import ASSETS_PATH; print(ASSETS_PATH)"],
-        capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
     packed, words = f"{assets}/url_filterblacklistsv0_3_0.tar.gz", f"{assets}/banned_words.txt"
     step = Url(
-        domains=[packed], urls=[packed], words=[words],
-        soft_words=[f"{assets}/soft_banned_words.txt"], subwords=[f"{assets}/banned_subwords.txt"],
-    )  # fmt: skip
+        domains=[packed],
+        urls=[packed],
+        words=[words],
+        soft_words=[f"{assets}/soft_banned_words.txt"],
+        subwords=[f"{assets}/banned_subwords.txt"],
+    )
     start = time.perf_counter()
-    measure = step.ready(inputs_of(step))
+    measure = step.load(inputs_of(step))
     load = time.perf_counter() - start
     urls = [*real_urls(data), *dict.fromkeys(planted(step, random.Random(1)))]
     (tmp_path / "urls.json").write_text(json.dumps(urls))
     environment = {
-        **os.environ, "HF_HOME": str(tmp_path / "hf"), "TLDEXTRACT_CACHE": str(tmp_path / "tld"),
-        "TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS": "", "PYTHONPATH": "",
-    }  # fmt: skip
+        **os.environ,
+        "HF_HOME": str(tmp_path / "hf"),
+        "TLDEXTRACT_CACHE": str(tmp_path / "tld"),
+        "TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS": "",
+        "PYTHONPATH": "",
+    }
     peer = Path(__file__).with_name("peer_url.py")
-    subprocess.run([python, str(peer), "urls.json", "said.json"], cwd=tmp_path, env=environment, check=True)
+    subprocess.run(
+        [python, str(peer), "urls.json", "said.json"], cwd=tmp_path, env=environment, check=True
+    )
     said = json.loads((tmp_path / "said.json").read_text())
     batch = pa.RecordBatch.from_pydict({"url": urls})
     measure(batch.slice(0, 1))
     start = time.perf_counter()
     reasons = step.decide(measure(batch).measures).reason.to_pylist()
     took = time.perf_counter() - start
-    differ = [(url, *pair) for url, *pair in zip(urls, reasons, said["reasons"], strict=True) if pair[0] != pair[1]]
+    differ = [
+        (url, *pair)
+        for url, *pair in zip(urls, reasons, said["reasons"], strict=True)
+        if pair[0] != pair[1]
+    ]
     assert not differ
     counts = {reason: reasons.count(reason) for reason in {*reasons}}
     print(f"{len(urls)} URLs: {counts}")
-    print(f"load {load:.2f} s, {took / len(urls) * 1e6:.2f} us a URL; datatrove {said['load']:.2f} s, "
-          f"{said['judge'] / len(urls) * 1e6:.2f} us a URL, {said['memory'] >> 10} MiB")  # fmt: skip
-    assert all(counts[reason] >= 50 for reason in (
-        "domain", "subdomain", "url", "hard_blacklisted", "soft_blacklisted", "blacklisted_subword", None,
-    )), counts  # fmt: skip
+    print(
+        f"load {load:.2f} s, {took / len(urls) * 1e6:.2f} us a URL; datatrove "
+        f"{said['load']:.2f} s, "
+        f"{said['judge'] / len(urls) * 1e6:.2f} us a URL, {said['memory'] >> 10} MiB"
+    )
+    assert all(
+        counts[reason] >= 50
+        for reason in (
+            "domain",
+            "subdomain",
+            "url",
+            "hard_blacklisted",
+            "soft_blacklisted",
+            "blacklisted_subword",
+            None,
+        )
+    ), counts

@@ -17,15 +17,24 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import bpe
-from gristmill.kernels import merges as merging
+from gristmill.kernels.bpe import encoder
+from gristmill.kernels.bpe import merges as merging
 from gristmill.tokens.tokenizer import BYTE_LEVEL, END_OF_TEXT, Tokenizer, load
 from tests import naive, strategies
 
 TRAINING = [
-    "The quick brown fox doesn't jump over the lazy dog, and they'll say we've seen it 1234 times in 2024.",
-    "  def main():\n        return 'nothing'\n\n\n    # the end of the thing ...\n\t\tand the theme of it",
-    "naïve café Zoë über Straße, ab ab abab aaaa aaaa aaaaaaaa bbbb, 文字 文字 中文 ひらがな カタカナ, ไทย ไทย, हिन्दी, 😀😀 👍🏽",
+    (
+        "The quick brown fox doesn't jump over the lazy dog, and they'll say we've seen it 1234 "
+        "times in 2024."
+    ),
+    (
+        "  def main():\n        return 'nothing'\n\n\n    # the end of the thing ...\n\t\tand "
+        "the theme of it"
+    ),
+    (
+        "naïve café Zoë über Straße, ab ab abab aaaa aaaa aaaaaaaa bbbb, 文字 文字 中文 ひらがな カタカナ, ไทย "
+        "ไทย, हिन्दी, 😀😀 👍🏽"
+    ),
     "international internationalisation nation national rationalise rational; internationalisation",
 ] * 3
 LONG = {
@@ -45,7 +54,9 @@ def tokens_of(encoded: tuple[np.ndarray, np.ndarray]) -> list[list[int]]:
     offsets, tokens = encoded
     assert offsets[0] == 0
     assert offsets[-1] == len(tokens)
-    return [tokens[start:stop].tolist() for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [
+        tokens[start:stop].tolist() for start, stop in zip(offsets[:-1], offsets[1:], strict=True)
+    ]
 
 
 @cache
@@ -65,7 +76,10 @@ def trained(vocabulary: int, corpus: list[str] = TRAINING) -> dict[str, Any]:
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=[END_OF_TEXT], initial_alphabet=alphabet, show_progress=False
+        vocab_size=vocabulary,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=alphabet,
+        show_progress=False,
     )
     tokenizer.train_from_iterator(corpus, trainer)
     return json.loads(tokenizer.to_str())
@@ -88,7 +102,9 @@ def both(table: dict[str, Any]) -> tuple[Tokenizer, Callable[[str], list[int]]]:
     text = json.dumps(table)
     library = tokenizers.Tokenizer.from_str(text)
     library.encode_special_tokens = True
-    return Tokenizer("test", text.encode()), lambda value: library.encode(value, add_special_tokens=False).ids
+    return Tokenizer(
+        "test", text.encode()
+    ), lambda value: library.encode(value, add_special_tokens=False).ids
 
 
 @cache
@@ -104,7 +120,9 @@ def small(vocabulary: int = 500) -> tuple[Tokenizer, Callable[[str], list[int]]]
 
 @cache
 def random_tokens(seed: int) -> list[bytes]:
-    """256 bytes in any order, then strings over a small alphabet, short and long, of which not all can be reached."""
+    """256 bytes in any order, then strings over a small alphabet, short and long, of which not all
+    can be reached.
+    """
     generator = np.random.default_rng(seed)
     tokens = [bytes([byte]) for byte in generator.permutation(256)]
     for _ in range(200):
@@ -134,18 +152,25 @@ def grown_merges(seed: int) -> tuple[list[bytes], list[tuple[int, int, int]]]:
 
 
 def mergeable_texts() -> st.SearchStrategy[str]:
-    """Texts that the tokens above cover, in pieces up to a few hundred bytes: by all pairs, and by the heap."""
-    alphabet = st.sampled_from(("a", "b", "ab", "aab", "é", " ", "\n", "a" * 17, "ab" * 25, "a" * 49, "'s"))
+    """Texts that the tokens above cover, in pieces up to a few hundred bytes: by all pairs, and by
+    the heap.
+    """
+    alphabet = st.sampled_from(
+        ("a", "b", "ab", "aab", "é", " ", "\n", "a" * 17, "ab" * 25, "a" * 49, "'s")
+    )
     return st.lists(alphabet, max_size=12).map("".join)
 
 
 @strategies.fuzz(150)
-@given(st.integers(0, 7), strategies.slices(st.one_of(mergeable_texts(), mergeable_texts(), strategies.texts())))
+@given(
+    st.integers(0, 7),
+    strategies.slices(st.one_of(mergeable_texts(), mergeable_texts(), strategies.texts())),
+)
 def test_fuzz_ranks(seed: int, drawn: tuple[list[str], pa.Array]) -> None:
     """merges_of_ranks: what is a token merges, and a piece that is a token is never taken apart."""
     batch, column = drawn
     tokens = random_tokens(seed)
-    encoder = bpe.Encoder(merging.merges_of_ranks(tokens))
+    encoder = encoder.Encoder(merging.merges_of_ranks(tokens))
     twin = naive.Encoder(naive.merges_of_ranks(tokens))
     wanted = [twin.encode(text) for text in batch]
     for _ in ("merged", "from the table"):
@@ -162,7 +187,7 @@ def test_fuzz_list(seed: int, whole: bool, drawn: tuple[list[str], pa.Array]) ->
     """merges_of_list: only the list's merges, in the list's order."""
     batch, column = drawn
     tokens, merges = grown_merges(seed)
-    encoder = bpe.Encoder(merging.merges_of_list(tokens, merges, whole=whole))
+    encoder = encoder.Encoder(merging.merges_of_list(tokens, merges, whole=whole))
     twin = naive.Encoder(naive.merges_of_list(tokens, merges, whole=whole))
     wanted = [twin.encode(text) for text in batch]
     for _ in ("merged", "from the table"):
@@ -171,41 +196,53 @@ def test_fuzz_list(seed: int, whole: bool, drawn: tuple[list[str], pa.Array]) ->
 
 @strategies.fuzz(60)
 @given(
-    st.lists(strategies.batches(st.one_of(strategies.texts(), mergeable_texts())), min_size=1, max_size=3),
+    st.lists(
+        strategies.batches(st.one_of(strategies.texts(), mergeable_texts())), min_size=1, max_size=3
+    ),
     st.sampled_from((4, 16, 256)),
     st.sampled_from((96, 97, 200, 1_000)),
     st.sampled_from((96, 100, 300)),
 )
-def test_fuzz_table_that_overflows(many: list[list[str]], pieces: int, arena: int, spelling: int) -> None:
+def test_fuzz_table_that_overflows(
+    many: list[list[str]], pieces: int, arena: int, spelling: int
+) -> None:
     """A table of pieces with hardly any room forgets all the time, and every token stays right."""
     tokens = random_tokens(1)
     twin = naive.Encoder(naive.merges_of_ranks(tokens))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bpe, "PIECES", pieces)
-        patch.setattr(bpe, "ARENA", arena)
-        patch.setattr(bpe, "SPELLING", spelling)
-        encoder = bpe.Encoder(merging.merges_of_ranks(tokens))
+        patch.setattr(encoder, "PIECES", pieces)
+        patch.setattr(encoder, "ARENA", arena)
+        patch.setattr(encoder, "SPELLING", spelling)
+        encoder = encoder.Encoder(merging.merges_of_ranks(tokens))
     for batch in [*many, *many]:
-        assert tokens_of(encoder.encode(*strategies.buffers(batch))) == [twin.encode(text) for text in batch]
+        assert tokens_of(encoder.encode(*strategies.buffers(batch))) == [
+            twin.encode(text) for text in batch
+        ]
 
 
 def test_table_is_forgotten_and_learned_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of the three limits alone: thousands of pieces through room for few, met again and again."""
+    """Each of the three limits alone: thousands of pieces through room for few, met again and
+    again.
+    """
     tokens = random_tokens(2)
     twin = naive.Encoder(naive.merges_of_ranks(tokens))
     generator = np.random.default_rng(5)
-    pieces = ["".join(generator.choice(list("ab"), size)) for size in generator.integers(1, 110, 600)]
+    pieces = [
+        "".join(generator.choice(list("ab"), size)) for size in generator.integers(1, 110, 600)
+    ]
     texts = [" ".join(generator.choice(pieces, 12)) for _ in range(150)]
     wanted = [twin.encode(text) for text in texts]
     for name, small_size in (("PIECES", 64), ("ARENA", 200), ("SPELLING", 500)):
         with monkeypatch.context() as patch:
-            patch.setattr(bpe, name, small_size)
-            encoder = bpe.Encoder(merging.merges_of_ranks(tokens))
+            patch.setattr(encoder, name, small_size)
+            encoder = encoder.Encoder(merging.merges_of_ranks(tokens))
         used = []
         for text, tokens_wanted in zip(texts, wanted, strict=True):
             assert tokens_of(encoder.encode(*strategies.buffers([text]))) == [tokens_wanted]
             used.append(int(encoder._used[("PIECES", "ARENA", "SPELLING").index(name)]))
-        assert sum(after < before for before, after in zip(used, used[1:], strict=False)) > 3, "never forgot"
+        assert sum(after < before for before, after in zip(used, used[1:], strict=False)) > 3, (
+            "never forgot"
+        )
 
 
 def test_nothing_at_all() -> None:
@@ -239,7 +276,11 @@ def test_fuzz_twin_is_tiktokens(batch: list[str]) -> None:
 @cache
 def gpt2_twin() -> naive.Encoder:
     """The twin with GPT-2's ranks."""
-    return naive.Encoder(naive.merges_of_ranks([gpt2()[1].decode_single_token_bytes(token) for token in range(50_256)]))
+    return naive.Encoder(
+        naive.merges_of_ranks(
+            [gpt2()[1].decode_single_token_bytes(token) for token in range(50_256)]
+        )
+    )
 
 
 def test_every_character_is_tiktokens() -> None:
@@ -300,7 +341,9 @@ def test_token_that_spells_no_bytes_is_the_librarys(spelling: str, whole: bool) 
 
 def unknown_to_the_kernel() -> dict[str, dict[str, Any]]:
     """Tokenizers that only the library encodes: a small one with something more."""
-    tables = {name: trained(400) for name in ("normalizer", "words", "prefix", "unsplit", "plain added")}
+    tables = {
+        name: trained(400) for name in ("normalizer", "words", "prefix", "unsplit", "plain added")
+    }
     lower = tokenizers.Tokenizer(models.BPE())
     lower.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     tables["normalizer"]["normalizer"] = json.loads(lower.to_str())["normalizer"]
@@ -327,7 +370,12 @@ def test_others_fall_back_to_the_library(name: str) -> None:
 
 
 def test_literal_end_of_text_is_plain_text() -> None:
-    texts = [END_OF_TEXT, f"a{END_OF_TEXT}b", f" {END_OF_TEXT}\n{END_OF_TEXT * 3}", f"{END_OF_TEXT}" * 50]
+    texts = [
+        END_OF_TEXT,
+        f"a{END_OF_TEXT}b",
+        f" {END_OF_TEXT}\n{END_OF_TEXT * 3}",
+        f"{END_OF_TEXT}" * 50,
+    ]
     every = [small()[0], *(both(table)[0] for table in unknown_to_the_kernel().values())]
     for tokenizer in every:
         assert tokenizer._bytes_of[tokenizer.end_of_text].decode() == END_OF_TEXT
@@ -351,20 +399,29 @@ def models_that_know_the_literal() -> dict[str, tokenizers.Tokenizer]:
     made = {
         "unigram": (
             unigram,
-            trainers.UnigramTrainer(vocab_size=40, special_tokens=special, unk_token="<unk>", show_progress=False),
+            trainers.UnigramTrainer(
+                vocab_size=40, special_tokens=special, unk_token="<unk>", show_progress=False
+            ),
         ),
         "words": (words, trainers.WordLevelTrainer(special_tokens=special, show_progress=False)),
-        "whole pieces": (whole, trainers.BpeTrainer(vocab_size=60, special_tokens=special, show_progress=False)),
+        "whole pieces": (
+            whole,
+            trainers.BpeTrainer(vocab_size=60, special_tokens=special, show_progress=False),
+        ),
     }
     for name, (tokenizer, trainer) in made.items():
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace() if name == "unigram" else pre_tokenizers.WhitespaceSplit()
+        tokenizer.pre_tokenizer = (
+            pre_tokenizers.Metaspace() if name == "unigram" else pre_tokenizers.WhitespaceSplit()
+        )
         tokenizer.train_from_iterator(corpus, trainer)
     return {name: tokenizer for name, (tokenizer, _) in made.items()}
 
 
 @pytest.mark.parametrize("name", ["unigram", "words", "whole pieces"])
 def test_literal_end_of_text_is_plain_text_to_any_model(name: str) -> None:
-    """`encode_special_tokens` keeps the library from cutting the literal out, not the model from knowing it."""
+    """`encode_special_tokens` keeps the library from cutting the literal out, not the model from
+    knowing it.
+    """
     ours = Tokenizer("test", models_that_know_the_literal()[name].to_str().encode())
     assert not ours.kernel
     assert ours._bytes_of[ours.end_of_text] == b"</s>"
@@ -393,14 +450,22 @@ def test_long_pieces_by_a_trained_tokenizer(name: str) -> None:
 @pytest.mark.parametrize("name", LONG)
 def test_long_pieces_by_gpt2(name: str) -> None:
     ours, theirs = gpt2()
-    assert timed(lambda: tokens_of(ours.encode([LONG[name], "x"]))) == [theirs.encode_ordinary(LONG[name]), [87]]
+    assert timed(lambda: tokens_of(ours.encode([LONG[name], "x"]))) == [
+        theirs.encode_ordinary(LONG[name]),
+        [87],
+    ]
 
 
 def test_pieces_of_every_length() -> None:
-    """Around the lengths at which the way of merging and of remembering changes, all bytes counted when compared."""
+    """Around the lengths at which the way of merging and of remembering changes, all bytes counted
+    when compared.
+    """
     ours, library = small()
     texts = [
-        letter * size + last for size in range(1, 140) for letter in ("a", "n", "=") for last in ("", "q", "z", "é")
+        letter * size + last
+        for size in range(1, 140)
+        for letter in ("a", "n", "=")
+        for last in ("", "q", "z", "é")
     ]
     texts += [text.replace("a", "b", 1) for text in texts]
     for _ in ("merged", "from the table"):

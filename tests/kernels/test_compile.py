@@ -14,11 +14,20 @@ import pytest
 from numba.core import caching
 
 import gristmill
-from gristmill.kernels import compile as kernels
+from gristmill.kernels.jit import compile as kernels
 
 SOURCES = Path(gristmill.__file__).parent.parent
-ALL = "from gristmill.kernels import compile as kernels; kernels.import_all(); print(kernels._folder())"
-BUILT = ("gopher", "keys", "minhash", "pairs", "shuffle")  # the modules that these builds are of; all take a minute
+ALL = (
+    "from gristmill.kernels import compile as kernels; kernels.import_all(); "
+    "print(kernels._folder())"
+)
+BUILT = (
+    "gopher",
+    "keys",
+    "minhash",
+    "pairs",
+    "shuffle",
+)  # the modules that these builds are of; all take a minute
 # One small module, and a kernel of it at work.
 FEW = """
 import numpy as np
@@ -31,8 +40,17 @@ MEMORY = "None [4, 0]"
 
 def environment(folder: Path, sources: Path = SOURCES) -> dict[str, str]:
     """That of a start with this folder for machine code, and with these sources."""
-    kept = {name: value for name, value in os.environ.items() if name not in (kernels.BUILDING, "NUMBA_BOUNDSCHECK")}
-    return {**kept, "GRISTMILL_KERNELS": str(folder), "PYTHONPATH": str(sources), kernels.ONLY: ",".join(BUILT)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in (kernels.BUILDING, "NUMBA_BOUNDSCHECK")
+    }
+    return {
+        **kept,
+        "GRISTMILL_KERNELS": str(folder),
+        "PYTHONPATH": str(sources),
+        kernels.ONLY: ",".join(BUILT),
+    }
 
 
 def start(folder: Path, code: str = FEW) -> subprocess.Popen[str]:
@@ -76,14 +94,18 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dic
     shutil.rmtree(folder)
 
 
-def test_killed_build_leaves_nothing_that_is_taken_for_whole(killed: tuple[Path, dict[str, int]]) -> None:
+def test_killed_build_leaves_nothing_that_is_taken_for_whole(
+    killed: tuple[Path, dict[str, int]],
+) -> None:
     _, left = killed
     assert left, "was killed before it began"
     assert all(".building-" in name for name in left)
 
 
 def test_many_starts_at_once_build_one_folder(killed: tuple[Path, dict[str, int]]) -> None:
-    """Four processes find no machine code and the rest of a killed build: one folder comes of it, and all four run."""
+    """Four processes find no machine code and the rest of a killed build: one folder comes of it,
+    and all four run.
+    """
     folder, _ = killed
     processes = [start(folder, ALL) for _ in range(4)]
     outcomes = [outcome(process) for process in processes]
@@ -132,7 +154,8 @@ def test_keyed_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     place.chmod(0o770)
     assert outcome(start(tmp_path)) == (MEMORY, "")
     assert not marker.exists()
-    # In a folder of this user's alone the same files are loaded: it was the mode that kept them out.
+    # In a folder of this user's alone the same files are loaded: it was the mode that kept them
+    # out.
     place.chmod(0o700)
     start(tmp_path).communicate(timeout=300)
     assert marker.exists()
@@ -156,7 +179,9 @@ def test_folder_that_is_read_only(tmp_path: Path) -> None:
 
 def test_key_changes_with_every_source(tmp_path: Path) -> None:
     """A comment in any file of the room is another key; the same bytes again are the same key."""
-    shutil.copytree(SOURCES / "gristmill", tmp_path / "gristmill", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        SOURCES / "gristmill", tmp_path / "gristmill", ignore=shutil.ignore_patterns("__pycache__")
+    )
     code = """
 import pathlib
 from gristmill.kernels import compile as kernels
@@ -169,7 +194,11 @@ for path in sorted(pathlib.Path(kernels.__file__).parent.glob("*.py")):
 print(*keys, kernels.key())
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(tmp_path, tmp_path), capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env=environment(tmp_path, tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     first, *changed, last = done.stdout.split()
     assert len(changed) >= len(kernels.MODULES)
@@ -179,12 +208,16 @@ print(*keys, kernels.key())
 
 
 def test_build_of_all_is_whole() -> None:
-    """Each kernel's machine code, compiled by one of several processes, is in the folder that these tests run from."""
+    """Each kernel's machine code, compiled by one of several processes, is in the folder that these
+    tests run from.
+    """
     folder = kernels._folder()
     if folder is None:
         pytest.skip("machine code is kept nowhere here")
     kernels.import_all()
-    assert {path.name for path in folder.iterdir()} == {f"{name}.code" for name in kernels.dispatchers}
+    assert {path.name for path in folder.iterdir()} == {
+        f"{name}.code" for name in kernels.dispatchers
+    }
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 100])
@@ -201,7 +234,9 @@ def test_key_changes_with_the_processor_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_options_of_every_kernel() -> None:
-    """One signature, none compiled later; without the lock; one thread; exact arithmetic; not numba's own cache."""
+    """One signature, none compiled later; without the lock; one thread; exact arithmetic; not
+    numba's own cache.
+    """
     kernels.import_all()
     assert len(kernels.dispatchers) >= len(kernels.MODULES)
     for name, dispatcher in kernels.dispatchers.items():
@@ -217,23 +252,42 @@ def test_options_of_every_kernel() -> None:
 
 def test_every_module_with_kernels_is_imported() -> None:
     room = Path(kernels.__file__).parent
-    with_kernels = {path.stem for path in room.glob("*.py") if "\n@kernel(" in path.read_text("utf-8")}
+    with_kernels = {
+        path.stem for path in room.glob("*.py") if "\n@kernel(" in path.read_text("utf-8")
+    }
     assert with_kernels == set(kernels.MODULES)
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(os.environ.get("NUMBA_BOUNDSCHECK") == "1", reason="this is the checked run itself")
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_BOUNDSCHECK") == "1", reason="this is the checked run itself"
+)
 def test_bounds_are_kept(tmp_path: Path) -> None:
-    """The fuzz tests once more, a few examples each, with every index checked (compiled in memory)."""
+    """The fuzz tests once more, a few examples each, with every index checked (compiled in
+    memory).
+    """
     pytest.importorskip("hypothesis")
-    command = [sys.executable, "-m", "pytest", "tests/kernels", "-k", "fuzz", "-x", "-q", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/kernels",
+        "-k",
+        "fuzz",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
     surroundings = environment(tmp_path) | {
         kernels.ONLY: ",".join(kernels.MODULES),
         "NUMBA_BOUNDSCHECK": "1",
         "GRISTMILL_FUZZ": "0",
     }
     root = Path(__file__).parent.parent.parent
-    done = subprocess.run(command, env=surroundings, cwd=root, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=surroundings, cwd=root, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-5_000:]
     assert not list(tmp_path.iterdir()), "checked code must not be kept"
 
@@ -277,10 +331,14 @@ print("none")
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as Linux has it")
 def test_no_kernel_reads_past_its_buffer() -> None:
-    """Wide loads are not checked by numba: here the byte after the last is one that ends the process."""
+    """Wide loads are not checked by numba: here the byte after the last is one that ends the
+    process.
+    """
     command = [sys.executable, "-c", GUARDED]
     surroundings = environment(kernels.root()) | {kernels.ONLY: ",".join(kernels.MODULES)}
-    beyond = subprocess.run([*command, "beyond"], env=surroundings, capture_output=True, check=False)
+    beyond = subprocess.run(
+        [*command, "beyond"], env=surroundings, capture_output=True, check=False
+    )
     assert beyond.returncode == -signal.SIGSEGV, "there is no guard"
     done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "none\n"), done.stderr

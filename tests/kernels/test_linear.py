@@ -6,13 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.kernels import linear
-from gristmill.kernels.normalise import normalise
+from gristmill.kernels.models import linear_classifier
+from gristmill.kernels.unicode.normalised import normalise
 from tests import naive, strategies
 
 
 def features(text: str, *, bits: int) -> list[int]:
-    """The twin: a bucket for each word of the normalised text, and before each but the first one for the pair."""
+    """The twin: a bucket for each word of the normalised text, and before each but the first one
+    for the pair.
+    """
     out: list[int] = []
     before = None
     for word in naive.normalise(text).split(" ") if naive.normalise(text) else []:
@@ -31,7 +33,7 @@ def share(count: int) -> float:
     return 1.0 / math.sqrt(max(count, 1)) if count <= 200 else math.sqrt(200) / count
 
 
-def score(text: str, weights: linear.Weights) -> float:
+def score(text: str, weights: linear_classifier.Weights) -> float:
     """The twin: by Python's integers and the C library's exp."""
     found = features(text, bits=len(weights.table).bit_length() - 1)
     total = sum(int(weights.table[k]) for k in found)
@@ -62,7 +64,7 @@ def train(
 @strategies.fuzz(200)
 @given(strategies.batches(), st.sampled_from((10, 18, 24)))
 def test_fuzz_features(texts: list[str], bits: int) -> None:
-    offsets, buckets = linear.features(*normalise(*strategies.buffers(texts)), bits=bits)
+    offsets, buckets = linear_classifier.features(*normalise(*strategies.buffers(texts)), bits=bits)
     assert [buckets[a:b].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)] == [
         features(text, bits=bits) for text in texts
     ]
@@ -72,20 +74,31 @@ def test_fuzz_features(texts: list[str], bits: int) -> None:
 @given(strategies.batches(), st.integers(0, 1 << 30))
 def test_fuzz_score(texts: list[str], seed: int) -> None:
     pick = np.random.default_rng(seed)
-    weights = linear.Weights(pick.integers(-32767, 32768, 1 << 10).astype(np.int16), 0.0003, -0.5)
-    got = linear.score(*normalise(*strategies.buffers(texts)), weights)
+    weights = linear_classifier.Weights(
+        pick.integers(-32767, 32768, 1 << 10).astype(np.int16), 0.0003, -0.5
+    )
+    got = linear_classifier.score(*normalise(*strategies.buffers(texts)), weights)
     assert got.dtype == np.float64
     np.testing.assert_allclose(got, [score(text, weights) for text in texts], rtol=1e-13)
 
 
 @strategies.fuzz(60)
-@given(st.lists(strategies.texts(), min_size=2, max_size=8), st.integers(1, 3), st.integers(0, 1 << 62))
+@given(
+    st.lists(strategies.texts(), min_size=2, max_size=8), st.integers(1, 3), st.integers(0, 1 << 62)
+)
 def test_fuzz_train(texts: list[str], epochs: int, seed: int) -> None:
     good = [k % 2 for k in range(len(texts))]
-    offsets, buckets = linear.features(*normalise(*strategies.buffers(texts)), bits=10)
-    got = linear.train(offsets, buckets, np.array(good, np.uint8), bits=10, epochs=epochs, rate=0.3, seed=seed)
+    offsets, buckets = linear_classifier.features(*normalise(*strategies.buffers(texts)), bits=10)
+    got = linear_classifier.train(
+        offsets, buckets, np.array(good, np.uint8), bits=10, epochs=epochs, rate=0.3, seed=seed
+    )
     expected, bias = train(
-        [features(text, bits=10) for text in texts], good, bits=10, epochs=epochs, rate=0.3, seed=seed
+        [features(text, bits=10) for text in texts],
+        good,
+        bits=10,
+        epochs=epochs,
+        rate=0.3,
+        seed=seed,
     )
     assert got.table.dtype == np.int16
     assert math.isclose(got.bias, bias, rel_tol=1e-9, abs_tol=1e-12)
@@ -94,24 +107,32 @@ def test_fuzz_train(texts: list[str], epochs: int, seed: int) -> None:
 
 
 def test_million_digits_are_a_word() -> None:
-    weights = linear.Weights(np.ones(1 << 10, np.int16), 1.0, 0.0)
+    weights = linear_classifier.Weights(np.ones(1 << 10, np.int16), 1.0, 0.0)
     text = "7" * 1_000_000
-    assert linear.score(*normalise(*strategies.buffers([text])), weights).tolist() == [
-        linear.score(*normalise(*strategies.buffers(["7"])), weights)[0]
+    assert linear_classifier.score(*normalise(*strategies.buffers([text])), weights).tolist() == [
+        linear_classifier.score(*normalise(*strategies.buffers(["7"])), weights)[0]
     ]
 
 
 def test_a_longer_text_is_not_surer_of_itself() -> None:
-    """From 100 words on the score is that of the mean feature: a text and the same text many times over score alike, and the mean is continuous."""
+    """From 100 words on the score is that of the mean feature: a text and the same text many times
+    over score alike, and the mean is continuous.
+    """
     words = [f"w{k % 97}" for k in range(200)]
-    weights = linear.Weights((np.arange(1 << 12) % 201 - 90).astype(np.int16), 0.01, -0.1)
+    weights = linear_classifier.Weights(
+        (np.arange(1 << 12) % 201 - 90).astype(np.int16), 0.01, -0.1
+    )
     texts = [" ".join(words * times) for times in (1, 2, 10, 200)] + [" ".join(words + ["w3"])]
-    scores = linear.score(*normalise(*strategies.buffers(texts)), weights)
+    scores = linear_classifier.score(*normalise(*strategies.buffers(texts)), weights)
     assert np.allclose(scores, [score(text, weights) for text in texts], rtol=1e-12)
     logits = np.log(scores / (1 - scores)) - weights.bias
     assert np.ptp(logits[:4]) < 0.02 * abs(logits[0])
     assert abs(logits[4] - logits[0]) < 0.12  # what a word and a pair more can do
     # Of less than that a text is the less sure the shorter it is.
-    short = linear.score(*normalise(*strategies.buffers([" ".join(words[:50]), " ".join(words[:50] * 2)])), weights)
+    short = linear_classifier.score(
+        *normalise(*strategies.buffers([" ".join(words[:50]), " ".join(words[:50] * 2)])), weights
+    )
     logits = np.log(short / (1 - short)) - weights.bias
-    assert 1.3 < logits[1] / logits[0] < 1.65  # the root of two, but for the pair between the halves
+    assert (
+        1.3 < logits[1] / logits[0] < 1.65
+    )  # the root of two, but for the pair between the halves

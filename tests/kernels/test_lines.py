@@ -1,4 +1,6 @@
-"""Lines and paragraphs: where they are, their hashes, and texts without some of them, against the twins."""
+"""Lines and paragraphs: where they are, their hashes, and texts without some of them, against the
+twins.
+"""
 
 from typing import NamedTuple
 
@@ -9,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import lines
-from gristmill.kernels.normalise import normalise
+from gristmill.kernels.text import lines
+from gristmill.kernels.unicode.normalised import normalise
 from tests import naive, strategies
 
 BREAKS = (
@@ -60,7 +62,9 @@ def find(text: str, *, paragraphs: bool) -> list[Line]:
 
 
 def hash_lines(line: str, *, least: int) -> tuple[int, bool]:
-    """FNV-1a of 64 bits, then fmix64, as a signed number; and whether the line has `least` characters."""
+    """FNV-1a of 64 bits, then fmix64, as a signed number; and whether the line has `least`
+    characters.
+    """
     value = naive.hash_word(line)
     return value - (1 << 64) * (value >> 63), len(line) >= least
 
@@ -77,8 +81,12 @@ def cut_lines(found: list[Line], gone: list[bool]) -> str:
 
 def line_texts() -> st.SearchStrategy[str]:
     """Texts of few lines, many of them blank or alike, with ends of every kind and without."""
-    pieces = st.sampled_from(("a", "b c", "Ünïcode …", " ", "\u3000", "\xa0", "\x1f", "—", "\u200b", "x" * 70, ""))
-    parts = st.lists(st.one_of(pieces, st.sampled_from(BREAKS), st.sampled_from(BREAKS)), max_size=14)
+    pieces = st.sampled_from(
+        ("a", "b c", "Ünïcode …", " ", "\u3000", "\xa0", "\x1f", "—", "\u200b", "x" * 70, "")
+    )
+    parts = st.lists(
+        st.one_of(pieces, st.sampled_from(BREAKS), st.sampled_from(BREAKS)), max_size=14
+    )
     return parts.map("".join)
 
 
@@ -91,7 +99,9 @@ def every_text() -> st.SearchStrategy[str]:
 @example((["\n\n"], pa.array(["\n\n"])), True, None)
 @example((["a\r", "\nb"], pa.array(["a\r", "\nb"])), False, None)
 @example((["a\n\nb", "", "c"], pa.array(["a\n\nb", "", "c"])), True, None)
-def test_fuzz_lines_and_cutting(drawn: tuple[list[str], pa.Array], paragraphs: bool, pick: object) -> None:
+def test_fuzz_lines_and_cutting(
+    drawn: tuple[list[str], pa.Array], paragraphs: bool, pick: object
+) -> None:
     batch, column = drawn
     offsets, data = utf8_buffers(column)
     found = lines.find(offsets, data, paragraphs=paragraphs)
@@ -100,8 +110,12 @@ def test_fuzz_lines_and_cutting(drawn: tuple[list[str], pa.Array], paragraphs: b
     flat = [line for twin in twins for line in twin]
     raw = data.tobytes()
     starts, stops = found.starts.tolist(), found.stops.tolist()
-    assert [raw[a:b].decode() for a, b in zip(starts[:-1], stops, strict=True)] == [line.text for line in flat]
-    assert [raw[a:b].decode() for a, b in zip(stops, starts[1:], strict=True)] == [line.end for line in flat]
+    assert [raw[a:b].decode() for a, b in zip(starts[:-1], stops, strict=True)] == [
+        line.text for line in flat
+    ]
+    assert [raw[a:b].decode() for a, b in zip(stops, starts[1:], strict=True)] == [
+        line.end for line in flat
+    ]
     assert found.blank.tolist() == [not line.text.strip() for line in flat]
     gone = [bool(pick and pick.random() < 0.5) for _ in flat]  # type: ignore[attr-defined]
     new, out = lines.cut_lines(data, found, np.array(gone, np.bool_))
@@ -162,7 +176,9 @@ def test_what_is_left_of_paragraphs(text: str, gone: list[int], left: str) -> No
     assert lines.cut_lines(data, found, mask)[1].tobytes().decode() == left
 
 
-@pytest.mark.parametrize("text", ["x" * 3_000_000, "\n" * 300_000, "\r\n" * 200_000 + "é" * 500_000])
+@pytest.mark.parametrize(
+    "text", ["x" * 3_000_000, "\n" * 300_000, "\r\n" * 200_000 + "é" * 500_000]
+)
 @pytest.mark.parametrize("paragraphs", [False, True])
 def test_huge_lines_and_very_many(text: str, paragraphs: bool) -> None:
     offsets, data = strategies.buffers([text])

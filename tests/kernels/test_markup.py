@@ -1,4 +1,6 @@
-"""The bounds of a page's cost: equal to a slow twin's, and never below what the parser then does."""
+"""The bounds of a page's cost: equal to a slow twin's, and never below what the parser then
+does.
+"""
 
 import random
 import re
@@ -9,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import markup
-from gristmill.kernels.tags import KIND_NAMES
+from gristmill.kernels.html import parse_cost
+from gristmill.kernels.html.tags import KIND_NAMES
 from tests.strategies import fuzz
 
 NEVER = 1 << 60
@@ -23,8 +25,10 @@ for kind, words in KIND_NAMES.items():
 CDATA = "<![CDATA["
 
 
-def bounds(pages: list[str], steps: int = NEVER) -> markup.Bounds:
-    return markup.bound(*utf8_buffers(pa.array(pages, pa.string())), most_bytes=1 << 30, most_steps=steps)
+def bounds(pages: list[str], steps: int = NEVER) -> parse_cost.Bounds:
+    return parse_cost.bound(
+        *utf8_buffers(pa.array(pages, pa.string())), most_bytes=1 << 30, most_steps=steps
+    )
 
 
 def attributes(page: str, at: int) -> tuple[int, int, bool]:
@@ -84,10 +88,18 @@ def behind(page: str, at: int, inside: bool) -> int:
 
 def naive_bound(page: str) -> tuple[int, int, int, int, int]:  # noqa: C901
     """Slow twin of markup.bound: (steps, depth, tags, crowd, parts)."""
-    stack: list[tuple[str, int, bool]] = []  # name, kinds, whether its children are SVG's or MathML's
+    stack: list[
+        tuple[str, int, bool]
+    ] = []  # name, kinds, whether its children are SVG's or MathML's
     trusted = at = steps = deepest = tags = options = outer = 0
     forms, ignoring, sure = True, False, True
-    runs, parts, text, broken, before = [0], 0, False, False, 0  # runs: start tags of each paragraph
+    runs, parts, text, broken, before = (
+        [0],
+        0,
+        False,
+        False,
+        0,
+    )  # runs: start tags of each paragraph
 
     def open_of(kind: int) -> int:
         return sum(1 for _, kinds, _ in stack if kinds & kind)
@@ -104,15 +116,20 @@ def naive_bound(page: str) -> tuple[int, int, int, int, int]:  # noqa: C901
             name = re.sub("[A-Z]+", lambda found: found.group().lower(), start.group())
             kind = KIND_OF.get(name, 0)
             at, count, closed = attributes(page, start.end())
-            steps += count * count + open_of(markup.FORMATTING) * 128
+            steps += count * count + open_of(parse_cost.FORMATTING) * 128
             if text and (
-                not kind & (markup.WITHIN_TEXT | markup.RAW)
+                not kind & (parse_cost.WITHIN_TEXT | parse_cost.RAW)
                 and (tag.group() == "</" or name != "br")
                 or (broken and tag.group() == "<" and name == "br")
             ):
                 parts, text = parts + 1, False
             if tag.group() == "</":
-                if not kind & markup.OUTER and stack and stack[-1][0] == name and (forms or name != "form"):
+                if (
+                    not kind & parse_cost.OUTER
+                    and stack
+                    and stack[-1][0] == name
+                    and (forms or name != "form")
+                ):
                     stack.pop()
                     trusted = min(trusted, len(stack))
                 else:
@@ -122,16 +139,18 @@ def naive_bound(page: str) -> tuple[int, int, int, int, int]:  # noqa: C901
                 continue
             tags += 1
             runs[-1] += 1
-            if kind & (markup.ENDS_PARAGRAPH | markup.ITEM | markup.CELL | markup.ROW):
+            if kind & (
+                parse_cost.ENDS_PARAGRAPH | parse_cost.ITEM | parse_cost.CELL | parse_cost.ROW
+            ):
                 runs.append(0)
             broken = name == "br"
-            outer += count * (kind & markup.OUTER > 0)
+            outer += count * (kind & parse_cost.OUTER > 0)
             options += 8 * (name in ("option", "optgroup"))
-            steps += 8 * count * outer * (kind & markup.OUTER > 0) + options + len(stack) * 32
-            foreign = open_of(markup.FOREIGN)
-            ignoring = ignoring or (name == "col" and open_of(markup.TEMPLATE) > 0)
-            raw = kind & markup.RAW and not inside
-            if kind & markup.UNSURE or (raw and (foreign or ignoring)):
+            steps += 8 * count * outer * (kind & parse_cost.OUTER > 0) + options + len(stack) * 32
+            foreign = open_of(parse_cost.FOREIGN)
+            ignoring = ignoring or (name == "col" and open_of(parse_cost.TEMPLATE) > 0)
+            raw = kind & parse_cost.RAW and not inside
+            if kind & parse_cost.UNSURE or (raw and (foreign or ignoring)):
                 sure = False
             elif raw:
                 at = raw_end(page, at, name)
@@ -139,34 +158,42 @@ def naive_bound(page: str) -> tuple[int, int, int, int, int]:  # noqa: C901
                     at, count, _ = attributes(page, NAME.match(page, at + 2).end())
                     steps += count * count
             else:
-                if inside and kind & markup.BREAKS_OUT:
+                if inside and kind & parse_cost.BREAKS_OUT:
                     trusted = len(stack)
-                if closed and (kind & markup.FOREIGN or (inside and not kind & markup.BREAKS_OUT)):
+                if closed and (
+                    kind & parse_cost.FOREIGN or (inside and not kind & parse_cost.BREAKS_OUT)
+                ):
                     continue
-                if kind & (markup.VOID | markup.OUTER) and (not foreign or kind & markup.BREAKS_OUT):
+                if kind & (parse_cost.VOID | parse_cost.OUTER) and (
+                    not foreign or kind & parse_cost.BREAKS_OUT
+                ):
                     continue
                 if not foreign and stack:
                     last = stack[-1][0]
-                    if (kind & markup.ENDS_PARAGRAPH and last == "p") or (
+                    if (kind & parse_cost.ENDS_PARAGRAPH and last == "p") or (
                         name in ("td", "th", "tr") and last in ("td", "th")
                     ):
                         stack.pop()
                     last = stack[-1][0] if stack else ""
-                    if any(name in same and last in same for same in (("li",), ("dd", "dt"), ("tr",))):
+                    if any(
+                        name in same and last in same for same in (("li",), ("dd", "dt"), ("tr",))
+                    ):
                         stack.pop()
                     trusted = min(trusted, len(stack))
-                svg = name in ("svg", "math") or bool(inside and not kind & (markup.BREAKS_OUT | markup.HOLDS_HTML))
+                svg = name in ("svg", "math") or bool(
+                    inside and not kind & (parse_cost.BREAKS_OUT | parse_cost.HOLDS_HTML)
+                )
                 stack.append((name, kind, svg))
-                deepest = max(deepest, len(stack) + 2 * open_of(markup.TABLE))
+                deepest = max(deepest, len(stack) + 2 * open_of(parse_cost.TABLE))
         elif page[at + 1] in "!?/":
-            if open_of(markup.FOREIGN) and not inside and page.startswith(CDATA, at):
+            if open_of(parse_cost.FOREIGN) and not inside and page.startswith(CDATA, at):
                 sure = False
             else:
                 at = behind(page, at, inside)
         else:
             at += 1
     if not sure:
-        size, formats = len(stack), open_of(markup.FORMATTING)
+        size, formats = len(stack), open_of(parse_cost.FORMATTING)
         rest = page[at:]
         for found in re.finditer("<(?:([a-zA-Z][^ \t\n\f\r/>]*)|)", rest):
             size += found.group(1) is not None
@@ -180,14 +207,52 @@ def naive_bound(page: str) -> tuple[int, int, int, int, int]:  # noqa: C901
 
 
 TAGS = (
-    "div p span b a i svg math select option table tr td template col title desc style script foreignObject form li dd button font nobr "
-    "path mi frameset textarea h1 ruby rt head body html caption object noscript plaintext selectedcontent br input"
+    "div p span b a i svg math select option table tr td template col title desc style "
+    "script foreignObject form li dd button font nobr "
+    "path mi frameset textarea h1 ruby rt head body html caption object noscript plaintext "
+    "selectedcontent br input"
 ).split()
 SIGNS = (
-    "x", " ", "<!-- x -->", "<!---->", "<!-->", "<!--", "-->", "--!>", "<!x>", "<?x?>", "</>", "</ x>", "<![CDATA[", "]]>", "\0", "é",
-    "<", "<1", "'", '"', "<!--<script>", "</SCRIPT>", ">",
-)  # fmt: skip
-ATTRIBUTES = ("", "", "", " a=1", " b='>'", ' c="<b>"', " d=/", "/", " /", " e = 'x' f", " =", " ==x", "/g/h", " i='")
+    "x",
+    " ",
+    "<!-- x -->",
+    "<!---->",
+    "<!-->",
+    "<!--",
+    "-->",
+    "--!>",
+    "<!x>",
+    "<?x?>",
+    "</>",
+    "</ x>",
+    "<![CDATA[",
+    "]]>",
+    "\0",
+    "é",
+    "<",
+    "<1",
+    "'",
+    '"',
+    "<!--<script>",
+    "</SCRIPT>",
+    ">",
+)
+ATTRIBUTES = (
+    "",
+    "",
+    "",
+    " a=1",
+    " b='>'",
+    ' c="<b>"',
+    " d=/",
+    "/",
+    " /",
+    " e = 'x' f",
+    " =",
+    " ==x",
+    "/g/h",
+    " i='",
+)
 
 
 def soup(pick: random.Random) -> str:
@@ -201,18 +266,18 @@ def soup(pick: random.Random) -> str:
 
     names = pick.choice([TAGS, pick.sample(TAGS, 2), pick.sample(TAGS, 4)])
     unit = "".join(piece() for _ in range(pick.choice([3, 5, 8, 20])))
-    return "".join(piece() for _ in range(pick.randrange(6))) + unit * pick.choice([1, 2, 9]) + piece() + piece()
+    return (
+        "".join(piece() for _ in range(pick.randrange(6)))
+        + unit * pick.choice([1, 2, 9])
+        + piece()
+        + piece()
+    )
 
 
 def test_a_last_character_is_text_however_many_bytes_it_has() -> None:
-    assert [list(bounds([page]).parts) for page in ("<p>é", "<p>x", "<p>", "<p> ", "<p>x<", "é")] == [
-        [1],
-        [1],
-        [0],
-        [0],
-        [1],
-        [1],
-    ]
+    assert [
+        list(bounds([page]).parts) for page in ("<p>é", "<p>x", "<p>", "<p> ", "<p>x<", "é")
+    ] == [[1], [1], [0], [0], [1], [1]]
 
 
 @fuzz(60)
@@ -267,7 +332,14 @@ def test_the_bound_of_plain_pages_is_small_and_nearly_exact() -> None:
     # A <p> that </div> ends leaves both on the stack till the end: more than the truth.
     assert bounds([page.replace("</p>", "")]).depth[0] == 500 + 2 + 3
     # What start tags end is known.
-    rows = "<table>" + "<tr><td>1<td>2<th>3" * 500 + "</table><ul>" + "<li>x" * 500 + "</ul><dl>" + "<dt>x<dd>y" * 500
+    rows = (
+        "<table>"
+        + "<tr><td>1<td>2<th>3" * 500
+        + "</table><ul>"
+        + "<li>x" * 500
+        + "</ul><dl>"
+        + "<dt>x<dd>y" * 500
+    )
     assert bounds([rows]).depth[0] < 20
 
 
@@ -285,7 +357,11 @@ HOSTILE = {
 def test_what_is_quadratic_is_seen(page: str) -> None:
     assert bounds([page]).steps[0] > 1 << 28
     got = bounds([page, "<p>plain</p>"], steps=1 << 22)
-    assert 1 << 22 < got.steps[0] < (1 << 22) + (1 << 20) or "attributes" in page or page.startswith("<div ")
+    assert (
+        1 << 22 < got.steps[0] < (1 << 22) + (1 << 20)
+        or "attributes" in page
+        or page.startswith("<div ")
+    )
     # What stands before the cut is within the limit.
     assert got.cut[0] < len(page) and bounds([page[: got.cut[0]]]).steps[0] <= 1 << 22
     assert (got.cut[1], got.steps[1]) == (len("<p>plain</p>"), 0)
@@ -308,5 +384,7 @@ def test_reading_is_linear_whatever_is_left_open() -> None:
 
 
 def test_pages_over_the_size_are_not_read() -> None:
-    got = markup.bound(*utf8_buffers(pa.array(["<div>" * 10, "<div>"])), most_bytes=20, most_steps=NEVER)
+    got = parse_cost.bound(
+        *utf8_buffers(pa.array(["<div>" * 10, "<div>"])), most_bytes=20, most_steps=NEVER
+    )
     assert got.tags.tolist() == [0, 1]

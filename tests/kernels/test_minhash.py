@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.kernels import minhash
-from gristmill.kernels.normalise import normalise
+from gristmill.kernels.hashing import minhash
+from gristmill.kernels.unicode.normalised import normalise
 from tests import naive, strategies
 
 UINT64 = st.integers(0, naive.MASK_64)
@@ -19,7 +19,9 @@ UINT64 = st.integers(0, naive.MASK_64)
 
 def normalised_batches() -> st.SearchStrategy[list[str]]:
     """Batches as normalise leaves them: one space between words."""
-    few_words = st.lists(st.sampled_from(("a", "b", "the", "中", "é" * 9)), max_size=40).map(" ".join)
+    few_words = st.lists(st.sampled_from(("a", "b", "the", "中", "é" * 9)), max_size=40).map(
+        " ".join
+    )
     return strategies.batches(st.one_of(strategies.texts().map(naive.normalise), few_words))
 
 
@@ -45,10 +47,18 @@ def test_permutations_of_a_longer_family_differ_by_seed() -> None:
 def test_fuzz_sign(batch: list[str], width: int, count: int, seed: int, characters: bool) -> None:
     multipliers, addends = minhash.permutations(count, seed)
     signatures, counts = minhash.sign(
-        *buffers(batch), width=width, multipliers=multipliers, addends=addends, characters=characters
+        *buffers(batch),
+        width=width,
+        multipliers=multipliers,
+        addends=addends,
+        characters=characters,
     )
     assert signatures.shape == (len(batch), count)
-    ways = {"multipliers": multipliers.tolist(), "addends": addends.tolist(), "characters": characters}
+    ways = {
+        "multipliers": multipliers.tolist(),
+        "addends": addends.tolist(),
+        "characters": characters,
+    }
     twins = [naive.sign(text, width=width, **ways) for text in batch]
     assert list(zip(signatures.tolist(), counts.tolist(), strict=True)) == twins
 
@@ -56,10 +66,16 @@ def test_fuzz_sign(batch: list[str], width: int, count: int, seed: int, characte
 @strategies.fuzz(150)
 @given(normalised_batches(), st.integers(1, 9), st.booleans())
 def test_fuzz_distinct_shingles(batch: list[str], width: int, characters: bool) -> None:
-    offsets, shingles = minhash.distinct_shingles(*buffers(batch), width=width, characters=characters)
+    offsets, shingles = minhash.distinct_shingles(
+        *buffers(batch), width=width, characters=characters
+    )
     assert offsets[-1] == len(shingles)
-    got = [shingles[start:stop].tolist() for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
-    assert got == [naive.distinct_shingles(text, width=width, characters=characters) for text in batch]
+    got = [
+        shingles[start:stop].tolist() for start, stop in zip(offsets[:-1], offsets[1:], strict=True)
+    ]
+    assert got == [
+        naive.distinct_shingles(text, width=width, characters=characters) for text in batch
+    ]
 
 
 @strategies.fuzz(100)
@@ -70,12 +86,17 @@ def test_fuzz_band_keys(data: st.DataObject, count: int, bands: int, rows: int) 
     scopes = data.draw(st.lists(UINT64, min_size=count, max_size=count))
     array = np.array(signatures, np.uint32).reshape(count, bands * rows)
     keys = minhash.band_keys(array, np.array(scopes, np.uint64), bands=bands, rows=rows)
-    twins = [naive.band_keys(*of_one, bands=bands, rows=rows) for of_one in zip(signatures, scopes, strict=True)]
+    twins = [
+        naive.band_keys(*of_one, bands=bands, rows=rows)
+        for of_one in zip(signatures, scopes, strict=True)
+    ]
     assert keys.tolist() == twins
 
 
 def test_shingles_of_a_long_text() -> None:
-    """The rolling hash does not drift: 20,000 words, each shingle hashed from nothing by the twin."""
+    """The rolling hash does not drift: 20,000 words, each shingle hashed from nothing by the
+    twin.
+    """
     text = " ".join(f"w{number % 977}" for number in range(20_000))
     _, shingles = minhash.distinct_shingles(*buffers([text]), width=5)
     assert shingles.tolist() == naive.distinct_shingles(text, width=5)
@@ -92,11 +113,17 @@ def test_short_and_empty_texts() -> None:
     assert (signatures[1] != signatures[2]).any()
 
 
-def estimates(left: list[str], right: list[str], width: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The share of signatures' places that agree, and the true Jaccard similarity, of pairs of normalised texts."""
+def estimates(
+    left: list[str], right: list[str], width: int, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The share of signatures' places that agree, and the true Jaccard similarity, of pairs of
+    normalised texts.
+    """
     multipliers, addends = minhash.permutations(count, 1)
     offsets, data = buffers([*left, *right])
-    signatures, _ = minhash.sign(offsets, data, width=width, multipliers=multipliers, addends=addends)
+    signatures, _ = minhash.sign(
+        offsets, data, width=width, multipliers=multipliers, addends=addends
+    )
     ends, shingles = minhash.distinct_shingles(offsets, data, width=width)
     sets = [shingles[start:stop].tolist() for start, stop in zip(ends[:-1], ends[1:], strict=True)]
     pairs = len(left)
@@ -139,9 +166,13 @@ def test_estimates_of_real_pages() -> None:
         sides.append([text.decode() for text in strategies.cut(offsets, data)])
     count = 128
     shares, truth = estimates(*sides, 5, count)
-    assert np.median(np.abs(truth - [float(row[3]) for row in rows])) < 0.02, "not the pairs that the table lists"
+    assert np.median(np.abs(truth - [float(row[3]) for row in rows])) < 0.02, (
+        "not the pairs that the table lists"
+    )
     inner = (truth > 0.05) & (truth < 0.95)
     assert inner.sum() > 100
-    errors = (shares - truth)[inner] / [naive.standard_error(value, count) for value in truth[inner]]
+    errors = (shares - truth)[inner] / [
+        naive.standard_error(value, count) for value in truth[inner]
+    ]
     assert abs(errors.mean()) < 4 / np.sqrt(len(errors))
     assert abs(errors.std() - 1) < 0.25

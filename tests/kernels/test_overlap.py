@@ -8,13 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.kernels import items, normalise, overlap
+from gristmill.kernels.decontaminate import items
+from gristmill.kernels.unicode import normalised
+from gristmill.kernels.decontaminate import overlap
 from tests import naive, strategies
 
 
 def buffers(batch: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Texts, normalised by the kernel."""
-    return normalise.normalise(*strategies.buffers(batch))
+    return normalised.normalise(*strategies.buffers(batch))
 
 
 def check(
@@ -36,12 +38,19 @@ def check(
         tuple(data[start : start + length].decode().split(" "))
         for start, length in zip(index.starts.tolist(), index.lengths.tolist(), strict=True)
     ]
-    rows = np.column_stack([found.documents, found.parts, found.matched, found.firsts, found.lasts]).tolist()
+    rows = np.column_stack(
+        [found.documents, found.parts, found.matched, found.firsts, found.lasts]
+    ).tolist()
     normalised = [naive.normalise(part) for part in parts]
     aside = naive.build(normalised, item_of.tolist(), width=width, most=most)
     for place, text in enumerate(texts):
         twin = naive.find_overlap(
-            naive.normalise(text), normalised, item_of.tolist(), width=width, floor=floor, aside=aside
+            naive.normalise(text),
+            normalised,
+            item_of.tolist(),
+            width=width,
+            floor=floor,
+            aside=aside,
         )
         assert (found.overlap[place], found.items[place], found.words[place]) == twin[:3]
         own = [number for number, row in enumerate(rows) if row[0] == place]
@@ -57,7 +66,9 @@ def cases(draw: st.DrawFn) -> tuple[list[str], list[str], int]:
     """Texts of few words, parts that are pieces of them or of the same words; or any texts."""
     words = draw(
         st.lists(
-            st.one_of(st.sampled_from(("a", "b", "cc", "中", "x" * 9, "y" * 40)), strategies.fragments()),
+            st.one_of(
+                st.sampled_from(("a", "b", "cc", "中", "x" * 9, "y" * 40)), strategies.fragments()
+            ),
             min_size=1,
             max_size=4,
         )
@@ -67,7 +78,11 @@ def cases(draw: st.DrawFn) -> tuple[list[str], list[str], int]:
     pieces = [few]
     if longest := max(texts, key=len, default=""):
         spots = st.integers(0, len(longest) - 1)
-        pieces.append(st.tuples(spots, st.integers(1, 60)).map(lambda spot: longest[spot[0] : spot[0] + spot[1]]))
+        pieces.append(
+            st.tuples(spots, st.integers(1, 60)).map(
+                lambda spot: longest[spot[0] : spot[0] + spot[1]]
+            )
+        )
     return texts, draw(st.lists(st.one_of(*pieces), max_size=8)), draw(st.integers(2, 6))
 
 
@@ -81,8 +96,12 @@ def cases(draw: st.DrawFn) -> tuple[list[str], list[str], int]:
 )
 @example((["a b c d"], ["b c", "a b c d"], 3), 0.0, 0, 1, 0)
 @example((["a b c d"], ["b c", "a b c d", "x", "b c d", "b c", "a b c d"], 3), 0.0, 0, 1, 1)
-def test_fuzz_overlap(case: tuple[list[str], list[str], int], floor: float, mask: int, room: int, most: int) -> None:
-    """`mask` makes all hashes equal, or but four: bytes decide. `room` for one row: the kernel stops and goes on. `most` sets n-grams aside."""
+def test_fuzz_overlap(
+    case: tuple[list[str], list[str], int], floor: float, mask: int, room: int, most: int
+) -> None:
+    """`mask` makes all hashes equal, or but four: bytes decide. `room` for one row: the kernel
+    stops and goes on. `most` sets n-grams aside.
+    """
     texts, parts, width = case
     check(texts, parts, width=width, mask=mask, floor=floor, room=room, most=most)
 
@@ -93,25 +112,40 @@ def test_fuzz_overlap(case: tuple[list[str], list[str], int], floor: float, mask
 def test_fuzz_locate(drawn: tuple[list[str], object]) -> None:
     batch, column = drawn
     start_of = strategies.utf8_buffers(column)[0]
-    offsets, starts, stops = normalise.locate(*strategies.utf8_buffers(column))
+    offsets, starts, stops = normalised.locate(*strategies.utf8_buffers(column))
     assert (len(starts), len(stops)) == (offsets[-1], offsets[-1])
     for place, (begin, end) in enumerate(pairwise(offsets.tolist())):
         base = int(start_of[place])
         got = [
             (start - base, stop - base)
-            for start, stop in zip(starts[begin:end].tolist(), stops[begin:end].tolist(), strict=True)
+            for start, stop in zip(
+                starts[begin:end].tolist(), stops[begin:end].tolist(), strict=True
+            )
         ]
         assert got == naive.locate(batch[place])
         raw = batch[place].encode()
-        assert [naive.normalise(raw[start:stop].decode()) for start, stop in got] == naive.normalise(
-            batch[place]
-        ).split()
+        assert [
+            naive.normalise(raw[start:stop].decode()) for start, stop in got
+        ] == naive.normalise(batch[place]).split()
 
 
 def test_a_part_in_two_pieces_and_one_that_stands_twice() -> None:
-    parts = ["one two three four five six", "one two three four five six", "four five six seven", "alone", ""]
+    parts = [
+        "one two three four five six",
+        "one two three four five six",
+        "four five six seven",
+        "alone",
+        "",
+    ]
     found = check(
-        ["six. ONE two; three four (five)", "x four five six seven four five six seven", "", "alone"], parts, width=3
+        [
+            "six. ONE two; three four (five)",
+            "x four five six seven four five six seven",
+            "",
+            "alone",
+        ],
+        parts,
+        width=3,
     )
     assert found.overlap.tolist() == [0.75, 1.0, 0.0, 0.0]
     assert found.items.tolist() == [1, 2, 0, 0]
@@ -127,7 +161,11 @@ def test_no_parts_no_texts() -> None:
 
 def test_widths_at_their_limits() -> None:
     words = [f"w{number}" for number in range(130)]
-    check([" ".join(words)], [" ".join(words[5:100]), " ".join(words[40:103]), " ".join(words[3:65])], width=63)
+    check(
+        [" ".join(words)],
+        [" ".join(words[5:100]), " ".join(words[40:103]), " ".join(words[3:65])],
+        width=63,
+    )
     check([" ".join(words)], [" ".join(words[5:100]), "w4 w5", "w5 w7"], width=2)
 
 
@@ -143,7 +181,9 @@ def timed(texts: list[str], index: items.Index, item_of: np.ndarray, **ways: obj
 
 
 def test_hostile_texts_take_linear_time() -> None:
-    """A document that is the benchmark over and over, a template of 10,000 items, long words, a million digits."""
+    """A document that is the benchmark over and over, a template of 10,000 items, long words, a
+    million digits.
+    """
     template = " ".join(f"t{number}" for number in range(60))
     parts = [f"{template} question {number}" for number in range(10_000)]
     parts += ["d " * 12, " ".join("5" * 40)]

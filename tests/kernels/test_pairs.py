@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.kernels import pairs
+from gristmill.kernels.hashing import pairs
 from tests import naive, strategies
 
 UINT64 = st.integers(0, naive.MASK_64)
@@ -15,7 +15,9 @@ UINT64 = st.integers(0, naive.MASK_64)
 def test_fuzz_agreement(data: st.DataObject, count: int, places: int) -> None:
     numbers = st.lists(st.sampled_from((0, 1, naive.MASK_32)), min_size=places, max_size=places)
     rows = data.draw(st.lists(numbers, min_size=count, max_size=count))
-    wanted = data.draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=9))
+    wanted = data.draw(
+        st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=9)
+    )
     left, right = (np.array([pair[side] for pair in wanted], np.int64) for side in (0, 1))
     signatures = np.array(rows, np.uint32).reshape(count, places)
     got = pairs.agreement(signatures, signatures[::-1].copy(), left, count - 1 - right)
@@ -25,7 +27,9 @@ def test_fuzz_agreement(data: st.DataObject, count: int, places: int) -> None:
 @strategies.fuzz(200)
 @given(st.data())
 def test_fuzz_jaccard(data: st.DataObject) -> None:
-    """Sets with numbers of equal low bits, so that places of the table collide; pairs grouped by `left`, and not."""
+    """Sets with numbers of equal low bits, so that places of the table collide; pairs grouped by
+    `left`, and not.
+    """
     numbers = st.one_of(st.integers(0, 40), st.integers(0, 40).map(lambda high: high << 58), UINT64)
     sets = data.draw(st.lists(st.lists(numbers, unique=True, max_size=40), min_size=1, max_size=6))
     place = st.integers(0, len(sets) - 1)
@@ -51,8 +55,12 @@ def test_fuzz_decide(data: st.DataObject, count: int, threshold: float) -> None:
     keepers, kept = np.full(count, -1), np.zeros(count)
     cut = data.draw(st.integers(0, len(rows)))
     for part in (slice(0, cut), slice(cut, None)):
-        pairs.decide(keepers, kept, documents[part], candidates[part], values[part], threshold=threshold)
-    assert (keepers.tolist(), kept.tolist()) == naive.decide(count, similarities, threshold=threshold)
+        pairs.decide(
+            keepers, kept, documents[part], candidates[part], values[part], threshold=threshold
+        )
+    assert (keepers.tolist(), kept.tolist()) == naive.decide(
+        count, similarities, threshold=threshold
+    )
 
 
 def test_who_went_keeps_nobody() -> None:
@@ -69,7 +77,9 @@ def test_who_went_keeps_nobody() -> None:
 def test_fuzz_components(data: st.DataObject, count: int, threshold: float) -> None:
     every = [(document, other) for document in range(count) for other in range(document)]
     similarities = (
-        data.draw(st.dictionaries(st.sampled_from(every), st.sampled_from((0.0, 0.49, 0.5, 1.0)))) if every else {}
+        data.draw(st.dictionaries(st.sampled_from(every), st.sampled_from((0.0, 0.49, 0.5, 1.0))))
+        if every
+        else {}
     )
     rows = data.draw(st.permutations(sorted(similarities)))
     parents, best = np.arange(count), np.zeros(count)
@@ -92,11 +102,15 @@ def test_a_chain_is_one_component() -> None:
 
 
 def test_a_chain_of_100_000_versions_is_no_cluster() -> None:
-    """Each version is like the three before it: every fourth stays, and keeps the three that follow it."""
+    """Each version is like the three before it: every fourth stays, and keeps the three that follow
+    it.
+    """
     size = 100_000
     rows = np.repeat(np.arange(1, size), 3)
     candidates = rows - np.tile([3, 2, 1], size - 1)
     known = candidates >= 0
     keepers, kept = np.full(size, -1), np.zeros(size)
-    pairs.decide(keepers, kept, rows[known], candidates[known], np.full(int(known.sum()), 0.9), threshold=0.8)
+    pairs.decide(
+        keepers, kept, rows[known], candidates[known], np.full(int(known.sum()), 0.9), threshold=0.8
+    )
     assert keepers.tolist() == [-1 if row % 4 == 0 else row - row % 4 for row in range(size)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import phrases
+from gristmill.kernels.lists import aho_corasick
 from tests import strategies
 
 NAMES = dict(zip(map(ord, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"), "abcdefghijklmnopqrstuvwxyz", strict=True))
@@ -43,11 +43,13 @@ def find_bounded(text: str, patterns: list[str], fold_ascii: bool) -> int:
 
 
 def check(column: pa.Array, texts: list[str], patterns: list[str], fold_ascii: bool) -> None:
-    automaton = phrases.build([pattern.encode() for pattern in patterns], fold_ascii=fold_ascii)
+    automaton = aho_corasick.build(
+        [pattern.encode() for pattern in patterns], fold_ascii=fold_ascii
+    )
     offsets, data = utf8_buffers(column)
-    first = phrases.find_first(offsets, data, automaton).tolist()
+    first = aho_corasick.find_first(offsets, data, automaton).tolist()
     assert first == [find_first(text, patterns, fold_ascii) for text in texts]
-    bounded = phrases.find_bounded(offsets, data, automaton).tolist()
+    bounded = aho_corasick.find_bounded(offsets, data, automaton).tolist()
     assert bounded == [find_bounded(text, patterns, fold_ascii) for text in texts]
 
 
@@ -55,11 +57,19 @@ def check(column: pa.Array, texts: list[str], patterns: list[str], fold_ascii: b
 def cases(draw: st.DrawFn) -> tuple[pa.Array, list[str], list[str], bool]:
     """Texts of few characters, and patterns that are pieces of them or of the same characters."""
     signs = draw(st.sampled_from(("ab", "aAbB ", "aé_ ’²", "ⅧÀ. ·\u0301x", "aaab ", "中文 ab")))
-    texts = draw(strategies.batches(st.one_of(st.text(st.sampled_from(signs), max_size=40), strategies.texts())))
+    texts = draw(
+        strategies.batches(
+            st.one_of(st.text(st.sampled_from(signs), max_size=40), strategies.texts())
+        )
+    )
     pieces = [st.text(st.sampled_from(signs), min_size=1, max_size=6)]
     if longest := max(texts, key=len, default=""):
         spots = st.integers(0, len(longest) - 1)
-        pieces.append(st.tuples(spots, st.integers(1, 9)).map(lambda spot: longest[spot[0] : spot[0] + spot[1]]))
+        pieces.append(
+            st.tuples(spots, st.integers(1, 9)).map(
+                lambda spot: longest[spot[0] : spot[0] + spot[1]]
+            )
+        )
     patterns = draw(st.lists(st.one_of(*pieces), max_size=8))
     return pa.array(["a b", *texts], pa.string()).slice(1), texts, patterns, draw(st.booleans())
 
@@ -74,7 +84,7 @@ def test_fuzz_find(case: tuple[pa.Array, list[str], list[str], bool]) -> None:
 @given(st.lists(st.text("abc", min_size=1, max_size=6), max_size=12), st.text("abcd", max_size=60))
 def test_fuzz_every_pattern_that_ends_at_a_place(patterns: list[str], text: str) -> None:
     """The chain of `ends` and `also` names each, the longest first, and no other."""
-    automaton = phrases.build([pattern.encode() for pattern in patterns])
+    automaton = aho_corasick.build([pattern.encode() for pattern in patterns])
     state = 0
     for place, sign in enumerate(text.encode(), 1):
         state = int(automaton.moves[state * automaton.width + automaton.classes[sign]])
@@ -89,23 +99,25 @@ def test_fuzz_every_pattern_that_ends_at_a_place(patterns: list[str], text: str)
 def test_what_is_a_word_character() -> None:
     """Every code point before and after a pattern."""
     every = strategies.known_characters()
-    automaton = phrases.build([b"bad"])
+    automaton = aho_corasick.build([b"bad"])
     for texts in ([f"{sign}bad" for sign in every], [f"bad{sign}" for sign in every]):
-        found = phrases.find_bounded(*strategies.buffers(texts), automaton)
+        found = aho_corasick.find_bounded(*strategies.buffers(texts), automaton)
         assert found.tolist() == [int(re.fullmatch(r"\W", sign) is not None) for sign in every]
 
 
 def test_every_byte_in_a_pattern() -> None:
-    automaton = phrases.build([bytes(range(256)), b"\xff\x00"])
+    automaton = aho_corasick.build([bytes(range(256)), b"\xff\x00"])
     assert automaton.width == 256
     data = np.frombuffer(bytes(range(256)) + b"\xff\x00", np.uint8)
-    assert phrases.find_first(np.array([0, 255, 256, 258], np.int32), data, automaton).tolist() == [0, 0, 2]
-    assert phrases.find_first(np.array([0, 256], np.int32), data, automaton).tolist() == [1]
+    assert aho_corasick.find_first(
+        np.array([0, 255, 256, 258], np.int32), data, automaton
+    ).tolist() == [0, 0, 2]
+    assert aho_corasick.find_first(np.array([0, 256], np.int32), data, automaton).tolist() == [1]
 
 
 def test_no_patterns_and_no_texts() -> None:
-    nothing, something = phrases.build([]), phrases.build([b"a", b"a"])
-    for find in (phrases.find_first, phrases.find_bounded):
+    nothing, something = aho_corasick.build([]), aho_corasick.build([b"a", b"a"])
+    for find in (aho_corasick.find_first, aho_corasick.find_bounded):
         assert find(*strategies.buffers(["", "abc"]), nothing).tolist() == [0, 0]
         assert find(*strategies.buffers([]), something).tolist() == []
         assert find(*strategies.buffers(["", "-a", "b"]), something).tolist() == [0, 1, 0]
@@ -113,10 +125,10 @@ def test_no_patterns_and_no_texts() -> None:
 
 def test_empty_and_too_many_patterns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="empty"):
-        phrases.build([b"a", b""])
-    monkeypatch.setattr(phrases, "MOST_CELLS", 100)
+        aho_corasick.build([b"a", b""])
+    monkeypatch.setattr(aho_corasick, "MOST_CELLS", 100)
     with pytest.raises(ValueError, match="too many"):
-        phrases.build([b"abcdefgh" * 10])
+        aho_corasick.build([b"abcdefgh" * 10])
 
 
 def test_many_patterns_are_built_in_seconds() -> None:
@@ -125,18 +137,26 @@ def test_many_patterns_are_built_in_seconds() -> None:
     cuts = np.cumsum(random.integers(6, 14, 100_001))
     letters = random.integers(ord("a"), ord("z") + 1, cuts[-1]).astype(np.uint8).tobytes()
     patterns = sorted({letters[start:stop] for start, stop in pairwise(cuts.tolist())})
-    automaton = phrases.build(patterns)
+    automaton = aho_corasick.build(patterns)
     texts = [pattern.decode() for pattern in patterns[::100]]
-    found = phrases.find_bounded(*strategies.buffers([f"- {text} -" for text in texts]), automaton)
+    found = aho_corasick.find_bounded(
+        *strategies.buffers([f"- {text} -" for text in texts]), automaton
+    )
     assert found.tolist() == list(range(1, len(patterns) + 1, 100))
-    assert not phrases.find_bounded(*strategies.buffers([f"- {text}q -" for text in texts]), automaton).any()
+    assert not aho_corasick.find_bounded(
+        *strategies.buffers([f"- {text}q -" for text in texts]), automaton
+    ).any()
 
 
 def count(text: str, patterns: list[str], bounded: bool) -> int:
     r"""The twin: places behind a pattern that has a \W or an end of the text at both sides."""
     found = set()
     for pattern in patterns:
-        form = rf"(?=((?:(?<=\W)|^){re.escape(pattern)}(?=\W|\Z)))" if bounded else rf"(?=({re.escape(pattern)}))"
+        form = (
+            rf"(?=((?:(?<=\W)|^){re.escape(pattern)}(?=\W|\Z)))"
+            if bounded
+            else rf"(?=({re.escape(pattern)}))"
+        )
         found |= {match.end(1) for match in re.finditer(form, text)}
     return len(found)
 
@@ -145,6 +165,6 @@ def count(text: str, patterns: list[str], bounded: bool) -> int:
 @given(cases(), st.booleans())
 def test_fuzz_count(case: tuple[pa.Array, list[str], list[str], bool], bounded: bool) -> None:
     column, texts, patterns, _ = case
-    automaton = phrases.build([pattern.encode() for pattern in patterns])
-    got = phrases.count(*utf8_buffers(column), automaton, bounded=bounded).tolist()
+    automaton = aho_corasick.build([pattern.encode() for pattern in patterns])
+    got = aho_corasick.count(*utf8_buffers(column), automaton, bounded=bounded).tolist()
     assert got == [count(text, patterns, bounded) for text in texts]

@@ -1,4 +1,6 @@
-"""Personal data: kernels against re, ipaddress and int; datatrove's patterns; what is next to what; time."""
+"""Personal data: kernels against re, ipaddress and int; datatrove's patterns; what is next to what;
+time.
+"""
 
 import ipaddress
 import re
@@ -11,12 +13,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import internet, mail, numbers, phones, vocabulary
-from gristmill.kernels import private as kernel
+from gristmill.kernels.pii import ip_addresses
+from gristmill.kernels.pii import email_addresses
+from gristmill.kernels.pii import numbers
+from gristmill.kernels.pii import phones
+from gristmill.kernels.pii import context_words
+from gristmill.kernels.pii import redact as kernel
 from tests import strategies
 
 DOMAINS = {"com", "org", "net", "de", "uk", "museum", "xn--p1ai", "info"}
-HASHED = vocabulary.word_hashes([name.encode() for name in sorted(DOMAINS)])
+HASHED = context_words.word_hashes([name.encode() for name in sorted(DOMAINS)])
 ALL = frozenset(kernel.KINDS) - {"phone", "name"}
 BRACKETS = [f"<{kind.upper()}>".encode() for kind in kernel.KINDS]
 
@@ -29,7 +35,9 @@ def addresses(text: str) -> list[tuple[int, int]]:
         at = sign.start()
         if at < wall:
             continue
-        local = re.search(r"[A-Za-z0-9._%+-]*\Z", text[wall:at])[0].rsplit("..", 1)[-1].lstrip(".-%")
+        local = (
+            re.search(r"[A-Za-z0-9._%+-]*\Z", text[wall:at])[0].rsplit("..", 1)[-1].lstrip(".-%")
+        )
         if not local or local.endswith("."):
             continue
         end, place, before = None, at + 1, ""
@@ -38,7 +46,11 @@ def addresses(text: str) -> list[tuple[int, int]]:
             if not name or name.startswith("-") or len(name) > 63:
                 break
             if count > 1 and name in DOMAINS and name[0].isalpha():
-                end = None if before == "example" and name in ("com", "net", "org") else place + len(name)
+                end = (
+                    None
+                    if before == "example" and name in ("com", "net", "org")
+                    else place + len(name)
+                )
             if len(name) < len(label):
                 break
             place, before = place + len(label) + 1, name
@@ -49,7 +61,7 @@ def addresses(text: str) -> list[tuple[int, int]]:
 
 
 def is_word(name: str, hashes: np.ndarray) -> bool:
-    return vocabulary.word_hashes([name.lower().encode()])[0] in hashes
+    return context_words.word_hashes([name.lower().encode()])[0] in hashes
 
 
 def service(text: str, wall: int, at: int, local: str, end: int) -> bool:
@@ -57,7 +69,11 @@ def service(text: str, wall: int, at: int, local: str, end: int) -> bool:
         return False
     here = at - len(local)
     slash = here > wall and text[here - 1] == "/"
-    return slash or is_word(text[at + 1 : end], mail.HOSTS) or re.match(r"[:/][^\0- ]", text[end:]) is not None
+    return (
+        slash
+        or is_word(text[at + 1 : end], email_addresses.HOSTS)
+        or re.match(r"[:/][^\0- ]", text[end:]) is not None
+    )
 
 
 def before(text: str, at: int) -> bool:
@@ -92,9 +108,9 @@ def word_before(text: str, at: int) -> str:
         if count == 4 or len(line) - word.end() >= 48:
             break
         name = word[0][-48:].decode()
-        if is_word(name, internet.NUMBERED):
+        if is_word(name, ip_addresses.NUMBERED):
             return "near" if count == 0 and len(line) - word.end() <= 4 else "version"
-        if is_word(name, internet.ADDRESSED):
+        if is_word(name, ip_addresses.ADDRESSED):
             return "address"
         if len(word[0]) >= 48:
             break
@@ -111,7 +127,11 @@ def low(text: str, at: int, octets: list[int]) -> bool:
 def addressed(text: str, at: int, end: int) -> bool:
     if re.search(r"(?:::|[Ff]{3}:)\Z", text[:at]):
         return True
-    if text[at - 1 : at] == "@" or text[max(0, at - 2) : at] == "//" or text[end : end + 4] == " - -":
+    if (
+        text[at - 1 : at] == "@"
+        or text[max(0, at - 2) : at] == "//"
+        or text[end : end + 4] == " - -"
+    ):
         return True
     more = re.compile(r"(?:/([0-9]{1,5})|:([0-9]{2,5}))(?![0-9])").match(text, end)
     if not more or after(text, more.end()):
@@ -142,7 +162,9 @@ def counted(address: str) -> bool:
 
 
 def ipv6(text: str, at: int) -> int | None:
-    if text[at - 1 : at] == ":" and not re.search(r"[g-zG-Z]", re.search(r"[A-Za-z0-9]{0,12}\Z", text[: at - 1])[0]):
+    if text[at - 1 : at] == ":" and not re.search(
+        r"[g-zG-Z]", re.search(r"[A-Za-z0-9]{0,12}\Z", text[: at - 1])[0]
+    ):
         return None
     run = re.compile("[0-9A-Fa-f:.]*").match(text, at)[0]
     for size in range(min(len(run), 46), 0, -1):
@@ -151,7 +173,11 @@ def ipv6(text: str, at: int) -> int | None:
         except ValueError:
             continue
         end = at + size
-        if after(text, end) or re.compile(r":(?![\0- ])").match(text, end) or not public(run[:size]):
+        if (
+            after(text, end)
+            or re.compile(r":(?![\0- ])").match(text, end)
+            or not public(run[:size])
+        ):
             return None
         if re.fullmatch("20[0-9][0-9]::", run[:size]) and text[end : end + 1] != "/":
             return None
@@ -160,30 +186,43 @@ def ipv6(text: str, at: int) -> int | None:
 
 
 def luhn(digits: str) -> bool:
-    doubled = [sum(divmod(2 * int(d), 10)) if place % 2 else int(d) for place, d in enumerate(reversed(digits))]
+    doubled = [
+        sum(divmod(2 * int(d), 10)) if place % 2 else int(d)
+        for place, d in enumerate(reversed(digits))
+    ]
     return sum(doubled) % 10 == 0
 
 
 ISSUERS = (
-    (r"4", {13, 16, 19}), (r"5[1-5]|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720", {16}), (r"3[47]", {15}),
-    (r"30[0-5]|3095|3[689]", {14, 16, 17, 18, 19}), (r"352[89]|35[3-8]\d", {16, 17, 18, 19}), (r"2131|1800", {15}),
+    (r"4", {13, 16, 19}),
+    (r"5[1-5]|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720", {16}),
+    (r"3[47]", {15}),
+    (r"30[0-5]|3095|3[689]", {14, 16, 17, 18, 19}),
+    (r"352[89]|35[3-8]\d", {16, 17, 18, 19}),
+    (r"2131|1800", {15}),
     (r"6011|64[4-9]|65|62|220[0-4]", {16, 17, 18, 19}),
     (r"5018|5020|5038|5893|6304|6759|676[123]", set(range(12, 20))),
-)  # fmt: skip
+)
 CARD = re.compile(
-    r"(\d{4})([ -])(?:\d{4}\2\d{4}\2\d{4}\2\d{3}|\d{4}\2\d{4}\2\d{4}|\d{6}\2\d{5}|\d{6}\2\d{4})|\d{12,19}", re.ASCII
+    r"(\d{4})([ -])(?:\d{4}\2\d{4}\2\d{4}\2\d{3}|\d{4}\2\d{4}\2\d{4}|\d{6}\2\d{5}|\d{6}\2\d{4})|\d{12,19}",
+    re.ASCII,
 )
 FORMS = [
     re.compile(form, re.ASCII)
     for form in (
-        r"\d{12,19}(?!\d)", r"\d{4}([ -])\d{4}\1\d{4}\1\d{4}\1\d{3}", r"\d{4}([ -])\d{4}\1\d{4}\1\d{4}",
-        r"\d{4}([ -])\d{6}\1\d{5}", r"\d{4}([ -])\d{6}\1\d{4}",
+        r"\d{12,19}(?!\d)",
+        r"\d{4}([ -])\d{4}\1\d{4}\1\d{4}\1\d{3}",
+        r"\d{4}([ -])\d{4}\1\d{4}\1\d{4}",
+        r"\d{4}([ -])\d{6}\1\d{5}",
+        r"\d{4}([ -])\d{6}\1\d{4}",
     )
-]  # fmt: skip
+]
 
 
 def is_card(digits: str) -> bool:
-    return luhn(digits) and any(re.match(start, digits) and len(digits) in sizes for start, sizes in ISSUERS)
+    return luhn(digits) and any(
+        re.match(start, digits) and len(digits) in sizes for start, sizes in ISSUERS
+    )
 
 
 def term(text: str, at: int, end: int) -> bool:
@@ -193,7 +232,10 @@ def term(text: str, at: int, end: int) -> bool:
         token = re.search(r"[A-Za-z0-9_*)]{1,16}\Z", text[: sign.start()]) if sign else None
         if token and not token[0].endswith("*") and re.search("[A-Za-z_)]", token[0]):
             return True
-    return re.compile(r"(?: \*{1,3} ?| \^{1,3} ?|\*{1,4}|\^{1,4})[A-Za-z(]").match(text, end) is not None
+    return (
+        re.compile(r"(?: \*{1,3} ?| \^{1,3} ?|\*{1,4}|\^{1,4})[A-Za-z(]").match(text, end)
+        is not None
+    )
 
 
 def counts(digits: str, phone: bool) -> bool:
@@ -201,10 +243,16 @@ def counts(digits: str, phone: bool) -> bool:
 
 
 def item(text: str, at: int, end: int, phone: bool = False) -> bool:
-    """Whether what stands at text[at:end] is one of several numbers in brackets, or between commas with white space."""
+    """Whether what stands at text[at:end] is one of several numbers in brackets, or between commas
+    with white space.
+    """
     left = re.search(r"[\0- ]{0,32}\Z", text[:at]).start()
     first = text[left - 1 : left] if left else ""
-    number = re.search(r"[(\[{,][\0- ]{0,32}-?([0-9]{1,32})\Z", text[: left - 1]) if first == "," else None
+    number = (
+        re.search(r"[(\[{,][\0- ]{0,32}-?([0-9]{1,32})\Z", text[: left - 1])
+        if first == ","
+        else None
+    )
     lone = number and counts(number[1], phone)
     space = re.compile(r"[\0- ]{0,32}")
     right = space.match(text, end).end()
@@ -239,7 +287,9 @@ def card(text: str, at: int) -> int | None:
         match = form.match(text, at)
         if match and not after(text, match.end()) and is_card(re.sub("[ -]", "", match[0])):
             span = at, match.end()
-            other = (term(text, *span) or item(text, *span)) if match[0].isdigit() else row(text, *span)
+            other = (
+                (term(text, *span) or item(text, *span)) if match[0].isdigit() else row(text, *span)
+            )
             return None if other else match.end()
     return None
 
@@ -281,7 +331,9 @@ def iban(text: str, at: int) -> int | None:
         if not plain.isascii() or plain not in (plain.upper(), plain.lower()):
             continue
         plain = plain.upper()
-        if not re.fullmatch(r"[A-Z]{2}[0-9]{2}" + LAYOUTS[country], plain) or after(text, at + len(piece)):
+        if not re.fullmatch(r"[A-Z]{2}[0-9]{2}" + LAYOUTS[country], plain) or after(
+            text, at + len(piece)
+        ):
             continue
         if int("".join(str(int(sign, 36)) for sign in plain[4:] + plain[:4])) % 97 == 1:
             return at + len(piece)
@@ -296,7 +348,11 @@ def find_numbers(text: str, kinds: frozenset[str]) -> list[tuple[str, int, int]]
             continue
         rest = text[wall:]
         place = at - wall
-        if "iban" in kinds and re.search(r"[A-Za-z]{2}\Z", rest[:place]) and (end := iban(rest, place - 2)):
+        if (
+            "iban" in kinds
+            and re.search(r"[A-Za-z]{2}\Z", rest[:place])
+            and (end := iban(rest, place - 2))
+        ):
             found.append(("iban", at - 2, wall + end))
             wall += end
             continue
@@ -322,7 +378,9 @@ def between(text: str, walls: list[tuple[int, int]], search) -> list[tuple]:
 def find(text: str, kinds: frozenset[str]) -> list[tuple[str, int, int]]:
     mails = addresses(text) if "email" in kinds else []
     found = [("email", *span) for span in mails]
-    return sorted(found + between(text, mails, lambda gap: find_numbers(gap, kinds)), key=lambda span: span[1])
+    return sorted(
+        found + between(text, mails, lambda gap: find_numbers(gap, kinds)), key=lambda span: span[1]
+    )
 
 
 # datatrove 0.10.1, pipeline/formatters/pii.py: the two patterns.
@@ -331,7 +389,9 @@ THEIR_MAIL = re.compile(
     r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?|\[(?:(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)\.){3}"
     r"(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?|[A-Za-z0-9-]*[A-Za-z0-9]:)])"
 )
-THEIR_IP = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)\.){3}(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)")
+THEIR_IP = re.compile(
+    r"(?:(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)\.){3}(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)"
+)
 
 
 def is_global(address: str) -> bool:
@@ -351,7 +411,9 @@ def find_as_datatrove(text: str, kinds: frozenset[str]) -> list[tuple[str, int, 
     def addresses_of(gap: str) -> list[tuple[str, int, int]]:
         return [("ip", *match.span()) for match in THEIR_IP.finditer(gap) if is_global(match[0])]
 
-    found = [("email", *span) for span in mails] + (between(text, mails, addresses_of) if "ip" in kinds else [])
+    found = [("email", *span) for span in mails] + (
+        between(text, mails, addresses_of) if "ip" in kinds else []
+    )
     return sorted(found, key=lambda span: span[1])
 
 
@@ -383,8 +445,14 @@ def candidates(text: str, walls: list[tuple[int, int]], asked: int) -> list[tupl
             operand = operand_before(gap, first, spaced)
             if operand is None or (gap[first] != "+" and before(gap, first)):
                 continue
-            run = re.compile(r"(?:[0-9]|[ ()./-](?![ ()./-]{2})){1,40}").match(gap[: digit + 40], digit)[0]
-            run = re.split(r"[ ()./-]{3}", gap[digit : digit + 40])[0] if re.match(r".*[ ()./-]{3}", run) else run
+            run = re.compile(r"(?:[0-9]|[ ()./-](?![ ()./-]{2})){1,40}").match(
+                gap[: digit + 40], digit
+            )[0]
+            run = (
+                re.split(r"[ ()./-]{3}", gap[digit : digit + 40])[0]
+                if re.match(r".*[ ()./-]{3}", run)
+                else run
+            )
             run = re.match(r"(?:[^0-9]*[0-9]){1,15}", run)[0]
             if len(re.findall("[0-9]", run)) < 7:
                 continue
@@ -393,7 +461,9 @@ def candidates(text: str, walls: list[tuple[int, int]], asked: int) -> list[tupl
             end = extension.end() if extension else end
             groups = re.findall("[0-9]+", gap[digit:end])
             if spaced and (
-                len(groups[0]) > 3 or len(groups) < 2 or (len(groups) == 2 and not re.search(" [0-9]", gap[digit:end]))
+                len(groups[0]) > 3
+                or len(groups) < 2
+                or (len(groups) == 2 and not re.search(" [0-9]", gap[digit:end]))
             ):
                 continue
             if (
@@ -428,7 +498,14 @@ def told(column: pa.Array, spans: kernel.Spans) -> list[list[tuple[str, int, int
         places = range(spans.offsets[row], spans.offsets[row + 1])
         base = int(offsets[row])
         rows.append(
-            [(kernel.KINDS[spans.kinds[j]], int(spans.starts[j]) - base, int(spans.stops[j]) - base) for j in places]
+            [
+                (
+                    kernel.KINDS[spans.kinds[j]],
+                    int(spans.starts[j]) - base,
+                    int(spans.stops[j]) - base,
+                )
+                for j in places
+            ]
         )
     return rows
 
@@ -437,7 +514,9 @@ def check(texts: list[str], column: pa.Array, kinds: frozenset[str] = ALL) -> No
     buffers = utf8_buffers(column)
     spans = kernel.find(*buffers, kinds, HASHED)
     expected = [find(text, kinds) for text in texts]
-    assert told(column, spans) == [in_bytes(text, row) for text, row in zip(texts, expected, strict=True)]
+    assert told(column, spans) == [
+        in_bytes(text, row) for text, row in zip(texts, expected, strict=True)
+    ]
     out = kernel.rewrite(*buffers, spans, spans.kinds.astype(np.int32), BRACKETS)
     assert [row.decode() for row in strategies.cut(*out)] == [
         rewrite(text, row) for text, row in zip(texts, expected, strict=True)
@@ -447,8 +526,15 @@ def check(texts: list[str], column: pa.Array, kinds: frozenset[str] = ALL) -> No
         for row, (text, walls) in enumerate(zip(texts, expected, strict=True)):
             places = slice(offsets[row], offsets[row + 1])
             base = int(buffers[0][row])
-            columns = zip(operands[places].tolist(), firsts[places].tolist(), lasts[places].tolist(), strict=True)
-            found = [(a - operand if operand else 0, a - base, b - base) for operand, a, b in columns]
+            columns = zip(
+                operands[places].tolist(),
+                firsts[places].tolist(),
+                lasts[places].tolist(),
+                strict=True,
+            )
+            found = [
+                (a - operand if operand else 0, a - base, b - base) for operand, a, b in columns
+            ]
             wanted = candidates(text, [wall[1:] for wall in walls], asked)
             assert found == in_bytes(text, wanted), text
             ends = [*(start for _, start, _ in in_bytes(text, walls)), len(text.encode())]
@@ -456,22 +542,128 @@ def check(texts: list[str], column: pa.Array, kinds: frozenset[str] = ALL) -> No
                 min(end for end in ends if end >= last) for *_, last in found
             ]
     theirs = kernel.find_as_datatrove(*buffers, kinds & {"email", "ip"})
-    assert told(column, theirs) == [in_bytes(text, find_as_datatrove(text, kinds)) for text in texts]
+    assert told(column, theirs) == [
+        in_bytes(text, find_as_datatrove(text, kinds)) for text in texts
+    ]
 
 
 PIECES = (
-    *"@.-_+%:/ \n(){}[]<>=,;!#'", *"0123456789", "a", "F", "x", "é", "中", "ſ", "\u00b2", "..", "--", "::", ": ", ", ", "  ",
-    "foo", "foo.bar", "example", "com", ".com", ".de", ".museum", "@foo.com", "a@b.org", "x@example.com", "@[1.2.3.4]", "@[1.2.3.a:]",
-    "1.2.3.4", "8.8.4.99", "31.31.31.31", "32.1.1.16", "99.15.15.15", "10.0.0.1", "256.1.1.1", "1.02.3.4", "192.0.0.9", "192.0.0.8", "224.0.0.1", "192.88.99.1", "100.64.0.1", "172.32.1.1",
-    "198.18.0.1", "203.0.113.9", "169.254.1.1",
-    "2001:4860:4860::8888", "2001:db8::1", "2a00:1450:4001:81b::200e", "2001::1", "3fff:1::", "2a00::1.2.3.4", "2a00:1:2:3:4:5:6:7", "IPv6:",
-    "078-05-1120", "666-12-1234", "123-45-6789", "4111111111111111", "4111 1111 1111 1111", "3782 822463 10005", "378282246310005",
-    "4111-1111-1111-1111", "6304000000000000", "501864667909", "30288610434735", "4131034282458809939", " 111",
-    "GB82WEST12345698765432", "gb82 west 1234 5698 7654 32", "DE89370400440532013000", "BE68 5390 0754 7034", "NO9386011117947", "FR76", "GB",
-    "5.6.7.8", "5.6.77.88", "3.43.5.2", "3.51.98.32", "::ffff:", "65.9.77.2", "2006::", "ip", "IP ", "host ", "V8 ", "version ", "v", "to ", " - - [", "~", "*", "^", " * x",
-    "-2.12 ", "git", "git@github.com", "git@foo.com", ":x", "//", "(1, ", ", 5)", ", 99999]", "x + ", "2831823829, ", "\n ",
-    "4220315081820346526", "4031078400000", "2831823829", "+ 49 30 901820", "+20210905-1", "+1 415 555 0123", "+44", "+49 (0)30 123456", "415-555-0123", "x123", "(415) ", "555",
-)  # fmt: skip
+    *"@.-_+%:/ \n(){}[]<>=,;!#'",
+    *"0123456789",
+    "a",
+    "F",
+    "x",
+    "é",
+    "中",
+    "ſ",
+    "\u00b2",
+    "..",
+    "--",
+    "::",
+    ": ",
+    ", ",
+    "  ",
+    "foo",
+    "foo.bar",
+    "example",
+    "com",
+    ".com",
+    ".de",
+    ".museum",
+    "@foo.com",
+    "a@b.org",
+    "x@example.com",
+    "@[1.2.3.4]",
+    "@[1.2.3.a:]",
+    "1.2.3.4",
+    "8.8.4.99",
+    "31.31.31.31",
+    "32.1.1.16",
+    "99.15.15.15",
+    "10.0.0.1",
+    "256.1.1.1",
+    "1.02.3.4",
+    "192.0.0.9",
+    "192.0.0.8",
+    "224.0.0.1",
+    "192.88.99.1",
+    "100.64.0.1",
+    "172.32.1.1",
+    "198.18.0.1",
+    "203.0.113.9",
+    "169.254.1.1",
+    "2001:4860:4860::8888",
+    "2001:db8::1",
+    "2a00:1450:4001:81b::200e",
+    "2001::1",
+    "3fff:1::",
+    "2a00::1.2.3.4",
+    "2a00:1:2:3:4:5:6:7",
+    "IPv6:",
+    "078-05-1120",
+    "666-12-1234",
+    "123-45-6789",
+    "4111111111111111",
+    "4111 1111 1111 1111",
+    "3782 822463 10005",
+    "378282246310005",
+    "4111-1111-1111-1111",
+    "6304000000000000",
+    "501864667909",
+    "30288610434735",
+    "4131034282458809939",
+    " 111",
+    "GB82WEST12345698765432",
+    "gb82 west 1234 5698 7654 32",
+    "DE89370400440532013000",
+    "BE68 5390 0754 7034",
+    "NO9386011117947",
+    "FR76",
+    "GB",
+    "5.6.7.8",
+    "5.6.77.88",
+    "3.43.5.2",
+    "3.51.98.32",
+    "::ffff:",
+    "65.9.77.2",
+    "2006::",
+    "ip",
+    "IP ",
+    "host ",
+    "V8 ",
+    "version ",
+    "v",
+    "to ",
+    " - - [",
+    "~",
+    "*",
+    "^",
+    " * x",
+    "-2.12 ",
+    "git",
+    "git@github.com",
+    "git@foo.com",
+    ":x",
+    "//",
+    "(1, ",
+    ", 5)",
+    ", 99999]",
+    "x + ",
+    "2831823829, ",
+    "\n ",
+    "4220315081820346526",
+    "4031078400000",
+    "2831823829",
+    "+ 49 30 901820",
+    "+20210905-1",
+    "+1 415 555 0123",
+    "+44",
+    "+49 (0)30 123456",
+    "415-555-0123",
+    "x123",
+    "(415) ",
+    "555",
+)
 
 
 def pieces() -> st.SearchStrategy[str]:
@@ -501,7 +693,9 @@ def test_fuzz_redacted_twice_is_once(text: str) -> None:
     for _ in range(2):
         spans = kernel.find(offsets, data, ALL, HASHED)
         before_, offsets_, data_ = data.tobytes(), offsets, data
-        offsets, data = kernel.rewrite(offsets_, data_, spans, spans.kinds.astype(np.int32), BRACKETS)
+        offsets, data = kernel.rewrite(
+            offsets_, data_, spans, spans.kinds.astype(np.int32), BRACKETS
+        )
     assert data.tobytes() == before_
 
 
@@ -511,27 +705,45 @@ CASES = {
     "a..b@foo.com .a@foo.com a.@foo.com": ["email", "email"],
     "foo@bar.com.Then it": ["email"],
     "88.8.8.80 8.8.8.80:80 [8.8.8.80] 8.8.8.80/24 88.8.8.80.": ["ip"] * 5,
-    "v8.8.8.80 8.8.8.8.80 8.8.80 08.8.8.80 8.8.8.256 lib-8.8.8.80 8.8.8.80-rc section 8.5.1.4, 31.1.1.31, 143.6.15.1": [],
-    "127.0.0.1 10.1.1.1 192.168.1.1 172.16.0.1 169.254.0.1 0.0.0.0 255.255.255.255 192.0.2.1 224.0.0.251": [],
+    (
+        "v8.8.8.80 8.8.8.8.80 8.8.80 08.8.8.80 8.8.8.256 lib-8.8.8.80 8.8.8.80-rc section "
+        "8.5.1.4, 31.1.1.31, 143.6.15.1"
+    ): [],
+    (
+        "127.0.0.1 10.1.1.1 192.168.1.1 172.16.0.1 169.254.0.1 0.0.0.0 255.255.255.255 192.0.2.1 "
+        "224.0.0.251"
+    ): [],
     "2001:4860:4860::8888 [2a00:1450::1]:80 IPv6:2a00::1 2a00::1: 2a00::1/64": ["ip"] * 5,
     "V8 65.6.85.28, version 65.6.85.28: OID 65.6.85.28, 65.6.85.28+dfsg 65.6.85.28~rc": [],
-    "to 4.6.85.28 (>= 1.9.99.12) 3.43.6.1 libXi 1.91.6.1 V8 from 4.2.77.18 to 4.2.77.20 -2.12 3.51.98.32 Oct 25 2000::": [],
-    "IP 4.6.85.28 address: 4.2.77.18, from [4.6.85.28] http://4.6.85.28/ u@4.6.85.28 4.6.85.28/24 4.6.85.28:80 ::ffff:4.6.85.28\n4.6.85.28 - - [27/Nov": [
-        "ip"
-    ]
-    * 9,
+    (
+        "to 4.6.85.28 (>= 1.9.99.12) 3.43.6.1 libXi 1.91.6.1 V8 from 4.2.77.18 to 4.2.77.20 "
+        "-2.12 3.51.98.32 Oct 25 2000::"
+    ): [],
+    (
+        "IP 4.6.85.28 address: 4.2.77.18, from [4.6.85.28] http://4.6.85.28/ u@4.6.85.28 "
+        "4.6.85.28/24 4.6.85.28:80 ::ffff:4.6.85.28\n4.6.85.28 - - [27/Nov"
+    ): ["ip"] * 9,
     "65.6.85.28 server IPv4 65.6.85.28 2000::/48": ["ip"] * 3,
     "::1 fe80::1 fc00::1 ff02::1 2001:db8::1 2002::1 std::vector 2001:1 12:34:56 20:aa:bb:cc:dd:ee": [],
     "078-05-1120 (123-45-6789)": ["ssn", "ssn"],
-    "000-12-3456 666-12-3456 900-12-3456 123-00-4567 123-45-0000 1123-45-6789 123-45-67890 x-123-45-6789": [],
+    (
+        "000-12-3456 666-12-3456 900-12-3456 123-00-4567 123-45-0000 1123-45-6789 123-45-67890 "
+        "x-123-45-6789"
+    ): [],
     "4111111111111111 4111-1111-1111-1111 3782 822463 10005": ["card"] * 3,
     "4111111111111112 0.4111111111111111 /4111111111111111 4111 1111-1111 1111 1234567812345670": [],
-    "[4220315081820346526, 7177518203184491332], (1, 6458161865649291, -53), 86400000, 4031078400000]": [],
-    "t**14 + 4828147466240000*t**12, n1 + 4111111111111111, f(6)+4111111111111111, 4111111111111111*x, 5360 5394 5428 5462 5496 5531\n 5565": [],
-    "(4111111111111111) [4111111111111111, 378282246310005] (4111111111111111, 123)\n* 4111111111111111 see **4111111111111111** 1 + 4111111111111111": [
-        "card"
-    ]
-    * 7,
+    (
+        "[4220315081820346526, 7177518203184491332], (1, 6458161865649291, -53), 86400000, "
+        "4031078400000]"
+    ): [],
+    (
+        "t**14 + 4828147466240000*t**12, n1 + 4111111111111111, f(6)+4111111111111111, "
+        "4111111111111111*x, 5360 5394 5428 5462 5496 5531\n 5565"
+    ): [],
+    (
+        "(4111111111111111) [4111111111111111, 378282246310005] (4111111111111111, 123)\n* "
+        "4111111111111111 see **4111111111111111** 1 + 4111111111111111"
+    ): ["card"] * 7,
     "git@foo.org, git@foo.org: hg@bar.de svn@foo.com.": ["email"] * 4,
     "GB82WEST12345698765432 DE89 3704 0044 0532 0130 00 gb82west12345698765432": ["iban"] * 3,
     "GB83WEST12345698765432 XX82WEST12345698765432 Gb82WEST12345698765432 GB82WEST1234569876543": [],
@@ -542,15 +754,23 @@ CASES = {
 def test_cases(text: str) -> None:
     column = pa.array([text])
     check([text], column)
-    assert [kind for kind, *_ in told(column, kernel.find(*utf8_buffers(column), ALL, HASHED))[0]] == CASES[text]
+    assert [
+        kind for kind, *_ in told(column, kernel.find(*utf8_buffers(column), ALL, HASHED))[0]
+    ] == CASES[text]
 
 
 def test_registries_are_ipaddress() -> None:
     """Around every border of what is special, and some between."""
     edges = [int(net.network_address) for net in map(ipaddress.ip_network, BORDERS)]
     edges += [int(net.broadcast_address) for net in map(ipaddress.ip_network, BORDERS)]
-    texts = [str(ipaddress.ip_address(max(0, min(edge + by, (1 << 32) - 1)))) for edge in edges for by in (-1, 0, 1)]
-    column = pa.array([f"address {text}" for text in texts])  # low numbers need a sign that they are one
+    texts = [
+        str(ipaddress.ip_address(max(0, min(edge + by, (1 << 32) - 1))))
+        for edge in edges
+        for by in (-1, 0, 1)
+    ]
+    column = pa.array(
+        [f"address {text}" for text in texts]
+    )  # low numbers need a sign that they are one
     ours = told(column, kernel.find(*utf8_buffers(column), frozenset({"ip"}), HASHED))
     theirs = told(column, kernel.find_as_datatrove(*utf8_buffers(column), frozenset({"ip"})))
     assert [bool(row) for row in ours] == [public(text) and not counted(text) for text in texts]
@@ -572,7 +792,9 @@ def test_ibans_of_every_country() -> None:
         rest = int("".join(str(int(sign, 36)) for sign in f"{body}{country}00")) % 97
         whole = f"{country}{98 - rest:02}{body}"
         wrong = f"{country}{(98 - rest) % 97 + 1:02}{body}"
-        column = pa.array([whole, wrong, whole + "0", whole[:-1], " ".join(re.findall(".{1,4}", whole))])
+        column = pa.array(
+            [whole, wrong, whole + "0", whole[:-1], " ".join(re.findall(".{1,4}", whole))]
+        )
         found = told(column, kernel.find(*utf8_buffers(column), frozenset({"iban"}), HASHED))
         assert [bool(row) for row in found] == [True, False, False, False, True], country
 
@@ -586,11 +808,40 @@ def test_too_large_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["@", "a@", "a.", "a@b.", "a@b.com", "1", "1.", "1.1.1.1.", "2001:", "2001:0::", "4111 ", "41111111111111111111",
-             "123-", "GB82", "ip ", "x", "1, ", "5.6.7.8 ", "1234 ", "4111111111111111,", "+1", "+1 ", "1 1-", "a-", "é", "@[1.1.1."],
-)  # fmt: skip
+    "unit",
+    [
+        "@",
+        "a@",
+        "a.",
+        "a@b.",
+        "a@b.com",
+        "1",
+        "1.",
+        "1.1.1.1.",
+        "2001:",
+        "2001:0::",
+        "4111 ",
+        "41111111111111111111",
+        "123-",
+        "GB82",
+        "ip ",
+        "x",
+        "1, ",
+        "5.6.7.8 ",
+        "1234 ",
+        "4111111111111111,",
+        "+1",
+        "+1 ",
+        "1 1-",
+        "a-",
+        "é",
+        "@[1.1.1.",
+    ],
+)
 def test_hostile_text_takes_linear_time(unit: str) -> None:
-    """Twice the text takes about twice the time; a quadratic search would take four times as long, and minutes."""
+    """Twice the text takes about twice the time; a quadratic search would take four times as long,
+    and minutes.
+    """
     times = []
     for size in (1 << 20, 1 << 21):
         buffers = strategies.buffers([unit * (size // len(unit))])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.kernels import shuffle
+from gristmill.kernels.hashing import shuffle
 from tests import naive, strategies
 
 
@@ -30,7 +30,9 @@ def test_order_is_a_permutation_that_the_key_decides() -> None:
 @given(st.data(), st.sampled_from((np.uint16, np.uint32)))
 def test_fuzz_gather(data: st.DataObject, dtype: type) -> None:
     top = int(np.iinfo(dtype).max)
-    documents = data.draw(st.lists(st.lists(st.integers(0, top), max_size=9), min_size=1, max_size=8))
+    documents = data.draw(
+        st.lists(st.lists(st.integers(0, top), max_size=9), min_size=1, max_size=8)
+    )
     tokens = [token for document in documents for token in document]
     ends = np.cumsum([0, *map(len, documents)]).astype(np.int64)
     order = data.draw(st.lists(st.integers(0, len(documents) - 1), max_size=20))
@@ -45,4 +47,15 @@ def test_gather_takes_read_only_tokens(dtype: str) -> None:
     """Tokens come from mapped files."""
     tokens = np.frombuffer(np.arange(10, dtype=dtype).tobytes(), dtype)
     bounds = np.array([0, 4, 4], np.int64), np.array([4, 4, 10], np.int64)
-    assert shuffle.gather(tokens, *bounds, np.array([2, 0, 1])).tolist() == [4, 5, 6, 7, 8, 9, 0, 1, 2, 3]
+    assert shuffle.gather(tokens, *bounds, np.array([2, 0, 1])).tolist() == [
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+        0,
+        1,
+        2,
+        3,
+    ]

@@ -1,4 +1,6 @@
-"""Tidy text against three regular expressions in a row; what composition may change against unicodedata."""
+"""Tidy text against three regular expressions in a row; what composition may change against
+unicodedata.
+"""
 
 import unicodedata
 from itertools import product
@@ -10,20 +12,26 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import tidy as kernel
+from gristmill.kernels.unicode import tidy as kernel
 from tests import strategies
 
-NONCHARACTERS = "\ufdd0-\ufdef" + "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
+NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
+    chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF)
+)
 BREAK = regex.compile("\r\n|[\v\f\r\x1c\x1d\x1e\x85\u2028]")
 DROPPED = regex.compile(
     f"[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069{NONCHARACTERS}]"
 )
 SCRIPTS = "".join(
-    rf"\p{{Script={name}}}" for name in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")
+    rf"\p{{Script={name}}}"
+    for name in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")
 )
-# A URL stops at white space of str.isspace, at delimiters, and at letters and signs of where words have no spaces.
+# A URL stops at white space of str.isspace, at delimiters, and at letters and signs of where words
+# have no spaces.
 STOP = rf"[\s\x1c-\x1f\"<>]|[[\u3000-\u303f\uff01-\uff65]&&[\p{{P}}\p{{S}}]]|[\p{{L}}&&[{SCRIPTS}]]"
-URL = regex.compile(rf"(?:(?i:https?)://|(?<![0-9A-Za-z])(?i:www)\.)(?:(?!{STOP})(?s:.))+", regex.V1)
+URL = regex.compile(
+    rf"(?:(?i:https?)://|(?<![0-9A-Za-z])(?i:www)\.)(?:(?!{STOP})(?s:.))+", regex.V1
+)
 BLANKS = regex.compile("[\t \xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 
 
@@ -52,7 +60,9 @@ def check(batch: list[str], column: pa.Array) -> None:
         assert found == [text for text, _ in twins], rules
         assert removed.tolist() == [count for _, count in twins], rules
         again = kernel.tidy(*strategies.buffers(found), **rules)
-        assert list(strategies.cut(again[0], again[1])) == [text.encode() for text in found], "tidied twice it differs"
+        assert list(strategies.cut(again[0], again[1])) == [text.encode() for text in found], (
+            "tidied twice it differs"
+        )
 
 
 @strategies.fuzz(120)
@@ -63,15 +73,58 @@ def test_fuzz_tidy(drawn: tuple[list[str], pa.Array]) -> None:
 
 
 PIECES = (
-    *"htps:/.wW\"<>xé中。", "http", "http://", "HTTPS://", "https:/", "www.", "www", "://", "\u200b", "\u200b\u200b", "\ufeff",
-    " ", "  ", "\t", "\n", "\n\n\n", " \n", "\r\n", "\r", "\x1f", "\x85", "\u2028", "\u2029", "\xa0", "\u3000", "\u3041", "\u302a",
-    "\u0338", "ﾞ", "ｈ", "！", "５", "a/b", "www.a.b/c?d=e#f", "\ufffe", "\U0001ffff", "\U0001f600", "\ufdd0", "\ufdcf", "\xad",
-    "\u2066", "\u2064", "\u200d", "1",
-)  # fmt: skip
+    *'htps:/.wW"<>xé中。',
+    "http",
+    "http://",
+    "HTTPS://",
+    "https:/",
+    "www.",
+    "www",
+    "://",
+    "\u200b",
+    "\u200b\u200b",
+    "\ufeff",
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\n\n\n",
+    " \n",
+    "\r\n",
+    "\r",
+    "\x1f",
+    "\x85",
+    "\u2028",
+    "\u2029",
+    "\xa0",
+    "\u3000",
+    "\u3041",
+    "\u302a",
+    "\u0338",
+    "ﾞ",
+    "ｈ",
+    "！",
+    "５",
+    "a/b",
+    "www.a.b/c?d=e#f",
+    "\ufffe",
+    "\U0001ffff",
+    "\U0001f600",
+    "\ufdd0",
+    "\ufdcf",
+    "\xad",
+    "\u2066",
+    "\u2064",
+    "\u200d",
+    "1",
+)
 
 
 @strategies.fuzz(300)
-@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), max_size=3), st.sampled_from((0, 50, 63)))
+@given(
+    st.lists(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), max_size=3),
+    st.sampled_from((0, 50, 63)),
+)
 @example(["hht\u200btp:\u200b/\u200b/\u200b\u200b x http:// www.", "http://<http://a>b"], 0)
 @example(["see http://a.b上www.c.d。 xwww.e www.f"], 60)
 def test_fuzz_urls_and_breaks(batch: list[str], before: int) -> None:
@@ -80,7 +133,9 @@ def test_fuzz_urls_and_breaks(batch: list[str], before: int) -> None:
 
 
 def test_every_character() -> None:
-    """Each code point between letters, the crowded ones also after a blank and within a URL; noncharacters too."""
+    """Each code point between letters, the crowded ones also after a blank and within a URL;
+    noncharacters too.
+    """
     every = [
         *strategies.known_characters(),
         *(chr(p << 16 | low) for p in range(17) for low in (0xFFFE, 0xFFFF)),
@@ -91,24 +146,37 @@ def test_every_character() -> None:
         for character in every
         if ord(character) < 0x3500 or ord(character) >= 0xF900 or ord(character) % 64 == 0
     ]
-    every = [character for character in every if ord(character) < 0x20000 or ord(character) % 256 > 252]
-    crowded = [character for character in every if ord(character) < 0x3100 or 0xFB00 <= ord(character) < 0x10000]
+    every = [
+        character for character in every if ord(character) < 0x20000 or ord(character) % 256 > 252
+    ]
+    crowded = [
+        character
+        for character in every
+        if ord(character) < 0x3100 or 0xFB00 <= ord(character) < 0x10000
+    ]
     all_rules = {"control": True, "urls": True, "space": True}
     only_urls = {"control": False, "urls": True, "space": False}
     for form, characters, rules in (
-        ("a{}b", every, all_rules), (" {} \n{}", crowded, all_rules),
-        ("http://a{}b", crowded, only_urls), ("http://a{}b", crowded, all_rules),
-    ):  # fmt: skip
+        ("a{}b", every, all_rules),
+        (" {} \n{}", crowded, all_rules),
+        ("http://a{}b", crowded, only_urls),
+        ("http://a{}b", crowded, all_rules),
+    ):
         batch = [form.format(character, character) for character in characters]
         offsets, data, removed = kernel.tidy(*strategies.buffers(batch), **rules)
         twins = [tidy(text, **rules) for text in batch]
-        assert [text.decode() for text in strategies.cut(offsets, data)] == [text for text, _ in twins]
+        assert [text.decode() for text in strategies.cut(offsets, data)] == [
+            text for text, _ in twins
+        ]
         assert removed.tolist() == [count for _, count in twins]
 
 
 def test_every_piece_at_every_place_of_a_block() -> None:
     batch = [
-        "y" * before + piece + after for piece in PIECES for before in range(57, 66) for after in ("", " ", "z" * 70)
+        "y" * before + piece + after
+        for piece in PIECES
+        for before in range(57, 66)
+        for after in ("", " ", "z" * 70)
     ]
     check(batch, pa.array(batch))
 
@@ -119,9 +187,14 @@ def test_every_piece_at_every_place_of_a_block() -> None:
 def test_long_runs(unit: str) -> None:
     """Megabytes of what is looked at again and again take no longer for each byte."""
     for times in (1 << 10, 1 << 20):
-        offsets, data, _ = kernel.tidy(*strategies.buffers([unit * times]), control=True, urls=True, space=True)
+        offsets, data, _ = kernel.tidy(
+            *strategies.buffers([unit * times]), control=True, urls=True, space=True
+        )
         if times == 1 << 10:
-            assert data.tobytes().decode() == tidy(unit * times, control=True, urls=True, space=True)[0]
+            assert (
+                data.tobytes().decode()
+                == tidy(unit * times, control=True, urls=True, space=True)[0]
+            )
 
 
 # What composition may change.
@@ -147,18 +220,22 @@ def test_what_is_settled_never_changes() -> None:
             assert unicodedata.combining(character) == 0
             assert character not in composing
     assert (longest == 0).mean() > 0.9
-    common = "Größe “naïve” – it’s… Ελληνικά русский עברית العربية 漢字ひらがなカタカナ한국어ქართული 😀"
-    assert kernel.unsettled(*strategies.buffers([common.replace("ά", "α"), "e\u0301", "\u212b", ""])).tolist() == [
-        0,
-        1,
-        1,
-        0,
-    ]
+    common = (
+        "Größe “naïve” – it’s… Ελληνικά русский עברית العربية 漢字ひらがなカタカナ한국어ქართული 😀"
+    )
+    assert kernel.unsettled(
+        *strategies.buffers([common.replace("ά", "α"), "e\u0301", "\u212b", ""])
+    ).tolist() == [0, 1, 1, 0]
 
 
 @strategies.fuzz(80)
 @given(strategies.slices())
-@example((["x" * 63 + "\u0301" * 3 + "é\u0301\u0301"], pa.array(["x" * 63 + "\u0301" * 3 + "é\u0301\u0301"])))
+@example(
+    (
+        ["x" * 63 + "\u0301" * 3 + "é\u0301\u0301"],
+        pa.array(["x" * 63 + "\u0301" * 3 + "é\u0301\u0301"]),
+    )
+)
 def test_fuzz_unsettled(drawn: tuple[list[str], pa.Array]) -> None:
     """A run is as long as that of its code points, each told alone."""
     batch, column = drawn

@@ -10,13 +10,45 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import lists, phrases, urls
+from gristmill.kernels.lists import entries
+from gristmill.kernels.lists import aho_corasick
+from gristmill.kernels.lists import urls
 from tests import strategies
 
 HOST_PARTS = (
-    "http://", "https://", "//", "/", "ftp+x.1-://", "a b://", ":", "@", "user:pw@", ".", "..", "com", "co.uk", "Example",
-    "www.", "xn--bcher-kva", "[::1]", "[", "]", "127.0.0.1", ":8080", "?", "#", " ", "\t", "\x1c", "é", "。", "．", "中文", "\u3000", "a",
-)  # fmt: skip
+    "http://",
+    "https://",
+    "//",
+    "/",
+    "ftp+x.1-://",
+    "a b://",
+    ":",
+    "@",
+    "user:pw@",
+    ".",
+    "..",
+    "com",
+    "co.uk",
+    "Example",
+    "www.",
+    "xn--bcher-kva",
+    "[::1]",
+    "[",
+    "]",
+    "127.0.0.1",
+    ":8080",
+    "?",
+    "#",
+    " ",
+    "\t",
+    "\x1c",
+    "é",
+    "。",
+    "．",
+    "中文",
+    "\u3000",
+    "a",
+)
 
 
 def gather(data: bytes, form: int) -> list[bytes]:
@@ -29,9 +61,9 @@ def gather(data: bytes, form: int) -> list[bytes]:
             entry = line.decode().strip().encode()
         except UnicodeDecodeError:
             entry = line.strip(bytes([*range(9, 14), *range(28, 33)]))
-        if form != lists.AS_WRITTEN:
+        if form != entries.AS_WRITTEN:
             entry = entry.lower()  # bytes: A to Z alone
-        if form == lists.WORD:
+        if form == entries.WORD:
             entry = re.sub(b"[^a-zA-Z0-9]+", b"", entry)
         found += [entry] if entry else []
     return found
@@ -65,55 +97,86 @@ def find_subwords(url: str, entries: list[str]) -> int:
     """The twin: the entry that ends first in what is left of a URL, of those the longest."""
     left = re.sub("[^a-zA-Z0-9]+", "", url).lower()
     ends = [
-        (left.find(entry) + len(entry), -len(entry), number) for number, entry in enumerate(entries) if entry in left
+        (left.find(entry) + len(entry), -len(entry), number)
+        for number, entry in enumerate(entries)
+        if entry in left
     ]
     return 1 + min(ends)[2] if ends else 0
 
 
-def table_of(entries: list[str]) -> lists.Table:
+def table_of(entries: list[str]) -> entries.Table:
     offsets, data = strategies.buffers(entries)
-    return lists.index(offsets, data)
+    return entries.index(offsets, data)
 
 
 LINES = st.one_of(
-    st.sampled_from((b"a.com", b"#x", b" #y", b"\t B.org \x1c", b"", b"  ", b"\xc2\xa0x\xe3\x80\x80", b"\xff", b" \xe2\x80 ", b"\xed\xa0\x80", b"f-4 K", b"---", b"\xf4\x90\x80\x80", b"\0", b"\xc3\xa9\x85")),
+    st.sampled_from(
+        (
+            b"a.com",
+            b"#x",
+            b" #y",
+            b"\t B.org \x1c",
+            b"",
+            b"  ",
+            b"\xc2\xa0x\xe3\x80\x80",
+            b"\xff",
+            b" \xe2\x80 ",
+            b"\xed\xa0\x80",
+            b"f-4 K",
+            b"---",
+            b"\xf4\x90\x80\x80",
+            b"\0",
+            b"\xc3\xa9\x85",
+        )
+    ),
     st.binary(max_size=6),
     strategies.nasty_texts().map(str.encode),
-)  # fmt: skip
+)
 
 
 @strategies.fuzz(150)
 @given(
-    st.lists(st.tuples(LINES, st.sampled_from((b"\n", b"\r\n", b"\r", b"\n\n", b""))), max_size=12), st.integers(0, 2)
+    st.lists(st.tuples(LINES, st.sampled_from((b"\n", b"\r\n", b"\r", b"\n\n", b""))), max_size=12),
+    st.integers(0, 2),
 )
 @example([(b"\xc2", b"\n"), (b"\x85", b"")], 0)
 @example([(b"\xe3\x80\x80", b"\n"), (b"x\xe3\x80\x80", b"")], 0)
 def test_fuzz_gather(lines: list[tuple[bytes, bytes]], form: int) -> None:
     data = b"".join(line + end for line, end in lines)
-    found = lists.gather(np.frombuffer(bytearray(data), np.uint8), form)
+    found = entries.gather(np.frombuffer(bytearray(data), np.uint8), form)
     assert list(strategies.cut(found.offsets, found.data)) == gather(data, form)
     assert len(found.data) == found.offsets[-1]
     assert found.nuls == data.count(0)
-    kept = [line for line in re.split(b"\r\n|\r|\n", data) if gather(line, lists.AS_WRITTEN)]
+    kept = [line for line in re.split(b"\r\n|\r|\n", data) if gather(line, entries.AS_WRITTEN)]
     assert found.lines == len(kept)
-    assert found.ill_formed == sum(line.decode("utf-8", "replace").encode() != line for line in kept)
+    assert found.ill_formed == sum(
+        line.decode("utf-8", "replace").encode() != line for line in kept
+    )
 
 
 @strategies.fuzz(100)
-@given(strategies.slices(st.text("ab", max_size=5)), st.lists(st.text("ab", min_size=1, max_size=4), max_size=20))
+@given(
+    strategies.slices(st.text("ab", max_size=5)),
+    st.lists(st.text("ab", min_size=1, max_size=4), max_size=20),
+)
 def test_fuzz_find_whole(drawn: tuple[list[str], pa.Array], entries: list[str]) -> None:
     batch, column = drawn
-    found = lists.find_whole(*utf8_buffers(column), table_of(entries))
+    found = entries.find_whole(*utf8_buffers(column), table_of(entries))
     assert found.tolist() == [1 + entries.index(text) if text in entries else 0 for text in batch]
 
 
 @st.composite
 def hosts(draw: st.DrawFn) -> tuple[list[str], list[str]]:
     """URLs, and entries that are often domains above their hosts."""
-    batch = draw(st.lists(st.lists(st.sampled_from(HOST_PARTS), max_size=12).map("".join), max_size=6))
+    batch = draw(
+        st.lists(st.lists(st.sampled_from(HOST_PARTS), max_size=12).map("".join), max_size=6)
+    )
     entries = draw(
         st.lists(
-            st.sampled_from(("com", "co.uk", "Example.com", "example.com", ".com", "1", "0.0.1", "a.a")), max_size=4
+            st.sampled_from(
+                ("com", "co.uk", "Example.com", "example.com", ".com", "1", "0.0.1", "a.a")
+            ),
+            max_size=4,
         )
     )
     for url in batch:
@@ -124,7 +187,9 @@ def hosts(draw: st.DrawFn) -> tuple[list[str], list[str]]:
 
 @strategies.fuzz(100)
 @given(hosts(), st.booleans(), st.booleans(), st.integers(0, 2))
-def test_fuzz_find_domains(drawn: tuple[list[str], list[str]], cut: bool, fold: bool, least_dots: int) -> None:
+def test_fuzz_find_domains(
+    drawn: tuple[list[str], list[str]], cut: bool, fold: bool, least_dots: int
+) -> None:
     batch, entries = drawn
     options = {"cut": cut, "fold": fold, "least_dots": least_dots}
     found = urls.find_domains(*strategies.buffers(batch), table_of(entries), **options)
@@ -140,10 +205,14 @@ def test_fuzz_find_words(drawn: tuple[list[str], pa.Array], entries: list[str]) 
     batch, column = drawn
     found = urls.find_words(*utf8_buffers(column), table_of(entries))
     spans = zip(found.offsets[:-1].tolist(), found.offsets[1:].tolist(), strict=True)
-    assert [found.entries[start:stop].tolist() for start, stop in spans] == [find_words(url, entries) for url in batch]
+    assert [found.entries[start:stop].tolist() for start, stop in spans] == [
+        find_words(url, entries) for url in batch
+    ]
     small = list(dict.fromkeys(entry.lower() for entry in entries))
-    automaton = phrases.build([entry.encode() for entry in small], fold_ascii=True)
-    assert urls.find_subwords(*utf8_buffers(column), automaton).tolist() == [find_subwords(url, small) for url in batch]
+    automaton = aho_corasick.build([entry.encode() for entry in small], fold_ascii=True)
+    assert urls.find_subwords(*utf8_buffers(column), automaton).tolist() == [
+        find_subwords(url, small) for url in batch
+    ]
 
 
 def test_a_list_of_many_with_copies() -> None:
@@ -151,9 +220,11 @@ def test_a_list_of_many_with_copies() -> None:
     entries = [f"domain{number % 70_000}.example" for number in range(100_000)]
     table = table_of(entries)
     assert np.count_nonzero(table.slots) == 70_000
-    found = lists.find_whole(*strategies.buffers(entries), table)
+    found = entries.find_whole(*strategies.buffers(entries), table)
     assert found.tolist() == [1 + number % 70_000 for number in range(100_000)]
-    assert not lists.find_whole(*strategies.buffers([entry + "s" for entry in entries]), table).any()
+    assert not entries.find_whole(
+        *strategies.buffers([entry + "s" for entry in entries]), table
+    ).any()
 
 
 def test_equal_hashes_are_told_apart() -> None:
@@ -161,7 +232,7 @@ def test_equal_hashes_are_told_apart() -> None:
     table = table_of(["alpha", "omega"])
     slots = table.slots.copy()
     slots[slots != 0] ^= np.uint64(3)  # 1 and 2 changed for one another
-    found = lists.find_whole(*strategies.buffers(["alpha", "omega"]), table._replace(slots=slots))
+    found = entries.find_whole(*strategies.buffers(["alpha", "omega"]), table._replace(slots=slots))
     assert found.tolist() == [0, 0]
 
 

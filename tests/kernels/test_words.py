@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import example, given
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels import words
+from gristmill.kernels.text import words
 from tests import naive, strategies
 
 
@@ -24,7 +24,9 @@ def check(batch: list[str], column: pa.Array) -> None:
         of_words = slice(found.word_offsets[row], found.word_offsets[row + 1])
         of_lines = slice(found.line_offsets[row], found.line_offsets[row + 1])
         starts, stops = found.starts[of_words].tolist(), found.stops[of_words].tolist()
-        assert [raw[start:stop].decode() for start, stop in zip(starts, stops, strict=True)] == twin.words
+        assert [
+            raw[start:stop].decode() for start, stop in zip(starts, stops, strict=True)
+        ] == twin.words
         assert [start - begin for start in starts] == twin.starts
         assert [stop - begin for stop in stops] == twin.stops
         assert (found.line_stops[of_lines] - begin).tolist() == twin.line_stops
@@ -42,7 +44,9 @@ def test_fuzz_find(drawn: tuple[list[str], pa.Array]) -> None:
 
 
 def test_every_space_at_every_place_of_a_block() -> None:
-    """White space of one, two and three bytes, over both edges of the 64 bytes that are looked at together."""
+    """White space of one, two and three bytes, over both edges of the 64 bytes that are looked at
+    together.
+    """
     batch = [
         "x" * before + space + after
         for space in (*strategies.SPACES, *strategies.NEARLY, "…", "•")

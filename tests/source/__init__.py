@@ -24,7 +24,11 @@ class Reading(NamedTuple):
     @property
     def failed(self) -> list[tuple[int, str, float]]:
         """(row, reason, value) of the rows that are no readable document."""
-        return [(row["document"], row["reason"], row["value"]) for row in self.rows if row["reason"] is not None]
+        return [
+            (row["document"], row["reason"], row["value"])
+            for row in self.rows
+            if row["reason"] is not None
+        ]
 
 
 def read(data: bytes | Path, **options: Any) -> Reading:
@@ -38,7 +42,8 @@ def read(data: bytes | Path, **options: Any) -> Reading:
     numbers = [row["document"] for row in rows]
     skipped = sum(shard.counts["records_skipped"].values())
     assert shard.counts["documents"] == len(rows)
-    # Every record takes one number, in order: those that are missing are records that were counted as skipped.
+    # Every record takes one number, in order: those that are missing are records that were counted
+    # as skipped.
     assert numbers == sorted(set(numbers))
     assert not numbers or numbers[-1] < len(rows) + skipped
     for row in rows:
@@ -51,7 +56,9 @@ def read(data: bytes | Path, **options: Any) -> Reading:
 
 
 def peak_memory(path: Path) -> tuple[list[str], float]:
-    """Read a file in a process of its own: (reasons of the rows that failed, and texts' sizes; peak memory in MB)."""
+    """Read a file in a process of its own: (reasons of the rows that failed, and texts' sizes; peak
+    memory in MB).
+    """
     program = """
         import sys
         from pathlib import Path
@@ -63,7 +70,10 @@ def peak_memory(path: Path) -> tuple[list[str], float]:
         print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), path], capture_output=True, text=True, check=True
+        [sys.executable, "-c", textwrap.dedent(program), path],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     *told, peak = done.stdout.split()
     return told, int(peak) / 1024

@@ -17,7 +17,9 @@ WIDE = Fields(pages=True)
 URLS = [f"http://pages.example/{number}?a=b" for number in range(4)]
 
 
-def arc(block: bytes, url: str, *, length: object = None, date: str = "20080509190241", version: int = 1) -> bytes:
+def arc(
+    block: bytes, url: str, *, length: object = None, date: str = "20080509190241", version: int = 1
+) -> bytes:
     """An ARC record as bytes."""
     size = len(block) if length is None else length
     middle = "text/html" if version == 1 else "text/html 200 GQ34ABCD - 300000000000 a.arc.gz"
@@ -25,7 +27,9 @@ def arc(block: bytes, url: str, *, length: object = None, date: str = "200805091
 
 
 HEAD = arc(
-    b"1 0 Tests\nURL IP-address Archive-date Content-type Archive-length\n", "filedesc://a.arc", date="20080101000000"
+    b"1 0 Tests\nURL IP-address Archive-date Content-type Archive-length\n",
+    "filedesc://a.arc",
+    date="20080101000000",
 )
 RECORDS = [arc(http(BODY), url) for url in URLS]
 STARTS = [len(HEAD) + sum(map(len, RECORDS[:number])) for number in range(4)]
@@ -40,9 +44,9 @@ def test_an_arc_file_gives_its_pages() -> None:
         told = pages(*map(pack, [HEAD, *RECORDS]))
         assert told.counts["kind"] == "warc"
         assert told.counts["records_skipped"] == {"filedesc": 1}
-        assert [(row["url"], row["text"], row["date"], row["content_type"]) for row in told.rows] == [
-            (url, HTML, "2008-05-09T19:02:41Z", "text/html") for url in URLS
-        ]
+        assert [
+            (row["url"], row["text"], row["date"], row["content_type"]) for row in told.rows
+        ] == [(url, HTML, "2008-05-09T19:02:41Z", "text/html") for url in URLS]
         assert [row["document"] for row in told.rows] == [1, 2, 3, 4]
 
 
@@ -65,14 +69,25 @@ def test_the_second_version_has_more_fields() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://pages.example/a b c", "https://x/?q=1 2 3 4", "http://x/ - 12 34", "http://x/\u00e9", "dns:x.example"],
+    [
+        "http://pages.example/a b c",
+        "https://x/?q=1 2 3 4",
+        "http://x/ - 12 34",
+        "http://x/\u00e9",
+        "dns:x.example",
+    ],
 )
 def test_urls_hold_what_they_like(url: str) -> None:
-    assert [row["url"] for row in pages(HEAD, arc(http(BODY), url), RECORDS[1]).rows] == [url, URLS[1]]
+    assert [row["url"] for row in pages(HEAD, arc(http(BODY), url), RECORDS[1]).rows] == [
+        url,
+        URLS[1],
+    ]
 
 
 def test_records_that_are_no_pages_get_their_verdicts() -> None:
-    dns = arc(b"20080430204825\nx.example.\t589\tIN\tA\t1.2.3.4\n", "dns:x.example").replace(b"text/html", b"text/dns")
+    dns = arc(b"20080430204825\nx.example.\t589\tIN\tA\t1.2.3.4\n", "dns:x.example").replace(
+        b"text/html", b"text/dns"
+    )
     told = pages(
         HEAD,
         dns,
@@ -80,7 +95,12 @@ def test_records_that_are_no_pages_get_their_verdicts() -> None:
         arc(http(b""), URLS[1]),
         arc(b"words", URLS[2]).replace(b"text/html", b"no-type"),
     )
-    assert [row["reason"] for row in told.rows] == ["read.not_html", "read.http_status", "read.no_text", "read.no_http"]
+    assert [row["reason"] for row in told.rows] == [
+        "read.not_html",
+        "read.http_status",
+        "read.no_text",
+        "read.no_http",
+    ]
     assert [row["value"] for row in told.rows][:2] == [len(HEAD), 404]
 
 
@@ -91,7 +111,8 @@ def test_blank_lines_between_records_do_not_matter(ends: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "length", [-1, "abc", "", "9" * 20, 1, 60, len(http(BODY)) + 1, len(http(BODY)) + 30, 10_000, 10**9]
+    "length",
+    [-1, "abc", "", "9" * 20, 1, 60, len(http(BODY)) + 1, len(http(BODY)) + 30, 10_000, 10**9],
 )
 def test_a_length_that_lies_costs_its_record_alone(length: object) -> None:
     for place in (0, 1, 2):
@@ -112,7 +133,9 @@ def test_garbage_is_told_and_stepped_over() -> None:
     assert told.texts == [HTML] * 4
     # The version block is not trusted: behind it stands no record.
     assert [reason for _, reason, _ in told.failed] == ["read.wrong_length"]
-    told = read(RECORDS[0] + b"http:x" * 10_000 + b"\n" + b"".join(RECORDS[1:]), fields=WIDE, kind="warc")
+    told = read(
+        RECORDS[0] + b"http:x" * 10_000 + b"\n" + b"".join(RECORDS[1:]), fields=WIDE, kind="warc"
+    )
     assert told.texts == [HTML] * 3
 
 
@@ -133,7 +156,9 @@ def test_a_member_that_is_damaged_costs_its_record_alone() -> None:
 
 
 def test_a_record_over_the_limit_is_stepped_over() -> None:
-    told = pages(HEAD, RECORDS[0], arc(http(b"<p>" + b"x" * 700_000), URLS[1]), RECORDS[2], most=1000)
+    told = pages(
+        HEAD, RECORDS[0], arc(http(b"<p>" + b"x" * 700_000), URLS[1]), RECORDS[2], most=1000
+    )
     assert told.failed == [(2, "read.too_large", STARTS[1])]
     assert told.texts == [HTML] * 2
 
@@ -158,11 +183,15 @@ def test_lines_without_end_cost_no_more_than_their_bytes() -> None:
 @settings(max_examples=200, deadline=None)
 @given(
     harms=st.lists(
-        st.tuples(st.integers(0, 1 << 14), st.integers(0, 60), st.binary(max_size=12)), min_size=1, max_size=4
+        st.tuples(st.integers(0, 1 << 14), st.integers(0, 60), st.binary(max_size=12)),
+        min_size=1,
+        max_size=4,
     ),
     packed=st.booleans(),
 )
-def test_no_damage_raises_and_every_row_has_its_end(harms: list[tuple[int, int, bytes]], packed: bool) -> None:
+def test_no_damage_raises_and_every_row_has_its_end(
+    harms: list[tuple[int, int, bytes]], packed: bool
+) -> None:
     records = [HEAD, *RECORDS]
     data = b"".join(map(gzip.compress, records)) if packed else b"".join(records)
     for place, cut, put in harms:

@@ -18,16 +18,32 @@ THAI = "โรงสีอยู่ริมแม่น้ำและน้ำ
 
 # (text, label, the codec that made the bytes)
 LABELLED = [
-    (RUSSIAN, "windows-1251", "cp1251"), (RUSSIAN, "KOI8-R", "koi8-r"), (RUSSIAN, "cp866", "cp866"), (CHINESE, "gb2312", "gbk"),
-    (CHINESE, "GBK", "gb18030"), (CHINESE + "㐀𠀀", "gb2312", "gb18030"), (TAIWANESE, "big5", "big5"), (JAPANESE, "shift_jis", "cp932"),
-    (JAPANESE + "①㈱", "x-sjis", "cp932"), (JAPANESE, "euc-jp", "euc_jp"), (JAPANESE + "①", "EUC-JP", "euc_jis_2004"),
-    (JAPANESE, "iso-2022-jp", "iso2022_jp"), (KOREAN, "euc-kr", "euc_kr"), (KOREAN + "똠방각하", "ks_c_5601-1987", "cp949"),
-    (FRENCH, "iso-8859-1", "cp1252"), (FRENCH, "latin1", "cp1252"), (FRENCH, "x-user-defined", "cp1252"), (THAI, "tis-620", "cp874"),
-    (CHINESE, "hz-gb-2312", "hz"), (KOREAN.replace(" ", ""), "iso-2022-kr", "iso2022_kr"),
-]  # fmt: skip
+    (RUSSIAN, "windows-1251", "cp1251"),
+    (RUSSIAN, "KOI8-R", "koi8-r"),
+    (RUSSIAN, "cp866", "cp866"),
+    (CHINESE, "gb2312", "gbk"),
+    (CHINESE, "GBK", "gb18030"),
+    (CHINESE + "㐀𠀀", "gb2312", "gb18030"),
+    (TAIWANESE, "big5", "big5"),
+    (JAPANESE, "shift_jis", "cp932"),
+    (JAPANESE + "①㈱", "x-sjis", "cp932"),
+    (JAPANESE, "euc-jp", "euc_jp"),
+    (JAPANESE + "①", "EUC-JP", "euc_jis_2004"),
+    (JAPANESE, "iso-2022-jp", "iso2022_jp"),
+    (KOREAN, "euc-kr", "euc_kr"),
+    (KOREAN + "똠방각하", "ks_c_5601-1987", "cp949"),
+    (FRENCH, "iso-8859-1", "cp1252"),
+    (FRENCH, "latin1", "cp1252"),
+    (FRENCH, "x-user-defined", "cp1252"),
+    (THAI, "tis-620", "cp874"),
+    (CHINESE, "hz-gb-2312", "hz"),
+    (KOREAN.replace(" ", ""), "iso-2022-kr", "iso2022_kr"),
+]
 
 
-@pytest.mark.parametrize(("text", "label", "codec"), LABELLED, ids=lambda value: value if len(value) < 20 else "")
+@pytest.mark.parametrize(
+    ("text", "label", "codec"), LABELLED, ids=lambda value: value if len(value) < 20 else ""
+)
 def test_a_label_means_what_browsers_take_it_for(text: str, label: str, codec: str) -> None:
     for room in ("", "<p>" * 50):
         page = room + text * 3
@@ -58,7 +74,9 @@ def test_a_byte_order_mark_comes_before_all() -> None:
 def test_well_formed_utf_8_comes_before_labels() -> None:
     for label in ("gbk", "iso-8859-1", "utf-16", "shift_jis", "iso-2022-jp", None):
         for text in (CHINESE, RUSSIAN, FRENCH, KOREAN):
-            assert decode(f"<meta charset=big5>{text}".encode(), label) == f"<meta charset=big5>{text}"
+            assert (
+                decode(f"<meta charset=big5>{text}".encode(), label) == f"<meta charset=big5>{text}"
+            )
 
 
 def test_utf_8_with_little_damage_is_utf_8_still() -> None:
@@ -72,7 +90,9 @@ def test_bad_bytes_in_a_page_of_utf_8_stay_bad_bytes() -> None:
     data = "<p>The café’s menu ".encode() * 3 + b"caf\xe9 and \x93quotes\x94 of another page "
     for label in (None, "utf-8"):
         assert decode(data, label) == data.decode("utf-8", "replace")
-    assert decode(data, "windows-1252") == data.decode("cp1252")  # said, and nothing in it speaks for UTF-8 alone
+    assert decode(data, "windows-1252") == data.decode(
+        "cp1252"
+    )  # said, and nothing in it speaks for UTF-8 alone
     assert decode(b"caf\xe9 menu", "utf-8") == "caf\ufffd menu"
 
 
@@ -87,7 +107,10 @@ def test_bad_bytes_in_a_page_of_utf_8_stay_bad_bytes() -> None:
     ],
 )
 def test_unlabelled_western_pages_are_no_central_european_ones(words: str) -> None:
-    english = "This page is in English but for a few words of another language, which stand in it here and there. "
+    english = (
+        "This page is in English but for a few words of another language, which stand in it here "
+        "and there. "
+    )
     for page in (
         english + words + english,
         words * 5,
@@ -124,14 +147,21 @@ def test_a_character_cut_off_at_the_end_is_no_fault() -> None:
     ("text", "codec", "header", "meta"),
     [
         (RUSSIAN, "cp1251", "windows-1251", "koi8-r"),  # the header first
-        (RUSSIAN, "cp1251", "utf-8", "windows-1251"), (RUSSIAN, "cp1251", None, "windows-1251"),
-        (JAPANESE, "cp932", "euc-jp", "shift_jis"), (JAPANESE, "euc_jp", "shift_jis", "euc-jp"),
+        (RUSSIAN, "cp1251", "utf-8", "windows-1251"),
+        (RUSSIAN, "cp1251", None, "windows-1251"),
+        (JAPANESE, "cp932", "euc-jp", "shift_jis"),
+        (JAPANESE, "euc_jp", "shift_jis", "euc-jp"),
         # Bytes that fit each other in twos are no Latin, whatever the header says.
-        (CHINESE, "gbk", "iso-8859-1", "gb2312"), (KOREAN, "cp949", "windows-1252", "euc-kr"), (TAIWANESE, "big5", "iso-8859-1", "big5"),
-        (RUSSIAN, "cp1251", "windows-1251", "gb2312"), (FRENCH, "cp1252", "iso-8859-1", "utf-8"), (FRENCH, "cp1252", "gb2312", "iso-8859-1"),
-        (FRENCH, "cp1252", "no such charset", "iso-8859-1"), (RUSSIAN, "cp1251", "idna", "windows-1251"),
+        (CHINESE, "gbk", "iso-8859-1", "gb2312"),
+        (KOREAN, "cp949", "windows-1252", "euc-kr"),
+        (TAIWANESE, "big5", "iso-8859-1", "big5"),
+        (RUSSIAN, "cp1251", "windows-1251", "gb2312"),
+        (FRENCH, "cp1252", "iso-8859-1", "utf-8"),
+        (FRENCH, "cp1252", "gb2312", "iso-8859-1"),
+        (FRENCH, "cp1252", "no such charset", "iso-8859-1"),
+        (RUSSIAN, "cp1251", "idna", "windows-1251"),
     ],
-)  # fmt: skip
+)
 def test_where_header_and_meta_disagree_the_one_that_fits_wins(
     text: str, codec: str, header: str | None, meta: str
 ) -> None:
@@ -169,9 +199,13 @@ def test_few_bytes_are_windows_1252() -> None:
 def test_labels_lie_in_meta_only() -> None:
     data = (FRENCH * 3).encode("cp1252")
     for trap in (
-        "<!-- <meta charset=koi8-r> -->", "<p charset=koi8-r>", '<meta name="description" content="of charset=koi8-r">',
-        "<!-- <meta charset=koi8-r>", "<metadata charset=koi8-r>", "x" * 5000 + "<meta charset=koi8-r>",
-    ):  # fmt: skip
+        "<!-- <meta charset=koi8-r> -->",
+        "<p charset=koi8-r>",
+        '<meta name="description" content="of charset=koi8-r">',
+        "<!-- <meta charset=koi8-r>",
+        "<metadata charset=koi8-r>",
+        "x" * 5000 + "<meta charset=koi8-r>",
+    ):
         assert decode(trap.encode() + data) == trap + FRENCH * 3
 
 
@@ -204,7 +238,9 @@ def test_what_fits_nowhere_is_replaced() -> None:
     noise = bytes(range(128, 256)) * 8
     for label in (None, "utf-8", "gbk", "iso-2022-jp", "windows-1252", "utf-16"):
         assert "\ufffd" in decode(noise, label)
-    assert decode((CHINESE * 9).encode("gbk") + b"\xff\xff!", "gbk") == CHINESE * 9 + "\ufffd\ufffd!"
+    assert (
+        decode((CHINESE * 9).encode("gbk") + b"\xff\xff!", "gbk") == CHINESE * 9 + "\ufffd\ufffd!"
+    )
 
 
 def test_ascii_is_ascii() -> None:
@@ -214,15 +250,21 @@ def test_ascii_is_ascii() -> None:
     assert detect(b"plain") is None
 
 
-ANY = st.one_of(st.binary(max_size=300), st.sampled_from([text.encode(codec) for text, _, codec in LABELLED]))
+ANY = st.one_of(
+    st.binary(max_size=300), st.sampled_from([text.encode(codec) for text, _, codec in LABELLED])
+)
 NAMES = st.one_of(
-    st.none(), st.text(max_size=12), st.sampled_from([label for _, label, _ in LABELLED] + ["utf-16", "utf-32"])
+    st.none(),
+    st.text(max_size=12),
+    st.sampled_from([label for _, label, _ in LABELLED] + ["utf-16", "utf-32"]),
 )
 
 
 @settings(max_examples=400, deadline=None)
 @given(data=st.lists(ANY, max_size=3).map(b"".join), header=NAMES, meta=NAMES)
-def test_nothing_raises_and_the_short_way_is_the_long_one(data: bytes, header: str | None, meta: str | None) -> None:
+def test_nothing_raises_and_the_short_way_is_the_long_one(
+    data: bytes, header: str | None, meta: str | None
+) -> None:
     data = (f"<meta charset={meta}>".encode("utf-8", "replace") if meta else b"") + data
     text = decode(data, header)
     assert decode(data, header) == text

@@ -1,4 +1,6 @@
-"""What a shard holds is told by several of its lines and records; what is no known format is refused, with what it looks like."""
+"""What a shard holds is told by several of its lines and records; what is no known format is
+refused, with what it looks like.
+"""
 
 import bz2
 import gzip
@@ -22,20 +24,36 @@ from gristmill.source.rows import Fields
 from tests.corpora import record
 from tests.source import read
 
-LINES = [json.dumps({"text": f"text {number}", "n": number}).encode() + b"\n" for number in range(12)]
+LINES = [
+    json.dumps({"text": f"text {number}", "n": number}).encode() + b"\n" for number in range(12)
+]
 TEXTS = [f"text {number}" for number in range(12)]
 PACK: dict[str, Callable[[bytes], bytes]] = {
-    "none": bytes, "gzip": gzip.compress, "bzip2": bz2.compress, "lz4": lambda data: lz4.frame.compress(data, content_checksum=True), "xz": lzma.compress,
-}  # fmt: skip
+    "none": bytes,
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "lz4": lambda data: lz4.frame.compress(data, content_checksum=True),
+    "xz": lzma.compress,
+}
 
 
 @pytest.mark.parametrize(
     "first",
     [
-        b"# made by a tool\n", b"null\n", b"ng, cut\", \"url\": \"http://pages.example/\"}\n", b'xt": "cut by split"}\n', b"\xff\x00\x01\n", b"[1]\n",
-        b'{"text": "cut\n', b"x" * 300_000 + b"\n", b"<!-- header -->\n", b"\xef\xbb\xbf// header\n", b"text\n", b"a,b\n",
+        b"# made by a tool\n",
+        b"null\n",
+        b'ng, cut", "url": "http://pages.example/"}\n',
+        b'xt": "cut by split"}\n',
+        b"\xff\x00\x01\n",
+        b"[1]\n",
+        b'{"text": "cut\n',
+        b"x" * 300_000 + b"\n",
+        b"<!-- header -->\n",
+        b"\xef\xbb\xbf// header\n",
+        b"text\n",
+        b"a,b\n",
     ],
-)  # fmt: skip
+)
 def test_a_bad_first_line_is_a_bad_line_of_jsonl(first: bytes) -> None:
     for pack in PACK.values():
         told = read(pack(first + b"".join(LINES)))
@@ -50,9 +68,12 @@ def test_a_first_line_over_the_limit_is_one_of_jsonl_too() -> None:
     for first in (b'{"text": "' + b"x" * 700_000 + b'"}\n', b"y" * 150_000 + b"\n"):
         told = read(first + b"".join(LINES), fields=fields)
         assert (told.texts, [reason for _, reason, _ in told.failed]) in (
-            (TEXTS, ["read.too_large"]), (TEXTS, ["read.not_json"])
-        )  # fmt: skip
-    assert read(b'{"text": "without an end ' + b"x" * 700_000, fields=fields).failed == [(0, "read.too_large", 0)]
+            (TEXTS, ["read.too_large"]),
+            (TEXTS, ["read.not_json"]),
+        )
+    assert read(b'{"text": "without an end ' + b"x" * 700_000, fields=fields).failed == [
+        (0, "read.too_large", 0)
+    ]
 
 
 def test_one_line_that_is_cut_is_no_text() -> None:
@@ -66,7 +87,9 @@ def test_one_line_that_is_cut_is_no_text() -> None:
 
 def archive(kind: str = "conversion") -> list[bytes]:
     return [
-        record(f"Text {number}. ".encode() * 30, f"http://pages.example/{number}", number, kind=kind)
+        record(
+            f"Text {number}. ".encode() * 30, f"http://pages.example/{number}", number, kind=kind
+        )
         for number in range(16)
     ]
 
@@ -83,7 +106,10 @@ def test_a_damaged_first_member_hides_no_other(codec: str) -> None:
         assert told.counts["kind"] == "wet", place
         # Some bytes of a header mean nothing to a reader (gzip's time, its system).
         assert told.texts in (pages[1:], pages), place
-        assert told.texts == pages or told.failed[0][1:] in (("read.corrupt", 0), ("read.truncated", 0))
+        assert told.texts == pages or told.failed[0][1:] in (
+            ("read.corrupt", 0),
+            ("read.truncated", 0),
+        )
 
 
 def test_an_archive_that_begins_inside_a_record_is_one() -> None:
@@ -93,9 +119,9 @@ def test_an_archive_that_begins_inside_a_record_is_one() -> None:
         assert (told.counts["kind"], len(told.texts)) == ("wet", 15), cut
     # A text about such files is a text.
     prose = (
-        b"A record begins so:\n\nWARC/1.0\r\nWARC-Type: response\r\nContent-Length: 17\r\n\r\nand then comes the block.\n"
-        * 3
-    )
+        b"A record begins so:\n\nWARC/1.0\r\nWARC-Type: response\r\nContent-Length: "
+        b"17\r\n\r\nand then comes the block.\n"
+    ) * 3
     assert read(prose).texts == [prose.decode()]
 
 
@@ -122,16 +148,28 @@ def zipped() -> bytes:
 
 
 NONE = {
-    "a ZIP archive": zipped(), "a tar archive": tar(tarfile.USTAR_FORMAT), "a 7z archive": b"7z\xbc\xaf\x27\x1c\0\x04" + bytes(90),
-    "a RAR archive": b"Rar!\x1a\x07\x01\0" + bytes(90), "a PNG image": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(90),
-    "a JPEG image": b"\xff\xd8\xff\xe0\0\x10JFIF" + bytes(90), "a GIF image": b"GIF89a\x01\0\x01\0" + bytes(90),
-    "a PDF document": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n", "an SQLite database": sqlite(), "an ELF program": b"\x7fELF\x02\x01\x01" + bytes(90),
-    "an RTF document": rb"{\rtf1\ansi words}", "an ORC table": b"ORC\x0a\x0b\x01\0\xff\xfe" + bytes(90), "gzip data": gzip.compress(b"packed twice"),
-    "UTF-16 text": "words in two bytes each".encode("utf-16"), "UTF-32 text": "words in four bytes".encode("utf-32"),
-    "text that is no UTF-8": "Le moulin est à côté de la rivière".encode("cp1252"), "binary data": bytes(range(256)) * 9,
-    "an HTML page": b"<!DOCTYPE html><html><title>Log in</title>", "an XML document": b'<?xml version="1.0"?><TEI><p>words</p></TEI>',
-    "a JSON document over several lines": json.dumps({"a": 1, "b": [1, 2]}, indent=2).encode(), "a JSON array of what are no objects": b'["a", "b"]\n',
-}  # fmt: skip
+    "a ZIP archive": zipped(),
+    "a tar archive": tar(tarfile.USTAR_FORMAT),
+    "a 7z archive": b"7z\xbc\xaf\x27\x1c\0\x04" + bytes(90),
+    "a RAR archive": b"Rar!\x1a\x07\x01\0" + bytes(90),
+    "a PNG image": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(90),
+    "a JPEG image": b"\xff\xd8\xff\xe0\0\x10JFIF" + bytes(90),
+    "a GIF image": b"GIF89a\x01\0\x01\0" + bytes(90),
+    "a PDF document": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n",
+    "an SQLite database": sqlite(),
+    "an ELF program": b"\x7fELF\x02\x01\x01" + bytes(90),
+    "an RTF document": rb"{\rtf1\ansi words}",
+    "an ORC table": b"ORC\x0a\x0b\x01\0\xff\xfe" + bytes(90),
+    "gzip data": gzip.compress(b"packed twice"),
+    "UTF-16 text": "words in two bytes each".encode("utf-16"),
+    "UTF-32 text": "words in four bytes".encode("utf-32"),
+    "text that is no UTF-8": "Le moulin est à côté de la rivière".encode("cp1252"),
+    "binary data": bytes(range(256)) * 9,
+    "an HTML page": b"<!DOCTYPE html><html><title>Log in</title>",
+    "an XML document": b'<?xml version="1.0"?><TEI><p>words</p></TEI>',
+    "a JSON document over several lines": json.dumps({"a": 1, "b": [1, 2]}, indent=2).encode(),
+    "a JSON array of what are no objects": b'["a", "b"]\n',
+}
 
 
 @pytest.mark.parametrize("looks", NONE)
@@ -176,7 +214,13 @@ def test_plain_text_is_utf_8_to_its_end_and_loses_its_mark() -> None:
 
 
 def test_a_file_without_a_byte_has_no_document() -> None:
-    for data in (b"", gzip.compress(b""), bz2.compress(b""), lz4.frame.compress(b""), b"\xef\xbb\xbf"):
+    for data in (
+        b"",
+        gzip.compress(b""),
+        bz2.compress(b""),
+        lz4.frame.compress(b""),
+        b"\xef\xbb\xbf",
+    ):
         for kind in (None, "text", "jsonl", "wet"):
             assert read(data, kind=kind).texts == []
 
@@ -187,16 +231,24 @@ def test_a_name_can_only_refuse(tmp_path: Path) -> None:
         for pages in (False, True):
             with pytest.raises(SourceError, match="looks like an HTML page"):
                 read(page, name=name, fields=Fields(pages=pages))
-        with pytest.raises(SourceError, match=r"not \w+, which its name says: looks like plain text"):
+        with pytest.raises(
+            SourceError, match=r"not \w+, which its name says: looks like plain text"
+        ):
             read(b"Please log in first.", name=name)
     assert read(b"".join(LINES), name="a.parquet").texts == TEXTS
     assert read(b"Please log in first.", name="a.txt").texts
 
 
 def test_a_bare_page_is_read_with_its_own_charset_where_a_step_takes_its_text_out() -> None:
-    page = '<html><head><meta charset="windows-1251"></head><body>Мельница стоит у реки</body></html>'
+    page = (
+        '<html><head><meta charset="windows-1251"></head><body>Мельница стоит у реки</body></html>'
+    )
     told = read(page.encode("cp1251"), fields=Fields(pages=True), name="a.html")
-    assert (told.texts, told.counts["kind"], told.rows[0]["content_type"]) == ([page], "html", "text/html")
+    assert (told.texts, told.counts["kind"], told.rows[0]["content_type"]) == (
+        [page],
+        "html",
+        "text/html",
+    )
     with pytest.raises(SourceError, match='use = "extract" takes its text out'):
         read(page.encode("cp1251"), name="a.html")
 
@@ -222,7 +274,9 @@ def test_headers_that_are_folded_or_in_lower_case_are_read() -> None:
     made = b"".join(archive())
     expected = read(made)
     small = made.replace(b"WARC/1.0", b"warc/1.0").replace(b"WARC-Type", b"warc-type")
-    folded = made.replace(b"WARC-Type: ", b"WARC-Type:\r\n ").replace(b"Content-Length: ", b"Content-Length:\r\n\t ")
+    folded = made.replace(b"WARC-Type: ", b"WARC-Type:\r\n ").replace(
+        b"Content-Length: ", b"Content-Length:\r\n\t "
+    )
     for data in (
         small,
         folded,
@@ -237,7 +291,11 @@ def test_headers_that_are_folded_or_in_lower_case_are_read() -> None:
 # -- tables
 
 ROWS = [
-    {"text": f'A "text", {number}\nwith two lines and ü', "url": f"http://pages.example/{number}", "n": str(number)}
+    {
+        "text": f'A "text", {number}\nwith two lines and ü',
+        "url": f"http://pages.example/{number}",
+        "n": str(number),
+    }
     for number in range(3000)
 ]
 
@@ -258,15 +316,22 @@ def ipc(kind: str, **options: object) -> bytes:
     if kind == "feather":
         feather.write_feather(table, file, **options)
     else:
-        with (pa.ipc.new_stream if kind == "stream" else pa.ipc.new_file)(file, table.schema) as made:
+        with (pa.ipc.new_stream if kind == "stream" else pa.ipc.new_file)(
+            file, table.schema
+        ) as made:
             made.write_table(table, max_chunksize=500)
     return file.getvalue()
 
 
 TABLES = {
-    "csv": delimited(","), "tsv": delimited("\t"), "json": json.dumps(ROWS).encode(), "arrow stream": ipc("stream"), "arrow file": ipc("file"),
-    "arrow feather": ipc("feather"), "arrow feather zstd": ipc("feather", compression="zstd", chunksize=100),
-}  # fmt: skip
+    "csv": delimited(","),
+    "tsv": delimited("\t"),
+    "json": json.dumps(ROWS).encode(),
+    "arrow stream": ipc("stream"),
+    "arrow file": ipc("file"),
+    "arrow feather": ipc("feather"),
+    "arrow feather zstd": ipc("feather", compression="zstd", chunksize=100),
+}
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -285,7 +350,10 @@ def test_tables_give_a_document_a_row(kind: str) -> None:
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_table_that_is_cut_gives_the_rows_before_the_cut(kind: str) -> None:
     data = TABLES[kind]
-    for part in (data[: len(data) * 2 // 3], gzip.compress(data)[: len(gzip.compress(data)) * 2 // 3]):
+    for part in (
+        data[: len(data) * 2 // 3],
+        gzip.compress(data)[: len(gzip.compress(data)) * 2 // 3],
+    ):
         told = read(part)
         assert told.texts == [row["text"] for row in ROWS][: len(told.texts)]
         assert 0 < len(told.texts) < 3000 or kind == "arrow feather"
@@ -298,7 +366,10 @@ def test_rows_that_are_none_are_told() -> None:
     assert told.failed == [(2, "read.not_csv", 2), (3, "read.not_csv", 3)]
     assert told.counts["records_skipped"] == {"blank line": 1, "header": 1}
     told = read(b'[{"text": "a"}, 7, {"no": 1}, {"text": "b"}]')
-    assert (told.texts, told.failed) == (["a", "b"], [(1, "read.not_json", 1), (2, "read.no_text", 2)])
+    assert (told.texts, told.failed) == (
+        ["a", "b"],
+        [(1, "read.not_json", 1), (2, "read.no_text", 2)],
+    )
     for bad in (
         b'[{"text": "a"}, {"text": }, {"text": "b"}]',
         b'[{"text": "a"}] {"text": "b"}',
@@ -332,7 +403,9 @@ def test_an_arrow_batch_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatc
         read(b"ARROW1\0\0" + b"\xff\xff\xff\xff\x40\0\0\0" + bytes(100))
 
 
-def test_parquet_of_long_rows_and_of_dictionaries_is_read_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_of_long_rows_and_of_dictionaries_is_read_by_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     texts = ["%03d" % number + "word " * 40_000 for number in range(60)]
     file = io.BytesIO()
     pq.write_table(pa.table({"text": texts}), file, write_batch_size=8)
@@ -342,8 +415,15 @@ def test_parquet_of_long_rows_and_of_dictionaries_is_read_by_bytes(monkeypatch: 
         pq.write_table(pa.table({"text": texts}), file := io.BytesIO())
         read(file.getvalue())
     monkeypatch.undo()
-    bomb = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), pa.array(["word " * 200_000]))
+    bomb = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 4000, pa.int32()), pa.array(["word " * 200_000])
+    )
     for column in ({"text": bomb}, {"text": ["a"] * 4000, "other": bomb}):
-        pq.write_table(pa.table(column), file := io.BytesIO(), compression="zstd", dictionary_pagesize_limit=1 << 24)
+        pq.write_table(
+            pa.table(column),
+            file := io.BytesIO(),
+            compression="zstd",
+            dictionary_pagesize_limit=1 << 24,
+        )
         with pytest.raises(SourceError, match="a bomb: "):
             read(file.getvalue())

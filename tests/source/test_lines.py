@@ -47,13 +47,15 @@ def between(line: bytes) -> Any:
         (b'{"text": ["a"]}', "no_text"),
         (b'{"text": {"text": "a"}}', "no_text"),
     ],
-)  # fmt: skip
+)
 def test_a_line_that_is_no_document_is_told_with_its_offset(line: bytes, reason: str) -> None:
     row = between(line)
     assert (row["reason"], row["value"], row["document"]) == (f"read.{reason}", len(A), 1)
 
 
-@pytest.mark.parametrize("line", [b'{"text": "a", "deep": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", b'{"a":' * 50_000])
+@pytest.mark.parametrize(
+    "line", [b'{"text": "a", "deep": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", b'{"a":' * 50_000]
+)
 def test_a_line_that_is_nested_too_deep_is_told(line: bytes) -> None:
     assert between(line)["reason"] in ("read.not_json", None)
 
@@ -74,13 +76,17 @@ def test_blank_lines_before_the_first_object_do_not_make_it_text() -> None:
 
 
 def test_lone_surrogates_become_replacements_and_pairs_characters() -> None:
-    row = between(rb'{"text": "a\ud800b \udfff \ud83d\ude00", "url": "u\udc00", "k\ud800": ["\ud800"]}')
+    row = between(
+        rb'{"text": "a\ud800b \udfff \ud83d\ude00", "url": "u\udc00", "k\ud800": ["\ud800"]}'
+    )
     assert row["text"] == "a\ufffdb \ufffd \U0001f600"
     assert row["url"] == "u\ufffd"
     assert json.loads(row["extra"]) == {"k\ufffd": ["\ufffd"]}
 
 
-@pytest.mark.parametrize("data", [b"\xff", b"a\xe2\x82b", b"caf\xe9", b"\xed\xa0\x80", b"\xf0\x9f\x98"])
+@pytest.mark.parametrize(
+    "data", [b"\xff", b"a\xe2\x82b", b"caf\xe9", b"\xed\xa0\x80", b"\xf0\x9f\x98"]
+)
 def test_ill_formed_utf8_in_a_line_becomes_replacements(data: bytes) -> None:
     assert between(b'{"text": "' + data + b'"}')["text"] == data.decode("utf-8", "replace")
     assert json.loads(between(b'{"text": "a", "b": "' + data + b'"}')["extra"]) == {
@@ -89,9 +95,18 @@ def test_ill_formed_utf8_in_a_line_becomes_replacements(data: bytes) -> None:
 
 
 def test_numbers_that_json_does_not_have_and_numbers_that_are_too_large() -> None:
-    row = between(b'{"text": "a", "score": NaN, "other": [-Infinity, 1e999], "id": 123456789012345678901234567890}')
+    row = between(
+        (
+            b'{"text": "a", "score": NaN, "other": [-Infinity, 1e999], "id": '
+            b"123456789012345678901234567890}"
+        )
+    )
     assert row["text"] == "a"
-    assert json.loads(row["extra"]) == {"score": None, "other": [None, None], "id": 123456789012345678901234567890}
+    assert json.loads(row["extra"]) == {
+        "score": None,
+        "other": [None, None],
+        "id": 123456789012345678901234567890,
+    }
 
 
 def test_extra_is_json_even_with_nan_and_a_lone_surrogate_in_one_line() -> None:
@@ -105,7 +120,10 @@ def test_extra_is_json_even_with_nan_and_a_lone_surrogate_in_one_line() -> None:
 
 def test_a_url_that_is_no_string_rests_in_extra() -> None:
     row = between(b'{"text": "a", "url": {"host": "pages.example"}, "n": 1}')
-    assert (row["url"], json.loads(row["extra"])) == (None, {"url": {"host": "pages.example"}, "n": 1})
+    assert (row["url"], json.loads(row["extra"])) == (
+        None,
+        {"url": {"host": "pages.example"}, "n": 1},
+    )
     assert between(b'{"text": "a", "url": null}')["extra"] is None
 
 
@@ -127,7 +145,9 @@ def test_lines_end_at_lf_only() -> None:
     lines = [json.dumps({"text": text}, ensure_ascii=False), json.dumps({"text": "second"})]
     for data in ("\r\n".join(lines), "\n".join(lines), "\r\n".join(lines) + "\r\n"):
         assert read(data.encode()).texts == [text, "second"]
-        raw = data.replace("\\r", "\r").encode()  # a CR inside a string is no JSON, unless it is escaped
+        raw = data.replace(
+            "\\r", "\r"
+        ).encode()  # a CR inside a string is no JSON, unless it is escaped
         assert read(raw, kind="jsonl").failed == [(0, "read.not_json", 0)]
     told = read(b'{"text":"a"}\r{"text":"b"}\n{"text":"c"}', kind="jsonl")
     assert [row["reason"] for row in told.rows] == ["read.not_json", None]
@@ -140,7 +160,10 @@ def test_the_last_line_needs_no_end() -> None:
 
 
 def test_offsets_are_those_of_the_decoded_lines() -> None:
-    lines = [b'{"text":"' + bytes([97 + number % 26]) * (number * 977 % 50_000) + b'"}' for number in range(60)]
+    lines = [
+        b'{"text":"' + bytes([97 + number % 26]) * (number * 977 % 50_000) + b'"}'
+        for number in range(60)
+    ]
     bad = {7: b"[]", 31: b"", 44: b"{}", 59: b"x"}
     for number, line in bad.items():
         lines[number] = line
@@ -160,7 +183,11 @@ def test_a_text_over_the_limit_and_a_line_far_over_it_are_told_and_the_rest_is_r
     fields = Fields(max_document_bytes=1000)
     for size, told in ((1000, []), (1001, [1]), (1990, [1]), (2100, [1]), (1_000_000, [1])):
         got = read(A + json.dumps({"text": "x" * size}).encode() + b"\n" + B, fields=fields)
-        assert [number for number, reason, value in got.failed if (reason, value) == ("read.too_large", len(A))] == told
+        assert [
+            number
+            for number, reason, value in got.failed
+            if (reason, value) == ("read.too_large", len(A))
+        ] == told
         assert (got.texts[0], got.texts[-1], len(got.rows)) == ("first", "last", 3)
 
 
@@ -178,7 +205,11 @@ def test_a_line_of_hundreds_of_megabytes_costs_no_memory(tmp_path: Path) -> None
 def test_the_fields_are_those_that_the_recipe_names() -> None:
     data = b'{"content": "a", "link": "http://pages.example/", "text": "other"}\n'
     (row,) = read(data, fields=Fields(text="content", url="link")).rows
-    assert (row["text"], row["url"], json.loads(row["extra"])) == ("a", "http://pages.example/", {"text": "other"})
+    assert (row["text"], row["url"], json.loads(row["extra"])) == (
+        "a",
+        "http://pages.example/",
+        {"text": "other"},
+    )
     assert read(data, fields=Fields(text="body")).failed == [(0, "read.no_text", 0)]
 
 
@@ -206,7 +237,9 @@ def test_an_empty_file_is_no_document() -> None:
 
 
 def test_a_text_over_the_limit_is_told() -> None:
-    assert read(b"x" * 1001, fields=Fields(max_document_bytes=1000)).failed == [(0, "read.too_large", 0)]
+    assert read(b"x" * 1001, fields=Fields(max_document_bytes=1000)).failed == [
+        (0, "read.too_large", 0)
+    ]
     assert read(b"x" * 1000, fields=Fields(max_document_bytes=1000)).texts == ["x" * 1000]
     assert read(b"caf\xe9 \xff", kind="text").texts == ["caf\ufffd \ufffd"]
 
@@ -224,10 +257,16 @@ def test_a_kind_that_the_recipe_names_overrides_the_bytes() -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=[])),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(exclude_categories=[])),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(st.characters(exclude_categories=[]), max_size=5), inner, max_size=3)
+        | st.dictionaries(
+            st.text(st.characters(exclude_categories=[]), max_size=5), inner, max_size=3
+        )
     ),
     max_leaves=6,
 )
@@ -236,24 +275,32 @@ json_values = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(
     values=st.lists(
-        st.dictionaries(st.sampled_from(["text", "url", "a", "\ud800"]), json_values, max_size=4), max_size=5
+        st.dictionaries(st.sampled_from(["text", "url", "a", "\ud800"]), json_values, max_size=4),
+        max_size=5,
     ),
     escaped=st.booleans(),
 )
 def test_every_object_is_a_row(values: list[dict[str, Any]], escaped: bool) -> None:
     data = b"".join(
-        json.dumps(value, ensure_ascii=escaped).encode("utf-8", "surrogatepass") + b"\n" for value in values
+        json.dumps(value, ensure_ascii=escaped).encode("utf-8", "surrogatepass") + b"\n"
+        for value in values
     )
     told = read(data, kind="jsonl")
     assert [row["document"] for row in told.rows] == list(range(len(values)))
     for row, value in zip(told.rows, values, strict=True):
         assert (row["reason"] is None) == isinstance(value.get("text"), str)
         if escaped and row["reason"] is None:
-            assert row["text"] == value["text"].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            assert row["text"] == value["text"].encode("utf-16", "surrogatepass").decode(
+                "utf-16", "replace"
+            )
 
 
 @settings(max_examples=200, deadline=None)
-@given(lines=st.lists(st.binary(max_size=30) | st.sampled_from([A[:-1], b"{}", b"", b" ", b'{"text":"\\'])))
+@given(
+    lines=st.lists(
+        st.binary(max_size=30) | st.sampled_from([A[:-1], b"{}", b"", b" ", b'{"text":"\\'])
+    )
+)
 def test_any_lines_are_a_row_each(lines: list[bytes]) -> None:
     data = A + b"\n".join(lines)
     told = read(data, kind="jsonl")

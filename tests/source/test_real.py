@@ -28,11 +28,16 @@ PINNED: dict[str, tuple[str, int, dict[str, int], dict[str, int]]] = {
     f"{SPARKWARC}/sample.wat.gz": ("wet", 0, {"read.wrong_length": 1}, {"metadata": 15}),
     f"{SCALATOOLS}/corrupt_two_warcinfo.wet.gz": ("wet", 5, {}, {"warcinfo": 2}),
     f"{SCALATOOLS}/file_headers_only.wet.gz": ("wet", 0, {"read.truncated": 1}, {}),
-    f"{SCALATOOLS}/fragment1_incomplete_last.wet.gz": ("wet", 1, {"read.truncated": 1}, {"warcinfo": 1}),
+    f"{SCALATOOLS}/fragment1_incomplete_last.wet.gz": (
+        "wet",
+        1,
+        {"read.truncated": 1},
+        {"warcinfo": 1},
+    ),
     "A_warc/cc_wet_cc_net/sample.warc.fixed.gz": ("wet", 3, {}, {"warcinfo": 1}),
     "A_warc/cc_wet_cc_net/sample.warc.txt": ("wet", 0, {"read.wrong_length": 4}, {}),
     "A_warc/cc_whirlwind_2024-22/whirlwind.warc.wet.gz": ("wet", 1, {}, {"warcinfo": 1}),
-    "A_warc/cc_text_datajuicer/redpajama-cc-2023-06-refined.jsonl": ("jsonl", 10, {}, {}),
+    "A_warc/cc_text_datajuicer/redpajama-cc-2023-06-processed.jsonl": ("jsonl", 10, {}, {}),
     "A_warc/cc_text_dolma/cc_en_head-0091.jsonl.gz": ("jsonl", 10, {}, {}),
 }
 REFUSED = {
@@ -54,7 +59,12 @@ def reasons(told: Reading) -> dict[str, int]:
 @pytest.mark.parametrize("name", PINNED)
 def test_what_a_file_gives_is_pinned(data: Path, name: str) -> None:
     told = read(data / name)
-    assert (told.counts["kind"], len(told.texts), reasons(told), told.counts["records_skipped"]) == PINNED[name]
+    assert (
+        told.counts["kind"],
+        len(told.texts),
+        reasons(told),
+        told.counts["records_skipped"],
+    ) == PINNED[name]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -81,7 +91,11 @@ def test_every_file_is_read_to_its_end(data: Path) -> None:
 
 def test_every_file_cut_in_its_middle_is_read_too(data: Path) -> None:
     for path in sorted((data / "A_warc").rglob("*")):
-        if path.is_file() and path.stat().st_size < 300_000 and str(path.relative_to(data)) not in REFUSED:
+        if (
+            path.is_file()
+            and path.stat().st_size < 300_000
+            and str(path.relative_to(data)) not in REFUSED
+        ):
             whole = path.read_bytes()
             for cut in (len(whole) // 3, len(whole) // 2, len(whole) - 3):
                 try:
@@ -107,7 +121,8 @@ def plain(path: Path) -> list[tuple[str | None, bytes]]:
 
 
 @pytest.mark.parametrize(
-    "name", [f"{SPARKWARC}/sample.wet.fixed.gz", "A_warc/cc_whirlwind_2024-22/whirlwind.warc.wet.gz"]
+    "name",
+    [f"{SPARKWARC}/sample.wet.fixed.gz", "A_warc/cc_whirlwind_2024-22/whirlwind.warc.wet.gz"],
 )
 def test_the_texts_are_those_that_a_plain_reader_gives(data: Path, name: str) -> None:
     told = read(data / name)

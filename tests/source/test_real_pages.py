@@ -65,17 +65,24 @@ def test_what_a_file_gives_is_pinned(data: Path, name: str) -> None:
     told = read(data / name, fields=WIDE)
     assert (len(told.texts), reasons(told)) == PINNED[name]
     assert told.counts["kind"] == "warc"
-    assert {row["content_type"] for row in told.rows if row["reason"] is None} <= {"text/html", "application/xhtml+xml"}
+    assert {row["content_type"] for row in told.rows if row["reason"] is None} <= {
+        "text/html",
+        "application/xhtml+xml",
+    }
 
 
 def test_every_archive_gives_as_many_rows_with_pages_as_without(data: Path) -> None:
     files = [
-        path for path in sorted((data / "A_warc").rglob("*")) if re.search(r"\.w?arc\.|\.w[ae]t\.|\.w?arc$", path.name)
+        path
+        for path in sorted((data / "A_warc").rglob("*"))
+        if re.search(r"\.w?arc\.|\.w[ae]t\.|\.w?arc$", path.name)
     ]
     assert len(files) > 35
     for path in files:
         plain, wide = read(path), read(path, fields=WIDE)
-        assert [row["document"] for row in plain.rows] == [row["document"] for row in wide.rows], path
+        assert [row["document"] for row in plain.rows] == [row["document"] for row in wide.rows], (
+            path
+        )
         assert plain.counts == wide.counts
         for old, new in zip(plain.rows, wide.rows, strict=True):
             if old["reason"] != "read.not_text":
@@ -102,12 +109,17 @@ def test_the_worst_charsets_are_read(data: Path) -> None:
     told = read(data / "A_warc/cc_arc_2008/cc2008_a.arc.gz", fields=WIDE)
     # The one that there is stands for a letter in a page that names itself utf-8 and is not.
     assert sum(text.count("\ufffd") for text in told.texts) <= 2
-    found = [scripts(text).most_common(1)[0][0] for text in told.texts if sum(scripts(text).values()) > 1000]
+    found = [
+        scripts(text).most_common(1)[0][0]
+        for text in told.texts
+        if sum(scripts(text).values()) > 1000
+    ]
     assert sorted(found) == ["ARABIC", "CJK"]
     chinese = next(text for text in told.texts if scripts(text)["CJK"] > 1000)
     assert re.search("charset=gbk", chinese)
     assert "搞设计何必东奔西走" in chinese
-    # No letters of DOS, box drawing or upper controls: what bytes become that are read in a wrong charset.
+    # No letters of DOS, box drawing or upper controls: what bytes become that are read in a wrong
+    # charset.
     for text in told.texts:
         assert not re.search("[\x80-\x9f\u2500-\u257f]", text)
 
@@ -115,11 +127,16 @@ def test_the_worst_charsets_are_read(data: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "label", "codec", "part"),
     [
-        ("windows-1250_cz", "windows-1250", "cp1250", None), ("iso-8859-2", "ISO-8859-2", "iso8859-2", None),
-        ("iso-8859-1_en", "iso-8859-1", "cp1252", None), ("utf-16BE_ar", "utf-16be", "utf-16-be", "ARABIC"), ("utf-8_ar", None, "utf-8", "ARABIC"),
+        ("windows-1250_cz", "windows-1250", "cp1250", None),
+        ("iso-8859-2", "ISO-8859-2", "iso8859-2", None),
+        ("iso-8859-1_en", "iso-8859-1", "cp1252", None),
+        ("utf-16BE_ar", "utf-16be", "utf-16-be", "ARABIC"),
+        ("utf-8_ar", None, "utf-8", "ARABIC"),
     ],
-)  # fmt: skip
-def test_real_texts_under_their_labels(data: Path, name: str, label: str | None, codec: str, part: str | None) -> None:
+)
+def test_real_texts_under_their_labels(
+    data: Path, name: str, label: str | None, codec: str, part: str | None
+) -> None:
     raw = (data / f"A_warc/charset_c4corpus/{name}.txt").read_bytes()
     text = decode(raw, label)
     assert text == raw.decode(codec).removeprefix("\ufeff")
@@ -138,7 +155,9 @@ def test_real_texts_under_their_labels(data: Path, name: str, label: str | None,
 def test_every_page_comes_out_as_its_file_is(data: Path, name: str) -> None:
     with open(data / f"{name}.truth.tsv", encoding="utf-8", newline="") as file:
         truth = {row["url"]: row for row in csv.DictReader(file, delimiter="\t")}
-    rows = [row for row in read(data / f"{name}.warc.gz", fields=WIDE).rows if row["reason"] is None]
+    rows = [
+        row for row in read(data / f"{name}.warc.gz", fields=WIDE).rows if row["reason"] is None
+    ]
     assert {row["url"] for row in rows} == set(truth)
     exact = 0
     for row in rows:

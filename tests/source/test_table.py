@@ -37,7 +37,11 @@ def test_rows_are_documents() -> None:
             "n": range(count),
         }
     )
-    for data in (packed(table), packed(table, row_group_size=100, compression="zstd"), gzip.compress(packed(table), 1)):
+    for data in (
+        packed(table),
+        packed(table, row_group_size=100, compression="zstd"),
+        gzip.compress(packed(table), 1),
+    ):
         told = read(data)
         assert told.counts["kind"] == "parquet"
         assert told.counts["compressed_bytes"] == len(data)
@@ -50,20 +54,40 @@ def test_rows_are_documents() -> None:
 def test_columns_of_every_kind_rest_in_extra() -> None:
     table = pa.table(
         {
-            "text": ["a"], "nested": [{"a": [1, None], "b": {"c": "ü"}, "d": None}], "list": [["x", "y"]], "yes": [True], "score": [0.25],
-            "day": [datetime.date(2024, 2, 29)], "moment": [datetime.datetime(2024, 2, 29, 12, 30)],
-            "zoned": pa.array([datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC)]), "raw": [b"\xff\x00"], "nothing": pa.array([None], pa.string()),
-            "large": pa.array([2**64 - 1], pa.uint64()), "word": pa.array(["w"]).dictionary_encode(), "price": pa.array([1], pa.decimal128(9, 2)),
-            "map": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())), "nan": [float("nan")],
+            "text": ["a"],
+            "nested": [{"a": [1, None], "b": {"c": "ü"}, "d": None}],
+            "list": [["x", "y"]],
+            "yes": [True],
+            "score": [0.25],
+            "day": [datetime.date(2024, 2, 29)],
+            "moment": [datetime.datetime(2024, 2, 29, 12, 30)],
+            "zoned": pa.array([datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC)]),
+            "raw": [b"\xff\x00"],
+            "nothing": pa.array([None], pa.string()),
+            "large": pa.array([2**64 - 1], pa.uint64()),
+            "word": pa.array(["w"]).dictionary_encode(),
+            "price": pa.array([1], pa.decimal128(9, 2)),
+            "map": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())),
+            "nan": [float("nan")],
         }
-    )  # fmt: skip
+    )
     (row,) = read(packed(table)).rows
     extra = json.loads(row["extra"])
     assert extra == {
-        "nested": {"a": [1, None], "b": {"c": "ü"}, "d": None}, "list": ["x", "y"], "yes": True, "score": 0.25, "day": "2024-02-29",
-        "moment": "2024-02-29T12:30:00", "zoned": "2024-02-29T00:00:00Z", "raw": "/wA=", "large": 2**64 - 1, "word": "w",
-        "price": "1.00", "map": [["k", 1]], "nan": None,
-    }  # fmt: skip
+        "nested": {"a": [1, None], "b": {"c": "ü"}, "d": None},
+        "list": ["x", "y"],
+        "yes": True,
+        "score": 0.25,
+        "day": "2024-02-29",
+        "moment": "2024-02-29T12:30:00",
+        "zoned": "2024-02-29T00:00:00Z",
+        "raw": "/wA=",
+        "large": 2**64 - 1,
+        "word": "w",
+        "price": "1.00",
+        "map": [["k", 1]],
+        "nan": None,
+    }
     assert "nothing" not in extra
 
 
@@ -76,7 +100,9 @@ def test_a_null_text_and_a_text_over_the_limit_are_told_with_their_row() -> None
 
 
 def test_a_text_that_is_no_string_is_told() -> None:
-    assert [reason for _, reason, _ in read(packed(pa.table({"text": [1, 2]}))).failed] == ["read.no_text"] * 2
+    assert [reason for _, reason, _ in read(packed(pa.table({"text": [1, 2]}))).failed] == [
+        "read.no_text"
+    ] * 2
 
 
 def test_a_missing_column_names_those_that_are_there() -> None:
@@ -96,7 +122,11 @@ def test_bytes_as_text_are_read_as_utf8() -> None:
 
 @pytest.mark.parametrize("column", ["text", "url", "other"])
 def test_strings_that_are_not_utf8_become_replacements(column: str) -> None:
-    columns = {"text": pa.array(["a", "b"]), "url": pa.array(["c", "d"]), "other": pa.array(["e", "f"])}
+    columns = {
+        "text": pa.array(["a", "b"]),
+        "url": pa.array(["c", "d"]),
+        "other": pa.array(["e", "f"]),
+    }
     columns[column] = ill_formed(b"clean", b"\xff\xe2\x82")
     rows = read(packed(pa.table(columns))).rows
     given = [rows[1]["text"], rows[1]["url"], json.loads(rows[1]["extra"])["other"]]
@@ -163,7 +193,9 @@ def test_damage_anywhere_is_told_or_harmless_and_never_a_crash() -> None:
 def test_views_and_extension_types_are_texts_too() -> None:
     rows = ["one", None, "two"]
     for kind in (pa.string_view(), pa.binary_view()):
-        table = pa.table({"text": pa.array(rows, kind), "url": pa.array(["a", "b", "c"], pa.string_view())})
+        table = pa.table(
+            {"text": pa.array(rows, kind), "url": pa.array(["a", "b", "c"], pa.string_view())}
+        )
         told = read(packed(table))
         assert told.texts == ["one", "two"]
         assert [row["url"] for row in told.rows] == ["a", "b", "c"]
@@ -172,7 +204,8 @@ def test_views_and_extension_types_are_texts_too() -> None:
 
 def test_of_two_columns_of_one_name_the_last_is_taken() -> None:
     table = pa.Table.from_arrays(
-        [pa.array(["a"]), pa.array(["x"]), pa.array(["b"]), pa.array(["y"])], names=["text", "n", "text", "n"]
+        [pa.array(["a"]), pa.array(["x"]), pa.array(["b"]), pa.array(["y"])],
+        names=["text", "n", "text", "n"],
     )
     (row,) = read(packed(table)).rows
     assert (row["text"], json.loads(row["extra"])) == ("b", {"n": "y"})

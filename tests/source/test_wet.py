@@ -13,7 +13,10 @@ from tests.source import peak_memory, read
 
 TEXTS = [f"The text of page {number}.\nIt has two lines." for number in range(5)]
 URLS = [f"http://pages.example/{number}" for number in range(5)]
-RECORDS = [record(text.encode(), url, number) for number, (text, url) in enumerate(zip(TEXTS, URLS, strict=True))]
+RECORDS = [
+    record(text.encode(), url, number)
+    for number, (text, url) in enumerate(zip(TEXTS, URLS, strict=True))
+]
 STARTS = [sum(map(len, RECORDS[:number])) for number in range(5)]
 
 
@@ -29,19 +32,32 @@ def headed(*lines: bytes, text: bytes = b"some text", end: bytes = b"\r\n") -> b
 def test_header_fields_become_columns() -> None:
     (row,) = read(RECORDS[3]).rows
     assert row == {
-        "document": 3 - 3, "text": TEXTS[3], "url": URLS[3], "date": "2026-01-01T00:00:00Z",
-        "record_id": "urn:uuid:00000000-0000-4000-8000-000000000003", "declared_language": "eng",
-        "content_type": "text/plain", "title": None, "extra": None, "reason": None, "value": None,
-    }  # fmt: skip
+        "document": 3 - 3,
+        "text": TEXTS[3],
+        "url": URLS[3],
+        "date": "2026-01-01T00:00:00Z",
+        "record_id": "urn:uuid:00000000-0000-4000-8000-000000000003",
+        "declared_language": "eng",
+        "content_type": "text/plain",
+        "title": None,
+        "extra": None,
+        "reason": None,
+        "value": None,
+    }
 
 
 def test_each_record_of_any_type_takes_a_row_number_and_only_documents_get_a_verdict() -> None:
     told = read(
         whole(
-            record(b"software: x\r\n", None, kind="warcinfo"), RECORDS[0], record(b"GET /", URLS[1], kind="request"),
-            record(b"a: b", URLS[1], kind="metadata"), RECORDS[1], record(b"HTTP/1.1 200\r\n\r\n<p>", URLS[2], kind="response"), RECORDS[2],
+            record(b"software: x\r\n", None, kind="warcinfo"),
+            RECORDS[0],
+            record(b"GET /", URLS[1], kind="request"),
+            record(b"a: b", URLS[1], kind="metadata"),
+            RECORDS[1],
+            record(b"HTTP/1.1 200\r\n\r\n<p>", URLS[2], kind="response"),
+            RECORDS[2],
         )
-    )  # fmt: skip
+    )
     assert [row["document"] for row in told.rows] == [1, 4, 5, 6]
     assert told.texts == TEXTS[:3]
     assert [(number, reason) for number, reason, _ in told.failed] == [(5, "read.not_text")]
@@ -67,10 +83,16 @@ def test_a_response_over_the_limit_gets_a_verdict_as_one_under_it_does() -> None
 def test_header_names_have_no_case_and_are_folded_and_spaced_as_they_like() -> None:
     told = read(
         headed(
-            b"warc-type:conversion", b"WARC-TARGET-URI  :   http://pages.example/a", b"\tb", b"WARC-Date: 2026", b"  -02",
-            b"WARC-Target-URI: http://second.example/", b"no colon here", b"CONTENT-length:9",
+            b"warc-type:conversion",
+            b"WARC-TARGET-URI  :   http://pages.example/a",
+            b"\tb",
+            b"WARC-Date: 2026",
+            b"  -02",
+            b"WARC-Target-URI: http://second.example/",
+            b"no colon here",
+            b"CONTENT-length:9",
         )
-    )  # fmt: skip
+    )
     (row,) = told.rows
     assert (row["text"], row["url"], row["date"], row["record_id"]) == (
         "some text",
@@ -99,7 +121,8 @@ def test_lf_line_ends_are_read_as_crlf_ones_are() -> None:
     texts = [*TEXTS, "", "\n\n", "a\r\nb\n"]
     for packed in (False, True):
         records = [
-            record(text.encode(), "http://pages.example/", number, end=b"\n") for number, text in enumerate(texts)
+            record(text.encode(), "http://pages.example/", number, end=b"\n")
+            for number, text in enumerate(texts)
         ]
         told = read(whole(*(map(gzip.compress, records) if packed else records)))
         assert (told.texts, told.failed) == (texts, [])
@@ -135,15 +158,21 @@ def test_a_length_that_is_too_long_costs_its_record_alone(off: int) -> None:
 def test_a_length_that_is_too_short_costs_its_record_alone(short: int) -> None:
     for place in (1, 4):  # in the middle and at the end
         records = list(RECORDS)
-        records[place] = record(TEXTS[place].encode(), URLS[place], place, length=len(TEXTS[place]) - short)
+        records[place] = record(
+            TEXTS[place].encode(), URLS[place], place, length=len(TEXTS[place]) - short
+        )
         told = read(whole(*records))
         assert told.texts == [text for number, text in enumerate(TEXTS) if number != place]
         assert told.failed == [(place, "read.wrong_length", STARTS[place])]
 
 
-@pytest.mark.parametrize("length", [b"many", b"-5", b"", b"1e3", b"0x10", b"12 34", "١٢".encode(), b"9" * 40])
+@pytest.mark.parametrize(
+    "length", [b"many", b"-5", b"", b"1e3", b"0x10", b"12 34", "١٢".encode(), b"9" * 40]
+)
 def test_a_length_that_is_no_number_costs_its_record_alone(length: bytes) -> None:
-    lying = RECORDS[1].replace(f"Content-Length: {len(TEXTS[1])}".encode(), b"Content-Length: " + length)
+    lying = RECORDS[1].replace(
+        f"Content-Length: {len(TEXTS[1])}".encode(), b"Content-Length: " + length
+    )
     told = read(whole(RECORDS[0], lying, *RECORDS[2:]))
     assert told.texts == [TEXTS[0], *TEXTS[2:]]
     assert told.failed == [(1, "read.wrong_length", STARTS[1])]
@@ -157,7 +186,9 @@ def test_a_length_that_is_missing_costs_its_record_alone() -> None:
 
 
 def test_a_header_without_length_and_body_does_not_swallow_the_next_record() -> None:
-    told = read(whole(RECORDS[0], b"WARC/1.0\r\nWARC-Type: conversion\r\n\r\n", RECORDS[1], RECORDS[2]))
+    told = read(
+        whole(RECORDS[0], b"WARC/1.0\r\nWARC-Type: conversion\r\n\r\n", RECORDS[1], RECORDS[2])
+    )
     assert told.failed == [(1, "read.wrong_length", STARTS[1])]
     assert told.texts == TEXTS[:3]
 
@@ -177,7 +208,11 @@ def test_a_header_block_without_end_does_not_lend_its_url_to_the_next_record() -
 
 def test_a_header_block_over_a_mebibyte_is_no_record() -> None:
     told = read(
-        whole(RECORDS[0], b"WARC/1.0\r\nWARC-Type: conversion\r\nX: " + b"x" * (3 << 20) + b"\r\n", *RECORDS[1:])
+        whole(
+            RECORDS[0],
+            b"WARC/1.0\r\nWARC-Type: conversion\r\nX: " + b"x" * (3 << 20) + b"\r\n",
+            *RECORDS[1:],
+        )
     )
     assert told.texts == TEXTS
     assert told.failed == [(1, "read.no_record", STARTS[1])]
@@ -186,7 +221,8 @@ def test_a_header_block_over_a_mebibyte_is_no_record() -> None:
 def test_garbage_behind_a_record_is_told_and_the_rest_is_read() -> None:
     garbage = bytes(range(128, 256)) * 20
     told = read(whole(RECORDS[0], garbage, b"\r\n", *RECORDS[1:]))
-    # Whether the record's own length lies or something stands behind it cannot be known: it is not trusted.
+    # Whether the record's own length lies or something stands behind it cannot be known: it is not
+    # trusted.
     assert told.failed == [(0, "read.wrong_length", 0)]
     assert told.texts == TEXTS[1:]
     told = read(whole(garbage, b"\r\n", *RECORDS), kind="wet")
@@ -213,7 +249,8 @@ def test_a_record_over_the_limit_is_not_read_and_the_next_one_is() -> None:
         (700_000, [(1, "read.too_large", STARTS[1])]),
     ):
         got = read(
-            whole(RECORDS[0], record(b"x" * size, URLS[1]), *RECORDS[2:]), fields=Fields(max_document_bytes=1000)
+            whole(RECORDS[0], record(b"x" * size, URLS[1]), *RECORDS[2:]),
+            fields=Fields(max_document_bytes=1000),
         )
         assert got.failed == told
         assert [text for text in got.texts if text[0] == "T"] == [TEXTS[0], *TEXTS[2:]]
@@ -290,10 +327,14 @@ def damaged(data: bytes, harms: list[tuple[int, int, bytes]]) -> bytes:
 @settings(max_examples=300, deadline=None)
 @given(
     harms=st.lists(
-        st.tuples(st.integers(0, 1 << 14), st.integers(0, 80), st.binary(max_size=20)), min_size=1, max_size=3
+        st.tuples(st.integers(0, 1 << 14), st.integers(0, 80), st.binary(max_size=20)),
+        min_size=1,
+        max_size=3,
     )
 )
-def test_no_damage_crashes_and_records_far_from_it_are_read(harms: list[tuple[int, int, bytes]]) -> None:
+def test_no_damage_crashes_and_records_far_from_it_are_read(
+    harms: list[tuple[int, int, bytes]],
+) -> None:
     data = whole(*RECORDS)
     told = read(damaged(data, harms), kind="wet")
     if all(cut == 0 and not put for _, cut, put in harms):

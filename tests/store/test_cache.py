@@ -86,7 +86,9 @@ def test_abandoned_beginnings_go_but_not_those_under_way(tmp_path: Path) -> None
     with cache.claim(URLS[1]):
         cache.evict(250)
     assert sorted(path.name for path in cache.partials.glob("*.partial*")) == sorted(
-        f"{name}.partial{end}" for name in (key_of(URLS[1]), key_of(URLS[0])) for end in ("", ".json")
+        f"{name}.partial{end}"
+        for name in (key_of(URLS[1]), key_of(URLS[0]))
+        for end in ("", ".json")
     )
     assert 0 in names(cache)
 
@@ -95,9 +97,12 @@ def test_a_lock_that_a_kill_left_holds_nobody_up(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     code = (
         "import os, sys; from pathlib import Path; from gristmill.store.cache import Cache\n"
-        f"with Cache(Path({str(cache.root)!r})).claim({URLS[0]!r}): print('held', flush=True); sys.stdin.read()"
+        f"with Cache(Path({str(cache.root)!r})).claim({URLS[0]!r}): print('held', "
+        "flush=True); sys.stdin.read()"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert child.stdout is not None
     assert child.stdout.readline() == "held\n"
 
@@ -162,20 +167,26 @@ def test_a_damaged_object_is_removed(tmp_path: Path) -> None:
 
 
 def test_two_processes_share_a_cache(tmp_path: Path) -> None:
-    """Six processes, six files, a server that cuts: each file is fetched whole, once, and all see the same bytes."""
+    """Six processes, six files, a server that cuts: each file is fetched whole, once, and all see
+    the same bytes.
+    """
     with site() as server:
         urls = [server.put(f"/{name}", name.encode() * 200_000) for name in "abcdef"]
         server.faults.extend([faults.cut(0.4)] * 3)
         code = (
             "import sys; from pathlib import Path; from gristmill.store.cache import Cache\n"
-            "from gristmill.store.client import Settings; from gristmill.store.remotes import Remote\n"
+            "from gristmill.store.client import Settings; from gristmill.store.remotes "
+            "import Remote\n"
             "from gristmill.store.transfer import Transfer\n"
-            f"transfer = Transfer(Cache(Path({str(tmp_path / 'cache')!r})), Settings(backoff=0.0))\n"
+            f"transfer = Transfer(Cache(Path({str(tmp_path / 'cache')!r})), "
+            "Settings(backoff=0.0))\n"
             "print(*(transfer.fetch(Remote(url)).sha256 for url in sys.argv[1:]))"
         )
         children = [
             subprocess.Popen(
-                [sys.executable, "-c", code, *urls[turn:], *urls[:turn]], stdout=subprocess.PIPE, text=True
+                [sys.executable, "-c", code, *urls[turn:], *urls[:turn]],
+                stdout=subprocess.PIPE,
+                text=True,
             )
             for turn in range(6)
         ]

@@ -1,4 +1,6 @@
-"""Codecs: whatever is done to a packed file, reading goes on behind it, and what was lost is told with its offset."""
+"""Codecs: whatever is done to a packed file, reading goes on behind it, and what was lost is told
+with its offset.
+"""
 
 import gzip
 import json
@@ -29,7 +31,9 @@ def line(number: int | str, words: int = 30) -> bytes:
     """A JSONL line whose text does not compress away."""
     pick = random.Random(f"line {number}")
     return (
-        json.dumps({"text": f"{number} " + " ".join(f"{pick.getrandbits(24):x}" for _ in range(words))}).encode()
+        json.dumps(
+            {"text": f"{number} " + " ".join(f"{pick.getrandbits(24):x}" for _ in range(words))}
+        ).encode()
         + b"\n"
     )
 
@@ -54,7 +58,11 @@ def flipped(data: bytes, place: int, bit: int = 0) -> bytes:
 @pytest.mark.parametrize("codec", PACK)
 def test_one_member_and_many_give_the_same_documents(codec: str) -> None:
     pack = PACK[codec]
-    for data in (pack(b"".join(LINES)), b"".join(map(pack, LINES)), b"".join(map(pack, [*LINES, b""]))):
+    for data in (
+        pack(b"".join(LINES)),
+        b"".join(map(pack, LINES)),
+        b"".join(map(pack, [*LINES, b""])),
+    ):
         told = read(data)
         assert told.texts == TEXTS
         assert not told.failed
@@ -75,11 +83,20 @@ def test_a_file_without_a_codec_and_an_empty_file() -> None:
     assert (told.texts, told.counts["codec"]) == (TEXTS, "none")
     for data in (b"", gz(b""), zstd.compress(b""), lzma.compress(b"")):
         told = read(data, kind="jsonl")
-        assert (told.rows, told.counts["documents"], told.counts["decompressed_bytes"]) == ([], 0, 0)
+        assert (told.rows, told.counts["documents"], told.counts["decompressed_bytes"]) == (
+            [],
+            0,
+            0,
+        )
 
 
 def test_the_codec_is_told_by_the_bytes_and_never_by_the_name(tmp_path: Path) -> None:
-    for codec, name in (("zstd", "a.jsonl.gz"), ("gzip", "a.jsonl.zst"), ("xz", "a.gz"), ("none", "a.gz")):
+    for codec, name in (
+        ("zstd", "a.jsonl.gz"),
+        ("gzip", "a.jsonl.zst"),
+        ("xz", "a.gz"),
+        ("none", "a.gz"),
+    ):
         path = tmp_path / name
         path.write_bytes(PACK.get(codec, bytes)(b"".join(LINES)))
         told = read(path)
@@ -157,7 +174,10 @@ def test_a_broken_header_of_a_member_loses_that_member_alone() -> None:
 
 
 def test_a_corrupt_record_of_a_wet_file_is_one_row_at_its_offset() -> None:
-    members = [gz(record(text.encode(), f"http://pages.example/{number}", number)) for number, text in enumerate(TEXTS)]
+    members = [
+        gz(record(text.encode(), f"http://pages.example/{number}", number))
+        for number, text in enumerate(TEXTS)
+    ]
     before = sum(map(len, members[:4]))
     told = read(flipped(b"".join(members), before + len(members[4]) // 2))
     assert told.texts == TEXTS[:4] + TEXTS[5:]
@@ -170,14 +190,20 @@ def test_corrupt_members_are_a_row_each_and_those_that_follow_each_other_are_one
     for one, other in ((1, 2), (1, 4), (0, 5)):
         data = flipped(flipped(b"".join(members), starts[one] + 40, 3), starts[other] + 40, 3)
         told = read(data, kind="jsonl")
-        assert told.texts == [text for number, text in enumerate(TEXTS) if number not in (one, other)]
+        assert told.texts == [
+            text for number, text in enumerate(TEXTS) if number not in (one, other)
+        ]
         stretches = [starts[one]] if other == one + 1 else [starts[one], starts[other]]
-        assert [(reason, value) for _, reason, value in told.failed] == [("read.corrupt", start) for start in stretches]
+        assert [(reason, value) for _, reason, value in told.failed] == [
+            ("read.corrupt", start) for start in stretches
+        ]
 
 
 def test_the_next_member_is_found_where_its_magic_lies_across_two_blocks() -> None:
     first = gz(LINES[0])
-    for space in range((1 << 18) - 6, (1 << 18) + 2):  # the search reads blocks from the byte behind the damage's first
+    for space in range(
+        (1 << 18) - 6, (1 << 18) + 2
+    ):  # the search reads blocks from the byte behind the damage's first
         told = read(first + b"x" * space + gz(LINES[1]))
         assert (told.texts, told.failed) == (TEXTS[:2], [(1, "read.corrupt", len(first))])
 
@@ -188,7 +214,9 @@ def test_no_text_of_a_member_whose_checksum_is_wrong_comes_out() -> None:
     for size in range(16365 - len(head) - 12, 16365 - len(head) + 12):
         block = head.replace(b"16000", str(size).encode()) + (body * 2)[:size] + b"\r\n\r\n"
         packer = zlib.compressobj(0, wbits=31)
-        member = packer.compress(block) + packer.flush()  # level 0: a changed byte stays a changed byte
+        member = (
+            packer.compress(block) + packer.flush()
+        )  # level 0: a changed byte stays a changed byte
         told = read(flipped(member, 1000), kind="wet")
         assert (told.texts, told.failed) == ([], [(0, "read.corrupt", 0)]), size
 
@@ -200,7 +228,10 @@ def test_zstd_frames_and_skippable_frames() -> None:
     frames = list(map(zstd.compress, LINES))
     for data in (
         skippable(0, 10) + b"".join(frames),
-        b"".join(frame + skippable(number, 300_000 * (number == 3)) for number, frame in enumerate(frames)),
+        b"".join(
+            frame + skippable(number, 300_000 * (number == 3))
+            for number, frame in enumerate(frames)
+        ),
         skippable(15, 0) + skippable(1, 5) + b"".join(frames) + skippable(2, 1),
     ):
         told = read(data)
@@ -208,7 +239,9 @@ def test_zstd_frames_and_skippable_frames() -> None:
 
 
 def test_a_corrupt_zstd_frame_loses_that_frame_alone() -> None:
-    frames = [zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}) for data in LINES]
+    frames = [
+        zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}) for data in LINES
+    ]
     before = sum(map(len, frames[:2]))
     for place in (len(frames[2]) // 2, len(frames[2]) - 1):
         told = read(flipped(b"".join(frames), before + place))
@@ -218,7 +251,12 @@ def test_a_corrupt_zstd_frame_loses_that_frame_alone() -> None:
 
 def zstd_frame(window_log: int, data: bytes) -> bytes:
     """A frame by hand: a window of 2**window_log bytes, one raw block."""
-    return b"\x28\xb5\x2f\xfd\x00" + bytes([(window_log - 10) << 3]) + (len(data) << 3 | 1).to_bytes(3, "little") + data
+    return (
+        b"\x28\xb5\x2f\xfd\x00"
+        + bytes([(window_log - 10) << 3])
+        + (len(data) << 3 | 1).to_bytes(3, "little")
+        + data
+    )
 
 
 def test_a_zstd_window_over_128_mib_is_refused_with_its_offset_and_the_rest_is_read() -> None:
@@ -252,7 +290,9 @@ def test_a_bomb_is_cut_off_and_memory_stays_flat(start: bytes, tmp_path: Path) -
 
 def test_a_gzip_bomb_is_cut_off_and_memory_stays_flat(tmp_path: Path) -> None:
     path = tmp_path / "bomb"
-    path.write_bytes(gz(LINES[0]) + bomb(zlib.compressobj(9, wbits=31), 10) * 30)  # members; together they are one
+    path.write_bytes(
+        gz(LINES[0]) + bomb(zlib.compressobj(9, wbits=31), 10) * 30
+    )  # members; together they are one
     assert path.stat().st_size < 1_000_000
     told, peak = peak_memory(path)
     assert told == [str(len(TEXTS[0])), "read.bomb"]
@@ -261,7 +301,9 @@ def test_a_gzip_bomb_is_cut_off_and_memory_stays_flat(tmp_path: Path) -> None:
 
 def test_a_shard_that_decodes_beyond_its_limit_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "long"
-    path.write_bytes(gz(LINES[0]) + gz(b'{"text": "' + b"so it goes. " * 100_000 + b'"}\n') + gz(LINES[1]))
+    path.write_bytes(
+        gz(LINES[0]) + gz(b'{"text": "' + b"so it goes. " * 100_000 + b'"}\n') + gz(LINES[1])
+    )
     shard = Shard(path, 0, fields=Fields(max_shard_bytes=500_000))
     reasons = [reason for batch in shard for reason in batch["reason"].to_pylist()]
     assert reasons == [None, "read.bomb"]
@@ -275,9 +317,14 @@ def test_what_merely_packs_well_is_no_bomb() -> None:
 PACKED = {
     "gzip": [gz(data) for data in LINES],
     "gzip of one member": [gz(b"".join(LINES))],
-    "zstd": [zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}) for data in LINES],
+    "zstd": [
+        zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}) for data in LINES
+    ],
     "xz": [lzma.compress(data) for data in LINES],
-    "wet": [gz(record(text.encode(), f"http://pages.example/{number}", number)) for number, text in enumerate(TEXTS)],
+    "wet": [
+        gz(record(text.encode(), f"http://pages.example/{number}", number))
+        for number, text in enumerate(TEXTS)
+    ],
 }
 damage = st.one_of(
     st.tuples(st.just("flip"), st.integers(0, 1 << 16), st.integers(0, 7)),
@@ -299,7 +346,9 @@ def damaged(data: bytes, harms: list[tuple[str, int, object]]) -> bytes:
 
 
 def of_whole_members(data: bytes, members: list[bytes]) -> bool:
-    """Whether harm took out whole members and nothing else: what is left is sound, and nobody can tell."""
+    """Whether harm took out whole members and nothing else: what is left is sound, and nobody can
+    tell.
+    """
     while data:
         found = next((member for member in members if data.startswith(member)), None)
         if found is None:
@@ -317,13 +366,16 @@ def test_no_damage_crashes_and_no_document_comes_out_that_did_not_go_in(
     data = damaged(b"".join(PACKED[name]), harms)
     told = read(data, kind="wet" if name == "wet" else "jsonl")
     if name in ("gzip", "wet"):
-        # One checksum a document. Of the member that the file ends in, the text before the cut is given without one.
+        # One checksum a document. Of the member that the file ends in, the text before the cut is
+        # given without one.
         cut = any(reason == "read.truncated" for _, reason, _ in told.failed)
         assert cut or set(told.texts) <= set(TEXTS)
     if data == b"".join(PACKED[name]):
         assert told.texts == TEXTS
     elif len(told.texts) < len(TEXTS) and not of_whole_members(data, PACKED[name]):
-        assert told.failed or told.counts["records_skipped"], "something was lost, and nothing says so"
+        assert told.failed or told.counts["records_skipped"], (
+            "something was lost, and nothing says so"
+        )
     for limit in (None, 2):
         with suppress(SourceError):  # a Parquet file that is none
             read(data, limit=limit)  # whatever it is taken for
@@ -344,7 +396,15 @@ def test_one_flipped_bit_costs_no_more_than_its_member(place: int, bit: int) -> 
 @given(
     data=st.binary(max_size=400),
     head=st.sampled_from(
-        [b"", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"WARC/1.0\r\n", b"{", b"\x50\x2a\x4d\x18"]
+        [
+            b"",
+            b"\x1f\x8b\x08",
+            b"\x28\xb5\x2f\xfd",
+            b"\xfd7zXZ\0",
+            b"WARC/1.0\r\n",
+            b"{",
+            b"\x50\x2a\x4d\x18",
+        ]
     ),
 )
 def test_any_bytes_are_read(head: bytes, data: bytes) -> None:

@@ -1,4 +1,6 @@
-"""One download against each fault: the right bytes, or an error that names the shard; never a file that looks whole and is not."""
+"""One download against each fault: the right bytes, or an error that names the shard; never a file
+that looks whole and is not.
+"""
 
 import base64
 import gzip
@@ -38,7 +40,9 @@ def transfer(cache: Path) -> Iterator[Transfer]:
     made.close()
 
 
-def get(transfer: Transfer, url: str, promise: Promise | None = None, authorization: str | None = None) -> bytes:
+def get(
+    transfer: Transfer, url: str, promise: Promise | None = None, authorization: str | None = None
+) -> bytes:
     got = transfer.fetch(Remote(url, authorization), promise)
     data = got.path.read_bytes()
     assert hashlib.sha256(data).hexdigest() == got.sha256 == got.path.name
@@ -47,13 +51,19 @@ def get(transfer: Transfer, url: str, promise: Promise | None = None, authorizat
 
 def left(cache: Path) -> list[str]:
     """What lies in the cache, but for notes of URLs and empty folders."""
-    return sorted(path.name for path in cache.rglob("*") if path.is_file() and path.parent.name not in ("urls", "runs"))
+    return sorted(
+        path.name
+        for path in cache.rglob("*")
+        if path.is_file() and path.parent.name not in ("urls", "runs")
+    )
 
 
 # -- the main way
 
 
-def test_a_file_comes_in_whole_and_is_named_by_its_sha256(cache: Path, server: Site, transfer: Transfer) -> None:
+def test_a_file_comes_in_whole_and_is_named_by_its_sha256(
+    cache: Path, server: Site, transfer: Transfer
+) -> None:
     assert get(transfer, server.put("/a", BODY)) == BODY
     assert get(transfer, server.put("/empty", b"")) == b""
     assert get(transfer, server.put("/chunked", BODY, chunked=True)) == BODY
@@ -61,8 +71,13 @@ def test_a_file_comes_in_whole_and_is_named_by_its_sha256(cache: Path, server: S
     assert server.connections <= 2  # connections are reused, but for what has no length
 
 
-def test_what_the_cache_holds_is_asked_for_with_its_validator(server: Site, transfer: Transfer) -> None:
-    for path, more in (("/e", {"etag": '"one"'}), ("/l", {"etag": None, "last_modified": faults.LONG_AGO})):
+def test_what_the_cache_holds_is_asked_for_with_its_validator(
+    server: Site, transfer: Transfer
+) -> None:
+    for path, more in (
+        ("/e", {"etag": '"one"'}),
+        ("/l", {"etag": None, "last_modified": faults.LONG_AGO}),
+    ):
         url = server.put(path, BODY, **more)
         assert get(transfer, url) == get(transfer, url) == BODY
         server.files[path].body = b"new"
@@ -80,7 +95,11 @@ def test_without_a_strong_validator_a_file_is_fetched_anew(
     url = server.put("/a", BODY, **more)
     assert get(transfer, url) == BODY
     assert get(transfer, url) == BODY
-    assert not [headers for _, _, headers in server.asked if "if-none-match" in headers or "if-range" in headers]
+    assert not [
+        headers
+        for _, _, headers in server.asked
+        if "if-none-match" in headers or "if-range" in headers
+    ]
 
 
 # -- resume
@@ -100,7 +119,9 @@ def crashed(transfer: Transfer, url: str, after: int) -> None:
         transfer.fetch(Remote(url), tell=tell)
 
 
-def test_a_crash_costs_no_more_than_the_bytes_past_the_last_checkpoint(cache: Path, server: Site) -> None:
+def test_a_crash_costs_no_more_than_the_bytes_past_the_last_checkpoint(
+    cache: Path, server: Site
+) -> None:
     body = BODY * 4
     url = server.put("/a.wet.gz", body)
     crashed(Transfer(Cache(cache), QUICK), url, 3_000_000)
@@ -115,9 +136,12 @@ def test_a_crash_costs_no_more_than_the_bytes_past_the_last_checkpoint(cache: Pa
 
 
 @pytest.mark.parametrize(
-    "harm", ["byte", "short", "longer", "no note", "bad note", "another url", "no partial", "negative"]
+    "harm",
+    ["byte", "short", "longer", "no note", "bad note", "another url", "no partial", "negative"],
 )
-def test_a_partial_that_is_not_what_its_checkpoint_says_is_discarded(cache: Path, server: Site, harm: str) -> None:
+def test_a_partial_that_is_not_what_its_checkpoint_says_is_discarded(
+    cache: Path, server: Site, harm: str
+) -> None:
     url = server.put("/a", BODY)
     crashed(Transfer(Cache(cache), QUICK), url, 700_000)
     (partial,) = (cache / "partial").glob("*.partial")
@@ -141,7 +165,9 @@ def test_a_partial_that_is_not_what_its_checkpoint_says_is_discarded(cache: Path
     else:
         partial.unlink()
     assert get(Transfer(Cache(cache), QUICK), url) == BODY
-    assert bool(server.ranges()[-1]) == (harm == "longer")  # what lies behind the checkpoint is cut off, and harmless
+    assert bool(server.ranges()[-1]) == (
+        harm == "longer"
+    )  # what lies behind the checkpoint is cut off, and harmless
     assert left(cache) == [SHA256]
 
 
@@ -158,12 +184,18 @@ def test_a_stopped_run_checkpoints_what_it_has(cache: Path, server: Site) -> Non
     assert server.ranges()[-1] is not None
 
 
-@pytest.mark.parametrize("more", [{"etag": 'W/"weak"'}, {"etag": None}, {"etag": None, "last_modified": "today"}])
-def test_without_a_strong_validator_a_download_starts_over(cache: Path, server: Site, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "more", [{"etag": 'W/"weak"'}, {"etag": None}, {"etag": None, "last_modified": "today"}]
+)
+def test_without_a_strong_validator_a_download_starts_over(
+    cache: Path, server: Site, more: dict[str, Any]
+) -> None:
     if more.get("last_modified"):
         import email.utils
 
-        more["last_modified"] = email.utils.formatdate(usegmt=True)  # too young to be one: RFC 9110, 8.8.2.2
+        more["last_modified"] = email.utils.formatdate(
+            usegmt=True
+        )  # too young to be one: RFC 9110, 8.8.2.2
     url = server.put("/a", BODY, **more)
     crashed(Transfer(Cache(cache), QUICK), url, 700_000)
     server.faults.append(faults.cut(0.5))
@@ -199,7 +231,9 @@ PASSING = {
 
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
 @pytest.mark.parametrize(
-    "more", [{}, {"etag": None}, {"chunked": True}, {"ranges": False}], ids=["etag", "none", "chunked", "no ranges"]
+    "more",
+    [{}, {"etag": None}, {"chunked": True}, {"ranges": False}],
+    ids=["etag", "none", "chunked", "no ranges"],
 )
 def test_a_fault_that_passes_ends_in_the_right_bytes(
     cache: Path, server: Site, transfer: Transfer, fault: faults.Fault, more: dict[str, Any]
@@ -230,7 +264,9 @@ SECOND = {
 
 
 @pytest.mark.parametrize("fault", SECOND.values(), ids=SECOND)
-def test_a_range_that_does_not_fit_starts_over(server: Site, transfer: Transfer, fault: faults.Fault) -> None:
+def test_a_range_that_does_not_fit_starts_over(
+    server: Site, transfer: Transfer, fault: faults.Fault
+) -> None:
     url = server.put("/a", BODY)
     server.faults.extend([faults.cut(0.5), fault, fault])
     assert get(transfer, url) == BODY
@@ -238,7 +274,9 @@ def test_a_range_that_does_not_fit_starts_over(server: Site, transfer: Transfer,
 
 
 @pytest.mark.parametrize(
-    "more", [{"etag": '"2"'}, {"etag": '"1"'}], ids=["another ETag", "the same ETag, another length"]
+    "more",
+    [{"etag": '"2"'}, {"etag": '"1"'}],
+    ids=["another ETag", "the same ETag, another length"],
 )
 def test_a_file_that_changes_between_two_attempts_comes_whole(
     server: Site, transfer: Transfer, more: dict[str, Any]
@@ -283,7 +321,9 @@ def test_a_head_that_drips_is_a_stall_too(cache: Path, server: Site) -> None:
     assert time.monotonic() - begun < 1.5  # the head alone would take two seconds
 
 
-def test_a_server_that_asks_to_wait_is_obeyed(cache: Path, server: Site, transfer: Transfer) -> None:
+def test_a_server_that_asks_to_wait_is_obeyed(
+    cache: Path, server: Site, transfer: Transfer
+) -> None:
     url = server.put("/a", b"text")
     server.faults.append(faults.status(503, Retry_After="1"))
     begun = time.monotonic()
@@ -302,7 +342,8 @@ def test_a_server_that_asks_to_wait_is_obeyed(cache: Path, server: Site, transfe
 
 
 @pytest.mark.parametrize(
-    "fault", [faults.cut(0), faults.cut(0.0001), faults.status(500), faults.status(503), faults.status(429)]
+    "fault",
+    [faults.cut(0), faults.cut(0.0001), faults.status(500), faults.status(503), faults.status(429)],
 )
 def test_a_fault_that_stays_is_an_error_that_names_the_shard(
     cache: Path, server: Site, transfer: Transfer, fault: faults.Fault
@@ -316,7 +357,9 @@ def test_a_fault_that_stays_is_an_error_that_names_the_shard(
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 204, 301])
-def test_a_refusal_is_told_with_its_number_at_once(cache: Path, server: Site, transfer: Transfer, status: int) -> None:
+def test_a_refusal_is_told_with_its_number_at_once(
+    cache: Path, server: Site, transfer: Transfer, status: int
+) -> None:
     url = server.put("/a", BODY)
     server.faults.append(faults.status(status))
     with pytest.raises(SourceError, match=f"{url}: the server answered {status}"):
@@ -334,25 +377,39 @@ def test_a_server_that_is_not_there_is_told(transfer: Transfer) -> None:
 
 def test_without_a_length_nobody_can_tell_the_end(server: Site, transfer: Transfer) -> None:
     url = server.put("/a", BODY, length=False)
-    with pytest.raises(SourceError, match=f"{url}: could not be fetched in 4 tries: the server tells no length"):
+    with pytest.raises(
+        SourceError, match=f"{url}: could not be fetched in 4 tries: the server tells no length"
+    ):
         transfer.fetch(Remote(url))
     assert get(transfer, url, Promise(SHA256)) == BODY
     server.faults.append(faults.cut(0.5))
-    assert get(transfer, server.put("/b", BODY + b"b", length=False), Promise(hashlib.sha256(BODY + b"b").hexdigest()))
-    with pytest.raises(SourceError, match="of which no length was told, ended without being what was promised"):
+    assert get(
+        transfer,
+        server.put("/b", BODY + b"b", length=False),
+        Promise(hashlib.sha256(BODY + b"b").hexdigest()),
+    )
+    with pytest.raises(
+        SourceError, match="of which no length was told, ended without being what was promised"
+    ):
         get(transfer, server.put("/c", BODY, length=False), Promise("1" * 64))
 
 
-def test_a_content_encoding_laid_on_top_is_refused(cache: Path, server: Site, transfer: Transfer) -> None:
+def test_a_content_encoding_laid_on_top_is_refused(
+    cache: Path, server: Site, transfer: Transfer
+) -> None:
     url = server.put("/a.jsonl", BODY)
     server.faults.append(faults.packed)
-    with pytest.raises(SourceError, match=f"{url}: sent with Content-Encoding gzip, which was not asked for"):
+    with pytest.raises(
+        SourceError, match=f"{url}: sent with Content-Encoding gzip, which was not asked for"
+    ):
         transfer.fetch(Remote(url))
     assert server.asked[0][2]["accept-encoding"] == "identity"
     assert get(transfer, server.put("/c", BODY, headers={"Content-Encoding": "identity"})) == BODY
     # The file's own packing, told as a Content-Encoding, as many servers do.
     own = gzip.compress(BODY)
-    assert get(transfer, server.put("/a.jsonl.gz", own, headers={"Content-Encoding": "gzip"})) == own
+    assert (
+        get(transfer, server.put("/a.jsonl.gz", own, headers={"Content-Encoding": "gzip"})) == own
+    )
     # ... and a second one on top of it.
     server.faults.append(faults.packed)
     url = server.put("/b.jsonl.gz", own)
@@ -367,7 +424,12 @@ def test_a_content_encoding_laid_on_top_is_refused(cache: Path, server: Site, tr
     "headers",
     [
         {"x-amz-checksum-sha256": base64.b64encode(hashlib.sha256(b"other").digest()).decode()},
-        {"Repr-Digest": f"sha-512=:AAAA:, sha-256=:{base64.b64encode(hashlib.sha256(b'other').digest()).decode()}:"},
+        {
+            "Repr-Digest": (
+                "sha-512=:AAAA:, "
+                f"sha-256=:{base64.b64encode(hashlib.sha256(b'other').digest()).decode()}:"
+            )
+        },
         {"X-Linked-ETag": f'"{hashlib.sha256(b"other").hexdigest()}"'},
     ],
     ids=["S3", "RFC 9530", "hub"],
@@ -376,7 +438,10 @@ def test_a_digest_that_the_server_tells_must_hold(
     cache: Path, server: Site, transfer: Transfer, headers: dict[str, str]
 ) -> None:
     url = server.put("/a", BODY, headers=headers)
-    with pytest.raises(SourceError, match=f"{url}: the server promises sha256 {hashlib.sha256(b'other').hexdigest()}"):
+    with pytest.raises(
+        SourceError,
+        match=f"{url}: the server promises sha256 {hashlib.sha256(b'other').hexdigest()}",
+    ):
         transfer.fetch(Remote(url))
     assert left(cache) == []
     server.files["/a"].body = b"other"
@@ -387,15 +452,26 @@ def test_a_digest_that_the_server_tells_must_hold(
     "headers",
     [
         {"x-amz-checksum-sha256": base64.b64encode(b"1" * 32).decode() + "-4"},
-        {"x-amz-checksum-sha256": base64.b64encode(b"1" * 32).decode(), "x-amz-checksum-type": "COMPOSITE"},
+        {
+            "x-amz-checksum-sha256": base64.b64encode(b"1" * 32).decode(),
+            "x-amz-checksum-type": "COMPOSITE",
+        },
         {"x-amz-checksum-crc32": "AAAAAA=="},
         {"X-Linked-ETag": '"0123456789abcdef0123456789abcdef01234567"'},
         {"Repr-Digest": "sha-256=:nonsense:"},
         {"Content-MD5": "AAAA"},
     ],
 )
-def test_what_is_no_digest_of_the_file_is_none(server: Site, transfer: Transfer, headers: dict[str, str]) -> None:
-    assert get(transfer, server.put("/a", BODY, etag='"9b2cf535f27731c974343645a3985328-4"', headers=headers)) == BODY
+def test_what_is_no_digest_of_the_file_is_none(
+    server: Site, transfer: Transfer, headers: dict[str, str]
+) -> None:
+    assert (
+        get(
+            transfer,
+            server.put("/a", BODY, etag='"9b2cf535f27731c974343645a3985328-4"', headers=headers),
+        )
+        == BODY
+    )
 
 
 def test_bytes_that_are_not_the_promised_ones_are_refused_and_not_kept(
@@ -403,15 +479,20 @@ def test_bytes_that_are_not_the_promised_ones_are_refused_and_not_kept(
 ) -> None:
     url = server.put("/a", BODY)
     with pytest.raises(
-        SourceError, match=f"{url}: the plan promises sha256 {'0' * 64}, but .* have {SHA256}. They are refused"
+        SourceError,
+        match=f"{url}: the plan promises sha256 {'0' * 64}, but .* have {SHA256}. They are refused",
     ):
         transfer.fetch(Remote(url), Promise("0" * 64))
     assert left(cache) == []
-    with pytest.raises(SourceError, match=f"{url}: changed since the plan pinned it: 7 bytes then, 1,280,000 now"):
+    with pytest.raises(
+        SourceError, match=f"{url}: changed since the plan pinned it: 7 bytes then, 1,280,000 now"
+    ):
         transfer.fetch(Remote(url), Promise("0" * 64, 7))
 
 
-def test_a_validator_that_lied_is_found_by_the_digest_and_mended(server: Site, transfer: Transfer) -> None:
+def test_a_validator_that_lied_is_found_by_the_digest_and_mended(
+    server: Site, transfer: Transfer
+) -> None:
     url = server.put("/a", b"x" * len(BODY))
     server.faults.append(faults.swapped(BODY, 0.5))  # the same ETag and length, other bytes
     assert get(transfer, url, Promise(SHA256)) == BODY
@@ -421,7 +502,9 @@ def test_a_validator_that_lied_is_found_by_the_digest_and_mended(server: Site, t
 # -- redirects and credentials
 
 
-def test_redirects_are_followed_but_not_for_ever(cache: Path, server: Site, transfer: Transfer) -> None:
+def test_redirects_are_followed_but_not_for_ever(
+    cache: Path, server: Site, transfer: Transfer
+) -> None:
     server.put("/there", BODY)
     for number in (301, 302, 303, 307, 308):
         server.faults.append(faults.status(number, Location="/there"))
@@ -431,11 +514,15 @@ def test_redirects_are_followed_but_not_for_ever(cache: Path, server: Site, tran
         transfer.fetch(Remote(server.address + "/round"))
     server.faults.clear()
     server.faults.append(faults.status(302, Location="file:///etc/passwd"))
-    with pytest.raises(SourceError, match="redirected to file:///etc/passwd, which is not on the web"):
+    with pytest.raises(
+        SourceError, match="redirected to file:///etc/passwd, which is not on the web"
+    ):
         transfer.fetch(Remote(server.address + "/out"))
 
 
-def test_credentials_go_to_their_own_origin_only(cache: Path, server: Site, transfer: Transfer) -> None:
+def test_credentials_go_to_their_own_origin_only(
+    cache: Path, server: Site, transfer: Transfer
+) -> None:
     with site() as other:
         other.put("/there", BODY)
         server.faults.append(faults.status(302, Location=f"{other.address}/there"))
@@ -472,7 +559,10 @@ def with_secrets(url: str) -> str:
 
 
 def no_secret_in(cache: Path, message: str = "") -> None:
-    texts = [message, *(path.read_text("latin-1") + path.name for path in cache.rglob("*") if path.is_file())]
+    texts = [
+        message,
+        *(path.read_text("latin-1") + path.name for path in cache.rglob("*") if path.is_file()),
+    ]
     assert not [secret for text in texts for secret in SECRETS if secret in text]
 
 
@@ -491,12 +581,20 @@ def test_secrets_reach_no_file_of_the_cache(cache: Path, server: Site) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        faults.status(404), faults.status(500), faults.cut(0), faults.cut(0.0001), faults.packed,
-        faults.status(302, Location="/a?token=s3cret&again"), faults.status(302, Location="ftp://me:pw@host/?token=s3cret"),
-        faults.status(302, Location="http://me:pw@127.0.0.1:9/?token=s3cret"), faults.status(403),
+        faults.status(404),
+        faults.status(500),
+        faults.cut(0),
+        faults.cut(0.0001),
+        faults.packed,
+        faults.status(302, Location="/a?token=s3cret&again"),
+        faults.status(302, Location="ftp://me:pw@host/?token=s3cret"),
+        faults.status(302, Location="http://me:pw@127.0.0.1:9/?token=s3cret"),
+        faults.status(403),
     ],
-)  # fmt: skip
-def test_secrets_are_in_no_message(cache: Path, server: Site, transfer: Transfer, fault: faults.Fault) -> None:
+)
+def test_secrets_are_in_no_message(
+    cache: Path, server: Site, transfer: Transfer, fault: faults.Fault
+) -> None:
     url = server.put("/a", BODY)
     server.faults.extend([fault] * 100)
     with pytest.raises(SourceError) as error:
@@ -506,7 +604,8 @@ def test_secrets_are_in_no_message(cache: Path, server: Site, transfer: Transfer
 
 
 @pytest.mark.parametrize(
-    "url", ["http://[::1/a", "http://[nonsense]/a", "http://", "http:///a", "http://127.0.0.1:port/a"]
+    "url",
+    ["http://[::1/a", "http://[nonsense]/a", "http://", "http:///a", "http://127.0.0.1:port/a"],
 )
 def test_what_is_no_url_is_told(transfer: Transfer, url: str) -> None:
     with pytest.raises(SourceError):
@@ -520,7 +619,10 @@ def test_several_who_want_the_same_file_fetch_it_once(cache: Path, server: Site)
     url = server.put("/a", BODY * 8)
     found: list[Fetched] = []
     transfers = [Transfer(Cache(cache), QUICK) for _ in range(6)]
-    threads = [threading.Thread(target=lambda one=one: found.append(one.fetch(Remote(url)))) for one in transfers]
+    threads = [
+        threading.Thread(target=lambda one=one: found.append(one.fetch(Remote(url))))
+        for one in transfers
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -588,8 +690,12 @@ def test_a_redirect_that_two_parsers_read_as_two_hosts_is_refused(
     assert len(server.asked) == 1
 
 
-def test_bytes_that_came_whole_but_were_never_checked_are_checked_by_the_next_run(cache: Path, server: Site) -> None:
-    """A kill between the last checkpoint and the comparison with the digest that the server tells."""
+def test_bytes_that_came_whole_but_were_never_checked_are_checked_by_the_next_run(
+    cache: Path, server: Site
+) -> None:
+    """A kill between the last checkpoint and the comparison with the digest that the server
+    tells.
+    """
     wrong = base64.b64encode(hashlib.sha256(b"other").digest()).decode()
     url = server.put("/a", BODY[:1000], headers={"Repr-Digest": f"sha-256=:{wrong}:"})
     crashed(Transfer(Cache(cache), QUICK._replace(checkpoint_bytes=1000)), url, 1000)

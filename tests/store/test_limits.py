@@ -1,4 +1,6 @@
-"""Downloads end: bodies, headers, trailers, redirects and bombs without end, servers that give another file each time, hosts that are not there."""
+"""Downloads end: bodies, headers, trailers, redirects and bombs without end, servers that give
+another file each time, hosts that are not there.
+"""
 
 import itertools
 import socket
@@ -28,7 +30,9 @@ Talk = Callable[[socket.socket], None]
 
 @contextmanager
 def talking(talk: Talk) -> Iterator[str]:
-    """A server that says what it likes on every connection, after the request; yields its address."""
+    """A server that says what it likes on every connection, after the request; yields its
+    address.
+    """
     server = socket.create_server(("127.0.0.1", 0), backlog=64)
     open_ones: list[socket.socket] = []
 
@@ -61,7 +65,9 @@ def for_ever(connection: socket.socket, head: bytes, piece: bytes) -> None:
         connection.sendall(piece)
 
 
-def refused(cache: Path, url: str, settings: Settings = QUICK, promise: Promise | None = None) -> SourceError:
+def refused(
+    cache: Path, url: str, settings: Settings = QUICK, promise: Promise | None = None
+) -> SourceError:
     """The error of a download that does not end well, and nothing of it in the cache but notes."""
     transfer = Transfer(Cache(cache), settings)
     try:
@@ -76,7 +82,10 @@ def refused(cache: Path, url: str, settings: Settings = QUICK, promise: Promise 
 def kept(cache: Path) -> int:
     """Bytes of partials and objects."""
     return sum(
-        path.stat().st_size for name in ("partial", "objects") for path in (cache / name).rglob("*") if path.is_file()
+        path.stat().st_size
+        for name in ("partial", "objects")
+        for path in (cache / name).rglob("*")
+        if path.is_file()
     )
 
 
@@ -91,17 +100,18 @@ def test_an_endless_body_stops_at_its_limit_and_leaves_nothing(cache: Path) -> N
     most = Promise(most=3_000_000, limit="its source's max_shard_bytes allows")
     with talking(lambda connection: for_ever(connection, ENDLESS, CHUNK)) as url:
         error = refused(cache, url, promise=most)
-        assert (
-            str(error)
-            == f"{url}: more than 3,000,000 bytes, the most that its source's max_shard_bytes allows: nothing of it is kept"
+        assert str(error) == (
+            f"{url}: more than 3,000,000 bytes, the most that its source's max_shard_bytes "
+            "allows: nothing of it is kept"
         )
         assert error.reason == "too-large"
         assert kept(cache) == 0
         # Where nothing else is said, a body whose length nobody tells has a limit all the same.
         error = refused(cache, url, QUICK._replace(largest=2_000_000), Promise(most=1 << 40))
-        assert "more than 2,000,000 bytes, the most that a body may have whose length the server does not tell" in str(
-            error
-        )
+        assert (
+            "more than 2,000,000 bytes, the most that a body may have whose length the "
+            "server does not tell"
+        ) in str(error)
         assert kept(cache) == 0
 
 
@@ -113,7 +123,9 @@ def test_a_length_beyond_the_limit_is_refused_before_a_byte_comes(cache: Path) -
         assert kept(cache) == 0
         server.faults.append(faults.cut(0.5))
         server.faults.append(faults.told_range(f"bytes 0-{10**17}/{10**17 + 1}"))
-        Transfer(Cache(cache), QUICK).fetch(Remote(url), Promise(most=len(BODY)))  # exactly as much as may be
+        Transfer(Cache(cache), QUICK).fetch(
+            Remote(url), Promise(most=len(BODY))
+        )  # exactly as much as may be
 
 
 def test_what_was_begun_under_a_higher_limit_is_removed_too(cache: Path) -> None:
@@ -132,10 +144,20 @@ def test_the_sources_max_shard_bytes_bounds_what_comes(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     told: list[dict[str, object]] = []
     with talking(lambda connection: for_ever(connection, ENDLESS, CHUNK)) as url:
-        recipe.write_text(f'[[source]]\nname = "web"\nurls = ["{url}"]\nmax_shard_bytes = 1000000\n')
+        recipe.write_text(
+            f'[[source]]\nname = "web"\nurls = ["{url}"]\nmax_shard_bytes = 1000000\n'
+        )
         with pytest.raises(ShardsFailed):
-            run(recipe, out=tmp_path / "out", workers=1, cache_dir=tmp_path / "cache", show=told.append)
-    assert any(f"failed: {url}: more than 1,000,000 bytes" in str(line.get("text")) for line in told)
+            run(
+                recipe,
+                out=tmp_path / "out",
+                workers=1,
+                cache_dir=tmp_path / "cache",
+                show=told.append,
+            )
+    assert any(
+        f"failed: {url}: more than 1,000,000 bytes" in str(line.get("text")) for line in told
+    )
     assert kept(tmp_path / "cache") == 0
 
 
@@ -143,20 +165,32 @@ def test_the_sources_max_shard_bytes_bounds_what_comes(tmp_path: Path) -> None:
 
 
 def fickle(**change: object) -> faults.Fault:
-    """A file that is another each time: it comes by half, under another validator or of another length."""
+    """A file that is another each time: it comes by half, under another validator or of another
+    length.
+    """
     number = itertools.count(2)
 
     def fault(here: Site, path: str, reply: Reply) -> Reply:
         count = next(number)
         body = BODY + b"y" * count if "length" in change else BODY
         head = {**reply.headers, "ETag": '"1"' if "length" in change else f'"{count}"'}
-        return Reply(200, head, body, cut=int(len(body) * (0.3 + 0.01 * (count % 60))), reset="reset" in change)
+        return Reply(
+            200,
+            head,
+            body,
+            cut=int(len(body) * (0.3 + 0.01 * (count % 60))),
+            reset="reset" in change,
+        )
 
     return fault
 
 
-@pytest.mark.parametrize("change", [{}, {"length": True}, {"reset": True}], ids=["ETag", "length", "reset"])
-def test_a_server_that_gives_another_file_each_time_is_given_up(cache: Path, change: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "change", [{}, {"length": True}, {"reset": True}], ids=["ETag", "length", "reset"]
+)
+def test_a_server_that_gives_another_file_each_time_is_given_up(
+    cache: Path, change: dict[str, object]
+) -> None:
     with site() as server:
         url = server.put("/a", BODY)
         server.faults.extend([fickle(**change)] * 1000)
@@ -222,14 +256,18 @@ def test_what_stands_around_a_body_is_bounded(cache: Path, head: bytes, piece: b
 
 def test_interim_answers_without_end_meet_the_time_limit(cache: Path) -> None:
     begun = time.monotonic()
-    with talking(lambda connection: for_ever(connection, b"", b"HTTP/1.1 100 Continue\r\n\r\n")) as url:
+    with talking(
+        lambda connection: for_ever(connection, b"", b"HTTP/1.1 100 Continue\r\n\r\n")
+    ) as url:
         refused(cache, url, QUICK._replace(timeout=0.3, retries=1))
     assert time.monotonic() - begun < 4
 
 
 def test_a_bomb_laid_on_top_is_not_unpacked(cache: Path) -> None:
     packer = zlib.compressobj(9, wbits=31)
-    bomb = b"".join(packer.compress(bytes(1 << 20)) for _ in range(50)) + packer.flush()  # 50 MB in 50 kB
+    bomb = (
+        b"".join(packer.compress(bytes(1 << 20)) for _ in range(50)) + packer.flush()
+    )  # 50 MB in 50 kB
     with site() as server:
         url = server.put("/a.jsonl", bomb, headers={"Content-Encoding": "gzip"})
         assert refused(cache, url).reason == "refused"
@@ -249,7 +287,8 @@ def test_a_missing_host_fails_soon_and_once_for_all(cache: Path) -> None:
     transfer = Transfer(Cache(cache), hasty)
     begun = time.monotonic()
     with pytest.raises(
-        SourceError, match=r": no connection\. The host has not answered at all: is its name right\? With --retry"
+        SourceError,
+        match=r": no connection\. The host has not answered at all: is its name right\? With --retry",
     ):
         transfer.fetch(Remote(f"{address}/a"))
     assert time.monotonic() - begun < 1.5
@@ -267,9 +306,12 @@ def test_a_missing_host_fails_soon_and_once_for_all(cache: Path) -> None:
 def test_a_name_that_nobody_knows_is_told(cache: Path) -> None:
     begun = time.monotonic()
     with pytest.raises(
-        SourceError, match=r"http://nowhere\.invalid/a: (the host's name is not known|nobody tells the host's address)"
+        SourceError,
+        match=r"http://nowhere\.invalid/a: (the host's name is not known|nobody tells the host's address)",
     ):
-        Transfer(Cache(cache), Settings(first_answer=0.5, backoff=0.2)).fetch(Remote("http://nowhere.invalid/a"))
+        Transfer(Cache(cache), Settings(first_answer=0.5, backoff=0.2)).fetch(
+            Remote("http://nowhere.invalid/a")
+        )
     assert time.monotonic() - begun < 2.0
 
 
@@ -282,15 +324,21 @@ def test_a_black_hole_fails_soon(cache: Path) -> None:
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
         begun = time.monotonic()
-        with pytest.raises(SourceError, match=r": no connection in time\. The host has not answered at all"):
-            Transfer(Cache(cache), Settings(first_answer=0.5, backoff=0.2)).fetch(Remote(f"http://127.0.0.1:{port}/a"))
+        with pytest.raises(
+            SourceError, match=r": no connection in time\. The host has not answered at all"
+        ):
+            Transfer(Cache(cache), Settings(first_answer=0.5, backoff=0.2)).fetch(
+                Remote(f"http://127.0.0.1:{port}/a")
+            )
         assert time.monotonic() - begun < 2.0
         for filler in fillers:
             filler.close()
 
 
 def test_a_host_that_was_there_before_keeps_its_patience(cache: Path) -> None:
-    """What an earlier run began is waited for as before, and so is a host that answered in this run."""
+    """What an earlier run began is waited for as before, and so is a host that answered in this
+    run.
+    """
     hasty = QUICK._replace(first_answer=0.0, retries=2)
     with site() as server:
         url = server.put("/a", BODY)

@@ -1,7 +1,9 @@
-"""Thousands of short lives of a download: files change, servers fail, processes die, bytes rot; and it ends in the right bytes.
+"""Thousands of short lives of a download: files change, servers fail, processes die, bytes rot; and
+it ends in the right bytes.
 
-After every step each object of the cache has the digest of its name and is something that a server once gave whole; a fetch gives a
-version that was there while it ran, or an error. In the end, with a server that behaves, it gives the bytes that are there.
+After every step each object of the cache has the digest of its name and is something that a server
+once gave whole; a fetch gives a version that was there while it ran, or an error. In the end, with
+a server that behaves, it gives the bytes that are there.
 """
 
 import hashlib
@@ -33,9 +35,13 @@ FAULTS = st.one_of(
     st.just(faults.whole),
     st.builds(faults.shifted, st.integers(-3000, 3000)),
     st.builds(
-        faults.told_range, st.sampled_from(["bytes 0-0/1", "bytes 1-2/*", "bytes */9", "items 0-1/2", "nonsense", ""])
+        faults.told_range,
+        st.sampled_from(["bytes 0-0/1", "bytes 1-2/*", "bytes */9", "items 0-1/2", "nonsense", ""]),
     ),
-    st.builds(faults.without, st.sampled_from(["ETag", "Last-Modified", "Content-Range", "Content-Length"])),
+    st.builds(
+        faults.without,
+        st.sampled_from(["ETag", "Last-Modified", "Content-Range", "Content-Length"]),
+    ),
     st.builds(faults.trailing, st.binary(min_size=1, max_size=50)),
     st.builds(faults.longer_chunks, st.binary(min_size=1, max_size=50)),
     st.just(faults.packed),
@@ -43,7 +49,9 @@ FAULTS = st.one_of(
     st.just(faults.bad_chunk),
 )
 # Other bytes than those that are there, and that nothing changed where something did.
-LIES = st.one_of(st.builds(faults.lying, st.integers(0, 1 << 20)), st.builds(faults.status, st.just(304)))
+LIES = st.one_of(
+    st.builds(faults.lying, st.integers(0, 1 << 20)), st.builds(faults.status, st.just(304))
+)
 KINDS = ("strong", "weak", "none", "dated", "no ranges", "chunked", "no length")
 
 
@@ -54,12 +62,18 @@ class Killed(BaseException):
 class Downloads(RuleBasedStateMachine):
     """A cache, a server with one file, and all that may happen to them."""
 
-    @initialize(kind=st.sampled_from(KINDS), size=st.integers(0, 20_000), every=st.sampled_from([500, 3_000, 1 << 40]))
+    @initialize(
+        kind=st.sampled_from(KINDS),
+        size=st.integers(0, 20_000),
+        every=st.sampled_from([500, 3_000, 1 << 40]),
+    )
     def begin(self, kind: str, size: int, every: int) -> None:
         self.stack = ExitStack()
         self.site = self.stack.enter_context(site())
         memory = Path("/dev/shm")
-        self.root = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() and os.access(memory, os.W_OK) else None))
+        self.root = Path(
+            tempfile.mkdtemp(dir=memory if memory.is_dir() and os.access(memory, os.W_OK) else None)
+        )
         self.every, self.kind, self.number = every, kind, 0
         self.versions: set[bytes] = set()
         self.url = self.site.address + "/a.bin"
@@ -67,7 +81,10 @@ class Downloads(RuleBasedStateMachine):
 
     def transfer(self) -> Transfer:
         # A kill leaves no thread and no connection: each fetch is a process of its own.
-        return Transfer(Cache(self.root), Settings(backoff=0.0, retries=2, timeout=2.0, checkpoint_bytes=self.every))
+        return Transfer(
+            Cache(self.root),
+            Settings(backoff=0.0, retries=2, timeout=2.0, checkpoint_bytes=self.every),
+        )
 
     def body(self, size: int) -> bytes:
         return random.Random(self.number).randbytes(size)
@@ -79,7 +96,9 @@ class Downloads(RuleBasedStateMachine):
         elif self.kind in ("none", "dated"):
             file.etag = None
             file.last_modified = (
-                f"Sun, 13 Sep 2020 {self.number // 3600 % 24:02}:{self.number // 60 % 60:02}:{self.number % 60:02} GMT"
+                "Sun, 13 Sep 2020 "
+                f"{self.number // 3600 % 24:02}:{self.number // 60 % 60:02}:{self.number % 60:02} "
+                "GMT"
             )
             file.last_modified = file.last_modified if self.kind == "dated" else None
         file.ranges, file.chunked, file.length = (
@@ -107,7 +126,9 @@ class Downloads(RuleBasedStateMachine):
         body = self.body(size)
         file = self.file(body)
         self.versions.add(body)
-        self.site.faults.append(faults.swapped(body, at, etag=file.etag, last_modified=file.last_modified))
+        self.site.faults.append(
+            faults.swapped(body, at, etag=file.etag, last_modified=file.last_modified)
+        )
 
     @rule()
     def fetch(self) -> None:
@@ -210,5 +231,9 @@ class Downloads(RuleBasedStateMachine):
 
 Test: Any = Downloads.TestCase
 Test.settings = settings(
-    max_examples=100 * FUZZ, stateful_step_count=20, deadline=None, print_blob=True, report_multiple_bugs=False
+    max_examples=100 * FUZZ,
+    stateful_step_count=20,
+    deadline=None,
+    print_blob=True,
+    report_multiple_bugs=False,
 )

@@ -1,7 +1,9 @@
-"""The power goes between any two calls that a download makes of a disk: the next run ends in the right bytes.
+"""The power goes between any two calls that a download makes of a disk: the next run ends in the
+right bytes.
 
-The calls of real downloads are recorded. Then, for every prefix of them, the disk is built as a loss of power may leave it: what was
-synced is there; of what was not, all, nothing, or a part. From each such disk the download is run again.
+The calls of real downloads are recorded. Then, for every prefix of them, the disk is built as a
+loss of power may leave it: what was synced is there; of what was not, all, nothing, or a part. From
+each such disk the download is run again.
 """
 
 import hashlib
@@ -34,7 +36,10 @@ def server() -> Iterator[Site]:
 
 
 class Recorder(Disk):
-    """Does what a disk does, and writes the calls down. Files are told apart by number, names are only names."""
+    """Does what a disk does, and writes the calls down.
+
+    Files are told apart by number, names are only names.
+    """
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -80,7 +85,10 @@ class Recorder(Disk):
 
 
 def states(calls: list[tuple[Any, ...]], keep: str, chance: random.Random) -> dict[Path, bytes]:
-    """The files after a loss of power behind these calls. `keep` says what becomes of what was not synced: all, nothing, some."""
+    """The files after a loss of power behind these calls.
+
+    `keep` says what becomes of what was not synced: all, nothing, some.
+    """
     bytes_now: dict[int, bytearray] = {}
     bytes_safe: dict[int, bytes] = {}
     names: dict[Path, int] = {}
@@ -119,9 +127,14 @@ def states(calls: list[tuple[Any, ...]], keep: str, chance: random.Random) -> di
     for path, file in names.items():
         now, safe = bytes(bytes_now[file]), bytes_safe[file]
         if keep == "some" and now != safe:
-            # Any mixture: a size that is there without its bytes, pages of the one and of the other.
+            # Any mixture: a size that is there without its bytes, pages of the one and of the
+            # other.
             length = chance.choice(
-                [len(now), len(safe), chance.randint(min(len(now), len(safe)), max(len(now), len(safe)))]
+                [
+                    len(now),
+                    len(safe),
+                    chance.randint(min(len(now), len(safe)), max(len(now), len(safe))),
+                ]
             )
             mixed = bytearray(length)
             for place in range(0, length, 65_536):
@@ -147,7 +160,9 @@ def test_a_loss_of_power_between_any_two_calls_is_survived(
     tmp_path: Path, server: Site, script: list[faults.Fault], keep: str
 ) -> None:
     chance = random.Random(f"{keep} {len(script)}")
-    url = server.put("/a", b"old" * 300_000 if script and script[0] is SCRIPTS["replaced meanwhile"][0] else BODY)
+    url = server.put(
+        "/a", b"old" * 300_000 if script and script[0] is SCRIPTS["replaced meanwhile"][0] else BODY
+    )
     server.faults.extend(script)
     root = tmp_path / "cache"
     disk = Recorder()
@@ -167,17 +182,25 @@ def test_a_loss_of_power_between_any_two_calls_is_survived(
             got = again.fetch(Remote(url))
             again.close()
             assert got.path.read_bytes() == BODY
-            assert sorted(path.name for path in (root / "objects").iterdir()) == [hashlib.sha256(BODY).hexdigest()]
+            assert sorted(path.name for path in (root / "objects").iterdir()) == [
+                hashlib.sha256(BODY).hexdigest()
+            ]
 
 
 def test_the_order_is_that_of_the_format(tmp_path: Path, server: Site) -> None:
-    """Data up to N fsynced; the checkpoint written, fsynced, renamed, its folder fsynced; only then anything beyond N."""
+    """Data up to N fsynced; the checkpoint written, fsynced, renamed, its folder fsynced; only then
+    anything beyond N.
+    """
     disk = Recorder()
     url = server.put("/a", BODY * 2)
-    transfer = Transfer(Cache(tmp_path / "cache"), SETTINGS._replace(checkpoint_bytes=300_000), disk)
+    transfer = Transfer(
+        Cache(tmp_path / "cache"), SETTINGS._replace(checkpoint_bytes=300_000), disk
+    )
     transfer.fetch(Remote(url))
     transfer.close()
-    data = next(call[2] for call in disk.calls if call[0] == "create" and call[1].suffix == ".partial")
+    data = next(
+        call[2] for call in disk.calls if call[0] == "create" and call[1].suffix == ".partial"
+    )
     words = [f"{call[0]} data" if call[1] == data else call[0] for call in disk.calls]
     text = " ".join(words).replace("write data ", "w ").replace("  ", " ")
     assert "create truncate data" in text

@@ -1,4 +1,6 @@
-"""Which secrets of the environment go where: a recipe of somebody else's sends none that was not meant for it, and none goes in the clear."""
+"""Which secrets of the environment go where: a recipe of somebody else's sends none that was not
+meant for it, and none goes in the clear.
+"""
 
 import json
 import os
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gristmill.errors import RecipeError, SourceError
-from gristmill.phases.sources import Credentials
+from gristmill.phases.inputs.sources import Credentials
 from gristmill.pipeline import dry_run, run
 from gristmill.recipe import Source
 from gristmill.store import secrets
@@ -21,8 +23,11 @@ from tests import faults
 from tests.faults import site
 
 NAMES = {
-    "AWS_SECRET_ACCESS_KEY": "aws-s3cret", "OPENAI_API_KEY": "sk-s3cret", "HF_TOKEN": "hf-s3cret", "GRISTMILL_AUTH_MIRROR": "m-s3cret",
-}  # fmt: skip
+    "AWS_SECRET_ACCESS_KEY": "aws-s3cret",
+    "OPENAI_API_KEY": "sk-s3cret",
+    "HF_TOKEN": "hf-s3cret",
+    "GRISTMILL_AUTH_MIRROR": "m-s3cret",
+}
 
 
 @pytest.fixture
@@ -41,11 +46,21 @@ def sent(name: str, url: str, *allowed: str) -> str | None:
 
 REFUSED = [
     ("AWS_SECRET_ACCESS_KEY", "https://evil.example/a", (), "are sent to nobody"),
-    ("AWS_SECRET_ACCESS_KEY", "https://evil.example/a", ("AWS_SECRET_ACCESS_KEY",), "are sent to nobody"),
+    (
+        "AWS_SECRET_ACCESS_KEY",
+        "https://evil.example/a",
+        ("AWS_SECRET_ACCESS_KEY",),
+        "are sent to nobody",
+    ),
     ("OPENAI_API_KEY", "https://evil.example/a", (), "say --allow-env OPENAI_API_KEY"),
     ("OPENAI_API_KEY", "https://evil.example/a", ("HF_TOKEN",), "say --allow-env OPENAI_API_KEY"),
     ("PATH", "https://evil.example/a", (), "say --allow-env PATH"),
-    ("HF_TOKEN", "https://evil.example/a", (), "goes to huggingface.co only, and not to https://evil.example/a"),
+    (
+        "HF_TOKEN",
+        "https://evil.example/a",
+        (),
+        "goes to huggingface.co only, and not to https://evil.example/a",
+    ),
     ("HF_TOKEN", "https://huggingface.co.evil.example/a", (), "goes to huggingface.co only"),
     ("HF_TOKEN", "https://evilhuggingface.co/a", (), "goes to huggingface.co only"),
     ("HF_TOKEN", "https://huggingface.co@evil.example/a", (), "goes to huggingface.co only"),
@@ -60,7 +75,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "url", "allowed", "why"), REFUSED)
-def test_what_a_recipe_may_not_send(environment: None, name: str, url: str, allowed: tuple[str, ...], why: str) -> None:
+def test_what_a_recipe_may_not_send(
+    environment: None, name: str, url: str, allowed: tuple[str, ...], why: str
+) -> None:
     with pytest.raises(RecipeError, match=why) as error:
         sent(name, url, *allowed)
     assert "s3cret" not in str(error.value).replace("hf_s3cret-itself", "")
@@ -82,25 +99,37 @@ def test_what_a_recipe_may_not_send(environment: None, name: str, url: str, allo
         ("OPENAI_API_KEY", "https://mirror.example/a", ("OPENAI_API_KEY", "OTHER")),
     ],
 )
-def test_what_a_recipe_may_send(environment: None, name: str, url: str, allowed: tuple[str, ...]) -> None:
+def test_what_a_recipe_may_send(
+    environment: None, name: str, url: str, allowed: tuple[str, ...]
+) -> None:
     assert sent(name, url, *allowed) == f"Bearer {NAMES[name]}"
 
 
 def test_all_places_that_a_source_names_count(environment: None) -> None:
     """Lists and what stands before their lines get the header too."""
-    for more in ({"paths": "https://evil.example/list"}, {"sha256sums": "https://evil.example/sums"}):
+    for more in (
+        {"paths": "https://evil.example/list"},
+        {"sha256sums": "https://evil.example/sums"},
+    ):
         with pytest.raises(RecipeError, match=r"not to https://evil\.example/"):
             credentials("HF_TOKEN", "https://huggingface.co/a", **more)
     with pytest.raises(RecipeError, match=r"http://mirror\.example/: .* goes only over https"):
         credentials(
-            "GRISTMILL_AUTH_MIRROR", "https://huggingface.co/a", paths="list", base_url="http://mirror.example/"
+            "GRISTMILL_AUTH_MIRROR",
+            "https://huggingface.co/a",
+            paths="list",
+            base_url="http://mirror.example/",
         )
 
 
-def test_a_token_goes_to_no_plain_endpoint(environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_goes_to_no_plain_endpoint(
+    environment: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """HF_TOKEN is read without being named: where HF_ENDPOINT is plain http, it is not sent."""
     monkeypatch.setenv("HF_ENDPOINT", "http://mirror.example")
-    with pytest.raises(RecipeError, match=r"http://mirror\.example/.*: a secret .HF_TOKEN. goes only over https"):
+    with pytest.raises(
+        RecipeError, match=r"http://mirror\.example/.*: a secret .HF_TOKEN. goes only over https"
+    ):
         Remote("hf://datasets/o/n/a").request()
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:8000")
     assert Remote("hf://datasets/o/n/a").request().authorization == "Bearer hf-s3cret"
@@ -111,7 +140,8 @@ def test_a_token_goes_to_no_plain_endpoint(environment: None, monkeypatch: pytes
 
 def test_user_and_password_go_only_over_https(cache: Path) -> None:
     with pytest.raises(
-        RecipeError, match=r"^http://host\.example/a: a secret .user and password. goes only over https"
+        RecipeError,
+        match=r"^http://host\.example/a: a secret .user and password. goes only over https",
     ):
         Transfer(Cache(cache), Settings()).fetch(Remote("http://me:pw@host.example/a"))
     assert Remote("https://me:pw@host.example/a").request().authorization == "Basic bWU6cHc="
@@ -133,7 +163,9 @@ def test_a_redirect_takes_no_secret_along(cache: Path, other: str) -> None:
         port = elsewhere.address.rpartition(":")[2]
         target = f"http://localhost:{port}/b" if other == "host" else f"{elsewhere.address}/b"
         elsewhere.put("/b", b"text")
-        if other == "scheme":  # down from https: not followed at all (test_servers.py has the certificate)
+        if (
+            other == "scheme"
+        ):  # down from https: not followed at all (test_servers.py has the certificate)
             target = target.replace("http://", "ftp://")
         server.faults.append(faults.status(302, Location=target))
         transfer = Transfer(Cache(cache), Settings(backoff=0.0))
@@ -156,7 +188,10 @@ def test_loopback_is_asked_past_any_proxy(cache: Path, monkeypatch: pytest.Monke
         assert proxy.connections == 0
 
 
-RECIPE = '[[source]]\nname = "web"\nurls = ["{url}"]\nauthorization = "{name}"\n[deduplicate]\nexact = true\n'
+RECIPE = (
+    '[[source]]\nname = "web"\nurls = ["{url}"]\nauthorization = "{name}"\n[deduplicate]\nexact '
+    "= true\n"
+)
 
 
 def test_every_verb_that_fetches_obeys(tmp_path: Path, environment: None) -> None:
@@ -164,30 +199,54 @@ def test_every_verb_that_fetches_obeys(tmp_path: Path, environment: None) -> Non
 
     recipe = tmp_path / "recipe.toml"
     with site() as server:
-        recipe.write_text(RECIPE.format(url=server.put("/a.jsonl", b'{"text": "one"}\n'), name="OPENAI_API_KEY"))
+        recipe.write_text(
+            RECIPE.format(url=server.put("/a.jsonl", b'{"text": "one"}\n'), name="OPENAI_API_KEY")
+        )
         for verb in (run, dry_run, size):
             with pytest.raises(RecipeError, match="say --allow-env OPENAI_API_KEY"):
                 verb(recipe, out=tmp_path / "out", cache_dir=tmp_path / "cache")  # type: ignore[operator]
         assert not server.asked
-        dry_run(recipe, out=tmp_path / "out", cache_dir=tmp_path / "cache", allow_env=["OPENAI_API_KEY"])
+        dry_run(
+            recipe, out=tmp_path / "out", cache_dir=tmp_path / "cache", allow_env=["OPENAI_API_KEY"]
+        )
         assert {headers["authorization"] for _, _, headers in server.asked} == {"Bearer sk-s3cret"}
 
 
 def test_the_command_line_says_it_plainly_and_ends_with_2(tmp_path: Path) -> None:
     with site() as server:
         recipe = tmp_path / "recipe.toml"
-        recipe.write_text(RECIPE.format(url=server.put("/a.jsonl", b'{"text": "one"}\n'), name="MY_TOKEN"))
-        command = [sys.executable, "-m", "gristmill", "run", str(recipe), "--out", str(tmp_path / "out"), "--dry-run"]
+        recipe.write_text(
+            RECIPE.format(url=server.put("/a.jsonl", b'{"text": "one"}\n'), name="MY_TOKEN")
+        )
+        command = [
+            sys.executable,
+            "-m",
+            "gristmill",
+            "run",
+            str(recipe),
+            "--out",
+            str(tmp_path / "out"),
+            "--dry-run",
+        ]
         command += ["--cache-dir", str(tmp_path / "cache")]
         surroundings = {**os.environ, "MY_TOKEN": "s3cret"}
-        told = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
+        told = subprocess.run(
+            command, env=surroundings, capture_output=True, text=True, check=False
+        )
         assert told.returncode == 2
         assert told.stderr.startswith(
-            "gristmill: source 'web': authorization = 'MY_TOKEN': a recipe may name GRISTMILL_AUTH_* and HF_TOKEN"
+            (
+                "gristmill: source 'web': authorization = 'MY_TOKEN': a recipe may name "
+                "GRISTMILL_AUTH_* and HF_TOKEN"
+            )
         )
         assert not server.asked
         told = subprocess.run(
-            [*command, "--allow-env", "MY_TOKEN"], env=surroundings, capture_output=True, text=True, check=False
+            [*command, "--allow-env", "MY_TOKEN"],
+            env=surroundings,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (told.returncode, told.stderr) == (0, "")
         assert server.asked[0][2]["authorization"] == "Bearer s3cret"
@@ -204,4 +263,9 @@ def test_the_module_says_what_the_page_says() -> None:
         f"| {usual.restarts} times |",
     ):
         assert words in page
-    assert (usual.largest, usual.slowest, usual.timeout, usual.retries) == (64 << 30, 1024.0, 60.0, 5)
+    assert (usual.largest, usual.slowest, usual.timeout, usual.retries) == (
+        64 << 30,
+        1024.0,
+        60.0,
+        5,
+    )

@@ -48,7 +48,9 @@ def killed(cache: Path, remote: Remote, after: int) -> None:
 def resumed(cache: Path, remote: Remote) -> int:
     """Fetch what was begun; returns where it was taken up."""
     where: list[int] = []
-    got = Transfer(Cache(cache), QUICK).fetch(remote, tell=lambda here, size, resumed: where.append(resumed))
+    got = Transfer(Cache(cache), QUICK).fetch(
+        remote, tell=lambda here, size, resumed: where.append(resumed)
+    )
     assert got.sha256 == SHA256
     assert got.path.read_bytes() == BODY
     return where[-1]
@@ -98,13 +100,18 @@ def test_nginx(tmp_path: Path, cache: Path, served: Path, ranges: bool) -> None:
 
 
 def test_nginx_that_packs_what_it_sends(tmp_path: Path, cache: Path, served: Path) -> None:
-    """Asked for plain bytes, it sends plain bytes; a file packed beforehand is what is asked for."""
+    """Asked for plain bytes, it sends plain bytes; a file packed beforehand is what is asked
+    for.
+    """
     need_nginx()
     (served / "text.txt").write_text("word " * 10_000)
     with servers.nginx(
         served, tmp_path / "nginx", more="gzip on; gzip_types text/plain; gzip_min_length 1;"
     ) as address:
-        assert Transfer(Cache(cache), QUICK).fetch(Remote(f"{address}/text.txt")).path.read_text() == "word " * 10_000
+        assert (
+            Transfer(Cache(cache), QUICK).fetch(Remote(f"{address}/text.txt")).path.read_text()
+            == "word " * 10_000
+        )
         with pytest.raises(SourceError, match="the server answered 404"):
             Transfer(Cache(cache), QUICK).fetch(Remote(f"{address}/none.txt"))
 
@@ -117,9 +124,12 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     with servers.s3(tmp_path / "s3") as address:
         for name, value in {
-            "AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "s3cret",
-            "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true",
-        }.items():  # fmt: skip
+            "AWS_ENDPOINT_URL": address,
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "s3cret",
+            "AWS_REGION": "us-east-1",
+            "AWS_ALLOW_HTTP": "true",
+        }.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(remotes, "_stores", {})
         import boto3
@@ -143,20 +153,29 @@ def test_an_object_store_is_resumed_and_listed(tmp_path: Path, cache: Path, buck
     assert Transfer(Cache(cache), QUICK).fetch(remote).sha256 == SHA256  # unchanged: a HEAD tells
     http = Client(QUICK)
     assert expand(Remote("s3://crawl/data/*.bin"), http) == ["s3://crawl/data/a.bin"]
-    assert expand(Remote("s3://crawl/data/**/*.bin"), http) == ["s3://crawl/data/a.bin", "s3://crawl/data/deep/c.bin"]
+    assert expand(Remote("s3://crawl/data/**/*.bin"), http) == [
+        "s3://crawl/data/a.bin",
+        "s3://crawl/data/deep/c.bin",
+    ]
     assert expand(Remote("s3://crawl/data/a.bin"), http) == ["s3://crawl/data/a.bin"]
     with pytest.raises(SourceError, match="s3://crawl/none.bin: the server answered 404") as error:
         Transfer(Cache(cache), QUICK).fetch(Remote("s3://crawl/none.bin"))
     assert "Signature" not in str(error.value)
 
 
-def test_an_object_of_several_parts_is_held_to_no_checksum_of_parts(tmp_path: Path, cache: Path, bucket: Any) -> None:
+def test_an_object_of_several_parts_is_held_to_no_checksum_of_parts(
+    tmp_path: Path, cache: Path, bucket: Any
+) -> None:
     client = bucket
     made = client.create_multipart_upload(Bucket="crawl", Key="parts.bin")
     parts = []
     for number, piece in enumerate((BODY * 2, BODY), 1):
         done = client.upload_part(
-            Bucket="crawl", Key="parts.bin", PartNumber=number, UploadId=made["UploadId"], Body=piece
+            Bucket="crawl",
+            Key="parts.bin",
+            PartNumber=number,
+            UploadId=made["UploadId"],
+            Body=piece,
         )
         parts.append({"PartNumber": number, "ETag": done["ETag"]})
     client.complete_multipart_upload(
@@ -168,8 +187,12 @@ def test_an_object_of_several_parts_is_held_to_no_checksum_of_parts(tmp_path: Pa
     assert got.sha256 == hashlib.sha256(BODY * 3).hexdigest()
 
 
-def test_the_checksum_of_a_whole_object_is_asked_for(cache: Path, bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket.put_object(Bucket="crawl", Key="with space/a+b.bin", Body=BODY, ChecksumAlgorithm="SHA256")
+def test_the_checksum_of_a_whole_object_is_asked_for(
+    cache: Path, bucket: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket.put_object(
+        Bucket="crawl", Key="with space/a+b.bin", Body=BODY, ChecksumAlgorithm="SHA256"
+    )
     remote = Remote("s3://crawl/with space/a+b.bin")
     transfer = Transfer(Cache(cache), QUICK)
     assert remote.request().headers == {"x-amz-checksum-mode": "ENABLED"}
@@ -196,8 +219,12 @@ def test_the_store_s_extra_is_named_where_it_is_missing() -> None:
         "try: Remote('s3://b/k').request()\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told.startswith("SourceError s3://b/k: object stores need an extra: pip install 'gristmill[stores]'")
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert told.startswith(
+        "SourceError s3://b/k: object stores need an extra: pip install 'gristmill[stores]'"
+    )
 
 
 def test_our_signature_is_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,8 +239,14 @@ def test_our_signature_is_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
 
     def presigned(**headers: str) -> str:
-        request = AWSRequest("GET", "https://crawl.s3.eu-west-1.amazonaws.com/with%20space/a%2Bb.bin", headers=headers)
-        S3SigV4QueryAuth(Credentials("key", "s3cret", "session/token=="), "s3", "eu-west-1", 3600).add_auth(request)
+        request = AWSRequest(
+            "GET",
+            "https://crawl.s3.eu-west-1.amazonaws.com/with%20space/a%2Bb.bin",
+            headers=headers,
+        )
+        S3SigV4QueryAuth(
+            Credentials("key", "s3cret", "session/token=="), "s3", "eu-west-1", 3600
+        ).add_auth(request)
         return str(request.url)
 
     def fields(url: str) -> set[str]:
@@ -222,7 +255,9 @@ def test_our_signature_is_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
     name, value = "x-amz-checksum-mode", "ENABLED"
     for _ in range(5):
         plain, theirs = presigned(), presigned(**{name: value})
-        if "".join(sorted(fields(plain) & fields(theirs))).count("X-Amz-Date"):  # made within one second
+        if "".join(sorted(fields(plain) & fields(theirs))).count(
+            "X-Amz-Date"
+        ):  # made within one second
             break
     ours, headers = _with_checksum(plain, "GET")
     assert headers == {name: value}
@@ -231,15 +266,34 @@ def test_our_signature_is_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def secure(tmp_path: Path, served: Path) -> Iterator[tuple[str, Path]]:
-    """https over a folder, a page `down` that leads to plain http beside it, and the certificate that it shows."""
+    """https over a folder, a page `down` that leads to plain http beside it, and the certificate
+    that it shows.
+    """
     if shutil.which("openssl") is None:
         missing("openssl", "openssl is not installed: no certificate can be made")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate),
-         "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-keyout",
+            str(key),
+            "-out",
+            str(certificate),
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+        ],
+        check=True,
+        capture_output=True,
+    )
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -262,7 +316,9 @@ def secure(tmp_path: Path, served: Path) -> Iterator[tuple[str, Path]]:
         thread.join()
 
 
-def test_a_certificate_must_be_trusted(cache: Path, secure: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_must_be_trusted(
+    cache: Path, secure: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     address, certificate = secure
     remote = Remote(f"{address}/a.bin")
     with pytest.raises(SourceError, match=r"/a.bin: its certificate is not trusted: "):
@@ -280,7 +336,9 @@ def test_a_redirect_down_to_http_is_not_followed_with_a_secret_or_without(
         plain.put("/a", b"text")
         for secret in (None, "Bearer s3cret"):
             remote = Remote(f"{address}/down/{plain.address.removeprefix('http://')}/a", secret)
-            with pytest.raises(SourceError, match=f"redirected from https to plain http .{plain.address}/a.") as error:
+            with pytest.raises(
+                SourceError, match=f"redirected from https to plain http .{plain.address}/a."
+            ) as error:
                 Transfer(Cache(cache), QUICK).fetch(remote)
             assert error.value.reason == "redirected"
         assert plain.connections == 0

@@ -1,4 +1,5 @@
-"""Duplicates: signatures, candidates as SQL, and the rule that decides; an index for a stream; the curve of bands and rows.
+"""Duplicates: signatures, candidates as SQL, and the rule that decides; an index for a stream; the
+curve of bands and rows.
 
 `DuplicateIndex` and `curve` are found here; neither is imported before it is asked for.
 """
@@ -7,7 +8,7 @@ from typing import Any
 
 __all__ = ["DuplicateIndex", "Verdict", "curve"]
 
-_HOMES = {"DuplicateIndex": "index", "Verdict": "store", "curve": "banding"}
+_HOMES = {"DuplicateIndex": "stream.index", "Verdict": "stream.tables", "curve": "banding"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,12 +2,15 @@
 
     plan                       as the plan numbers them; what is appended changes nothing before it
     longest                    texts of most bytes first
-    highest STEP.MEASURE       by what a step measured, highest or lowest first; documents without a value come last
+    highest STEP.MEASURE       by what a step measured, highest or lowest first; documents without a
+                               value come last
     lowest STEP.MEASURE
-    highest field:NAME         by a field that documents came with, a number or a date (ISO 8601); `a.b` is field b of the object a
+    highest field:NAME         by a field that documents came with, a number or a date (ISO 8601);
+                               `a.b` is field b of the object a
     lowest field:NAME
 
-Equal ones go by number. In any order but the plan's, a document's place is its row in the near stage, and its number in same.sql.
+Equal ones go by number. In any order but the plan's, a document's place is its row in the near
+stage, and its number in same.sql.
 """
 
 import math
@@ -22,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.dedup.database import Relations
 from gristmill.dedup.settings import FIELD
+from gristmill.engine.relations import Relations
 from gristmill.errors import RecipeError
 from gristmill.store.parts import read_batches
 
@@ -36,18 +39,28 @@ class Order:
     """Documents in the order that decides. 8 bytes a document in memory, 24 while it is made."""
 
     def __init__(self, documents: np.ndarray, path: Path) -> None:
-        """`documents` (n,) int64 in that order; `path` will hold their places, PLACED, sorted by document."""
+        """`documents` (n,) int64 in that order; `path` will hold their places, PLACED, sorted by
+        document.
+        """
         self.documents, self.path = documents, path
         places = np.argsort(documents)
-        pq.write_table(pa.table([documents[places], places], schema=PLACED), path, row_group_size=PLACED_TOGETHER)
+        pq.write_table(
+            pa.table([documents[places], places], schema=PLACED),
+            path,
+            row_group_size=PLACED_TOGETHER,
+        )
 
 
 def put_in_order(
-    order: str, tables: Iterable[tuple[Path, Path | None]], relations: Callable[[], Relations], work: Path
+    order: str,
+    tables: Iterable[tuple[Path, Path | None]],
+    relations: Callable[[], Relations],
+    work: Path,
 ) -> Order | None:
     """The order that a recipe's word asks for, of shards' documents and measures; None: the plan's.
 
-    Raises RecipeError where no step measures what it names, or no document has a number or a date in the field that it names.
+    Raises RecipeError where no step measures what it names, or no document has a number or a date
+    in the field that it names.
     """
     if order == "plan":
         return None
@@ -55,10 +68,15 @@ def put_in_order(
     with pq.ParquetWriter(work / "valued.parquet", VALUED, compression="none") as writer:
         for documents, measures in tables:
             for columns in _values(order, documents, measures):
-                compared, valued = compared + len(columns[1]), valued + len(columns[1]) - columns[1].null_count
+                compared, valued = (
+                    compared + len(columns[1]),
+                    valued + len(columns[1]) - columns[1].null_count,
+                )
                 writer.write_table(pa.table(list(columns), schema=VALUED))
     if FIELD in order and compared and not valued:
-        raise RecipeError(f"deduplicate.order = {order!r}: no document has a number or a date in this field")
+        raise RecipeError(
+            f"deduplicate.order = {order!r}: no document has a number or a date in this field"
+        )
     with relations() as connection:
         connection.table("valued", [work / "valued.parquet"], "document, value")
         written = connection.write("order", work / "order.parquet")
@@ -66,13 +84,21 @@ def put_in_order(
     return Order(np.concatenate(found), work / "places.parquet")
 
 
-def _values(order: str, documents: Path, measures: Path | None) -> Iterator[tuple[pa.Array, pa.Array]]:
+def _values(
+    order: str, documents: Path, measures: Path | None
+) -> Iterator[tuple[pa.Array, pa.Array]]:
     """Documents of a shard, and the values that put them in order, highest first."""
     if order == "longest":
         return _lengths(documents)
     way, _, name = order.partition(" ")
-    found = _fields(documents, name.removeprefix(FIELD)) if name.startswith(FIELD) else _measures(measures, order, name)
-    return ((numbers, values if way == "highest" else pc.negate(values)) for numbers, values in found)
+    found = (
+        _fields(documents, name.removeprefix(FIELD))
+        if name.startswith(FIELD)
+        else _measures(measures, order, name)
+    )
+    return (
+        (numbers, values if way == "highest" else pc.negate(values)) for numbers, values in found
+    )
 
 
 def _lengths(documents: Path) -> Iterator[tuple[pa.Array, pa.Array]]:
@@ -81,18 +107,27 @@ def _lengths(documents: Path) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 
 def _fields(documents: Path, name: str) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """By a field of those that rest in `extra`; `date` also by what the format told (a WARC record's date)."""
+    """By a field of those that rest in `extra`; `date` also by what the format told (a WARC
+    record's date).
+    """
     decode = msgspec.json.Decoder().decode
     for batch in read_batches(documents, ["document", "date", "extra"]):
-        found = [None if extra is None else _inside(decode(extra), name) for extra in batch["extra"].to_pylist()]
+        found = [
+            None if extra is None else _inside(decode(extra), name)
+            for extra in batch["extra"].to_pylist()
+        ]
         if name == "date":
             dates = batch["date"].to_pylist()
-            found = [date if value is None else value for value, date in zip(found, dates, strict=True)]
+            found = [
+                date if value is None else value for value, date in zip(found, dates, strict=True)
+            ]
         yield batch["document"], pa.array(map(number_of, found), pa.float64())
 
 
 def _inside(fields: Any, name: str) -> Any:
-    """A field by its name, or by names of objects in one another with dots between them; null: there is none."""
+    """A field by its name, or by names of objects in one another with dots between them; null:
+    there is none.
+    """
     if isinstance(fields, dict):
         if name in fields:
             return fields[name]
@@ -102,7 +137,9 @@ def _inside(fields: Any, name: str) -> Any:
 
 
 def number_of(value: Any) -> float | None:
-    """A number as it is, a date as seconds since 1970 (UTC where it names no zone); null: neither."""
+    """A number as it is, a date as seconds since 1970 (UTC where it names no zone); null:
+    neither.
+    """
     if isinstance(value, str):
         try:
             value = float(value)
@@ -122,7 +159,10 @@ def number_of(value: Any) -> float | None:
 
 def _measures(measures: Path | None, order: str, name: str) -> Iterator[tuple[pa.Array, pa.Array]]:
     if measures is None or name not in pq.read_schema(measures).names:
-        raise RecipeError(f"deduplicate.order = {order!r}: no step of the recipe measures {name!r} in every source")
+        raise RecipeError(
+            f"deduplicate.order = {order!r}: no step of the recipe measures {name!r} in "
+            "every source"
+        )
     for batch in read_batches(measures, ["document", name]):
         try:
             values = batch[name].cast(pa.float64())

@@ -1,4 +1,6 @@
-"""What duplicates are found by: for each document the hash of its normalised text, and its MinHash signature."""
+"""What duplicates are found by: for each document the hash of its normalised text, and its MinHash
+signature.
+"""
 
 import hashlib
 
@@ -14,21 +16,33 @@ SEED = 1  # of the permutations: signatures of all corpora can be compared
 
 
 def text_hashes(
-    offsets: np.ndarray, data: np.ndarray, texts: pa.Array, *, key: bytes = b"", size: int = HASH_BYTES
+    offsets: np.ndarray,
+    data: np.ndarray,
+    texts: pa.Array,
+    *,
+    key: bytes = b"",
+    size: int = HASH_BYTES,
 ) -> bytes:
     """BLAKE2b (RFC 7693) of n normalised texts, `size` bytes each, one after another.
 
-    A text that normalises to nothing is hashed as it is, apart from the others: `!!!` and `???` are not equal.
+    A text that normalises to nothing is hashed as it is, apart from the others: `!!!` and `???` are
+    not equal.
     """
     view = np.ascontiguousarray(data).data
     bounds = offsets.tolist()
     out = []
     for row in range(len(bounds) - 1):
         if bounds[row] < bounds[row + 1]:
-            out.append(hashlib.blake2b(view[bounds[row] : bounds[row + 1]], digest_size=size, key=key).digest())
+            out.append(
+                hashlib.blake2b(
+                    view[bounds[row] : bounds[row + 1]], digest_size=size, key=key
+                ).digest()
+            )
         else:
             raw = texts[row].as_py().encode()
-            out.append(hashlib.blake2b(raw, digest_size=size, key=key, person=b"not normalised").digest())
+            out.append(
+                hashlib.blake2b(raw, digest_size=size, key=key, person=b"not normalised").digest()
+            )
     return b"".join(out)
 
 
@@ -39,8 +53,8 @@ def permutation_count(settings: Deduplicate) -> int:
 
 def sign(batch: pa.RecordBatch, settings: Deduplicate) -> pa.RecordBatch:
     """The signatures of a batch of documents, as schema.signatures."""
-    from gristmill.kernels import minhash
-    from gristmill.kernels.normalise import normalise
+    from gristmill.kernels.hashing import minhash
+    from gristmill.kernels.unicode.normalised import normalise
 
     texts = batch["text"]
     offsets, data = normalise(*utf8_buffers(texts))
@@ -52,8 +66,13 @@ def sign(batch: pa.RecordBatch, settings: Deduplicate) -> pa.RecordBatch:
     else:
         multipliers, addends = minhash.permutations(count, SEED)
         values, shingles = minhash.sign(
-            offsets, data, width=near.shingle, multipliers=multipliers, addends=addends, characters=near.unit == "characters"
-        )  # fmt: skip
+            offsets,
+            data,
+            width=near.shingle,
+            multipliers=multipliers,
+            addends=addends,
+            characters=near.unit == "characters",
+        )
         signature = fixed_binary(values.astype("<u4", copy=False))
         if (shingles == 0).any():
             signature = signature.take(pa.array(np.arange(len(batch)), mask=shingles == 0))

@@ -1,7 +1,8 @@
 """The demo: a small corpus through all of it, offline, in a minute.
 
-It makes several hundred documents, packs them as WET, JSONL.zst and JSONL.gz, serves them over HTTP on 127.0.0.1, trains a tokenizer,
-runs a recipe, verifies the corpus and asks why one planted copy is gone.
+It makes several hundred documents, packs them as WET, JSONL.zst and JSONL.gz, serves them over HTTP
+on 127.0.0.1, trains a tokenizer, runs a recipe, verifies the corpus and asks why one planted copy
+is gone.
 """
 
 import os
@@ -12,11 +13,11 @@ from pathlib import Path
 
 from gristmill.demonstration.server import serving
 from gristmill.demonstration.texts import NEAR_COPY_URL, write_shards
-from gristmill.phases.train import train_tokenizer
 from gristmill.pipeline import run
 from gristmill.report import why as window
 from gristmill.report.verify import verify
 from gristmill.terminal import Display
+from gristmill.training.train_tokenizer import train_tokenizer
 
 RECIPE = """\
 output = "corpus"
@@ -57,19 +58,26 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
     for name in names:
         print(f"   raw/{name}  {(root / 'raw' / name).stat().st_size:,} bytes")
     print("2. A tokenizer, trained on them")
-    told = train_tokenizer([root / "raw" / name for name in names], root / "tokenizer.json", vocabulary=8192)
+    told = train_tokenizer(
+        [root / "raw" / name for name in names], root / "tokenizer.json", vocabulary=8192
+    )
     print(f"   tokenizer.json: {told['vocabulary']:,} tokens from {told['documents']:,} documents")
     print("3. The recipe, over HTTP from this machine")
     with serving(root / "raw") as address:
         urls = ", ".join(f'"{address}/{name}"' for name in names)
         (root / "recipe.toml").write_text(RECIPE.format(urls=urls), "utf-8")
         with Display(as_json=False) as display:
-            funnel = run(root / "recipe.toml", workers=workers, cache_dir=root / "cache", show=display.show)
+            funnel = run(
+                root / "recipe.toml", workers=workers, cache_dir=root / "cache", show=display.show
+            )
     print()
     print("\n".join(funnel.lines()))
     corpus = root / "corpus"
     checked = verify(corpus)
-    print(f"\n4. Verified: {checked['parts']} parts, {checked['bytes']:,} bytes, every sha256 and every count")
+    print(
+        f"\n4. Verified: {checked['parts']} parts, {checked['bytes']:,} bytes, every sha256 "
+        "and every count"
+    )
     print(f"   manifest {checked['manifest']}")
     print("\n5. Why is this page gone?")
     for answer in window.why(corpus, NEAR_COPY_URL):
@@ -82,7 +90,10 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
         f"{name} why {corpus} 0:5",
         f"{name} verify {corpus}",
         f"{name} export {corpus} --to jsonl.zst --out {root / 'export'}",
-        f"{name} tokenizer show {root / 'tokenizer.json'} 'Raw web in, verified training tokens out.'",
+        (
+            f"{name} tokenizer show {root / 'tokenizer.json'} 'Raw web in, verified training "
+            "tokens out.'"
+        ),
         f"(cd {corpus} && sha256sum -c manifest.lock && sha256sum --quiet -c SHA256SUMS)",
         f"{name} init && $EDITOR recipe.toml && {name} run recipe.toml",
     ):

@@ -1,4 +1,6 @@
-"""A local HTTP server over a folder that honours Range (RFC 9110, section 14), for the demo and for tests."""
+"""A local HTTP server over a folder that honours Range (RFC 9110, section 14), for the demo and for
+tests.
+"""
 
 import hashlib
 import http.server

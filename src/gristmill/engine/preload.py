@@ -1,6 +1,8 @@
-"""What the fork server loads before it forks: kernels and the heavy modules. (DuckDB is imported, never connected to.)
+"""What the fork server loads before it forks: kernels and the heavy modules. (DuckDB is imported,
+never connected to.)
 
-A preload that fails is silent there; the worker then imports what it needs, only slower, and says what is wrong.
+A preload that fails is silent there; the worker then imports what it needs, only slower, and says
+what is wrong.
 """
 
 import os
@@ -12,7 +14,7 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
-from gristmill.kernels import compile as kernels
+from gristmill.kernels.jit import compile as kernels
 
 kernels.import_all()
 # Arrow's own threads do not survive a fork, and workers are the parallelism.

@@ -1,8 +1,10 @@
-"""Where worker processes come from: a fork server of our own, started early, or fresh processes where fork is unsafe (macOS).
+"""Where worker processes come from: a fork server of our own, started early, or fresh processes
+where fork is unsafe (macOS).
 
-Python's own fork server and spawn import the caller's main module again in every worker; the server is one a process, which the caller
-may use for itself; and where it listens is a folder that a kill leaves behind. This one is started with a path of its own
-(process.py), hears over a socket that has no name, and knows nothing of the caller's program.
+Python's own fork server and spawn import the caller's main module again in every worker; the server
+is one a process, which the caller may use for itself; and where it listens is a folder that a kill
+leaves behind. This one is started with a path of its own (interpreter.py), hears over a socket that
+has no name, and knows nothing of the caller's program.
 
 caller                                server (forking.py)
 `fork`, with a worker's handles  ->   forks; the child serves (local.serve)
@@ -23,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from gristmill import process
+from gristmill import interpreter
 from gristmill.errors import MachineError
 
 FORK = b"f"
@@ -48,12 +50,17 @@ class Starter(Protocol):
     """What starts worker processes."""
 
     def start(self, handles: list[int]) -> Child:
-        """Start a process that serves (local.serve); it has its own copies of these file descriptors."""
+        """Start a process that serves (local.serve); it has its own copies of these file
+        descriptors.
+        """
         ...
 
 
 def start() -> Starter:
-    """What workers come from. A fork server loads the heavy modules while the caller is still loading its own."""
+    """What workers come from.
+
+    A fork server loads the heavy modules while the caller is still loading its own.
+    """
     if not FORKS:
         return Fresh()
     with _lock:
@@ -70,8 +77,10 @@ class ForkServer:
         self._control, theirs = socket.socketpair()
         with theirs, _deaf():
             self._process = subprocess.Popen(
-                process.command("gristmill.engine.forking:main", str(theirs.fileno())), stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
-            )  # fmt: skip
+                interpreter.command("gristmill.engine.forking:main", str(theirs.fileno())),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
 
     def is_gone(self) -> bool:
         """Whether it has ended, or is another process' (this one was forked from it)."""
@@ -85,7 +94,9 @@ class ForkServer:
                 socket.send_fds(self._control, [FORK], [theirs.fileno(), *handles])
             except OSError as error:
                 status.close()
-                raise MachineError("the process that workers come from has ended: run again") from error
+                raise MachineError(
+                    "the process that workers come from has ended: run again"
+                ) from error
         return _Forked(status)
 
     def end(self) -> None:
@@ -129,9 +140,11 @@ class Fresh:
         with _deaf():
             return _Fresh(
                 subprocess.Popen(
-                    process.command("gristmill.engine.local:serve_fresh", given), stdin=subprocess.DEVNULL, pass_fds=handles
+                    interpreter.command("gristmill.engine.local:serve_fresh", given),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=handles,
                 )
-            )  # fmt: skip
+            )
 
 
 class _Fresh:
@@ -150,7 +163,9 @@ class _Fresh:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """What is started meanwhile is deaf to Ctrl-C, which the terminal sends to it as well: what is blocked stays so across exec."""
+    """What is started meanwhile is deaf to Ctrl-C, which the terminal sends to it as well: what is
+    blocked stays so across exec.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

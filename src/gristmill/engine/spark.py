@@ -1,10 +1,10 @@
 """Spark as the engine: the same tasks over the same folder, on the nodes of a cluster.
 
-Each task is a Spark job of one partition, so that its end is heard of when it ends, and a task whose node died is run again elsewhere
-(`spark.task.maxFailures`): tasks write under other names, and rename or answer with them, so that a task that was cut off leaves nothing
-behind that counts.
-Nodes need the corpus' folder, the recipe's files and the cache under the paths that the driver has, and the driver's gristmill and
-libraries, which is checked (nodes.py).
+Each task is a Spark job of one partition, so that its end is heard of when it ends, and a task
+whose node died is run again elsewhere (`spark.task.maxFailures`): tasks write under other names,
+and rename or answer with them, so that a task that was cut off leaves nothing behind that counts.
+Nodes need the corpus' folder, the recipe's files and the cache under the paths that the driver has,
+and the driver's gristmill and libraries, which is checked (nodes.py).
 """
 
 import os
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from gristmill import process
+from gristmill import interpreter
 from gristmill.engine import nodes
 from gristmill.engine.local import Event, Job, WorkerDied, portable
 from gristmill.errors import RecipeError
@@ -31,16 +31,24 @@ def is_spark(engine: str) -> bool:
 
 
 def start(engine: str) -> Any:
-    """A SparkSession on the cluster, whose nodes are as this machine. Raises RecipeError where they are not, or the extra is not installed."""
+    """A SparkSession on the cluster, whose nodes are as this machine.
+
+    Raises RecipeError where they are not, or the extra is not installed.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise RecipeError(f"--engine {engine}: pyspark is not installed: pip install 'gristmill[spark]'") from error
-    builder = SparkSession.builder.appName("gristmill").config("spark.ui.showConsoleProgress", "false")
+        raise RecipeError(
+            f"--engine {engine}: pyspark is not installed: pip install 'gristmill[spark]'"
+        ) from error
+    builder = SparkSession.builder.appName("gristmill").config(
+        "spark.ui.showConsoleProgress", "false"
+    )
     if engine != "spark":
         builder = builder.master(engine)
     for name, value in {
-        "spark.executorEnv.PYTHONSAFEPATH": "1",  # a file of a library's name in a worker's folder is not run
+        # a file of a library's name in a worker's folder is not run
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.compression.codec": "zstd",
@@ -53,7 +61,9 @@ def start(engine: str) -> Any:
     context.setLogLevel("ERROR")
     # Outside spark-submit Spark would take whatever `python3` is on a node.
     context.pythonExec = (
-        os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python") or process.python()
+        os.environ.get("PYSPARK_PYTHON")
+        or context.getConf().get("spark.pyspark.python")
+        or interpreter.python()
     )
     try:
         nodes.check(context, engine)
@@ -98,7 +108,8 @@ class SparkPool:
     def _one(self, job: Job, heard: "queue.Queue[Event]") -> None:
         try:
             data = pickle.dumps((dict(nodes.here()), job.function, job.task))
-            kind, value, units = pickle.loads(self._context.parallelize([data], 1).map(work).collect()[0])  # noqa: S301
+            answer = self._context.parallelize([data], 1).map(work).collect()[0]
+            kind, value, units = pickle.loads(answer)  # noqa: S301
         except Exception as error:  # noqa: BLE001 (whatever it is, it is this job's)
             heard.put(Event(job, error=WorkerDied(f"its task on Spark failed: {error}")))
             return
@@ -107,7 +118,9 @@ class SparkPool:
 
 
 def work(data: bytes) -> bytes:
-    """Run one pickled (what the driver has, function, task) on a node; pickled: (kind, result or error, units of progress)."""
+    """Run one pickled (what the driver has, function, task) on a node; pickled: (kind, result or
+    error, units of progress).
+    """
     units = 0
 
     def tell(more: int) -> None:
@@ -118,7 +131,9 @@ def work(data: bytes) -> bytes:
     try:
         # A node that came when the work had begun was not asked before.
         if said := nodes.differences(wanted, nodes.here()):
-            raise RecipeError(f"{socket.gethostname()} is not as the driver: {', '.join(said)}. docs/scale.md")
+            raise RecipeError(
+                f"{socket.gethostname()} is not as the driver: {', '.join(said)}. docs/scale.md"
+            )
         with machine_errors(Path.cwd()):
             return pickle.dumps(("result", function(task, tell), units))
     except BaseException as error:  # noqa: BLE001 (whatever it is, the driver reports it with the task's name)

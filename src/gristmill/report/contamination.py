@@ -1,7 +1,9 @@
-"""Contamination: which benchmark items stood in which documents, how much of each, and the text around them.
+"""Contamination: which benchmark items stood in which documents, how much of each, and the text
+around them.
 
-An item is named where no other explains it better: one of which the document holds a higher share, all fields joined, and whose place in the
-text takes in all of its own. Items that only share a passage, a question or a part of a template with one that is there are `shared`.
+An item is named where no other explains it better: one of which the document holds a higher share,
+all fields joined, and whose place in the text takes in all of its own. Items that only share a
+passage, a question or a part of a template with one that is there are `shared`.
 """
 
 import re
@@ -18,43 +20,65 @@ import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.errors import RecipeError
-from gristmill.phases.reuse import FOUND
+from gristmill.phases.process.reuse import FOUND
 from gristmill.report.verify import published
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
 
 KEY = ("benchmark", "item", "document")
 Key = tuple[str, int, int]
-COUNTS = ("items", "ngrams", "whole", "joined", "templates", "ignored", "found", "shared", "documents")
+COUNTS = (
+    "items",
+    "ngrams",
+    "whole",
+    "joined",
+    "templates",
+    "ignored",
+    "found",
+    "shared",
+    "documents",
+)
 MOST = 20  # items, and documents of an item, that are shown to people
 
 
-def contamination(corpus: Path | str, *, benchmark: str | None = None, item: str | None = None) -> dict[str, Any]:
+def contamination(
+    corpus: Path | str, *, benchmark: str | None = None, item: str | None = None
+) -> dict[str, Any]:
     """What documents hold of benchmarks, whether they were dropped for it or not.
 
-    `benchmarks`: of each its `name`, its `items`, how many of them are looked for by their question's n-grams (`ngrams`), by their short question
-    as a whole (`whole`), only with all fields `joined`, and not at all: they are `templates`, or too short (`ignored`); how many are `found`, how
-    many only share text with those (`shared`), and how many `documents` hold one that is found.
-    With `benchmark`, `items`: of each that was found `benchmark`, `item`, `id`, and `documents`, the highest overlap first: `document`,
-    `overlap`, `matched`, `ngrams`, `field` (null: all fields), `similarity`, `start`, `end`, `context`. With `item` (its number or id) the same
-    of that item, also where it is only shared.
+    `benchmarks`: of each its `name`, its `items`, how many of them are looked for by their
+    question's n-grams (`ngrams`), by their short question as a whole (`whole`), only with all
+    fields `joined`, and not at all: they are `templates`, or too short (`ignored`); how many are
+    `found`, how many only share text with those (`shared`), and how many `documents` hold one that
+    is found. With `benchmark`, `items`: of each that was found `benchmark`, `item`, `id`, and
+    `documents`, the highest overlap first: `document`, `overlap`, `matched`, `ngrams`, `field`
+    (null: all fields), `similarity`, `start`, `end`, `context`. With `item` (its number or id) the
+    same of that item, also where it is only shared.
 
-    What was found is what rows were written of: overlaps from the step's `floor` on. Raises RecipeError where no step looks for items, or none
-    is called so; VerificationError where the corpus is not finished.
+    What was found is what rows were written of: overlaps from the step's `floor` on. Raises
+    RecipeError where no step looks for items, or none is called so; VerificationError where the
+    corpus is not finished.
     """
     root = Path(corpus)
     manifest, _ = published(root)
     paths = [root / part.path for part in manifest.parts if part.path.startswith(f"{FOUND}/")]
     if not paths:
-        raise RecipeError(f'{root}: no step looks for benchmark items. Write a [[step]] with use = "decontaminate"')
+        raise RecipeError(
+            f"{root}: no step looks for benchmark items. Write a [[step]] with use = "
+            '"decontaminate"'
+        )
     counted: dict[str, dict[str, int]] = {}
     for path in paths:
-        counted |= msgspec.json.decode((pq.read_metadata(path).metadata or {}).get(b"benchmarks", b"{}"))
+        counted |= msgspec.json.decode(
+            (pq.read_metadata(path).metadata or {}).get(b"benchmarks", b"{}")
+        )
     if benchmark is not None and benchmark not in counted:
         raise RecipeError(f"{root}: no benchmark {benchmark!r}; there are: {', '.join(counted)}")
     rows = pa.concat_tables([_rows(path, None) for path in paths])
     named = _named(rows)
-    told: dict[str, Any] = {"benchmarks": [_of(name, counts, rows, named) for name, counts in counted.items()]}
+    told: dict[str, Any] = {
+        "benchmarks": [_of(name, counts, rows, named) for name, counts in counted.items()]
+    }
     if benchmark is not None or item is not None:
         wanted = _best(pa.concat_tables([_rows(path, _mask(benchmark, item)) for path in paths]))
         if item is None:
@@ -92,14 +116,24 @@ def _mask(benchmark: str | None, item: str | None) -> pc.Expression:
 
 
 def _best(rows: pa.Table) -> pa.Table:
-    """Of each document and item the row with the highest overlap: an item has several parts. Highest first, then by document."""
+    """Of each document and item the row with the highest overlap: an item has several parts.
+    Highest first, then by document.
+    """
     order = pc.sort_indices(
-        rows, [("benchmark", "ascending"), ("item", "ascending"), ("overlap", "descending"), ("document", "ascending")]
+        rows,
+        [
+            ("benchmark", "ascending"),
+            ("item", "ascending"),
+            ("overlap", "descending"),
+            ("document", "ascending"),
+        ],
     )
     rows = rows.take(order)
     seen: set[tuple[str, int, int]] = set()
     kept = []
-    for key in zip(*(rows[name].to_pylist() for name in ("benchmark", "item", "document")), strict=True):
+    for key in zip(
+        *(rows[name].to_pylist() for name in ("benchmark", "item", "document")), strict=True
+    ):
         kept.append(key not in seen)
         seen.add(key)
     return rows.filter(pa.array(kept, pa.bool_()))
@@ -151,23 +185,42 @@ def _of(name: str, counts: dict[str, int], rows: pa.Table, named: set[Key]) -> d
 
 def _items(rows: pa.Table) -> list[dict[str, Any]]:
     found: dict[tuple[str, int], dict[str, Any]] = {}
-    names = ("document", "overlap", "matched", "ngrams", "field", "similarity", "start", "end", "context")
+    names = (
+        "document",
+        "overlap",
+        "matched",
+        "ngrams",
+        "field",
+        "similarity",
+        "start",
+        "end",
+        "context",
+    )
     for row in rows.to_pylist():
         key = row["benchmark"], row["item"]
         entry = found.setdefault(
-            key, {"benchmark": row["benchmark"], "item": row["item"], "id": row["id"], "documents": []}
+            key,
+            {"benchmark": row["benchmark"], "item": row["item"], "id": row["id"], "documents": []},
         )
         entry["documents"].append({name: row[name] for name in names})
     return list(found.values())
 
 
 def _refuse_unknown(
-    root: Path, manifest: Manifest, counted: dict[str, dict[str, int]], benchmark: str | None, item: str
+    root: Path,
+    manifest: Manifest,
+    counted: dict[str, dict[str, int]],
+    benchmark: str | None,
+    item: str,
 ) -> None:
-    """An item that was looked for and not found is an answer; a number that no benchmark has is none. Ids are known only of what was found."""
+    """An item that was looked for and not found is an answer; a number that no benchmark has is
+    none. Ids are known only of what was found.
+    """
     most = max(counts["items"] for name, counts in counted.items() if benchmark in (None, name))
     if item.isdecimal() and int(item) >= most:
-        raise RecipeError(f"{root}: no item {item}; items are numbered from 0, and there are {most:,}")
+        raise RecipeError(
+            f"{root}: no item {item}; items are numbered from 0, and there are {most:,}"
+        )
 
 
 def lines(told: dict[str, Any]) -> list[str]:
@@ -176,13 +229,17 @@ def lines(told: dict[str, Any]) -> list[str]:
     for one in told["benchmarks"]:
         # An older corpus does not tell all of them.
         out.append(
-            f"{one['name']:<24}" + "".join(f"{one[name]:>11,}" if name in one else f"{'-':>11}" for name in COUNTS)
+            f"{one['name']:<24}"
+            + "".join(f"{one[name]:>11,}" if name in one else f"{'-':>11}" for name in COUNTS)
         )
     items = told.get("items", [])
     for entry in items[:MOST]:
         named = f" ({entry['id']})" if entry["id"] is not None else ""
         count = len(entry["documents"])
-        out.append(f"{entry['benchmark']} item {entry['item']}{named}: {count:,} document{'' if count == 1 else 's'}")
+        out.append(
+            f"{entry['benchmark']} item {entry['item']}{named}: {count:,} "
+            f"document{'' if count == 1 else 's'}"
+        )
         for row in entry["documents"][:MOST]:
             part = f" of {row['field']!r}" if row["field"] is not None else ""
             where = "" if row["start"] is None else f", bytes {row['start']:,} to {row['end']:,}"

@@ -1,4 +1,6 @@
-"""How often the text of each kept document stands in one corpus, or in several that were compared with one another."""
+"""How often the text of each kept document stands in one corpus, or in several that were compared
+with one another.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -8,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gristmill.corpus import copies as of_shards
+from gristmill.corpus.clusters import TABLE
+from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.phases import copies as of_shards
-from gristmill.phases.clusters import TABLE
-from gristmill.phases.corpus import Corpus
+from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches
 
@@ -26,12 +29,15 @@ COPIES = pa.schema(
 
 
 def copies(*corpora: Path | str) -> pa.RecordBatchReader:
-    """Every kept document of some corpora, and how many documents of all of them were dropped as its copies.
+    """Every kept document of some corpora, and how many documents of all of them were dropped as
+    its copies.
 
-    A corpus that was made with `[deduplicate] against` drops documents for keepers in older corpora: name those corpora too, and their
-    keepers count these copies. A document stands 1 + copies times. The table (see COPIES) comes as a stream, corpus after corpus; only the
-    numbers of keepers with copies are in memory, 16 bytes each. Raises RecipeError where no corpus is named or one twice, or where one of
-    several has a keeper in a corpus that is not among them; VerificationError where one is not finished.
+    A corpus that was made with `[deduplicate] against` drops documents for keepers in older
+    corpora: name those corpora too, and their keepers count these copies. A document stands 1 +
+    copies times. The table (see COPIES) comes as a stream, corpus after corpus; only the numbers of
+    keepers with copies are in memory, 16 bytes each. Raises RecipeError where no corpus is named or
+    one twice, or where one of several has a keeper in a corpus that is not among them;
+    VerificationError where one is not finished.
     """
     if not corpora:
         raise RecipeError("copies: name at least one corpus")
@@ -39,7 +45,9 @@ def copies(*corpora: Path | str) -> pa.RecordBatchReader:
     by_digest = {digest: (root, manifest) for root, manifest, digest in found}
     if len(by_digest) < len(found):
         raise RecipeError("copies: a corpus stands twice among those that are named")
-    foreign = _foreign({digest: root for digest, (root, _) in by_digest.items()}, strict=len(found) > 1)
+    foreign = _foreign(
+        {digest: root for digest, (root, _) in by_digest.items()}, strict=len(found) > 1
+    )
     rows = (
         batch
         for digest, (root, manifest) in by_digest.items()
@@ -51,49 +59,69 @@ def copies(*corpora: Path | str) -> pa.RecordBatchReader:
 def _published(root: Path) -> tuple[Manifest, str]:
     published = Corpus(root).published()
     if published is None:
-        raise VerificationError(f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it")
+        raise VerificationError(
+            f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it"
+        )
     return published[0], hashlib.sha256(published[1]).hexdigest()
 
 
 def _foreign(roots: dict[str, Path], *, strict: bool) -> dict[str, pa.Table]:
-    """By corpus, the copies that other corpora dropped for its documents: `keeper`, `copies`, sorted by keeper."""
+    """By corpus, the copies that other corpora dropped for its documents: `keeper`, `copies`,
+    sorted by keeper.
+    """
     pieces: dict[str, list[pa.Table]] = {}
     for root in roots.values():
         path = root / TABLE
         for batch in read_batches(path) if path.exists() else ():
             for digest in pc.unique(batch["keeper_corpus"].drop_null()).to_pylist():
                 if digest in roots:
-                    mine = batch.filter(pc.equal(batch["keeper_corpus"], digest)).select(["keeper", "copies"])
+                    mine = batch.filter(pc.equal(batch["keeper_corpus"], digest)).select(
+                        ["keeper", "copies"]
+                    )
                     pieces.setdefault(digest, []).append(pa.Table.from_batches([mine]))
                 elif strict:
                     raise RecipeError(
-                        f"{root}: dropped documents for keepers in the corpus whose manifest has sha256 {digest}, and that is none of "
-                        "those named. Name it too; where it was changed since, run the newer recipe again"
+                        f"{root}: dropped documents for keepers in the corpus whose manifest "
+                        f"has sha256 {digest}, and that is none of "
+                        "those named. Name it too; where it was changed since, run the newer "
+                        "recipe again"
                     )
     return {
-        digest: pa.concat_tables(tables).group_by("keeper").aggregate([("copies", "sum")]).sort_by("keeper")
+        digest: pa.concat_tables(tables)
+        .group_by("keeper")
+        .aggregate([("copies", "sum")])
+        .sort_by("keeper")
         for digest, tables in pieces.items()
     }
 
 
-def _kept(root: Path, manifest: Manifest, digest: str, foreign: pa.Table | None) -> Iterator[pa.RecordBatch]:
+def _kept(
+    root: Path, manifest: Manifest, digest: str, foreign: pa.Table | None
+) -> Iterator[pa.RecordBatch]:
     """COPIES of one corpus' kept documents, in document order."""
     for shard in manifest.raw_shards:
         if shard.missing is not None:
             continue
         own = of_shards.Copies(
-            root / TABLE if any(part.path == TABLE for part in manifest.parts) else None, shard.number
+            root / TABLE if any(part.path == TABLE for part in manifest.parts) else None,
+            shard.number,
         )
-        for batch in read_batches(root / f"verdicts/{shard.number:05d}.parquet", ["document", "url", "reason"]):
+        for batch in read_batches(
+            root / f"verdicts/{shard_name(shard.number)}.parquet", ["document", "url", "reason"]
+        ):
             batch = batch.filter(pc.is_null(batch["reason"]))
             counts = own.of(batch["document"])
             if foreign is not None:
                 counts = pc.add(counts, _found(foreign, batch["document"].to_numpy()))
             named = pa.array([digest], pa.string()).take(pa.array(np.zeros(len(batch), np.int64)))
-            yield pa.RecordBatch.from_arrays([named, batch["document"], batch["url"], counts], schema=COPIES)
+            yield pa.RecordBatch.from_arrays(
+                [named, batch["document"], batch["url"], counts], schema=COPIES
+            )
 
 
 def _found(foreign: pa.Table, documents: np.ndarray) -> pa.Array:
     keepers = foreign["keeper"].to_numpy()
     places = np.minimum(np.searchsorted(keepers, documents), len(keepers) - 1)
-    return pa.array(np.where(keepers[places] == documents, foreign["copies_sum"].to_numpy()[places], 0))
+    return pa.array(
+        np.where(keepers[places] == documents, foreign["copies_sum"].to_numpy()[places], 0)
+    )

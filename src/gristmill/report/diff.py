@@ -1,4 +1,6 @@
-"""Diff: tell two corpora's manifests apart: recipe, versions, inputs, raw shards, counts, parts. Reads manifests only."""
+"""Diff: tell two corpora's manifests apart: recipe, versions, inputs, raw shards, counts, parts.
+Reads manifests only.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ SHOWN = 20  # lines of one kind that people are shown
 
 
 def diff(a: Path | str, b: Path | str) -> dict[str, Any]:
-    """Compare two corpora. `equal` says whether their parts are; each other key holds what differs, as [in A, in B].
+    """Compare two corpora. `equal` says whether their parts are; each other key holds what differs,
+    as [in A, in B].
 
     Raises VerificationError where one is no finished corpus, or its lock and manifest disagree.
     """
@@ -33,7 +36,9 @@ def diff(a: Path | str, b: Path | str) -> dict[str, Any]:
 
 
 def _tree(a: Any, b: Any, path: str = "") -> dict[str, list[Any]]:
-    """What differs between two values of JSON, by path; a list's entries by name where they have one."""
+    """What differs between two values of JSON, by path; a list's entries by name where they have
+    one.
+    """
     if a == b:
         return {}
     if isinstance(a, list) and isinstance(b, list):
@@ -50,17 +55,27 @@ def _named(entries: list[Any]) -> dict[str, Any]:
     """Entries by name, the second of a name as `name#2`; and their order."""
     found: dict[str, Any] = {}
     for place, entry in enumerate(entries):
-        name = str(entry.get("name") or entry.get("use") or place) if isinstance(entry, dict) else str(place)
+        name = (
+            str(entry.get("name") or entry.get("use") or place)
+            if isinstance(entry, dict)
+            else str(place)
+        )
         same = sum(key.partition("#")[0] == name for key in found)
         found[f"{name}#{same + 1}" if same else name] = entry
     return {**found, "(order)": list(found)}
 
 
 def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
-    """(raw shards that only one has, or that are not the same in both; how many are the same under another number)."""
+    """(raw shards that only one has, or that are not the same in both; how many are the same under
+    another number).
+    """
 
     def by_name(manifest: Manifest) -> dict[str, RawShard]:
-        return {f"{shard.source}: {shard.url}": shard for shard in manifest.raw_shards if shard.missing is None}
+        return {
+            f"{shard.source}: {shard.url}": shard
+            for shard in manifest.raw_shards
+            if shard.missing is None
+        }
 
     one, other = by_name(a), by_name(b)
     found: dict[str, list[Any]] = {}
@@ -84,7 +99,9 @@ def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
 def _counts(manifest: Manifest) -> dict[str, Any]:
     """The funnel, its steps by name."""
     table = dict(manifest.funnel)
-    table["steps"] = [{"name": step["step"], **step["reasons"]} for step in manifest.funnel["steps"]]
+    table["steps"] = [
+        {"name": step["step"], **step["reasons"]} for step in manifest.funnel["steps"]
+    ]
     return table
 
 
@@ -112,18 +129,26 @@ def lines(told: dict[str, Any]) -> list[str]:
         changed = told[title]
         if changed:
             out.append(f"{title.replace('_', ' ')}: {len(changed):,} differ")
-            out += [f"  {path}: {_value(pair[0])} -> {_value(pair[1])}" for path, pair in list(changed.items())[:SHOWN]]
+            out += [
+                f"  {path}: {_value(pair[0])} -> {_value(pair[1])}"
+                for path, pair in list(changed.items())[:SHOWN]
+            ]
             out += [f"  ... and {len(changed) - SHOWN:,} more"] if len(changed) > SHOWN else []
     if told["moved"]:
         out.append(f"raw shards: {told['moved']:,} are the same under another number")
     parts = told["parts"]
     out.append(
-        f"parts: {parts['same']:,} the same, {len(parts['changed']):,} changed, {len(parts['only_a']):,} only in A, "
+        f"parts: {parts['same']:,} the same, {len(parts['changed']):,} changed, "
+        f"{len(parts['only_a']):,} only in A, "
         f"{len(parts['only_b']):,} only in B"
     )
     for title, sign in (("changed", "~"), ("only_a", "-"), ("only_b", "+")):
         out += [f"  {sign} {path}" for path in parts[title][:SHOWN]]
-        out += [f"  {sign} ... and {len(parts[title]) - SHOWN:,} more"] if len(parts[title]) > SHOWN else []
+        out += (
+            [f"  {sign} ... and {len(parts[title]) - SHOWN:,} more"]
+            if len(parts[title]) > SHOWN
+            else []
+        )
     return out
 
 

@@ -1,10 +1,12 @@
-"""Duplicates: how many went for an equal URL, an equal text or a like one; how large clusters are; and what the largest share.
+"""Duplicates: how many went for an equal URL, an equal text or a like one; how large clusters are;
+and what the largest share.
 
     verdicts/                      -> documents by source and reason
     duplicates/copies.parquet      -> sizes of clusters, and the largest
     verdicts/, documents/          -> of those a sample of members, and the lines that all of it has
 
-A row group of one table is in memory at a time. What a run that its guard has stopped left behind is read as well: to look is what it stopped for.
+A row group of one table is in memory at a time. What a run that its guard has stopped left behind
+is read as well: to look is what it stopped for.
 """
 
 from collections import Counter
@@ -18,15 +20,16 @@ import pyarrow.compute as pc
 
 from gristmill import schema
 from gristmill.columns import strings_of, utf8_buffers
-from gristmill.dedup.rows import read_documents
-from gristmill.dedup.same import EXACT, NEAR, SAME_URL
+from gristmill.corpus import clusters
+from gristmill.corpus.corpus import Corpus
+from gristmill.dedup.exact import EXACT, NEAR, SAME_URL
+from gristmill.dedup.near.signature_rows import read_documents
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.kernels.normalise import normalise
-from gristmill.phases import clusters
-from gristmill.phases.corpus import Corpus
-from gristmill.phases.publish import read_plan
+from gristmill.kernels.unicode.normalised import normalise
+from gristmill.phases.output.publish import read_plan
 from gristmill.report.status import held
 from gristmill.report.verify import published
+from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches
 from gristmill.store.proof import proven
 
@@ -40,7 +43,7 @@ STEP = "deduplicate."
 
 
 class _State(NamedTuple):
-    """A corpus as it is published, or as a run that stopped after relate left it."""
+    """A corpus as it is published, or as a run that stopped after deduplicate left it."""
 
     published: bool
     sources: dict[int, str]  # of each shard that is there
@@ -48,20 +51,25 @@ class _State(NamedTuple):
 
     def tables(self, folder: str) -> dict[int, Path]:
         """A folder's tables, by shard."""
-        return {number: self.find(f"{folder}/{number:05d}.parquet") for number in self.sources}
+        return {
+            number: self.find(f"{folder}/{shard_name(number)}.parquet") for number in self.sources
+        }
 
 
 def duplicates(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
     """How many duplicates went and why, from the corpus alone.
 
-    `documents` reached deduplication; `kept` of them stay, `reasons` counts the others; `sources` has the same by source. `sizes` counts clusters
-    of `least` to `most` documents; a cluster is a document that stays and those that went for it. `clusters` are the `top` largest: `size`,
-    `share` of the documents, `keeper`, its `url` and `text` (80 characters; null: not stored), a `sample` of five members, the same every
-    time, and the `lines` that keeper and sample all have (null: texts are not stored), as the keeper has them: the longest five, found
-    in the first 100,000 characters of each, compared as normalised text.
-    `published` is false of a run that stopped after relate: what it would publish is told.
+    `documents` reached deduplication; `kept` of them stay, `reasons` counts the others; `sources`
+    has the same by source. `sizes` counts clusters of `least` to `most` documents; a cluster is a
+    document that stays and those that went for it. `clusters` are the `top` largest: `size`,
+    `share` of the documents, `keeper`, its `url` and `text` (80 characters; null: not stored), a
+    `sample` of five members, the same every time, and the `lines` that keeper and sample all have
+    (null: texts are not stored), as the keeper has them: the longest five, found in the first
+    100,000 characters of each, compared as normalised text. `published` is false of a run that
+    stopped after deduplicate: what it would publish is told.
 
-    Raises RecipeError where nothing looked for duplicates or a run is at work, VerificationError where the corpus is not finished or damaged.
+    Raises RecipeError where nothing looked for duplicates or a run is at work, VerificationError
+    where the corpus is not finished or damaged.
     """
     state = _state(Path(corpus))
     verdicts = state.tables("verdicts")
@@ -86,21 +94,31 @@ def _state(root: Path) -> _State:
         manifest, _ = published(root)
         if all(part.path != clusters.TABLE for part in manifest.parts):
             raise RecipeError(
-                f"{root}: its recipe looks for no duplicates. Write [deduplicate] into it and run it again"
+                f"{root}: its recipe looks for no duplicates. Write [deduplicate] into it "
+                "and run it again"
             )
-        sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
+        sources = {
+            shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None
+        }
         return _State(True, sources, lambda path: root / path)
     if held(root):
         raise RecipeError(
-            f"{root}: a run is at work on it and is not through with its duplicates. Ask when it has ended"
+            f"{root}: a run is at work on it and is not through with its duplicates. Ask "
+            "when it has ended"
         )
     plan = read_plan(here, None)
     sources = {shard.number: shard.source for shard in plan.shards if shard.missing is None}
     records = [
-        here.last("relate", "all"),
-        *(here.last(phase, f"{number:05d}") for phase in ("refine", "settle") for number in sources),
+        here.last("deduplicate", "all"),
+        *(
+            here.last(phase, shard_name(number))
+            for phase in ("process", "write_verdicts")
+            for number in sources
+        ),
     ]
-    known = {part.path: part.sha256 for record in records if record is not None for part in record.parts}
+    known = {
+        part.path: part.sha256 for record in records if record is not None for part in record.parts
+    }
 
     def find(path: str) -> Path:
         return proven(here.find(path), known[path]) if path in known else here.find(path)
@@ -128,7 +146,9 @@ def _table(counted: Counter[str]) -> dict[str, Any]:
 
 
 def _sizes(copies: Path, kept: int) -> list[dict[str, int]]:
-    """Clusters by size, in powers of two: 1, 2, 3 to 4, 5 to 8 and so on, up to the largest that there is."""
+    """Clusters by size, in powers of two: 1, 2, 3 to 4, 5 to 8 and so on, up to the largest that
+    there is.
+    """
     bins, documents = np.zeros(65, np.int64), np.zeros(65, np.int64)
     for batch in clusters.own(copies):
         sizes = batch["copies"].to_numpy() + 1
@@ -138,12 +158,19 @@ def _sizes(copies: Path, kept: int) -> list[dict[str, int]]:
     bins[0] = documents[0] = kept - int(bins.sum())
     last = int(np.flatnonzero(bins).max(initial=-1))
     return [
-        {"least": (1 << place >> 1) + 1 if place else 1, "most": 1 << place, "clusters": int(bins[place]), "documents": int(documents[place])}
+        {
+            "least": (1 << place >> 1) + 1 if place else 1,
+            "most": 1 << place,
+            "clusters": int(bins[place]),
+            "documents": int(documents[place]),
+        }
         for place in range(last + 1)
-    ]  # fmt: skip
+    ]
 
 
-def _clusters(state: _State, verdicts: dict[int, Path], copies: Path, top: int, documents: int) -> list[dict[str, Any]]:
+def _clusters(
+    state: _State, verdicts: dict[int, Path], copies: Path, top: int, documents: int
+) -> list[dict[str, Any]]:
     found = clusters.largest(copies, top)
     samples = clusters.members(verdicts.values(), [cluster.keeper for cluster in found], SAMPLE)
     told: list[dict[str, Any]] = []
@@ -151,11 +178,22 @@ def _clusters(state: _State, verdicts: dict[int, Path], copies: Path, top: int, 
         named, sample = samples[keeper]
         if named != size - 1:
             raise VerificationError(
-                f"{copies}: counts {size - 1:,} copies of {schema.document_name(keeper)}, the verdicts name it {named:,} times. "
+                f"{copies}: counts {size - 1:,} copies of {schema.document_name(keeper)}, "
+                f"the verdicts name it {named:,} times. "
                 "Run the recipe again to finish the corpus, or `gristmill verify` it"
             )
-        told.append({"size": size, "share": size / documents, "keeper": keeper, "sample": sample, "lines": None})
-    shown = [keeper for keeper, _ in found] + [row["document"] for cluster in told for row in cluster["sample"]]
+        told.append(
+            {
+                "size": size,
+                "share": size / documents,
+                "keeper": keeper,
+                "sample": sample,
+                "lines": None,
+            }
+        )
+    shown = [keeper for keeper, _ in found] + [
+        row["document"] for cluster in told for row in cluster["sample"]
+    ]
     urls = clusters.urls_of(verdicts, shown)
     texts = _texts(state, shown, told)
     for cluster in told:
@@ -168,7 +206,8 @@ def _clusters(state: _State, verdicts: dict[int, Path], copies: Path, top: int, 
 def _texts(state: _State, shown: list[int], told: list[dict[str, Any]]) -> dict[int, str]:
     """How the texts of some documents begin; and into each cluster the lines that they share.
 
-    Documents come in their order, and a keeper is earlier than its copies: what it has is there to be compared with.
+    Documents come in their order, and a keeper is earlier than its copies: what it has is there to
+    be compared with.
     """
     owners = {row["document"]: cluster for cluster in told for row in cluster["sample"]}
     owners |= {cluster["keeper"]: cluster for cluster in told}
@@ -178,7 +217,11 @@ def _texts(state: _State, shown: list[int], told: list[dict[str, Any]]) -> dict[
     for shard, own in clusters.by_shard(shown).items():
         if not paths[shard].exists():
             continue  # keep_documents = false
-        rows = (row for batch in read_documents(paths[shard], own, ["document", "text"]) for row in batch.to_pylist())
+        rows = (
+            row
+            for batch in read_documents(paths[shard], own, ["document", "text"])
+            for row in batch.to_pylist()
+        )
         for document, text in (row.values() for row in rows):
             begins[document] = text[:SHOWN]
             keeper = owners[document]["keeper"]
@@ -186,16 +229,22 @@ def _texts(state: _State, shown: list[int], told: list[dict[str, Any]]) -> dict[
             if document == keeper:
                 shared[keeper] = here
             elif keeper in shared:
-                shared[keeper] = {form: line for form, line in shared[keeper].items() if form in here}
+                shared[keeper] = {
+                    form: line for form, line in shared[keeper].items() if form in here
+                }
     for cluster in told:
         if cluster["keeper"] in shared:
             common = shared[cluster["keeper"]]
-            cluster["lines"] = [common[form] for form in sorted(common, key=len, reverse=True)[:LINES]]
+            cluster["lines"] = [
+                common[form] for form in sorted(common, key=len, reverse=True)[:LINES]
+            ]
     return begins
 
 
 def _normalised(text: str) -> dict[str, str]:
-    """The lines of a text by their normalised form, those that have one; of equal ones the first."""
+    """The lines of a text by their normalised form, those that have one; of equal ones the
+    first.
+    """
     lines = text.splitlines()
     offsets, data = normalise(*utf8_buffers(pa.array(lines, pa.string())))
     forms = strings_of(offsets.astype(np.int32), data).to_pylist()
@@ -204,7 +253,9 @@ def _normalised(text: str) -> dict[str, str]:
 
 def lines(told: dict[str, Any]) -> list[str]:
     """For people."""
-    out = [] if told["published"] else ["not published: what the run that stopped here has found", ""]
+    out = (
+        [] if told["published"] else ["not published: what the run that stopped here has found", ""]
+    )
     names = [*told["reasons"], "kept"]
     heads = [REASONS.get(f"{STEP}{name}", name) for name in names]
     out.append(f"{'':<20}{'documents':>14}" + "".join(f"{head:>22}" for head in heads))
@@ -212,12 +263,15 @@ def lines(told: dict[str, Any]) -> list[str]:
     for name, table in {**tables, "all": told}.items():
         counts = {**table["reasons"], "kept": table["kept"]}
         cells = "".join(
-            f"{counts.get(one, 0):>14,}{_share(counts.get(one, 0), table['documents']):>8}" for one in names
+            f"{counts.get(one, 0):>14,}{_share(counts.get(one, 0), table['documents']):>8}"
+            for one in names
         )
         out.append(f"{name:<20}{table['documents']:>14,}{cells}")
     out += ["", f"{'documents a cluster':<20}{'clusters':>14}{'documents':>14}"]
     for size in told["sizes"]:
-        name = f"{size['least']:,}" + (f" to {size['most']:,}" if size["most"] > size["least"] else "")
+        name = f"{size['least']:,}" + (
+            f" to {size['most']:,}" if size["most"] > size["least"] else ""
+        )
         shares = _share(size["documents"], told["documents"])
         out.append(f"{name:<20}{size['clusters']:>14,}{size['documents']:>14,}{shares:>8}")
     for cluster in told["clusters"]:
@@ -225,20 +279,34 @@ def lines(told: dict[str, Any]) -> list[str]:
     if any(cluster["lines"] is None for cluster in told["clusters"]):
         out += [
             "",
-            "texts are not stored (keep_documents = false): there is nothing to show of them, and no line to compare",
+            (
+                "texts are not stored (keep_documents = false): there is nothing to show of "
+                "them, and no line to compare"
+            ),
         ]
     return out
 
 
 def _shown(cluster: dict[str, Any], documents: int) -> list[str]:
     out = [f"{cluster['size']:,} documents, {_share(cluster['size'], documents)}"]
-    keeper = {"document": cluster["keeper"], "reason": None, "url": cluster["url"], "text": cluster["text"]}
+    keeper = {
+        "document": cluster["keeper"],
+        "reason": None,
+        "url": cluster["url"],
+        "text": cluster["text"],
+    }
     last = None
     for row in (keeper, *cluster["sample"]):
-        what = "stays" if row["reason"] is None else REASONS.get(row["reason"], row["reason"].removeprefix(STEP))
+        what = (
+            "stays"
+            if row["reason"] is None
+            else REASONS.get(row["reason"], row["reason"].removeprefix(STEP))
+        )
         if row["reason"] == NEAR:
             what += f" {row['similarity']:.4f}"
-        out.append(f"  {what:<12}{schema.document_name(row['document']):<12}{row['url'] or '(no URL)'}")
+        out.append(
+            f"  {what:<12}{schema.document_name(row['document']):<12}{row['url'] or '(no URL)'}"
+        )
         if row["text"] not in (None, last):  # of documents that begin alike the first tells it
             last = row["text"]
             out.append(f"{'':<14}{' '.join(last.split())}")

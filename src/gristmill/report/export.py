@@ -1,4 +1,7 @@
-"""Export: clean text out of a corpus, as JSONL in zstd or gzip or plain, or as Parquet. Fields that came in with a document go out with it."""
+"""Export: clean text out of a corpus, as JSONL in zstd or gzip or plain, or as Parquet.
+
+Fields that came in with a document go out with it.
+"""
 
 import gzip
 import json
@@ -11,17 +14,18 @@ import msgspec
 import pyarrow as pa
 
 from gristmill import schema
+from gristmill.corpus.clusters import TABLE
+from gristmill.corpus.copies import Copies
+from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.kept_documents import Rewriter, finish, late_of, rewriter_of
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.phases.clusters import TABLE
-from gristmill.phases.copies import Copies
-from gristmill.phases.corpus import Corpus
-from gristmill.phases.finish import Rewriter, finish, late_of, rewriter_of
-from gristmill.phases.inputs import installed, is_as_made
-from gristmill.phases.lines import LIST, cut_of
+from gristmill.phases.inputs.inputs import installed, is_as_made
+from gristmill.phases.relations.frequent_lines import LIST, cut_of
 from gristmill.recipe import Recipe
+from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches, writing, writing_table
-from gristmill.written import local
+from gristmill.user_input import local
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -32,19 +36,23 @@ FORMATS = ("jsonl", "jsonl.gz", "jsonl.zst", "parquet")
 
 
 def export(corpus: Path | str, out: Path | str, *, to: str = "jsonl.zst") -> dict[str, Any]:
-    """Write the kept documents of each raw shard to `out/<source>/<shard>.<to>`; returns what was written."""
+    """Write the kept documents of each raw shard to `out/<source>/<shard>.<to>`; returns what was
+    written.
+    """
     if to not in FORMATS:
         raise RecipeError(f"--to {to}: no such format; there are {', '.join(FORMATS)}")
     root, target = Path(corpus), local(out, "--out")
     published = Corpus(root).published()
     if published is None:
-        raise VerificationError(f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it")
+        raise VerificationError(
+            f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it"
+        )
     manifest = published[0]
     told = {"documents": 0, "files": 0, "bytes": 0}
     for shard in manifest.raw_shards:
         if shard.missing is not None:
             continue
-        name = f"{shard.source}/{shard.number:05d}.{to}"
+        name = f"{shard.source}/{shard_name(shard.number)}.{to}"
         fields = _fields(manifest, shard.source)
         stream = _stream(root, manifest, shard.source, shard.number)
         if to == "parquet":
@@ -74,18 +82,21 @@ def _fields(manifest: Manifest, source: str) -> tuple[str, str]:
 
 def _stream(root: Path, manifest: Manifest, source: str, number: int) -> Iterator[pa.RecordBatch]:
     """The kept documents of a raw shard: batches of schema.TEXT."""
-    name = f"{number:05d}.parquet"
+    name = f"{shard_name(number)}.parquet"
     text = root / "text" / source / name
     if text.exists():
         return read_batches(text)
     if not (root / "documents" / name).exists():
         raise RecipeError(
-            f"{root}: it keeps neither documents/ (keep_documents = false) nor text/: there is nothing to export"
+            f"{root}: it keeps neither documents/ (keep_documents = false) nor text/: there "
+            "is nothing to export"
         )
     cut = cut_of(msgspec.convert(manifest.recipe, Recipe).deduplicate, manifest.parts)
     cutter = cut.cutter(root / LIST, source) if cut else None
     rewriter = _rewriter(root, manifest, source)
-    copies = Copies(root / TABLE if any(part.path == TABLE for part in manifest.parts) else None, number)
+    copies = Copies(
+        root / TABLE if any(part.path == TABLE for part in manifest.parts) else None, number
+    )
     stream = finish(root / "documents" / name, root / "verdicts" / name, cutter, rewriter)
     return map(copies.added_to, stream)
 
@@ -97,13 +108,15 @@ def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
         found = installed(recipe, source)
     except RecipeError as error:
         raise RecipeError(
-            f"{root}: its documents are to be rewritten after deduplication, and {error}. Run the recipe without [tokens]: text/ holds them"
+            f"{root}: its documents are to be rewritten after deduplication, and {error}. "
+            "Run the recipe without [tokens]: text/ holds them"
         ) from error
     for step in recipe.late_steps(source):
-        for what, location in step.wants().items():
+        for what, location in step.inputs().items():
             if not is_as_made(found[location], what, manifest.inputs):
                 raise RecipeError(
-                    f"{root}: {what} is {found[location].name} here, and another was there when the corpus was made"
+                    f"{root}: {what} is {found[location].name} here, and another was there "
+                    "when the corpus was made"
                 )
     return rewriter_of(late_of(recipe, source, found))
 
@@ -117,7 +130,8 @@ def _packed(file: BinaryIO, to: str) -> BinaryIO:
 
 
 def _lines(batch: pa.RecordBatch, fields: tuple[str, str]) -> Iterator[bytes]:
-    """A line for each document: its text and URL under the names they came with, what the format told, all other fields, and `copies`.
+    """A line for each document: its text and URL under the names they came with, what the format
+    told, all other fields, and `copies`.
 
     A field `copies` that the document itself came with is written as `original_copies`.
     """
@@ -126,7 +140,11 @@ def _lines(batch: pa.RecordBatch, fields: tuple[str, str]) -> Iterator[bytes]:
         line = {fields[0]: row["text"]}
         if row["url"] is not None:
             line[fields[1]] = row["url"]
-        line |= {name: row[name] for name in ("date", "record_id", "declared_language") if row[name] is not None}
+        line |= {
+            name: row[name]
+            for name in ("date", "record_id", "declared_language")
+            if row[name] is not None
+        }
         if row["extra"] is not None:
             # What the document brought wins over what the format told.
             line |= json.loads(row["extra"])

@@ -1,8 +1,11 @@
-"""What each phase of a run takes on this machine: processor time, wall time, memory and disk, of the whole process tree.
+"""What each phase of a run takes on this machine: processor time, wall time, memory and disk, of
+the whole process tree.
 
-Phases are told apart by what the run tells of itself (phases/progress.py). Processor time is that of this process and of all that it
-started, exact at a phase's both ends. Memory is each process's proportional set size (PSS: a page that three share counts a third), looked at
-ten times a second. Where there is no /proc (macOS) processor time is taken for the wall time of the one worker, and memory is unknown.
+Phases are told apart by what the run tells of itself (phases/running/progress.py). Processor time
+is that of this process and of all that it started, exact at a phase's both ends. Memory is each
+process's proportional set size (PSS: a page that three share counts a third), looked at ten times a
+second. Where there is no /proc (macOS) processor time is taken for the wall time of the one worker,
+and memory is unknown.
 """
 
 import os
@@ -92,7 +95,9 @@ def tree() -> Iterator[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat behind the name: state, parent ...; none where the process is gone."""
+    """The fields of /proc/PID/stat behind the name: state, parent ...; none where the process is
+    gone.
+    """
     try:
         return (PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

@@ -1,21 +1,27 @@
-"""From what a sample cost to what the whole will: bytes, documents, processor time, wall time, memory and disk of each phase."""
+"""From what a sample cost to what the whole will: bytes, documents, processor time, wall time,
+memory and disk of each phase.
+"""
 
 from typing import Any, NamedTuple
 
-from gristmill.dedup.rows import GROUP
-from gristmill.phases.fetch import Row
-from gristmill.pipeline import RELATE_MEMORY_MB
+from gristmill.dedup.near.signature_rows import GROUP
+from gristmill.phases.inputs.fetch import Row
+from gristmill.pipeline import RELATIONS_MEMORY_MB
 from gristmill.recipe import Recipe
-from gristmill.report.laws import FOLDERS, PHASES, WHOLE, Measured, ShardSeen
+from gristmill.report.cost_model import FOLDERS, PHASES, WHOLE, Measured, ShardSeen
 from gristmill.report.sample import Download, Piece
 from gristmill.store.client import Settings
 from gristmill.store.urls import is_url
 from gristmill.tokens.shards import BUCKET_BYTES
 
-DOCUMENT_BYTES = 33  # of memory a document in relate: keeper, similarity, whether it stands in a pair, its drop
-INDEX_BYTES = 48  # of memory a document in assemble: number and length, as they are read, dealt and sorted
-TASK_BYTES = 90 << 20  # of memory each thread of relate but the first
-RELATE_BYTES = (RELATE_MEMORY_MB << 20) + (128 << 20)  # the relational engine, and a cut of the keys with its bitmaps
+# of memory a document in deduplicate: keeper, similarity, whether it stands in a pair, its drop
+DOCUMENT_BYTES = 33
+# of memory a document in assemble: number and length, as they are read, dealt and sorted
+INDEX_BYTES = 48
+TASK_BYTES = 90 << 20  # of memory each thread of deduplicate but the first
+DEDUPLICATE_BYTES = (RELATIONS_MEMORY_MB << 20) + (
+    128 << 20
+)  # the relational engine, and a cut of the keys with its bitmaps
 WORD_BYTES = 6.0  # of text, about, for each word; so many shingles has a text
 
 
@@ -43,12 +49,21 @@ class Whole(NamedTuple):
 
 
 def predict(
-    recipe: Recipe, rows: list[Row], pieces: list[Piece], measured: Measured, download: Download,
+    recipe: Recipe,
+    rows: list[Row],
+    pieces: list[Piece],
+    measured: Measured,
+    download: Download,
     machines: list[Machines],
-) -> dict[str, Any]:  # fmt: skip
-    """What the whole will cost; see size.py for the formulas. `machines` are what wall time is told for, this one first."""
+) -> dict[str, Any]:
+    """What the whole will cost; see size.py for the formulas. `machines` are what wall time is told
+    for, this one first.
+    """
     whole = _whole(recipe, rows, pieces, measured.sample.shards)
-    units = {name: _units(whole, measured.sample.shards, name) for name in (*PHASES, "kept", "passed_bytes")}
+    units = {
+        name: _units(whole, measured.sample.shards, name)
+        for name in (*PHASES, "kept", "passed_bytes")
+    }
     folders = _folders(recipe, whole, measured, units)
     slots = [_slots(one, sum(whole.shards.values()), len(recipe.source)) for one in machines]
     phases = []
@@ -56,23 +71,40 @@ def predict(
         if not measured.sample.costs[phase].wall:
             continue  # the recipe has no such phase
         read, written = _traffic(recipe, phase, folders, whole)
-        cpu = measured.law(phase, "cpu").of(sum(whole.shards.values()), units[phase], slots[0][phase])
+        cpu = measured.law(phase, "cpu").of(
+            sum(whole.shards.values()), units[phase], slots[0][phase]
+        )
         walls = [_wall(measured, whole, phase, units[phase], own[phase], download) for own in slots]
         phases.append(
-            {"phase": phase, "read": round(read), "written": round(written), "cpu_hours": cpu / 3600, "wall_hours": walls}
-        )  # fmt: skip
+            {
+                "phase": phase,
+                "read": round(read),
+                "written": round(written),
+                "cpu_hours": cpu / 3600,
+                "wall_hours": walls,
+            }
+        )
     return {
-        "shards": sum(whole.shards.values()), "raw_bytes": round(sum(whole.raw.values())), "unknown": whole.unknown,
+        "shards": sum(whole.shards.values()),
+        "raw_bytes": round(sum(whole.raw.values())),
+        "unknown": whole.unknown,
         "to_fetch": round(whole.coming),
         "sample": {
-            "shards": len(pieces), "raw_bytes": round(sum(piece.raw for piece in pieces)),
-            "decoded_bytes": round(measured.sample.units("refine")), "documents": round(measured.sample.units("settle")),
+            "shards": len(pieces),
+            "raw_bytes": round(sum(piece.raw for piece in pieces)),
+            "decoded_bytes": round(measured.sample.units("process")),
+            "documents": round(measured.sample.units("write_verdicts")),
         },
-        "documents": round(units["settle"]), "passed": round(units["relate"]), "kept": round(units["kept"]),
-        "text_bytes": round(units["tokenize"]), "tokens": round(units["assemble"]) if recipe.tokens else None,
-        "machines": [one._asdict() for one in machines], "phases": phases,
-        "memory": _memory(recipe, measured, units, folders, slots[0]), "disk": _disk(recipe, measured, units, folders, whole),
-    }  # fmt: skip
+        "documents": round(units["write_verdicts"]),
+        "passed": round(units["deduplicate"]),
+        "kept": round(units["kept"]),
+        "text_bytes": round(units["tokenize"]),
+        "tokens": round(units["assemble"]) if recipe.tokens else None,
+        "machines": [one._asdict() for one in machines],
+        "phases": phases,
+        "memory": _memory(recipe, measured, units, folders, slots[0]),
+        "disk": _disk(recipe, measured, units, folders, whole),
+    }
 
 
 def _whole(recipe: Recipe, rows: list[Row], pieces: list[Piece], shards: list[ShardSeen]) -> Whole:
@@ -90,9 +122,11 @@ def _whole(recipe: Recipe, rows: list[Row], pieces: list[Piece], shards: list[Sh
         sizes = [sum(known) / len(known) if row.size is None else row.size for row in own]
         unknown += sum(row.size is None for row in own)
         counts[name], raw[name] = len(sizes), sum(sizes)
-        factors[name] = raw[name] / max(sum(piece.raw for piece in pieces if piece.source == name), 1)
+        factors[name] = raw[name] / max(
+            sum(piece.raw for piece in pieces if piece.source == name), 1
+        )
         if source.limit is not None:
-            read = sum(shard.units["settle"] for shard in shards if shard.source == name)
+            read = sum(shard.units["write_verdicts"] for shard in shards if shard.source == name)
             factors[name] = min(factors[name], source.limit / max(read, 1))
         largest = max(largest, *sizes)
         for row, size in zip(own, sizes, strict=True):
@@ -103,24 +137,35 @@ def _whole(recipe: Recipe, rows: list[Row], pieces: list[Piece], shards: list[Sh
 
 
 def _units(whole: Whole, shards: list[ShardSeen], name: str) -> float:
-    """How much work a phase has in all: the sample's, grown by each source's factor, each shard counting by what it cost."""
+    """How much work a phase has in all: the sample's, grown by each source's factor, each shard
+    counting by what it cost.
+    """
     total = sum(shard.units[name] for shard in shards)
     weights = {place: shard.weights[name] for place, shard in enumerate(shards)}
     if name == "fetch":
         return sum(whole.raw.values())
-    return total * whole.of(shards, weights) / sum(weights.values()) if total and sum(weights.values()) else 0.0
+    return (
+        total * whole.of(shards, weights) / sum(weights.values())
+        if total and sum(weights.values())
+        else 0.0
+    )
 
 
-def _folders(recipe: Recipe, whole: Whole, measured: Measured, units: dict[str, float]) -> dict[str, float]:
+def _folders(
+    recipe: Recipe, whole: Whole, measured: Measured, units: dict[str, float]
+) -> dict[str, float]:
     """Bytes of each folder."""
     shards = measured.sample.shards
-    out = {name: sum(_grown(measured, whole, name, source) for source in whole.shards) for name in FOLDERS}
+    out = {
+        name: sum(_grown(measured, whole, name, source) for source in whole.shards)
+        for name in FOLDERS
+    }
     if not recipe.keep_dropped:  # so many texts of a shard, however large it is
         out["samples"] = 0.0
         for source, count in whole.shards.items():
             own = [shard.folders["samples"] for shard in shards if shard.source == source]
             out["samples"] += sum(own) / len(own) * count
-    grown = units["relate"] / max(measured.sample.units("relate"), 1.0)
+    grown = units["deduplicate"] / max(measured.sample.units("deduplicate"), 1.0)
     for name in WHOLE:
         out[name] = measured.sample.whole[name] * grown
     out["tokenizer"] = float(measured.sample.tokenizer)
@@ -129,10 +174,16 @@ def _folders(recipe: Recipe, whole: Whole, measured: Measured, units: dict[str, 
 
 
 def _grown(measured: Measured, whole: Whole, folder: str, source: str) -> float:
-    """Bytes of a folder that are a source's: what a file has that is empty, and what grows with the raw bytes."""
-    runs = [[shard for shard in run.shards if shard.source == source] for run in (measured.one, measured.sample)]
+    """Bytes of a folder that are a source's: what a file has that is empty, and what grows with the
+    raw bytes.
+    """
+    runs = [
+        [shard for shard in run.shards if shard.source == source]
+        for run in (measured.one, measured.sample)
+    ]
     (small, least), (size, raw) = (
-        (sum(shard.folders[folder] for shard in own), sum(shard.raw for shard in own)) for own in runs
+        (sum(shard.folders[folder] for shard in own), sum(shard.raw for shard in own))
+        for own in runs
     )
     files, factor = len(runs[1]), whole.factors[source]
     if raw < 2 * files * least:
@@ -141,99 +192,158 @@ def _grown(measured: Measured, whole: Whole, folder: str, source: str) -> float:
     return empty * whole.shards[source] + max(size - files * empty, 0.0) * factor
 
 
-def _traffic(recipe: Recipe, phase: str, folders: dict[str, float], whole: Whole) -> tuple[float, float]:
-    """(bytes read, bytes written) by a phase, as files; what goes and comes within relate is not in it."""
+def _traffic(
+    recipe: Recipe, phase: str, folders: dict[str, float], whole: Whole
+) -> tuple[float, float]:
+    """(bytes read, bytes written) by a phase, as files; what goes and comes within deduplicate is
+    not in it.
+    """
     raw, settings = sum(whole.raw.values()), recipe.deduplicate
-    texts = settings is not None and (settings.url or (settings.near is not None and settings.near.verify == "text"))
-    refined = ("documents", "measures", "signatures", "samples", "contamination", "work/refine")
+    texts = settings is not None and (
+        settings.url or (settings.near is not None and settings.near.verify == "text")
+    )
+    processed = ("documents", "measures", "signatures", "samples", "contamination", "work/process")
     return {
         "fetch": (raw, whole.coming),
-        "refine": (raw, sum(folders[name] for name in refined)),
-        "weigh": (folders["measures"] + folders["work/refine"] + folders["contamination"], folders["judgement"]),
-        "relate": (folders["signatures"] + texts * folders["documents"], folders["duplicates"] + folders["index"] + folders["work/relate"]),
-        "settle": (folders["work/refine"], folders["verdicts"]),
-        "lines": (folders["documents"] + folders["verdicts"], folders["work/lines"]),
-        "frequent": (folders["work/lines"], 0.0),
-        "tokenize": (folders["documents"] + folders["verdicts"], folders["work/tokens"] + folders["text"] + folders["finished"]),
+        "process": (raw, sum(folders[name] for name in processed)),
+        "corpus_filters": (
+            folders["measures"] + folders["work/process"] + folders["contamination"],
+            folders["judgement"],
+        ),
+        "deduplicate": (
+            folders["signatures"] + texts * folders["documents"],
+            folders["duplicates"] + folders["index"] + folders["work/deduplicate"],
+        ),
+        "write_verdicts": (folders["work/process"], folders["verdicts"]),
+        "count_lines": (folders["documents"] + folders["verdicts"], folders["work/count_lines"]),
+        "frequent_lines": (folders["work/count_lines"], 0.0),
+        "tokenize": (
+            folders["documents"] + folders["verdicts"],
+            folders["work/tokens"] + folders["text"] + folders["finished"],
+        ),
         "assemble": (folders["work/tokens"], folders["tokens"]),
-    }[phase]  # fmt: skip
+    }[phase]
 
 
 def _slots(machines: Machines, shards: int, sources: int) -> dict[str, int]:
-    """How many work at once. Fetching is one machine's, relating one process's."""
+    """How many work at once. Fetching is one machine's, deduplicating one process's."""
     workers = machines.machines * machines.cores
-    per_shard = dict.fromkeys(("refine", "settle", "lines", "tokenize"), max(1, min(workers, shards)))
+    per_shard = dict.fromkeys(
+        ("process", "write_verdicts", "count_lines", "tokenize"), max(1, min(workers, shards))
+    )
     fetching = max(1, min(machines.cores, shards, Settings().connections))
     return {
         "fetch": fetching,
-        "weigh": 1,
-        "relate": 1,
-        "frequent": 1,
+        "corpus_filters": 1,
+        "deduplicate": 1,
+        "frequent_lines": 1,
         "assemble": max(1, min(workers, sources)),
         **per_shard,
     }
 
 
-def _wall(measured: Measured, whole: Whole, phase: str, units: float, slots: int, download: Download) -> float | None:
+def _wall(
+    measured: Measured, whole: Whole, phase: str, units: float, slots: int, download: Download
+) -> float | None:
     """Hours; null: what is to be fetched comes at a rate that nobody knows."""
     law = measured.law(phase, "wall")
     if phase == "fetch" and whole.coming:
         return whole.coming / download.bytes * download.seconds / 3600 if download.bytes else None
     work = law.of(sum(whole.shards.values()), units, 0)
-    longest = max(whole.raw.values()) / max(sum(whole.raw.values()), 1) if phase == "assemble" else whole.longest
+    longest = (
+        max(whole.raw.values()) / max(sum(whole.raw.values()), 1)
+        if phase == "assemble"
+        else whole.longest
+    )
     return (law.fixed + max(work / slots, work * longest)) / 3600
 
 
 def _memory(
-    recipe: Recipe, measured: Measured, units: dict[str, float], folders: dict[str, float], slots: dict[str, int]
+    recipe: Recipe,
+    measured: Measured,
+    units: dict[str, float],
+    folders: dict[str, float],
+    slots: dict[str, int],
 ) -> dict[str, int]:
-    """Bytes: a worker, the process that relates, the one that assembles, the run's own process, and all on this machine.
+    """Bytes: a worker, the process that deduplicates, the one that assembles, the run's own
+    process, and all on this machine.
 
-    What a process has had stays its own for a while: each is the sample's, and what more documents and tokens need besides.
+    What a process has had stays its own for a while: each is the sample's, and what more documents
+    and tokens need besides.
     """
     costs = measured.sample.costs
-    worker = max(costs[phase].worker for phase in ("refine", "settle", "lines", "tokenize"))
+    worker = max(
+        costs[phase].worker for phase in ("process", "write_verdicts", "count_lines", "tokenize")
+    )
     near = recipe.deduplicate.near if recipe.deduplicate else None
-    more = max(units["relate"] - measured.sample.units("relate"), 0.0)  # documents than in the sample
-    relate = costs["relate"].worker + DOCUMENT_BYTES * more
+    more = max(
+        units["deduplicate"] - measured.sample.units("deduplicate"), 0.0
+    )  # documents than in the sample
+    deduplicate = costs["deduplicate"].worker + DOCUMENT_BYTES * more
     if near:
-        threads = min(slots["refine"], units["relate"] / GROUP)  # the relational engine works before them, or after
-        relate += max(min(16 * near.bands * more, RELATE_BYTES), TASK_BYTES * max(threads - 1, 0))
-    relate = max(relate, costs["frequent"].worker, costs["weigh"].worker)
+        threads = min(
+            slots["process"], units["deduplicate"] / GROUP
+        )  # the relational engine works before them, or after
+        deduplicate += max(
+            min(16 * near.bands * more, DEDUPLICATE_BYTES), TASK_BYTES * max(threads - 1, 0)
+        )
+    deduplicate = max(deduplicate, costs["frequent_lines"].worker, costs["corpus_filters"].worker)
     tokens = sum(shard.folders["work/tokens"] for shard in measured.sample.shards)
     had, has = min(tokens, BUCKET_BYTES), min(folders["work/tokens"], BUCKET_BYTES)
     assemble = costs["assemble"].worker + 2 * max(has - had, 0) + INDEX_BYTES * more
-    relate = (
-        round(relate) if costs["relate"].worker or costs["frequent"].worker else 0
+    deduplicate = (
+        round(deduplicate) if costs["deduplicate"].worker or costs["frequent_lines"].worker else 0
     )  # 0: there is no such phase, or nobody tells
     assemble = round(assemble) if costs["assemble"].worker else 0
     driver = max(cost.driver for cost in costs.values())
-    workers = slots["refine"]  # they stay, also while others relate or assemble
-    busy = max(worker * workers, relate + worker * (workers - 1))
+    workers = slots["process"]  # they stay, also while others deduplicate or assemble
+    busy = max(worker * workers, deduplicate + worker * (workers - 1))
     if assemble:
-        busy = max(busy, assemble * min(slots["assemble"], workers) + worker * max(workers - slots["assemble"], 0))
-    return {"worker": worker, "relate": relate, "assemble": assemble, "driver": driver, "machine": driver + busy}
+        busy = max(
+            busy,
+            assemble * min(slots["assemble"], workers)
+            + worker * max(workers - slots["assemble"], 0),
+        )
+    return {
+        "worker": worker,
+        "deduplicate": deduplicate,
+        "assemble": assemble,
+        "driver": driver,
+        "machine": driver + busy,
+    }
 
 
 def _disk(
-    recipe: Recipe, measured: Measured, units: dict[str, float], folders: dict[str, float], whole: Whole
+    recipe: Recipe,
+    measured: Measured,
+    units: dict[str, float],
+    folders: dict[str, float],
+    whole: Whole,
 ) -> dict[str, Any]:
     """Bytes at the peak and in the end, raw shards in the cache included."""
     near = recipe.deduplicate.near if recipe.deduplicate else None
-    passing = 0.0  # what relate needs on its way
-    if near is not None and units["relate"]:
+    passing = 0.0  # what deduplicate needs on its way
+    if near is not None and units["deduplicate"]:
         shingles = (
-            measured.sample.paired / max(measured.sample.units("relate"), 1.0) * units["passed_bytes"] / WORD_BYTES
+            measured.sample.paired
+            / max(measured.sample.units("deduplicate"), 1.0)
+            * units["passed_bytes"]
+            / WORD_BYTES
         )
-        passing = units["relate"] * (8 + 4 * near.numbers) + max(16 * near.bands * units["relate"], 8 * shingles)
+        passing = units["deduplicate"] * (8 + 4 * near.numbers) + max(
+            16 * near.bands * units["deduplicate"], 8 * shingles
+        )
     held, peak = folders["tokenizer"] + folders["rest"], (0.0, "fetch")
     for phase in PHASES:
         held += 0.0 if phase == "fetch" else _traffic(recipe, phase, folders, whole)[1]
         # Assembling frees each bucket before it writes what was in it.
-        peak = max(peak, (held + (passing if phase == "relate" else 0.0), phase))
+        peak = max(peak, (held + (passing if phase == "deduplicate" else 0.0), phase))
     end = held - (0.0 if recipe.keep_documents else folders["documents"])
     return {
-        "peak": round(peak[0] + whole.cached), "peak_phase": peak[1], "end": round(end + whole.cached),
-        "cache": round(whole.cached), "work": round(sum(folders[name] for name in folders if name.startswith("work/"))),
+        "peak": round(peak[0] + whole.cached),
+        "peak_phase": peak[1],
+        "end": round(end + whole.cached),
+        "cache": round(whole.cached),
+        "work": round(sum(folders[name] for name in folders if name.startswith("work/"))),
         "folders": {name: round(size) for name, size in folders.items()},
-    }  # fmt: skip
+    }

@@ -1,8 +1,9 @@
 """Rejudge: what a corpus would keep with other thresholds, from its stored measures, in seconds.
 
-The steps decide again from measures/; then the relations run again on the signatures of what is left, because a document that goes
-may have kept others out. Similarities come from duplicates/pairs.parquet; only pairs that never met are compared, from documents/. No raw
-shard is read and nothing is written: `gristmill run` with the same recipe does it.
+The steps decide again from measures/; then the relations run again on the signatures of what is
+left, because a document that goes may have kept others out. Similarities come from
+duplicates/pairs.parquet; only pairs that never met are compared, from documents/. No raw shard is
+read and nothing is written: `gristmill run` with the same recipe does it.
 """
 
 import os
@@ -19,37 +20,51 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.clean.decontaminate import Decontaminate
-from gristmill.clean.step import Input, Step
-from gristmill.dedup.comparison import Known
-from gristmill.dedup.database import duckdb_with
-from gristmill.dedup.relate import PAIRS_FOUND, relate
-from gristmill.dedup.rows import Table
-from gristmill.dedup.spread import threads_with
+from gristmill.dedup.duplicates import PAIRS_FOUND, deduplicate
+from gristmill.dedup.near.comparison import Known
+from gristmill.dedup.near.signature_rows import Table
+from gristmill.engine.executor import threads_with
+from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError
-from gristmill.phases.inputs import find, is_as_made
-from gristmill.phases.rejudge import redecide
-from gristmill.phases.relate import open_all
-from gristmill.phases.weigh import Rule, Shard, asking, drops_of, judge_whole, reasons_of, rules_of
+from gristmill.filters.api.step import Input, Step
+from gristmill.filters.decontaminate.decontaminate import Decontaminate
+from gristmill.phases.inputs.inputs import find, is_as_made
+from gristmill.phases.process.rejudge import redecide
+from gristmill.phases.relations.corpus_filters import (
+    Rule,
+    Shard,
+    asking,
+    drops_of,
+    judge_whole,
+    reasons_of,
+    rules_of,
+)
+from gristmill.phases.relations.deduplicate import open_all
 from gristmill.recipe import Loaded, Recipe, is_late, load, make_step, stored
 from gristmill.report.verify import published
+from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.client import Settings
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
 from gristmill.store.transfer import Transfer
-from gristmill.written import output
+from gristmill.user_input import output
 
 MEMORY_MB = 400
 
 
 def rejudge(
-    recipe: Path | str | Loaded, *, out: Path | str | None = None, settings: dict[str, str] | None = None
+    recipe: Path | str | Loaded,
+    *,
+    out: Path | str | None = None,
+    settings: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What the recipe's corpus would keep: counts by step and reason, before and after, and how many documents must be read again.
+    """What the recipe's corpus would keep: counts by step and reason, before and after, and how
+    many documents must be read again.
 
-    `unread` were not measured as far as they would get now. `anew` pass every step, and their texts are not there to be compared: `kept`
-    counts neither. `lines` says that a run would cut frequent lines: they are not counted again here, and take no document away.
+    `unread` were not measured as far as they would get now. `anew` pass every step, and their texts
+    are not there to be compared: `kept` counts neither. `lines` says that a run would cut frequent
+    lines: they are not counted again here, and take no document away.
 
     Raises RecipeError where the recipe measures something else than the corpus did.
     """
@@ -59,47 +74,71 @@ def rejudge(
     old = msgspec.convert(manifest.recipe, Recipe)
     _check(loaded.recipe, old)
     sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
-    weighed = reasons_of(old)
+    corpus_filtered = reasons_of(old)
     reasons: Counter[str] = Counter()
     judged = {}
     for number, source in sources.items():
         steps = loaded.recipe.steps(source)
-        judged[number] = _shard(root, f"{number:05d}.parquet", steps, weighed, everything=old.measure == "all")
+        judged[number] = _shard(
+            root,
+            f"{shard_name(number)}.parquet",
+            steps,
+            corpus_filtered,
+            everything=old.measure == "all",
+        )
         reasons += judged[number].reasons
     rules = rules_of(loaded.recipe, sources, _inputs(loaded, manifest))
-    beyond = _weigh(root, rules, judged)
+    beyond = _corpus_filters(root, rules, judged)
     reasons += Counter(beyond["reason"].to_pylist())
     ranked_out = beyond["document"].to_numpy()
     unread = sum(int(one.unread.sum()) for one in judged.values())
-    anew = sum(int((one.anew & ~np.isin(one.documents, ranked_out)).sum()) for one in judged.values())
+    anew = sum(
+        int((one.anew & ~np.isin(one.documents, ranked_out)).sum()) for one in judged.values()
+    )
     gone = [one.documents[~one.standing | one.anew] for one in judged.values()]
     reasons += _duplicates(
-        root, manifest, loaded, np.union1d(np.concatenate([*gone, np.empty(0, np.int64)]), ranked_out)
+        root,
+        manifest,
+        loaded,
+        np.union1d(np.concatenate([*gone, np.empty(0, np.int64)]), ranked_out),
     )
     total = int(manifest.funnel["documents"])
-    was = {reason: count for step in manifest.funnel["steps"] for reason, count in step["reasons"].items()}
+    was = {
+        reason: count
+        for step in manifest.funnel["steps"]
+        for reason, count in step["reasons"].items()
+    }
     return {
         "documents": total,
-        "kept": {"was": int(manifest.funnel["kept"]), "now": total - sum(reasons.values()) - unread - anew},
+        "kept": {
+            "was": int(manifest.funnel["kept"]),
+            "now": total - sum(reasons.values()) - unread - anew,
+        },
         "unread": unread,
         "anew": anew,
-        "lines": loaded.recipe.deduplicate is not None and loaded.recipe.deduplicate.lines is not None,
+        "lines": loaded.recipe.deduplicate is not None
+        and loaded.recipe.deduplicate.lines is not None,
         "reasons": {
-            reason: {"was": was.get(reason, 0), "now": reasons.get(reason, 0)} for reason in sorted(was.keys() | reasons.keys())
+            reason: {"was": was.get(reason, 0), "now": reasons.get(reason, 0)}
+            for reason in sorted(was.keys() | reasons.keys())
         },
-    }  # fmt: skip
+    }
 
 
 def _inputs(loaded: Loaded, manifest: Manifest) -> dict[str, Input]:
-    """What rules about the whole corpus read: the benchmarks of a step with `common`. Raises RecipeError where they are not the corpus'."""
+    """What rules about the whole corpus read: the benchmarks of a step with `common`. Raises
+    RecipeError where they are not the corpus'.
+    """
     found: dict[str, Input] = {}
     transfer = Transfer(Cache(Path(default_cache()).absolute()), Settings())
     try:
         for step in asking(loaded.recipe):
-            for what, location in step.wants().items() if isinstance(step, Decontaminate) else ():
+            for what, location in step.inputs().items() if isinstance(step, Decontaminate) else ():
                 found[location] = find(what, location, loaded.folder, transfer)
                 if not is_as_made(found[location], what, manifest.inputs):
-                    raise RecipeError(f"{what} = {location!r}: not what the corpus was made with. Run the recipe")
+                    raise RecipeError(
+                        f"{what} = {location!r}: not what the corpus was made with. Run the recipe"
+                    )
     finally:
         transfer.close()
     return found
@@ -115,18 +154,28 @@ class _Judged(NamedTuple):
     reasons: Counter[str]
 
 
-def _shard(root: Path, name: str, steps: Sequence[Step], weighed: set[str], *, everything: bool) -> _Judged:
-    """Decide again for a shard; `weighed` are reasons that no step gave, but the corpus as a whole."""
+def _shard(
+    root: Path, name: str, steps: Sequence[Step], corpus_filtered: set[str], *, everything: bool
+) -> _Judged:
+    """Decide again for a shard; `corpus_filtered` are reasons that no step gave, but the corpus as
+    a whole.
+    """
     reasons: Counter[str] = Counter()
-    found: list[tuple[np.ndarray, ...]] = [tuple(np.empty(0, kind) for kind in (np.int64, bool, bool, bool))]
+    found: list[tuple[np.ndarray, ...]] = [
+        tuple(np.empty(0, kind) for kind in (np.int64, bool, bool, bool))
+    ]
     path = root / "measures" / name
-    measures = pa.Table.from_batches(list(read_batches(path)), pq.read_schema(path)).combine_chunks()
+    measures = pa.Table.from_batches(
+        list(read_batches(path)), pq.read_schema(path)
+    ).combine_chunks()
     start = 0
     for verdicts in read_batches(root / "verdicts" / name):
         rows = measures.slice(start, len(verdicts)).combine_chunks().to_batches()[0]
         start += len(verdicts)
         by_steps = pc.if_else(
-            pc.is_in(verdicts["reason"], pa.array(sorted(weighed), pa.string())), None, verdicts["reason"]
+            pc.is_in(verdicts["reason"], pa.array(sorted(corpus_filtered), pa.string())),
+            None,
+            verdicts["reason"],
         )
         verdicts = verdicts.set_column(
             verdicts.schema.get_field_index("reason"), verdicts.schema.field("reason"), by_steps
@@ -137,22 +186,28 @@ def _shard(root: Path, name: str, steps: Sequence[Step], weighed: set[str], *, e
                 reasons[entry["values"]] += entry["counts"]
         standing = (said.reached == len(steps)) & ~said.unread
         found.append((verdicts["document"].to_numpy(), standing, said.unread, said.anew))
-    documents, standing, unread, anew = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    documents, standing, unread, anew = (
+        np.concatenate(columns) for columns in zip(*found, strict=True)
+    )
     return _Judged(documents, standing, unread, anew, reasons)
 
 
-def _weigh(root: Path, rules: list[Rule], judged: dict[int, _Judged]) -> pa.Table:
-    """What goes by its rank among what stands: weigh.DROPS."""
+def _corpus_filters(root: Path, rules: list[Rule], judged: dict[int, _Judged]) -> pa.Table:
+    """What goes by its rank among what stands: corpus_filters.DROPS."""
     shards = {
         number: Shard(
-            root / f"measures/{number:05d}.parquet", root / f"contamination/{number:05d}.parquet", partial(getattr, one, "standing")
+            root / f"measures/{shard_name(number)}.parquet",
+            root / f"contamination/{shard_name(number)}.parquet",
+            partial(getattr, one, "standing"),
         )
         for number, one in judged.items()
-    }  # fmt: skip
+    }
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder).resolve()
         relations = partial(duckdb_with(os.cpu_count() or 1, MEMORY_MB), work / "spill", [work])
-        return drops_of(judge_whole(rules, shards, relations, work), [rule.reason for rule in rules])
+        return drops_of(
+            judge_whole(rules, shards, relations, work), [rule.reason for rule in rules]
+        )
 
 
 def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray) -> Counter[str]:
@@ -165,13 +220,19 @@ def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray
     places = {source.name: place for place, source in enumerate(recipe.source, 1)}
     tables = [
         Table(
-            root / f"signatures/{shard.number:05d}.parquet", root / f"documents/{shard.number:05d}.parquet",
-            places[shard.source] if by_source else 0, root / f"measures/{shard.number:05d}.parquet",
+            root / f"signatures/{shard_name(shard.number)}.parquet",
+            root / f"documents/{shard_name(shard.number)}.parquet",
+            places[shard.source] if by_source else 0,
+            root / f"measures/{shard_name(shard.number)}.parquet",
         )
-        for shard in manifest.raw_shards if shard.missing is None
-    ]  # fmt: skip
+        for shard in manifest.raw_shards
+        if shard.missing is None
+    ]
     if not all(table.documents.exists() for table in tables):
-        raise RecipeError(f"{root}: keeps no documents (keep_documents = false): new pairs of texts cannot be compared")
+        raise RecipeError(
+            f"{root}: keeps no documents (keep_documents = false): new pairs of texts cannot "
+            "be compared"
+        )
     pairs = root / "duplicates/pairs.parquet"
     known = pq.read_table(pairs, use_threads=False) if pairs.exists() else PAIRS_FOUND.empty_table()
     known = known.filter(pc.is_null(known["candidate_corpus"]))
@@ -182,14 +243,23 @@ def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray
     for place, corpus in enumerate(against):
         if manifest.inputs.get(f"deduplicate.against.{place}", {}).get("sha256") != corpus.digest:
             raise RecipeError(
-                f"against = {settings.against[place]!r}: not the corpus that this one was compared with. Run the recipe"
+                f"against = {settings.against[place]!r}: not the corpus that this one was "
+                "compared with. Run the recipe"
             )
     with tempfile.TemporaryDirectory() as work:
-        drops = relate(
-            tables, settings, Path(work).resolve(), opener=duckdb_with(os.cpu_count() or 1, MEMORY_MB), tell=lambda _: None,
-            spread=threads_with(os.cpu_count() or 1), gone=np.sort(gone), against=against,
-            known=Known(*(known[name].to_numpy() for name in ("document", "candidate", "similarity"))),
-        ).drops  # fmt: skip
+        drops = deduplicate(
+            tables,
+            settings,
+            Path(work).resolve(),
+            opener=duckdb_with(os.cpu_count() or 1, MEMORY_MB),
+            tell=lambda _: None,
+            executor=threads_with(os.cpu_count() or 1),
+            gone=np.sort(gone),
+            against=against,
+            known=Known(
+                *(known[name].to_numpy() for name in ("document", "candidate", "similarity"))
+            ),
+        ).drops
     return Counter(drops["reason"].to_pylist())
 
 
@@ -205,50 +275,85 @@ def _check(new: Recipe, old: Recipe) -> None:
         for place, filled in enumerate(table["step"]):
             step = make_step(place, filled)
             if not is_late(step):  # those that wait measure nothing that is judged
-                told[f"step.{place}"] = {key: value for key, value in filled.items() if key not in step.thresholds}
+                told[f"step.{place}"] = {
+                    key: value for key, value in filled.items() if key not in step.thresholds
+                }
         near = recipe.deduplicate and recipe.deduplicate.near
-        told["deduplicate"] = recipe.deduplicate and [near and near.shingle, near and near.unit, near and near.numbers]
+        told["deduplicate"] = recipe.deduplicate and [
+            near and near.shingle,
+            near and near.unit,
+            near and near.numbers,
+        ]
         return told
 
     before, after = measuring(old), measuring(new)
-    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    changed = sorted(
+        key for key in before.keys() | after.keys() if before.get(key) != after.get(key)
+    )
     if changed:
         raise RecipeError(
-            f"{', '.join(changed)}: measures something else than the corpus did, so that its measures tell nothing. "
+            f"{', '.join(changed)}: measures something else than the corpus did, so that its "
+            "measures tell nothing. "
             "Only thresholds can be judged again; run the recipe"
         )
-    floors = [recipe.deduplicate.near.least for recipe in (old, new) if recipe.deduplicate and recipe.deduplicate.near]
+    floors = [
+        recipe.deduplicate.near.least
+        for recipe in (old, new)
+        if recipe.deduplicate and recipe.deduplicate.near
+    ]
     if len(floors) == 2 and floors[1] < floors[0]:
         raise RecipeError(
-            f"deduplicate.near: a floor of {floors[1]} lies below the corpus' own, {floors[0]}: less like pairs were never compared. "
+            f"deduplicate.near: a floor of {floors[1]} lies below the corpus' own, "
+            f"{floors[0]}: less like pairs were never compared. "
             "Run the recipe"
         )
 
 
-# The keys of a source that say what is read of it. Others give a plan's new shards their numbers, or check or fetch the same bytes.
+# The keys of a source that say what is read of it. Others give a plan's new shards their numbers,
+# or check or fetch the same bytes.
 READ = frozenset(
-    ("urls", "files", "commoncrawl", "paths", "base_url", "sample", "kind", "text", "url", "limit", "max_document_bytes",
-     "max_shard_bytes")
-)  # fmt: skip
+    (
+        "urls",
+        "files",
+        "commoncrawl",
+        "paths",
+        "base_url",
+        "sample",
+        "kind",
+        "text",
+        "url",
+        "limit",
+        "max_document_bytes",
+        "max_shard_bytes",
+    )
+)
 
 
 def lines(told: dict[str, Any]) -> list[str]:
     """For people."""
     kept = told["kept"]
-    out = [f"{'':<40}{'was':>12}{'now':>12}", f"{'documents':<40}{told['documents']:>12,}{told['documents']:>12,}"]
+    out = [
+        f"{'':<40}{'was':>12}{'now':>12}",
+        f"{'documents':<40}{told['documents']:>12,}{told['documents']:>12,}",
+    ]
     for reason, count in told["reasons"].items():
         mark = "" if count["was"] == count["now"] else f"{count['now'] - count['was']:>+12,}"
         out.append(f"  {reason:<38}{count['was']:>12,}{count['now']:>12,}{mark}")
     out.append(f"{'kept':<40}{kept['was']:>12,}{kept['now']:>12,}{kept['now'] - kept['was']:>+12,}")
     if told["lines"]:
-        out.append("frequent lines are not counted again: a run does it, and cuts them; that drops no document")
+        out.append(
+            "frequent lines are not counted again: a run does it, and cuts them; that drops "
+            "no document"
+        )
     if told["anew"]:
         out.append(
-            f"{told['anew']:,} more pass every step now; which of them are copies a run finds out, which reads them again"
+            f"{told['anew']:,} more pass every step now; which of them are copies a run "
+            "finds out, which reads them again"
         )
     if told["unread"]:
         out.append(
-            f"{told['unread']:,} more get past the step that dropped them and were never measured by later ones: a run reads "
+            f"{told['unread']:,} more get past the step that dropped them and were never "
+            "measured by later ones: a run reads "
             'them again, and some of them will be kept (measure = "all" measures them beforehand)'
         )
     return out

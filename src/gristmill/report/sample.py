@@ -1,8 +1,10 @@
-"""A sample of a recipe's raw shards: a few of each source in one seeded order, the last of them cut where there is enough.
+"""A sample of a recipe's raw shards: a few of each source in one seeded order, the last of them cut
+where there is enough.
 
-A shard that is here is taken before one that is not; of the others as many are fetched into the cache as the sample needs. A shard that is
-taken whole is read where it lies, as one is that is read by its end or in large parts (packed Parquet, Arrow); of a larger one the first
-bytes are copied, of Parquet the first rows.
+A shard that is here is taken before one that is not; of the others as many are fetched into the
+cache as the sample needs. A shard that is taken whole is read where it lies, as one is that is read
+by its end or in large parts (packed Parquet, Arrow); of a larger one the first bytes are copied, of
+Parquet the first rows.
 """
 
 import hashlib
@@ -16,10 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.errors import SourceError
-from gristmill.phases.fetch import Asked, Fetch, Row
-from gristmill.phases.plan import Plan, Planned, Sources
-from gristmill.phases.progress import Progress
+from gristmill.phases.inputs.fetch import Asked, Fetch, Row
+from gristmill.phases.inputs.plan import Plan, Planned, Sources
+from gristmill.phases.running.progress import Progress
 from gristmill.recipe import Loaded, Recipe, Source
+from gristmill.schema import shard_name
 from gristmill.store.codecs import Damage, Pieces
 from gristmill.store.transfer import Transfer
 
@@ -47,15 +50,21 @@ class Download(NamedTuple):
 class Taker:
     """Takes samples of a plan."""
 
-    def __init__(self, loaded: Loaded, rows: list[Row], sources: Sources, transfer: Transfer, temporary: Path) -> None:
-        """`rows` is the plan as a dry run tells it; copies go to `temporary`, which is somebody else's to remove."""
+    def __init__(
+        self, loaded: Loaded, rows: list[Row], sources: Sources, transfer: Transfer, temporary: Path
+    ) -> None:
+        """`rows` is the plan as a dry run tells it; copies go to `temporary`, which is somebody
+        else's to remove.
+        """
         self._loaded, self._rows, self._sources, self._transfer = loaded, rows, sources, transfer
         self._temporary = temporary
         self._shares = _shares(loaded.recipe, rows)
         self.download = Download(0, 0.0)
 
     def take(self, size: int, shards: int | None) -> list[Piece]:
-        """Pieces of every source: together about `size` decoded bytes, or `shards` whole shards of each. Raises SourceError."""
+        """Pieces of every source: together about `size` decoded bytes, or `shards` whole shards of
+        each. Raises SourceError.
+        """
         pieces = []
         for source in self._loaded.recipe.source:
             budget = max(1, int(size * self._shares[source.name]))
@@ -66,7 +75,10 @@ class Taker:
                     if count == shards:
                         break
                     continue
-                target = self._temporary / f"sample-{shard.number:05d}{''.join(path.suffixes[-2:])}"
+                target = (
+                    self._temporary
+                    / f"sample-{shard_name(shard.number)}{''.join(path.suffixes[-2:])}"
+                )
                 piece, took = start_of(Piece(source.name, path, whole, whole), target, budget)
                 pieces.append(piece)
                 budget -= took
@@ -75,15 +87,26 @@ class Taker:
         return pieces
 
     def _paths(self, source: Source) -> Iterator[tuple[Planned, Path]]:
-        """A source's shards in the sample's order, each where it lies; those that cannot be had are left out."""
-        rows = [row for row in self._rows if row.shard.source == source.name and row.state != "absent"]
-        rows.sort(key=lambda row: (row.state != "here", _place(self._loaded.recipe.seed, row.shard.url)))
+        """A source's shards in the sample's order, each where it lies; those that cannot be had are
+        left out.
+        """
+        rows = [
+            row for row in self._rows if row.shard.source == source.name and row.state != "absent"
+        ]
+        rows.sort(
+            key=lambda row: (row.state != "here", _place(self._loaded.recipe.seed, row.shard.url))
+        )
         failed, had = "all of its shards are absent", False
         for row in rows:
             shard = msgspec.structs.replace(row.shard, number=0)
             plan = Plan(shards=[shard])
-            fetching = Fetch(plan, self._sources, self._loaded.folder, self._transfer, Asked(allow_missing=True))
-            if self._sources.remote(shard) is None and (path := self._loaded.folder / shard.url).is_file():
+            fetching = Fetch(
+                plan, self._sources, self._loaded.folder, self._transfer, Asked(allow_missing=True)
+            )
+            if (
+                self._sources.remote(shard) is None
+                and (path := self._loaded.folder / shard.url).is_file()
+            ):
                 had = True
                 yield row.shard, path
                 continue
@@ -98,18 +121,26 @@ class Taker:
             had = True
             yield row.shard, got.paths[0]
         if not had:
-            raise SourceError(f"source {source.name!r}: no raw shard can be had to measure a sample: {failed}")
+            raise SourceError(
+                f"source {source.name!r}: no raw shard can be had to measure a sample: {failed}"
+            )
 
 
 def sampled(recipe: Recipe, pieces: list[Piece]) -> Recipe:
     """The recipe over a sample."""
     sources = [
         msgspec.structs.replace(
-            source, files=[str(piece.path) for piece in pieces if piece.source == source.name],
-            urls=[], commoncrawl=None, paths=None, sample=None, sha256sums=None, authorization=None,
+            source,
+            files=[str(piece.path) for piece in pieces if piece.source == source.name],
+            urls=[],
+            commoncrawl=None,
+            paths=None,
+            sample=None,
+            sha256sums=None,
+            authorization=None,
         )
         for source in recipe.source
-    ]  # fmt: skip
+    ]
     settings = recipe.deduplicate and msgspec.structs.replace(
         recipe.deduplicate, largest_cluster=None
     )  # no guard over a sample
@@ -125,7 +156,9 @@ def copy_of_start(piece: Piece, target: Path, size: int) -> Piece:
 
 
 def _shares(recipe: Recipe, rows: list[Row]) -> dict[str, float]:
-    """Each source's share of the sample: that of its bytes, a shard whose size nobody tells counted as the mean."""
+    """Each source's share of the sample: that of its bytes, a shard whose size nobody tells counted
+    as the mean.
+    """
     known = [row.size for row in rows if row.size]
     mean = sum(known) / len(known) if known else 1.0
     sizes = {source.name: 0.0 for source in recipe.source}
@@ -140,7 +173,9 @@ def _place(seed: int, url: str) -> bytes:
 
 
 def start_of(piece: Piece, target: Path, size: int) -> tuple[Piece, int]:
-    """(the first part of a shard that decodes to about `size` bytes, its decoded bytes); all of it, in place, where it has no more."""
+    """(the first part of a shard that decodes to about `size` bytes, its decoded bytes); all of it,
+    in place, where it has no more.
+    """
     with open(piece.path, "rb") as file:
         pieces = Pieces(file)
         head = b""
@@ -151,8 +186,14 @@ def start_of(piece: Piece, target: Path, size: int) -> tuple[Piece, int]:
                     return _cut_table(piece, target, size)
             if pieces.decoded_bytes >= size and head not in WHOLE:
                 break
-        read = min(pieces.read_bytes, max(1, int(pieces.read_bytes * size / max(pieces.decoded_bytes, 1))))
-        if piece.size <= read or (pieces.read_bytes >= piece.size and pieces.decoded_bytes <= size) or head in WHOLE:
+        read = min(
+            pieces.read_bytes, max(1, int(pieces.read_bytes * size / max(pieces.decoded_bytes, 1)))
+        )
+        if (
+            piece.size <= read
+            or (pieces.read_bytes >= piece.size and pieces.decoded_bytes <= size)
+            or head in WHOLE
+        ):
             return piece, pieces.decoded_bytes
         file.seek(0)
         data = file.read(read)

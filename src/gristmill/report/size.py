@@ -1,23 +1,28 @@
 """Size: what a run will cost, before it runs, from a measured sample.
 
     plan                 shards and bytes, as `run --dry-run` tells them
-    sample               a few shards of each source, or their first part                              sample.py
-    four small runs      through the real phases with one worker, each phase measured                  meter.py
-    cost of a phase      fixed + each shard * shards + each unit * units                               laws.py
+    sample               a few shards of each source, or their first part
+        sample.py
+    four small runs      through the real phases with one worker, each phase measured
+        meter.py
+    cost of a phase      fixed + each shard * shards + each unit * units
+        laws.py
     bytes of a folder    the sample's, times what the source is larger than its sample
 
-The runs are: one small shard of each source, thrown away (it compiles kernels and loads modules); the same again; several small
-shards; the sample. Three points tell three unknowns: what a run costs that does nothing, what a shard costs that is empty, and what a unit
-of work costs. Units are raw bytes (fetch), decoded bytes (refine), documents (relate, settle), bytes of text (lines, tokenize), lines that are
-counted (frequent), tokens (assemble).
+The runs are: one small shard of each source, thrown away (it compiles kernels and loads modules);
+the same again; several small shards; the sample. Three points tell three unknowns: what a run costs
+that does nothing, what a shard costs that is empty, and what a unit of work costs. Units are raw
+bytes (fetch), decoded bytes (process), documents (deduplicate, write_verdicts), bytes of text
+(lines, tokenize), lines that are counted (frequent), tokens (assemble).
 
-Relate's units are documents that passed every filter, n of them with k numbers in a signature and b bands; its time is linear in n, its
-disk on the way 8 n (documents) + 4 k n (signatures), and the larger of 16 b n (keys) and 8 bytes a shingle of each document that stands in a
-pair, and its memory that of the sample, 16 b bytes a document up to what the relational engine and a cut of the keys may take, and 33 bytes
-a document beyond (keeper, similarity, drop).
+Deduplicate's units are documents that passed every filter, n of them with k numbers in a signature
+and b bands; its time is linear in n, its disk on the way 8 n (documents) + 4 k n (signatures), and
+the larger of 16 b n (keys) and 8 bytes a shingle of each document that stands in a pair, and its
+memory that of the sample, 16 b bytes a document up to what the relational engine and a cut of the
+keys may take, and 33 bytes a document beyond (keeper, similarity, drop).
 
-A sample meets fewer copies than the whole: what is predicted to be kept, and its tokens, is an upper bound; the pairs, and what comparing
-them costs, a lower one.
+A sample meets fewer copies than the whole: what is predicted to be kept, and its tokens, is an
+upper bound; the pairs, and what comparing them costs, a lower one.
 """
 
 import os
@@ -26,20 +31,20 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from gristmill.phases import plan as plans
-from gristmill.phases import publish
-from gristmill.phases.corpus import Corpus
-from gristmill.phases.fetch import Asked, Fetch, Row
+from gristmill.corpus.corpus import Corpus
+from gristmill.phases.inputs import plan as plans
+from gristmill.phases.inputs.fetch import Asked, Fetch, Row
+from gristmill.phases.output import publish
 from gristmill.pipeline import run
 from gristmill.recipe import Loaded, check_pages, load, stored
-from gristmill.report.laws import Measured, Seen, seen
+from gristmill.report.cost_model import Measured, Seen, seen
 from gristmill.report.meter import Meter
 from gristmill.report.predict import Machines, predict
 from gristmill.report.sample import Piece, Taker, copy_of_start, sampled
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.client import asked_of
 from gristmill.store.transfer import Transfer
-from gristmill.written import output
+from gristmill.user_input import output
 
 SAMPLE = 64 << 20  # decoded bytes that are measured, unless told otherwise
 SMALL = 128 << 10  # decoded bytes of a small shard
@@ -49,15 +54,25 @@ Tell = Callable[[str], None]
 
 
 def size(
-    recipe: Path | str | Loaded, *, out: Path | str | None = None, machines: int = 1, cores: int | None = None,
-    sample: int = SAMPLE, shards: int | None = None, settings: dict[str, str] | None = None,
-    cache_dir: Path | str | None = None, allow_code: bool = False, allow_env: Collection[str] = (),
+    recipe: Path | str | Loaded,
+    *,
+    out: Path | str | None = None,
+    machines: int = 1,
+    cores: int | None = None,
+    sample: int = SAMPLE,
+    shards: int | None = None,
+    settings: dict[str, str] | None = None,
+    cache_dir: Path | str | None = None,
+    allow_code: bool = False,
+    allow_env: Collection[str] = (),
     tell: Tell = lambda _: None,
-) -> dict[str, Any]:  # fmt: skip
-    """What a fresh run of a recipe will cost on this machine, and on `machines` like it with `cores` each (null: as many as this one has).
+) -> dict[str, Any]:
+    """What a fresh run of a recipe will cost on this machine, and on `machines` like it with
+    `cores` each (null: as many as this one has).
 
-    `sample` is in decoded bytes; `shards` takes so many whole shards of each source instead. Of the corpus nothing is changed; raw shards of
-    the sample stay in the cache. Raises what `run` raises, over the sample.
+    `sample` is in decoded bytes; `shards` takes so many whole shards of each source instead. Of the
+    corpus nothing is changed; raw shards of the sample stay in the cache. Raises what `run` raises,
+    over the sample.
     """
     loaded = recipe if isinstance(recipe, Loaded) else load(Path(recipe), settings)
     check_pages(loaded.recipe)
@@ -65,9 +80,17 @@ def size(
         # Nothing says on which disk the corpus will be: the sample runs where temporary files do.
         with tempfile.TemporaryDirectory(prefix="gristmill-size-") as folder:
             return size(
-                loaded, out=Path(folder) / "corpus", machines=machines, cores=cores, sample=sample, shards=shards, cache_dir=cache_dir,
-                allow_code=allow_code, allow_env=allow_env, tell=tell,
-            )  # fmt: skip
+                loaded,
+                out=Path(folder) / "corpus",
+                machines=machines,
+                cores=cores,
+                sample=sample,
+                shards=shards,
+                cache_dir=cache_dir,
+                allow_code=allow_code,
+                allow_env=allow_env,
+                tell=tell,
+            )
     root = output(out, loaded.recipe.output, loaded.folder).absolute()
     asked = asked_of(None, None, allow_env=allow_env)._replace(contact=loaded.recipe.contact)
     transfer = Transfer(Cache(Path(cache_dir or default_cache()).absolute()), asked)
@@ -79,14 +102,21 @@ def size(
             taker = Taker(loaded, rows, sources, transfer, Path(folder))
             try:
                 pieces = taker.take(sample, shards)
-                measured = _measure(loaded, pieces, Path(folder), transfer.cache.root, allow_code, tell)
+                measured = _measure(
+                    loaded, pieces, Path(folder), transfer.cache.root, allow_code, tell
+                )
             finally:
                 transfer.cache.release(Path(folder))
     finally:
         transfer.close()
     here = Machines(1, os.cpu_count() or 1)
     return predict(
-        loaded.recipe, rows, pieces, measured, taker.download, [here, Machines(machines, cores or here.cores)]
+        loaded.recipe,
+        rows,
+        pieces,
+        measured,
+        taker.download,
+        [here, Machines(machines, cores or here.cores)],
     )
 
 
@@ -95,25 +125,42 @@ def _plan(loaded: Loaded, corpus: Corpus, transfer: Transfer) -> tuple[list[Row]
     published = corpus.published()
     before = published[0].recipe["source"] if published else []
     plan, sources = plans.extend(
-        publish.read_plan(corpus, None), loaded.recipe, loaded.folder, transfer,
+        publish.read_plan(corpus, None),
+        loaded.recipe,
+        loaded.folder,
+        transfer,
         lists=plans.Lists(before, stored(loaded.recipe)["source"]),
-    )  # fmt: skip
+    )
     return Fetch(plan, sources, loaded.folder, transfer, Asked()).preview(), sources
 
 
-def _measure(loaded: Loaded, pieces: list[Piece], folder: Path, cache: Path, allow_code: bool, tell: Tell) -> Measured:
+def _measure(
+    loaded: Loaded, pieces: list[Piece], folder: Path, cache: Path, allow_code: bool, tell: Tell
+) -> Measured:
     """Run the small samples and the sample, and find each phase's law."""
     taken: dict[str, Piece] = {}
     for piece in pieces:
         taken.setdefault(piece.source, piece)
     several = [
-        copy_of_start(piece, folder / f"small-{number}-{copy}{''.join(piece.path.suffixes[-2:])}", SMALL)
-        for number, piece in enumerate(taken.values()) for copy in range(SEVERAL)
-    ]  # fmt: skip
+        copy_of_start(
+            piece, folder / f"small-{number}-{copy}{''.join(piece.path.suffixes[-2:])}", SMALL
+        )
+        for number, piece in enumerate(taken.values())
+        for copy in range(SEVERAL)
+    ]
     small = several[::SEVERAL]
     runs = {}
-    for name, members in {"warm": small, "one": small, "several": several, "sample": pieces}.items():
-        tell({"warm": "loading", "one": "what a run costs", "several": "what a shard costs"}.get(name, "the sample"))
+    for name, members in {
+        "warm": small,
+        "one": small,
+        "several": several,
+        "sample": pieces,
+    }.items():
+        tell(
+            {"warm": "loading", "one": "what a run costs", "several": "what a shard costs"}.get(
+                name, "the sample"
+            )
+        )
         runs[name] = _run(loaded, members, folder / name, cache, allow_code)
     return Measured(runs["one"], runs["several"], runs["sample"])
 
@@ -121,7 +168,14 @@ def _measure(loaded: Loaded, pieces: list[Piece], folder: Path, cache: Path, all
 def _run(loaded: Loaded, pieces: list[Piece], root: Path, cache: Path, allow_code: bool) -> Seen:
     recipe = sampled(loaded.recipe, pieces)
     with Meter(root) as meter:
-        run(Loaded(recipe, loaded.folder), out=root, workers=1, cache_dir=cache, allow_code=allow_code, show=meter.show)
+        run(
+            Loaded(recipe, loaded.folder),
+            out=root,
+            workers=1,
+            cache_dir=cache,
+            allow_code=allow_code,
+            show=meter.show,
+        )
     return seen(root, recipe, pieces, meter.phases)
 
 
@@ -129,22 +183,38 @@ def lines(told: dict[str, Any]) -> list[str]:
     """For people: a line a phase, then what memory and disk it takes, then what to think of it."""
     here, there = told["machines"]
     other = there != here
-    columns = [f"{here['cores']} cores here", *([f"{there['machines']} x {there['cores']} cores"] if other else [])]
+    columns = [
+        f"{here['cores']} cores here",
+        *([f"{there['machines']} x {there['cores']} cores"] if other else []),
+    ]
     out = [
-        f"{told['shards']:,} raw shards, {_bytes(told['raw_bytes'])}, of which {_bytes(told['to_fetch'])} are to be fetched",
-        f"{told['documents']:,} documents; at most {told['kept']:,} kept, {_bytes(told['text_bytes'])} of text"
+        (
+            f"{told['shards']:,} raw shards, {_bytes(told['raw_bytes'])}, of which "
+            f"{_bytes(told['to_fetch'])} are to be fetched"
+        ),
+        (
+            f"{told['documents']:,} documents; at most {told['kept']:,} kept, "
+            f"{_bytes(told['text_bytes'])} of text"
+        )
         + (f", {told['tokens']:,} tokens" if told["tokens"] is not None else ""),
         "",
-        f"{'phase':<10}{'read':>12}{'written':>12}{'CPU':>12}" + "".join(f"{column:>18}" for column in columns),
+        f"{'phase':<10}{'read':>12}{'written':>12}{'CPU':>12}"
+        + "".join(f"{column:>18}" for column in columns),
     ]
     for phase in told["phases"]:
         walls = phase["wall_hours"][: len(columns)]
-        out.append(_line(phase["phase"], phase["read"], phase["written"], phase["cpu_hours"], walls))
+        out.append(
+            _line(phase["phase"], phase["read"], phase["written"], phase["cpu_hours"], walls)
+        )
     walls = [_total(told, place) for place in range(len(columns))]
-    read, written, cpu = (sum(phase[name] for phase in told["phases"]) for name in ("read", "written", "cpu_hours"))
+    read, written, cpu = (
+        sum(phase[name] for phase in told["phases"]) for name in ("read", "written", "cpu_hours")
+    )
     memory, disk = told["memory"], told["disk"]
     processes = ", ".join(
-        f"{name} {_bytes(memory[name])}" for name in ("worker", "relate", "assemble", "driver") if memory[name]
+        f"{name} {_bytes(memory[name])}"
+        for name in ("worker", "deduplicate", "assemble", "driver")
+        if memory[name]
     )
     out += [
         _line("in all", read, written, cpu, walls),
@@ -152,8 +222,10 @@ def lines(told: dict[str, Any]) -> list[str]:
         f"memory: {processes}; this machine {_bytes(memory['machine'])}",
     ]
     out.append(
-        f"disk: {_bytes(disk['peak'])} at the peak, in {disk['peak_phase']}; {_bytes(disk['end'])} in the end, of which "
-        f"{_bytes(disk['cache'])} are raw shards in the cache and {_bytes(disk['work'])} work/, which may go"
+        f"disk: {_bytes(disk['peak'])} at the peak, in {disk['peak_phase']}; "
+        f"{_bytes(disk['end'])} in the end, of which "
+        f"{_bytes(disk['cache'])} are raw shards in the cache and {_bytes(disk['work'])} "
+        "work/, which may go"
     )
     return out + _notes(told, other)
 
@@ -172,24 +244,40 @@ def _total(told: dict[str, Any], place: int) -> float:
 def _notes(told: dict[str, Any], other: bool) -> list[str]:
     sample = told["sample"]
     out = [
-        "a sample meets fewer copies than the whole: what is kept, and what comes of it, is an upper bound, and relate's cost a lower one"
+        (
+            "a sample meets fewer copies than the whole: what is kept, and what comes of it, is "
+            "an upper bound, and deduplicate's cost a lower one"
+        )
     ]
     out.append(
-        f"measured on {sample['documents']:,} documents of {sample['shards']:,} raw shards ({_bytes(sample['raw_bytes'])}, "
-        f"{_bytes(sample['decoded_bytes'])} decoded), with one worker; others at work on this machine make it slower, then and now"
+        f"measured on {sample['documents']:,} documents of {sample['shards']:,} raw shards "
+        f"({_bytes(sample['raw_bytes'])}, "
+        f"{_bytes(sample['decoded_bytes'])} decoded), with one worker; others at work on "
+        "this machine make it slower, then and now"
     )
     if sample["raw_bytes"] * 50 < told["raw_bytes"] and sample["decoded_bytes"] < SAMPLE // 2:
         out.append("the sample is small: --sample 256MB tells more")
     if not told["memory"]["worker"]:
         out.append("how much memory a process has nobody tells here: there is no /proc")
     if told["unknown"]:
-        out.append(f"{told['unknown']:,} raw shards of unknown length are counted as the mean of the others")
+        out.append(
+            f"{told['unknown']:,} raw shards of unknown length are counted as the mean of "
+            "the others"
+        )
     if any(None in phase["wall_hours"] for phase in told["phases"]):
-        out.append("nothing had to be fetched for the sample: how long fetching takes is unknown, and in no sum")
+        out.append(
+            "nothing had to be fetched for the sample: how long fetching takes is unknown, "
+            "and in no sum"
+        )
     elif told["to_fetch"]:
-        out.append("fetching is told at the rate at which the sample came, whatever the connections")
+        out.append(
+            "fetching is told at the rate at which the sample came, whatever the connections"
+        )
     if other:
-        out.append("fetch and relate are one machine's work and assemble one process's a source: they are not divided")
+        out.append(
+            "fetch and deduplicate are one machine's work and assemble one process's a "
+            "source: they are not divided"
+        )
     return out
 
 

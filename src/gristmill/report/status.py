@@ -1,21 +1,27 @@
-"""Status: where a run stands, and what was dropped where. Reads records only; asks nothing of a run that is at work."""
+"""Status: where a run stands, and what was dropped where.
+
+Reads records only; asks nothing of a run that is at work.
+"""
 
 import fcntl
 import os
 from pathlib import Path
 from typing import Any
 
+from gristmill.corpus.corpus import Corpus, Record
 from gristmill.errors import RecipeError
-from gristmill.phases.corpus import Corpus, Record
-from gristmill.phases.plan import Plan
-from gristmill.phases.publish import read_plan
+from gristmill.phases.inputs.plan import Plan
+from gristmill.phases.output.publish import read_plan
+from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST
 
-PER_SHARD = ("refine", "settle", "tokenize")
+PER_SHARD = ("process", "write_verdicts", "tokenize")
 
 
 def status(corpus: Path | str) -> dict[str, Any]:
-    """Where a corpus stands: `finished`, `running`, shards done by phase, and the reasons counted so far."""
+    """Where a corpus stands: `finished`, `running`, shards done by phase, and the reasons counted
+    so far.
+    """
     root = Path(corpus)
     if not root.is_dir() or not ((root / "work").is_dir() or (root / MANIFEST).exists()):
         raise RecipeError(f"{root}: no corpus there")
@@ -30,23 +36,27 @@ def status(corpus: Path | str) -> dict[str, Any]:
         "missing": sum(1 for shard in plan.shards if shard.missing is not None),
     }
     records = {phase: _records(here, phase, plan) for phase in PER_SHARD}
-    told["phases"] = {phase: sum(record is not None for record in found) for phase, found in records.items()}
+    told["phases"] = {
+        phase: sum(record is not None for record in found) for phase, found in records.items()
+    }
     if published is not None:
         told["funnel"] = published[0].funnel
     documents = reasons = 0
-    for refined, settled in zip(records["refine"], records["settle"], strict=True):
-        if settled is not None:
-            documents += settled.counts["documents"]
-            reasons += sum(settled.counts["reasons"].values())
-        elif refined is not None:
-            documents += refined.counts["raw"]["documents"]
-            reasons += refined.counts["raw"]["documents"] - refined.counts["kept"]["documents"]
+    for processed, verdicts_written in zip(
+        records["process"], records["write_verdicts"], strict=True
+    ):
+        if verdicts_written is not None:
+            documents += verdicts_written.counts["documents"]
+            reasons += sum(verdicts_written.counts["reasons"].values())
+        elif processed is not None:
+            documents += processed.counts["raw"]["documents"]
+            reasons += processed.counts["raw"]["documents"] - processed.counts["kept"]["documents"]
     told["documents"], told["dropped"] = documents, reasons
     return told
 
 
 def _records(corpus: Corpus, phase: str, plan: Plan) -> list[Record | None]:
-    return [corpus.last(phase, f"{shard.number:05d}") for shard in plan.shards]
+    return [corpus.last(phase, shard_name(shard.number)) for shard in plan.shards]
 
 
 def held(root: Path) -> bool:
@@ -66,7 +76,13 @@ def held(root: Path) -> bool:
 
 def lines(told: dict[str, Any]) -> list[str]:
     """For people."""
-    state = "running" if told["running"] else "finished" if told["finished"] else "not finished: run the recipe again"
+    state = (
+        "running"
+        if told["running"]
+        else "finished"
+        if told["finished"]
+        else "not finished: run the recipe again"
+    )
     out = [
         state,
         f"raw shards {told['shards']}, fetched {told['fetched']}"

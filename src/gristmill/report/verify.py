@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.layout import part_folders
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.phases.corpus import Corpus
-from gristmill.phases.layout import part_folders
-from gristmill.phases.lines import LIST
+from gristmill.phases.relations.frequent_lines import LIST
 from gristmill.report.repeated import check_links, check_repeated, check_run
+from gristmill.schema import shard_name
 from gristmill.store import manifest as manifests
 from gristmill.store import urls
 from gristmill.store.cache import Cache, default_cache
@@ -37,8 +38,9 @@ def verify(
 ) -> dict[str, Any]:
     """Check a corpus against its manifest and lock; `quick` looks at sizes only.
 
-    `pin` is what it must be: the sha256 of its manifest, or the `content` digest of its parts. `raw` checks the raw shards as well:
-    local ones where they lie, fetched ones in the cache. Returns what was checked. Raises VerificationError that lists all that is wrong.
+    `pin` is what it must be: the sha256 of its manifest, or the `content` digest of its parts.
+    `raw` checks the raw shards as well: local ones where they lie, fetched ones in the cache.
+    Returns what was checked. Raises VerificationError that lists all that is wrong.
     """
     root = Path(corpus)
     manifest, data = published(root)
@@ -65,24 +67,37 @@ def verify(
             wrong += check_repeated(root, manifest, sound)
         except (KeyError, TypeError, AttributeError) as error:
             wrong.append(
-                f"{manifests.MANIFEST}: a value of its recipe, inputs or funnel is missing, or of the wrong type: {error!r}"
+                f"{manifests.MANIFEST}: a value of its recipe, inputs or funnel is missing, "
+                f"or of the wrong type: {error!r}"
             )
         wrong += check_run(root)
     if wrong:
-        shown = "\n  ".join(wrong[:50]) + (f"\n  ... and {len(wrong) - 50} more" if len(wrong) > 50 else "")
-        raise VerificationError(f"{root} is not what its manifest says:\n  {shown}\nFetch or build what is named again")
+        shown = "\n  ".join(wrong[:50]) + (
+            f"\n  ... and {len(wrong) - 50} more" if len(wrong) > 50 else ""
+        )
+        raise VerificationError(
+            f"{root} is not what its manifest says:\n  {shown}\nFetch or build what is named again"
+        )
     size = sum(part.size for part in manifest.parts)
-    return {"manifest": lock, "content": manifest.content, "parts": len(manifest.parts), "bytes": size, "quick": quick}
+    return {
+        "manifest": lock,
+        "content": manifest.content,
+        "parts": len(manifest.parts),
+        "bytes": size,
+        "quick": quick,
+    }
 
 
 def _check_pin(root: Path, pin: str, lock: str, content: str) -> None:
     if not re.fullmatch("[0-9a-fA-F]{64}", pin):
         raise RecipeError(
-            f"--pin {pin}: write a sha256 whole, 64 hexadecimal digits; a shorter one would pin several corpora"
+            f"--pin {pin}: write a sha256 whole, 64 hexadecimal digits; a shorter one would "
+            "pin several corpora"
         )
     if pin.lower() not in (lock, content):
         raise VerificationError(
-            f"{root} is not the corpus that is pinned: expected {pin.lower()}, got manifest {lock}, content {content}. "
+            f"{root} is not the corpus that is pinned: expected {pin.lower()}, got manifest "
+            f"{lock}, content {content}. "
             "Fetch the pinned corpus, or pin this one after looking at `gristmill diff`"
         )
 
@@ -94,7 +109,8 @@ def published(root: Path) -> tuple[Manifest, bytes]:
     published = Corpus(root).published()
     if published is None:
         raise VerificationError(
-            f"{root}: no {manifests.MANIFEST}: not finished, or no corpus. Run the recipe again to finish it"
+            f"{root}: no {manifests.MANIFEST}: not finished, or no corpus. Run the recipe "
+            "again to finish it"
         )
     return published
 
@@ -112,7 +128,11 @@ def _strangers(root: Path, manifest: Manifest) -> list[str]:
 
 
 def check_parts(
-    root: Path, parts: list[Part], wrong: list[str], quick: bool, show: Callable[[dict[str, Any]], None]
+    root: Path,
+    parts: list[Part],
+    wrong: list[str],
+    quick: bool,
+    show: Callable[[dict[str, Any]], None],
 ) -> set[str]:
     """Check every part's size and digest; return the paths of those that are right."""
 
@@ -120,7 +140,9 @@ def check_parts(
         path = root / part.path
         try:
             if path.is_symlink() or not path.is_file():
-                return f"{part.path}: missing" if not path.exists() else f"{part.path}: no plain file"
+                return (
+                    f"{part.path}: missing" if not path.exists() else f"{part.path}: no plain file"
+                )
             size = path.stat().st_size
             if size != part.size:
                 return f"{part.path}: {size:,} bytes, expected {part.size:,}"
@@ -133,12 +155,22 @@ def check_parts(
     sound = set()
     # hashlib lets go of the interpreter, so threads hash on all cores.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for place, (part, problem) in enumerate(zip(parts, threads.map(check, parts), strict=True), 1):
+        for place, (part, problem) in enumerate(
+            zip(parts, threads.map(check, parts), strict=True), 1
+        ):
             if problem is None:
                 sound.add(part.path)
             else:
                 wrong.append(problem)
-            show({"event": "progress", "phase": "verify", "done": place, "jobs": len(parts), "bytes": part.size})
+            show(
+                {
+                    "event": "progress",
+                    "phase": "verify",
+                    "done": place,
+                    "jobs": len(parts),
+                    "bytes": part.size,
+                }
+            )
     return sound
 
 
@@ -152,7 +184,10 @@ def _check_raw(root: Path, manifest: Manifest, cache: Cache, quick: bool) -> lis
     def check(shard: RawShard) -> str | None:
         if shard.sha256 is None:
             return None
-        name = f"raw shard {shard.number} ({urls.shown(shard.url) if urls.is_url(shard.url) else shard.url})"
+        name = (
+            f"raw shard {shard.number} "
+            f"({urls.shown(shard.url) if urls.is_url(shard.url) else shard.url})"
+        )
         if shard.url.startswith("file://"):
             path = Path(os.fsdecode(urls.local_path(shard.url)))
         else:
@@ -168,7 +203,9 @@ def _check_raw(root: Path, manifest: Manifest, cache: Cache, quick: bool) -> lis
         return None
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return [problem for problem in threads.map(check, manifest.raw_shards) if problem is not None]
+        return [
+            problem for problem in threads.map(check, manifest.raw_shards) if problem is not None
+        ]
 
 
 def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
@@ -177,12 +214,15 @@ def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     kept_in_all = documents_in_all = 0
     reasons: dict[str, int] = {}
     for shard in manifest.raw_shards:
-        name = f"verdicts/{shard.number:05d}.parquet"
+        name = f"verdicts/{shard_name(shard.number)}.parquet"
         if shard.missing is not None:
             continue
         if name not in sound:
             if all(part.path != name for part in manifest.parts):
-                wrong.append(f"{name}: not in the manifest, and raw shard {shard.number} is not recorded as absent")
+                wrong.append(
+                    f"{name}: not in the manifest, and raw shard {shard.number} is not "
+                    "recorded as absent"
+                )
             continue
         rows = kept = 0
         for batch in read_batches(root / name, ["reason"]):
@@ -192,13 +232,24 @@ def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
                 if pair["values"] is not None:
                     reasons[pair["values"]] = reasons.get(pair["values"], 0) + pair["counts"]
         if rows != shard.documents:
-            wrong.append(f"{name}: {rows:,} rows, but raw shard {shard.number} has {shard.documents:,} documents")
+            wrong.append(
+                f"{name}: {rows:,} rows, but raw shard {shard.number} has "
+                f"{shard.documents:,} documents"
+            )
         if kept != shard.unique_documents:
             wrong.append(f"{name}: {kept:,} kept, but the manifest says {shard.unique_documents:,}")
         kept_in_all += kept
         documents_in_all += rows
-    told = {reason: count for step in manifest.funnel["steps"] for reason, count in step["reasons"].items()}
-    if (documents_in_all, kept_in_all, reasons) != (manifest.funnel["documents"], manifest.funnel["kept"], told):
+    told = {
+        reason: count
+        for step in manifest.funnel["steps"]
+        for reason, count in step["reasons"].items()
+    }
+    if (documents_in_all, kept_in_all, reasons) != (
+        manifest.funnel["documents"],
+        manifest.funnel["kept"],
+        told,
+    ):
         wrong.append("funnel: its counts are not those of the verdicts")
     wrong += _check_tables(root, manifest, sound)
     wrong += _check_keepers(root, manifest, sound)
@@ -219,10 +270,14 @@ def _check_tables(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
 
 
 def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """Each duplicate's keeper is a document that was kept, in the plan's order an earlier one; duplicates/copies.parquet counts them all."""
+    """Each duplicate's keeper is a document that was kept, in the plan's order an earlier one;
+    duplicates/copies.parquet counts them all.
+    """
     by_number = (manifest.recipe.get("deduplicate") or {}).get("order", "plan") == "plan"
     tables = {
-        shard.number: name for shard in manifest.raw_shards if (name := f"verdicts/{shard.number:05d}.parquet") in sound
+        shard.number: name
+        for shard in manifest.raw_shards
+        if (name := f"verdicts/{shard_name(shard.number)}.parquet") in sound
     }
     kept: dict[int, Any] = {}  # a bit a row, by shard
     for number, name in tables.items():
@@ -239,7 +294,9 @@ def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
         for batch in read_batches(root / name, ["document", "keeper", "keeper_corpus"]):
             copies += len(batch) - batch["keeper"].null_count
             # A keeper in an older corpus is that corpus' to verify.
-            named = pc.and_(batch["keeper"].is_valid(), batch["keeper_corpus"].is_null()).to_numpy(zero_copy_only=False)
+            named = pc.and_(batch["keeper"].is_valid(), batch["keeper_corpus"].is_null()).to_numpy(
+                zero_copy_only=False
+            )
             keepers = batch["keeper"].fill_null(0).to_numpy()[named]
             lost += int((keepers >= batch["document"].to_numpy()[named]).sum()) if by_number else 0
             for shard in np.unique(keepers >> 32).tolist():
@@ -247,15 +304,26 @@ def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
                 bits = np.unpackbits(kept.get(shard, np.empty(0, np.uint8))).astype(bool)
                 lost += int((~bits[rows[rows < len(bits)]]).sum() + (rows >= len(bits)).sum())
     wrong = (
-        [f"verdicts: {lost:,} duplicates whose keeper is no {'earlier ' if by_number else ''}document that was kept"]
+        [
+            (
+                f"verdicts: {lost:,} duplicates whose keeper is no "
+                f"{'earlier ' if by_number else ''}document that was kept"
+            )
+        ]
         if lost
         else []
     )
     if "duplicates/copies.parquet" in sound:
-        counted = sum(pc.sum(batch["copies"]).as_py() for batch in read_batches(root / "duplicates/copies.parquet"))
-        if counted != copies and len(tables) == sum(shard.missing is None for shard in manifest.raw_shards):
+        counted = sum(
+            pc.sum(batch["copies"]).as_py()
+            for batch in read_batches(root / "duplicates/copies.parquet")
+        )
+        if counted != copies and len(tables) == sum(
+            shard.missing is None for shard in manifest.raw_shards
+        ):
             wrong.append(
-                f"duplicates/copies.parquet: counts {counted:,} copies, the verdicts name keepers for {copies:,}"
+                f"duplicates/copies.parquet: counts {counted:,} copies, the verdicts name "
+                f"keepers for {copies:,}"
             )
     return wrong
 
@@ -292,5 +360,8 @@ def _check_tokens(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
         elif ends[-1] != count or (np.diff(ends.astype(np.int64), prepend=0) <= 0).any():
             wrong.append(f"{beside}: its ends do not rise to {count:,}")
     if tokens != manifest.funnel.get("tokens", 0):
-        wrong.append(f"tokens: the shards hold {tokens:,}, the funnel says {manifest.funnel.get('tokens', 0):,}")
+        wrong.append(
+            f"tokens: the shards hold {tokens:,}, the funnel says "
+            f"{manifest.funnel.get('tokens', 0):,}"
+        )
     return wrong

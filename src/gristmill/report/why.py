@@ -7,27 +7,35 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill import schema
+from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.phases.corpus import Corpus
+from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches
 
 
 def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
-    """What became of a document: `shard:row`, its number, or its URL (which several documents may have).
+    """What became of a document: `shard:row`, its number, or its URL (which several documents may
+    have).
 
-    Each answer has `document`, `url`, `reason` (null: kept), `value`, `threshold`, `keeper`, `keeper_url`, `similarity`, `copies`
-    (how many documents went for it), `measures`, `source`, `raw_shard` and `text` where it is stored.
+    Each answer has `document`, `url`, `reason` (null: kept), `value`, `threshold`, `keeper`,
+    `keeper_url`, `similarity`, `copies` (how many documents went for it), `measures`, `source`,
+    `raw_shard` and `text` where it is stored.
     """
     root = Path(corpus)
     published = Corpus(root).published()
     if published is None:
-        raise VerificationError(f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it")
+        raise VerificationError(
+            f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it"
+        )
     manifest = published[0]
     number = parse_document(document)
     rows = _by_number(root, number) if number is not None else _by_url(root, manifest, document)
     if not rows:
-        raise RecipeError(f"{root}: no document {document!r}. Name it as shard:row, by its number, or by its exact URL")
+        raise RecipeError(
+            f"{root}: no document {document!r}. Name it as shard:row, by its number, or by "
+            "its exact URL"
+        )
     return [_tell(root, manifest, row) for row in rows]
 
 
@@ -47,7 +55,7 @@ def _rows(path: Path, field: str, value: Any) -> list[dict[str, Any]]:
 
 
 def _part(root: Path, folder: str, document: int) -> Path:
-    return root / folder / f"{schema.shard_of(document):05d}.parquet"
+    return root / folder / f"{shard_name(schema.shard_of(document))}.parquet"
 
 
 def _by_number(root: Path, number: int) -> list[dict[str, Any]]:
@@ -58,7 +66,7 @@ def _by_number(root: Path, number: int) -> list[dict[str, Any]]:
 def _by_url(root: Path, manifest: Manifest, url: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for shard in manifest.raw_shards:
-        path = root / f"verdicts/{shard.number:05d}.parquet"
+        path = root / f"verdicts/{shard_name(shard.number)}.parquet"
         if path.exists():
             found += _rows(path, "url", url)
     return found
@@ -67,11 +75,18 @@ def _by_url(root: Path, manifest: Manifest, url: str) -> list[dict[str, Any]]:
 def _tell(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str, Any]:
     document = verdict["document"]
     shard = manifest.raw_shards[schema.shard_of(document)]
-    told = {**verdict, "source": shard.source, "raw_shard": shard.url, "row": schema.row_of(document)}
+    told = {
+        **verdict,
+        "source": shard.source,
+        "raw_shard": shard.url,
+        "row": schema.row_of(document),
+    }
     measures = _one(_part(root, "measures", document), document)
     if (late := _part(root, "finished", document)).exists() and verdict["reason"] is None:
         measures |= _one(late, document)
-    told["measures"] = {name: value for name, value in measures.items() if name != "document" and value is not None}
+    told["measures"] = {
+        name: value for name, value in measures.items() if name != "document" and value is not None
+    }
     if verdict["keeper"] is not None and verdict["keeper_corpus"] is None:
         keeper = _by_number(root, verdict["keeper"])
         told["keeper_url"] = keeper[0]["url"] if keeper else None
@@ -104,13 +119,17 @@ def lines(told: dict[str, Any]) -> list[str]:
     ]
     reason = told["reason"]
     if reason is None:
-        out.append("  kept" + (f"; {told['copies']} copies of it were dropped" if told.get("copies") else ""))
+        out.append(
+            "  kept"
+            + (f"; {told['copies']} copies of it were dropped" if told.get("copies") else "")
+        )
     elif told["keeper"] is not None:
         kept = f"{schema.document_name(told['keeper'])} {told.get('keeper_url') or ''}".rstrip()
         if told["keeper_corpus"] is not None:
             kept += f" of the corpus whose manifest is {told['keeper_corpus']}"
         out.append(
-            f"  dropped: {reason}, similarity {told['similarity']:.4f} (threshold {told['threshold']:g}) to {kept}, which is kept"
+            f"  dropped: {reason}, similarity {told['similarity']:.4f} (threshold "
+            f"{told['threshold']:g}) to {kept}, which is kept"
         )
     elif reason.startswith("read."):
         out.append(f"  dropped: {reason}, at byte {told['value']:.0f}")

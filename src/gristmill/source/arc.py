@@ -1,13 +1,17 @@
 """ARC records, the format before WARC: of the Internet Archive and, until 2012, of Common Crawl.
 
-    URL IP-address Archive-date Content-type Archive-length                                                     version 1
-    URL IP-address Archive-date Content-type Result-code Checksum Location Offset Filename Archive-length      version 2
+    URL IP-address Archive-date Content-type Archive-length
+        version 1
+    URL IP-address Archive-date Content-type Result-code Checksum Location Offset Filename
+        Archive-length      version 2
 
-and then Archive-length bytes: the HTTP response. The first record, `filedesc://`, says of what version the file is, which we take from
-each line itself. (M. Burner, B. Kahle: Arc File Format, Internet Archive, 1996.)
+and then Archive-length bytes: the HTTP response. The first record, `filedesc://`, says of what
+version the file is, which we take from each line itself. (M. Burner, B. Kahle: Arc File Format,
+Internet Archive, 1996.)
 
-URLs may hold spaces. The framing is as strict as it is for WARC: behind a block must stand the next record's line, or the end; where it
-does not, the record gets the verdict `read.wrong_length`, and the search goes on for the next line that can be a record's.
+URLs may hold spaces. The framing is as strict as it is for WARC: behind a block must stand the next
+record's line, or the end; where it does not, the record gets the verdict `read.wrong_length`, and
+the search goes on for the next line that can be a record's.
 """
 
 import re
@@ -28,7 +32,9 @@ MAX_LINE = 1 << 14
 _CANDIDATE = re.compile(rb"\n[A-Za-z][A-Za-z0-9+.-]{0,30}:[^\n]{0,16384} (?:19|20)[0-9]{10,16} ")
 _SCHEME = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{0,30}:")
 _ADDRESS = re.compile(rb"[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*|-|unknown")
-_DATE = re.compile(rb"(?:19|20)[0-9]{10,16}")  # 14 digits; some writers leave seconds out or have parts of them
+_DATE = re.compile(
+    rb"(?:19|20)[0-9]{10,16}"
+)  # 14 digits; some writers leave seconds out or have parts of them
 _CUT = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{0,30}(?::[^\n]*)?")  # a record's line that the end cuts
 
 
@@ -61,7 +67,9 @@ def _parse(line: bytes) -> _Header | None:
 
 
 def _line(data: bytes, at: int) -> bytes | None:
-    """The line that starts here, without its end; None where it is longer than any record's or has no end."""
+    """The line that starts here, without its end; None where it is longer than any record's or has
+    no end.
+    """
     end = data.find(b"\n", at, at + MAX_LINE)
     return None if end < 0 else data[at:end]
 
@@ -162,7 +170,9 @@ def _give(header: _Header, body: bytes, begin: int, rows: Rows, fields: Fields) 
 
 
 def _ends_well(window: Window, length: int) -> bool:
-    """Whether a block of this length is followed by a record's line, blank lines between, or by the end of the stretch."""
+    """Whether a block of this length is followed by a record's line, blank lines between, or by the
+    end of the stretch.
+    """
     window.have(length + MAX_LINE)
     at = window.at + length
     rest = window.data[at : at + MAX_LINE].lstrip(b"\r\n")
@@ -170,7 +180,9 @@ def _ends_well(window: Window, length: int) -> bool:
 
 
 def _pass_over(window: Window, rows: Rows, fields: Fields, header: _Header, begin: int) -> bool:
-    """Step over a block that is over the limit; it may as well be that its length lies. False where the stretch ended inside it."""
+    """Step over a block that is over the limit; it may as well be that its length lies. False where
+    the stretch ended inside it.
+    """
     passed = window.pass_over(header.length + 1)
     if passed == "cut":
         return False

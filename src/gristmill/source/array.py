@@ -1,7 +1,7 @@
 """A JSON array of objects, element by element: an object is a document, as a line of JSONL is.
 
-Memory is the element under way. An array has no lines to go on at: what is no JSON in its middle ends it, with an error, and not with a row.
-`value` of a row that fails is its number.
+Memory is the element under way. An array has no lines to go on at: what is no JSON in its middle
+ends it, with an error, and not with a row. `value` of a row that fails is its number.
 """
 
 import codecs
@@ -70,7 +70,8 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
             source.at += 1
             if source.skip(_SPACE):
                 raise SourceError(
-                    f"behind the array, of {rows.row:,} elements, stands something else: write an object a line (JSONL)"
+                    f"behind the array, of {rows.row:,} elements, stands something else: "
+                    "write an object a line (JSONL)"
                 )
             break
         value = _element(source, rows, fields) if mark else None
@@ -86,7 +87,11 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
         rows.fail(source.damage.reason, source.damage.offset)
         if source.goes_on():
             raise SourceError(
-                f"{source.damage.reason} at byte {source.damage.offset}: an array cannot be read behind that", "damaged"
+                (
+                    f"{source.damage.reason} at byte {source.damage.offset}: an array cannot be "
+                    "read behind that"
+                ),
+                "damaged",
             )
     elif not rows.full and mark != "]":
         rows.fail("truncated", rows.row)
@@ -101,10 +106,12 @@ def _element(source: _Text, rows: Rows, fields: Fields) -> tuple[Any] | None:
         held = len(source.text) - source.at
         if (
             held > most // 8
-            and source.text.count("[", source.at) + source.text.count("{", source.at) > MOST_VALUES // 2
+            and source.text.count("[", source.at) + source.text.count("{", source.at)
+            > MOST_VALUES // 2
         ):
             raise SourceError(
-                f"element {rows.row:,} of the array holds too many values: write an object a line (JSONL)"
+                f"element {rows.row:,} of the array holds too many values: write an object a "
+                "line (JSONL)"
             )
         try:
             value, end = _decode(source.text, source.at)
@@ -116,7 +123,8 @@ def _element(source: _Text, rows: Rows, fields: Fields) -> tuple[Any] | None:
         except ValueError:
             if held > most:
                 raise SourceError(
-                    f"element {rows.row:,} of the array is no JSON, or longer than {most:,} characters"
+                    f"element {rows.row:,} of the array is no JSON, or longer than {most:,} "
+                    "characters"
                 ) from None
         if source.ended:
             if source.damage is None and source.text.rstrip().endswith("]"):

@@ -1,4 +1,7 @@
-"""A bare HTML file: one page, without the HTTP response that it came in. Its charset is what it says of itself."""
+"""A bare HTML file: one page, without the HTTP response that it came in.
+
+Its charset is what it says of itself.
+"""
 
 from collections.abc import Iterable, Iterator
 

@@ -3,17 +3,23 @@
 What decides, in this order, and why there:
 
 1. a byte order mark (WHATWG Encoding, 6): no text begins so by chance.
-2. UTF-16 and UTF-32 that the header names, where the bytes are seen to be that: every other byte, about, is NUL.
-3. UTF-8 that is well formed and more than ASCII: text in another charset is that by chance only where it is very short, while headers lie.
-4. among the charsets that the HTTP header, `<meta>` and the XML declaration name, in this order, and UTF-8: one whose characters take several
-   bytes, in which the page is well formed; then one in which nearly all of it is. Several bytes fit each other in one charset and in no other.
-   Of UTF-8 that is named, or where nothing is, half is enough: what is ill formed in it is damage.
-5. a charset of single bytes that is named, the header's first: nearly any bytes are well formed in it, so that it proves nothing.
-6. what uchardet takes the bytes for, where there are enough of them, and where it is a charset that browsers know: on few bytes it names
-   those of DOS. What it takes for Central European while the letters are those of a Western language is windows-1252; so is all else, as WHATWG has it.
+2. UTF-16 and UTF-32 that the header names, where the bytes are seen to be that: every other byte,
+  about, is NUL.
+3. UTF-8 that is well formed and more than ASCII: text in another charset is that by chance only
+  where it is very short, while headers lie.
+4. among the charsets that the HTTP header, `<meta>` and the XML declaration name, in this order,
+  and UTF-8: one whose characters take several bytes, in which the page is well formed; then one in
+  which nearly all of it is. Several bytes fit each other in one charset and in no other. Of UTF-8
+  that is named, or where nothing is, half is enough: what is ill formed in it is damage.
+5. a charset of single bytes that is named, the header's first: nearly any bytes are well formed in
+  it, so that it proves nothing.
+6. what uchardet takes the bytes for, where there are enough of them, and where it is a charset that
+  browsers know: on few bytes it names those of DOS. What it takes for Central European while the
+  letters are those of a Western language is windows-1252; so is all else, as WHATWG has it.
 
-A label means what WHATWG lets it mean (gb2312 is read as gb18030, iso-8859-1 as windows-1252); a label that is unknown is none. A character that
-is cut off at the end is no fault. What a charset has no character for becomes U+FFFD.
+A label means what WHATWG lets it mean (gb2312 is read as gb18030, iso-8859-1 as windows-1252); a
+label that is unknown is none. A character that is cut off at the end is no fault. What a charset
+has no character for becomes U+FFFD.
 """
 
 import codecs
@@ -27,7 +33,9 @@ from resiliparse.parse.encoding import EncodingDetector, map_encoding_to_html5
 PRESCAN = 4096  # bytes in which <meta> is looked for; WHATWG has 1024, and scripts push it further
 SAMPLE = 1 << 17  # bytes that uchardet is given
 NEARLY = 20  # one character in so many may be ill formed
-MOSTLY = 2  # and of UTF-8, where no label speaks against it, one in so many: two or three bytes fit each other by chance only seldom
+# and of UTF-8, where no label speaks against it, one in so many: two or three bytes fit each other
+# by chance only seldom
+MOSTLY = 2
 FEWEST = 8  # bytes beyond ASCII that uchardet is asked about
 DEFAULT = "cp1252"
 
@@ -48,12 +56,30 @@ _XML = re.compile(rb"<\?xml\s[^>]*?encoding\s*=\s*[\"']([^\"'>]*)", re.IGNORECAS
 _LETTER = re.compile(
     r"(?=[^\x00-\x7f])[^\W\d_]|(?<=[a-z])[\xa1-\xbf](?=[a-z])"
 )  # also a sign between letters, which no language has
-# uchardet takes Western pages of few such letters for Central European ones now and then; the letters of the languages tell.
+# uchardet takes Western pages of few such letters for Central European ones now and then; the
+# letters of the languages tell.
 _CENTRAL = ("cp1250", "iso8859-2", "iso8859-16")
 _WESTERN = (
-    "àâæçéèêëîïôœùûüÿ", "äöüßé", "áéíóúüñºª", "áâãàçéêíóôõúüºª", "àèéìíîòóùú", "åäöé", "æøåéóò", "éëïóöüè", "áðéíóúýþæö", "àçéèíïóòúü",
-)  # fmt: skip
-_EASTERN = ("áčďéěíňóřšťúůýž", "ąćęłńóśźż", "áéíóöőúüű", "ăâîşţșț", "áäčďéíĺľňóôŕšťúýž", "čćđšž", "äöüßé")
+    "àâæçéèêëîïôœùûüÿ",
+    "äöüßé",
+    "áéíóúüñºª",
+    "áâãàçéêíóôõúüºª",
+    "àèéìíîòóùú",
+    "åäöé",
+    "æøåéóò",
+    "éëïóöüè",
+    "áðéíóúýþæö",
+    "àçéèíïóòúü",
+)
+_EASTERN = (
+    "áčďéěíňóřšťúůýž",
+    "ąćęłńóśźż",
+    "áéíóöőúüű",
+    "ăâîşţșț",
+    "áäčďéíĺľňóôŕšťúýž",
+    "čćđšž",
+    "äöüßé",
+)
 _UPPER_CONTROL = re.compile("[\x80-\x9f]")
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
@@ -92,12 +118,37 @@ _WIDER = {
     "iso8859-11": "cp874",
     "tis-620": "cp874",
 }
-_SEVEN_BIT = {"iso2022_jp": b"\x1b", "iso2022_kr": b"\x1b", "hz": b"~{"}  # and what shows that it is used
-_MULTI = {"utf-8", "gb18030", "big5hkscs", "cp932", "euc_jp", "euc_jis_2004", "cp949", "johab", *_SEVEN_BIT}
+_SEVEN_BIT = {
+    "iso2022_jp": b"\x1b",
+    "iso2022_kr": b"\x1b",
+    "hz": b"~{",
+}  # and what shows that it is used
+_MULTI = {
+    "utf-8",
+    "gb18030",
+    "big5hkscs",
+    "cp932",
+    "euc_jp",
+    "euc_jis_2004",
+    "cp949",
+    "johab",
+    *_SEVEN_BIT,
+}
 _DETECTED = {
-    "utf-8", "gb18030", "big5hkscs", "cp932", "euc_jp", "cp949", "koi8-r", "koi8-u", "cp866", "cp874", "mac-cyrillic",
-    *(f"cp125{digit}" for digit in range(9)), *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
-}  # fmt: skip
+    "utf-8",
+    "gb18030",
+    "big5hkscs",
+    "cp932",
+    "euc_jp",
+    "cp949",
+    "koi8-r",
+    "koi8-u",
+    "cp866",
+    "cp874",
+    "mac-cyrillic",
+    *(f"cp125{digit}" for digit in range(9)),
+    *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
+}
 
 
 def to_utf8(data: bytes, header: str | None = None) -> bytes:
@@ -124,7 +175,11 @@ def decode(data: bytes, header: str | None = None) -> str:
         return _ascii(data, named)
     if (text := _strictly(data, "utf-8")) is not None:
         return text
-    labels = [label for label in (named, *map(codec_of, _inside(data))) if label is not None and label not in _WIDE]
+    labels = [
+        label
+        for label in (named, *map(codec_of, _inside(data)))
+        if label is not None and label not in _WIDE
+    ]
     # euc-jp is, on the web, with rows that Python has in euc-jis-2004.
     several = [codec for label in labels if label in _MULTI for codec in _variants(label)]
     for codec in dict.fromkeys(several):
@@ -139,7 +194,9 @@ def decode(data: bytes, header: str | None = None) -> str:
     for codec in single:
         if (text := _strictly(data, codec)) is not None:
             return text
-    return data.decode(single[0] if single else detect(data) or (labels[0] if labels else DEFAULT), "replace")
+    return data.decode(
+        single[0] if single else detect(data) or (labels[0] if labels else DEFAULT), "replace"
+    )
 
 
 def codec_of(label: str | None) -> str | None:
@@ -164,7 +221,9 @@ def _widened(codec: str) -> str:
 
 
 def is_wide(data: bytes, codec: str) -> bool:
-    """Whether bytes look like markup or text in a charset of two or four bytes a unit: of ASCII in it a half or three quarters are NUL."""
+    """Whether bytes look like markup or text in a charset of two or four bytes a unit: of ASCII in
+    it a half or three quarters are NUL.
+    """
     head = data[:1024]
     width = 4 if "32" in codec else 2
     # The high byte of a unit is NUL in ASCII, at the same place in each.
@@ -204,7 +263,9 @@ def _variants(codec: str) -> tuple[str, ...]:
 
 
 def _strictly(data: bytes, codec: str) -> str | None:
-    """The text, where the bytes are well formed in a charset but for a character cut off at the end."""
+    """The text, where the bytes are well formed in a charset but for a character cut off at the
+    end.
+    """
     decoder = codecs.getincrementaldecoder(codec)("strict")
     try:
         text = decoder.decode(data)
@@ -217,10 +278,16 @@ def _strictly(data: bytes, codec: str) -> str | None:
 
 
 def _fit(text: str, alphabets: tuple[str, ...]) -> float:
-    """The share of a text's letters beyond ASCII that one language has, of the language that has most."""
+    """The share of a text's letters beyond ASCII that one language has, of the language that has
+    most.
+    """
     letters = Counter(_LETTER.findall(text.lower()))
     total = sum(letters.values())
-    return max(sum(letters[letter] for letter in alphabet) for alphabet in alphabets) / total if total else 0.0
+    return (
+        max(sum(letters[letter] for letter in alphabet) for alphabet in alphabets) / total
+        if total
+        else 0.0
+    )
 
 
 def _nearly(data: bytes, codec: str, share: int = NEARLY) -> str | None:
@@ -232,7 +299,9 @@ def _nearly(data: bytes, codec: str, share: int = NEARLY) -> str | None:
 
 
 def detect(data: bytes) -> str | None:
-    """What uchardet takes bytes for, as Python's codec; it is given the part where they are more than ASCII. None: it cannot be told."""
+    """What uchardet takes bytes for, as Python's codec; it is given the part where they are more
+    than ASCII. None: it cannot be told.
+    """
     found = _NOT_ASCII.search(data)
     start = max(found.start() - 256, 0) if found else 0
     sample = data[start : start + SAMPLE]
@@ -248,5 +317,6 @@ def detect(data: bytes) -> str | None:
         sample.decode(codec, "replace"), _EASTERN
     ):
         return DEFAULT
-    # Controls of the upper half are in no text: windows-1252 has characters there, ISO 8859 has none.
+    # Controls of the upper half are in no text: windows-1252 has characters there, ISO 8859 has
+    # none.
     return None if _UPPER_CONTROL.search(sample.decode(codec, "replace")) else codec

@@ -1,9 +1,12 @@
-"""Content codings of HTTP (RFC 9110, 8.4.1) taken off a body: gzip, deflate, br, zstd, also one in the other.
+"""Content codings of HTTP (RFC 9110, 8.4.1) taken off a body: gzip, deflate, br, zstd, also one in
+the other.
 
-What is declared need not be so. Archives store bodies decoded and keep the header, so a body that is plain text is left as it is; and
-a body that is gzip without a word of it is decoded. `deflate` comes with the zlib wrapper and, from some servers, without it.
+What is declared need not be so. Archives store bodies decoded and keep the header, so a body that
+is plain text is left as it is; and a body that is gzip without a word of it is decoded. `deflate`
+comes with the zlib wrapper and, from some servers, without it.
 
-Every coding is decoded up to a limit of bytes and not further. A body that ends early gives what was there: archives cut long ones.
+Every coding is decoded up to a limit of bytes and not further. A body that ends early gives what
+was there: archives cut long ones.
 """
 
 import sys
@@ -34,9 +37,11 @@ class Undecodable(Exception):
 
 
 def decode(body: bytes, declared: Sequence[str], most: int) -> bytes:
-    """The body without its codings, which are declared in the order in which they were applied; at most `most` bytes of it.
+    """The body without its codings, which are declared in the order in which they were applied; at
+    most `most` bytes of it.
 
-    Raises Undecodable: `bomb` where there is more, `bad_encoding` where a coding is unknown, does not decode, or lies more than four deep.
+    Raises Undecodable: `bomb` where there is more, `bad_encoding` where a coding is unknown, does
+    not decode, or lies more than four deep.
     """
     depth = 0
     for name in reversed([name for name in declared if name not in _NONE]):
@@ -56,7 +61,9 @@ def decode(body: bytes, declared: Sequence[str], most: int) -> bytes:
 
 
 def _is_plain(body: bytes) -> bool:
-    """Whether a body is text and so without a coding: 256 bytes that are coded hold a control character, by all chance."""
+    """Whether a body is text and so without a coding: 256 bytes that are coded hold a control
+    character, by all chance.
+    """
     head = body[:1024]
     if len(head.translate(None, _CONTROL)) < len(head):
         return False
@@ -105,7 +112,9 @@ def _members(body: bytes, make: Callable[[], Any], most: int) -> bytes:
             if size > most:
                 raise Undecodable("bomb")
         at -= len(decoder.unused_data)
-        if not (make is _gzip and body.startswith(_GZIP, at)) and not (make is _zstd and _is_zstd(body[at : at + 4])):
+        if not (make is _gzip and body.startswith(_GZIP, at)) and not (
+            make is _zstd and _is_zstd(body[at : at + 4])
+        ):
             return b"".join(out)  # what stands behind is not part of it
     raise Undecodable("bad_encoding")
 
@@ -123,8 +132,13 @@ def _unbrotli(body: bytes, most: int) -> bytes:
     try:
         out = [decoder.process(body, output_buffer_limit=most + 1)]
         size = len(out[0])
-        # It stops short of its limit too, as its buffer grows in blocks, and says that it wants more input while it holds output.
-        while size <= most and not decoder.is_finished() and (out[-1] or not decoder.can_accept_more_data()):
+        # It stops short of its limit too, as its buffer grows in blocks, and says that it wants
+        # more input while it holds output.
+        while (
+            size <= most
+            and not decoder.is_finished()
+            and (out[-1] or not decoder.can_accept_more_data())
+        ):
             out.append(decoder.process(b"", output_buffer_limit=most + 1 - size))
             size += len(out[-1])
     except _BROKEN as error:

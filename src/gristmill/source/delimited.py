@@ -1,7 +1,10 @@
-"""CSV and TSV: a header that names the columns, and a document a row. Columns other than text and URL rest in `extra`, as strings.
+"""CSV and TSV: a header that names the columns, and a document a row.
 
-Quotes are those of RFC 4180. Many TSV files have none and hold quotation marks as text: which it is the first rows tell. A row with more or
-fewer columns than the header gets the verdict `read.not_csv`; `value` of a row that fails is its number, the header's being 0.
+Columns other than text and URL rest in `extra`, as strings.
+
+Quotes are those of RFC 4180. Many TSV files have none and hold quotation marks as text: which it is
+the first rows tell. A row with more or fewer columns than the header gets the verdict
+`read.not_csv`; `value` of a row that fails is its number, the header's being 0.
 """
 
 import codecs
@@ -33,7 +36,9 @@ class _Lines:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._most = most
         self._held: list[str | None] = []  # lines, the last first; null: one that was too long
-        self._rest: list[str] = []  # the start of a line that has not ended, as far as it is within the limit
+        self._rest: list[
+            str
+        ] = []  # the start of a line that has not ended, as far as it is within the limit
         self._size = 0  # of it
         self._ended = False
         self._damage: Damage | None = None
@@ -57,7 +62,11 @@ class _Lines:
     def _more(self) -> None:
         piece = next(self._pieces, None)
         if isinstance(piece, Damage):
-            self._damage, self._rest, self._size = piece, [], 0  # the line that was cut and the damage are one loss
+            self._damage, self._rest, self._size = (
+                piece,
+                [],
+                0,
+            )  # the line that was cut and the damage are one loss
             self._decoder.reset()
             return
         self._ended = piece is None
@@ -96,7 +105,9 @@ def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], Qu
 
 
 def _rows(text: str, mark: str, quoting: Quoting, *, whole: bool) -> list[list[str]]:
-    """Rows of a text, at most MOST_ROWS; the last, where the text is cut, left out. None where its quotes are no quotes."""
+    """Rows of a text, at most MOST_ROWS; the last, where the text is cut, left out. None where its
+    quotes are no quotes.
+    """
     rows: list[list[str]] = []
     quotes = quoting != csv.QUOTE_NONE
     try:
@@ -106,7 +117,8 @@ def _rows(text: str, mark: str, quoting: Quoting, *, whole: bool) -> list[list[s
             if len(rows) == MOST_ROWS:
                 return rows
     except csv.Error as error:
-        # Strictly read, a quotation mark that has not ended at the end is one; the row that it begins is left out already.
+        # Strictly read, a quotation mark that has not ended at the end is one; the row that it
+        # begins is left out already.
         return rows if "unexpected end" in str(error) and not whole else []
     return rows[:-1] if quotes and not whole and len(rows) > 1 else rows
 
@@ -120,17 +132,23 @@ def _uneven(rows: list[list[str]]) -> float:
     return sum(len(row) != len(rows[0]) for row in rows) / len(rows) if rows else 1.0
 
 
-def read_csv(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read_csv(
+    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
+) -> Iterator[pa.RecordBatch]:
     """Read the rows of a shard whose columns commas divide."""
     return _read(pieces, rows, fields, ",")
 
 
-def read_tsv(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read_tsv(
+    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
+) -> Iterator[pa.RecordBatch]:
     """Read the rows of a shard whose columns tabs divide."""
     return _read(pieces, rows, fields, "\t")
 
 
-def _read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, mark: str) -> Iterator[pa.RecordBatch]:
+def _read(
+    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, mark: str
+) -> Iterator[pa.RecordBatch]:
     stream = iter(pieces)
     first: list[bytes | Damage] = []
     size = 0
@@ -139,7 +157,9 @@ def _read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, mark: st
         size += 0 if isinstance(piece, Damage) else len(piece)
     head = b"".join(piece for piece in first if isinstance(piece, bytes))
     quoting = rows_of(head, mark, ended=size < LOOK)[1]
-    csv.field_size_limit(max(csv.field_size_limit(), 2 * fields.max_document_bytes))  # which is the process's
+    csv.field_size_limit(
+        max(csv.field_size_limit(), 2 * fields.max_document_bytes)
+    )  # which is the process's
     lines = _Lines(_chained(first, stream), 2 * fields.max_document_bytes)
     names: list[str] | None = None
     while not rows.full:
@@ -171,7 +191,9 @@ def _read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, mark: st
         yield batch
 
 
-def _chained(first: list[bytes | Damage], rest: Iterator[bytes | Damage]) -> Iterator[bytes | Damage]:
+def _chained(
+    first: list[bytes | Damage], rest: Iterator[bytes | Damage]
+) -> Iterator[bytes | Damage]:
     while first:
         yield first.pop(0)
     yield from rest
@@ -180,5 +202,6 @@ def _chained(first: list[bytes | Damage], rest: Iterator[bytes | Damage]) -> Ite
 def _check(names: list[str], fields: Fields) -> None:
     if fields.text not in names:
         raise SourceError(
-            f"no column {fields.text!r}; there are {', '.join(names)[:400]}. Name the one with the text in the recipe: text = ..."
+            f"no column {fields.text!r}; there are {', '.join(names)[:400]}. Name the one "
+            "with the text in the recipe: text = ..."
         )

@@ -1,7 +1,9 @@
-"""An HTTP response out of a record's block: status line, headers, and the body without its transfer coding (RFC 9112).
+"""An HTTP response out of a record's block: status line, headers, and the body without its transfer
+coding (RFC 9112).
 
-Archives write what a server sent, and servers send much: LF line ends, folded and repeated headers, interim responses before the one
-that counts. Archives also decode bodies and keep the headers, so a body is chunked only where it is seen to be.
+Archives write what a server sent, and servers send much: LF line ends, folded and repeated headers,
+interim responses before the one that counts. Archives also decode bodies and keep the headers, so a
+body is chunked only where it is seen to be.
 """
 
 import re
@@ -18,7 +20,9 @@ class Message(NamedTuple):
     """A response."""
 
     status: int
-    headers: dict[bytes, bytes]  # names in lower case; what is repeated is joined by commas (RFC 9110, 5.3)
+    headers: dict[
+        bytes, bytes
+    ]  # names in lower case; what is repeated is joined by commas (RFC 9110, 5.3)
     body: bytes  # without transfer coding; content codings are still on it
 
     def get(self, name: bytes) -> str | None:
@@ -27,8 +31,12 @@ class Message(NamedTuple):
         return value.decode("utf-8", "replace") if value else None
 
     def codings(self) -> list[str]:
-        """The codings that are declared for the body, in the order in which they were applied, `chunked` among them."""
-        both = b",".join(self.headers.get(name, b"") for name in (b"content-encoding", b"transfer-encoding"))
+        """The codings that are declared for the body, in the order in which they were applied,
+        `chunked` among them.
+        """
+        both = b",".join(
+            self.headers.get(name, b"") for name in (b"content-encoding", b"transfer-encoding")
+        )
         return [name.strip().lower() for name in both.decode("latin-1").split(",")]
 
 
@@ -48,7 +56,11 @@ def parse(block: bytes) -> Message | None:
             continue
         headers = _headers(block[status.end() : end])
         message = Message(code, headers, block[body:])
-        return message._replace(body=unchunked(message.body)) if "chunked" in message.codings() else message
+        return (
+            message._replace(body=unchunked(message.body))
+            if "chunked" in message.codings()
+            else message
+        )
 
 
 def _headers(lines: bytes) -> dict[bytes, bytes]:
@@ -65,13 +77,18 @@ def _headers(lines: bytes) -> dict[bytes, bytes]:
             if last:
                 last.append(b", ")
             last.append(value.strip())
-    return {name: values[0] if len(values) == 1 else b"".join(values) for name, values in headers.items()}
+    return {
+        name: values[0] if len(values) == 1 else b"".join(values)
+        for name, values in headers.items()
+    }
 
 
 def unchunked(body: bytes) -> bytes:
-    """A body without chunked transfer coding (RFC 9112, 7.1); as it stands where its first bytes are no chunk.
+    """A body without chunked transfer coding (RFC 9112, 7.1); as it stands where its first bytes
+    are no chunk.
 
-    A body that is cut in a chunk gives what is there; where the chunks end otherwise than in the last one, what follows is left as it is.
+    A body that is cut in a chunk gives what is there; where the chunks end otherwise than in the
+    last one, what follows is left as it is.
     """
     out: list[bytes] = []
     at = 0
@@ -91,7 +108,9 @@ def unchunked(body: bytes) -> bytes:
 
 
 def media_type(value: str | None) -> str | None:
-    """The media type of a Content-Type, in lower case without parameters; None where there is none."""
+    """The media type of a Content-Type, in lower case without parameters; None where there is
+    none.
+    """
     if value is None:
         return None
     found = _MEDIA.match(value.strip().lower())

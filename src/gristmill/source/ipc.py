@@ -1,7 +1,8 @@
 """Arrow's IPC formats, a stream or a file (Feather too): a row is a document, as in Parquet.
 
-A file is read as the stream that stands in it, from its start. Messages are looked at before they are read: a record batch is held whole, so that
-one over a limit is refused, by what it takes unpacked. (Arrow Columnar Format 1.5: Encapsulated message format; Message.fbs; File.fbs.)
+A file is read as the stream that stands in it, from its start. Messages are looked at before they
+are read: a record batch is held whole, so that one over a limit is refused, by what it takes
+unpacked. (Arrow Columnar Format 1.5: Encapsulated message format; Message.fbs; File.fbs.)
 """
 
 import struct
@@ -84,7 +85,9 @@ class _Messages:
             self._ended = True
             return prefix
         if not 0 < size < MOST_BYTES:
-            raise SourceError(f"a damaged Arrow stream: a message's head of {size:,} bytes", "damaged")
+            raise SourceError(
+                f"a damaged Arrow stream: a message's head of {size:,} bytes", "damaged"
+            )
         head = self._take(size)
         try:
             length, unpacked = _lengths(head)
@@ -96,7 +99,8 @@ class _Messages:
             raise SourceError(f"a damaged Arrow stream: {error}", "damaged") from error
         if not 0 <= length <= MOST_BYTES:
             raise SourceError(
-                f"an Arrow record batch of {length:,} bytes, and at most {MOST_BYTES:,} are read: write it in smaller ones "
+                f"an Arrow record batch of {length:,} bytes, and at most {MOST_BYTES:,} are "
+                "read: write it in smaller ones "
                 "(max_chunksize of pyarrow's write_table, chunksize of Feather's)",
                 "too-large",
             )
@@ -156,7 +160,9 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
                     batch = reader.read_next_batch()
                 except StopIteration:
                     break
-                batch.validate(full=True)  # offsets beyond the buffers would read memory that is not the file's
+                batch.validate(
+                    full=True
+                )  # offsets beyond the buffers would read memory that is not the file's
                 bound.read = messages.taken
                 yield from table.give(batch, rows, fields, bound)
     except _Cut:
@@ -164,7 +170,11 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
         rows.fail(*(("truncated", rows.row) if damage is None else damage))
         if damage is not None and any(isinstance(piece, bytes) and piece for piece in stream):
             raise SourceError(
-                f"{damage.reason} at byte {damage.offset}: an Arrow stream cannot be read behind that", "damaged"
+                (
+                    f"{damage.reason} at byte {damage.offset}: an Arrow stream cannot be read "
+                    "behind that"
+                ),
+                "damaged",
             ) from None
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"no readable Arrow stream: {error}", "damaged") from error

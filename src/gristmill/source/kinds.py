@@ -1,16 +1,22 @@
-"""What a raw shard holds, told by its decoded bytes: by several lines or records of them, not by the first alone.
+"""What a raw shard holds, told by its decoded bytes: by several lines or records of them, not by
+the first alone.
 
-    WARC/ at the start of a member, or records one behind the other -> warc where pages come first, else wet
+    WARC/ at the start of a member, or records one behind the other -> warc where pages come first,
+    else wet
     a line of ARC there                                              -> arc (counted as warc)
     PAR1; ARROW1 or an IPC stream                                    -> parquet; arrow
     lines of which most are JSON objects                             -> jsonl
-    [ and then an object                                             -> json: an array, element by element
-    a page's first tags                                              -> html, for a step that takes its text out
+    [ and then an object                                             -> json: an array, element by
+                                                                     element
+    a page's first tags                                              -> html, for a step that takes
+                                                                     its text out
     a header that names the text's column, rows as long as it        -> csv, tsv
     UTF-8 with few control characters                                -> text, one document
-    else                                                             -> refused, and what it looks like
+    else                                                             -> refused, and what it looks
+                                                                     like
 
-A file's name makes nothing of it: it can only refuse, where it says one format and the bytes are a page or plain text.
+A file's name makes nothing of it: it can only refuse, where it says one format and the bytes are a
+page or plain text.
 """
 
 import json
@@ -29,21 +35,36 @@ LOOK = 1 << 18  # decoded bytes in which a shard shows what it holds
 BEGIN = 1 << 13  # bytes by which a line or value is told
 MOST_LINES = 100  # of JSONL that are parsed to tell
 _STRING = rb'"[^"\\]{0,1000}(?:\\.[^"\\]{0,1000}){0,100}'
-_OBJECT = re.compile(rb"\{\s*(?:" + _STRING + rb'(?:"\s*(?::|$)|$)|\}|$)')  # as an object begins, cut or not
+_OBJECT = re.compile(
+    rb"\{\s*(?:" + _STRING + rb'(?:"\s*(?::|$)|$)|\}|$)'
+)  # as an object begins, cut or not
 _OBJECTS = re.compile(rb"\[\s*(?:\{|\]\s*$)")  # as an array of objects begins, and an empty one
 _VALUES = re.compile(
     rb"\[\s*(?:-?[0-9.eE+-]+|" + _STRING + rb'"|null|true|false|\[[^\]]{0,4096}\])\s*,'
 )  # one of other values
 _PACKED = (".gz", ".zst", ".zstd", ".xz", ".bz2", ".lz4")
 _TABLES = {
-    "jsonl": "JSONL", "ndjson": "JSONL", "json": "JSON", "parquet": "Parquet", "warc": "WARC", "wet": "WET", "arc": "ARC", "arrow": "Arrow",
-    "feather": "Feather", "csv": "CSV", "tsv": "TSV", "orc": "ORC", "avro": "Avro",
-}  # fmt: skip
+    "jsonl": "JSONL",
+    "ndjson": "JSONL",
+    "json": "JSON",
+    "parquet": "Parquet",
+    "warc": "WARC",
+    "wet": "WET",
+    "arc": "ARC",
+    "arrow": "Arrow",
+    "feather": "Feather",
+    "csv": "CSV",
+    "tsv": "TSV",
+    "orc": "ORC",
+    "avro": "Avro",
+}
 _ADVICE = {
-    "UTF-16 text": "convert it: iconv -f UTF-16 -t UTF-8", "UTF-32 text": "convert it: iconv -f UTF-32 -t UTF-8",
-    "a tar archive": "unpack it, and give its files", "a JSON document over several lines": "write an object a line: jq -c",
+    "UTF-16 text": "convert it: iconv -f UTF-16 -t UTF-8",
+    "UTF-32 text": "convert it: iconv -f UTF-32 -t UTF-8",
+    "a tar archive": "unpack it, and give its files",
+    "a JSON document over several lines": "write an object a line: jq -c",
     "an HTML page": 'a [[step]] with use = "extract" takes its text out',
-}  # fmt: skip
+}
 
 
 class Replay(Protocol):
@@ -66,7 +87,9 @@ class Head(NamedTuple):
 
 
 def look(replay: Replay, most: int) -> Head:
-    """Look at a shard's first bytes; further, to `most`, for a line that has not ended or is blank."""
+    """Look at a shard's first bytes; further, to `most`, for a line that has not ended or is
+    blank.
+    """
     stretches: list[list[bytes]] = [[]]
     damage: Damage | None = None
     size = 0
@@ -88,7 +111,9 @@ def look(replay: Replay, most: int) -> Head:
 
 
 def _shows_lines(head: bytes) -> bool:
-    """Whether a line stands whole in these bytes behind the first; bytes that are no text need none."""
+    """Whether a line stands whole in these bytes behind the first; bytes that are no text need
+    none.
+    """
     if looks.is_binary(head[:LOOK]):
         return True
     first = head.lstrip().find(b"\n")
@@ -96,12 +121,15 @@ def _shows_lines(head: bytes) -> bool:
 
 
 def tell(head: Head, fields: Fields, name: str = "") -> str:
-    """The kind of a shard, one of KINDS or `arc`; `name` is its file's. Raises SourceError where it is none that is read."""
+    """The kind of a shard, one of KINDS or `arc`; `name` is its file's. Raises SourceError where it
+    is none that is read.
+    """
     data = head.data.removeprefix(lines.BYTE_ORDER_MARK)
     if not data:
         if head.damage is not None:
             raise SourceError(
-                f"nothing in it can be read: {head.damage.reason} at byte {head.damage.offset}", "damaged"
+                f"nothing in it can be read: {head.damage.reason} at byte {head.damage.offset}",
+                "damaged",
             )
         return "text"  # a file without a byte is no document of any kind
     kind = _records(head) or _table(data) or _lines(head, fields.text) or _array(data, head.ended)
@@ -118,13 +146,17 @@ def tell(head: Head, fields: Fields, name: str = "") -> str:
         return kind
     at = looks.ill_formed(data, ended=head.ended and head.damage is None)
     if at is not None:
-        raise not_text(f"text that is no UTF-8 (byte {at:,} is {data[at]:#04x})", "convert it, with iconv")
+        raise not_text(
+            f"text that is no UTF-8 (byte {at:,} is {data[at]:#04x})", "convert it, with iconv"
+        )
     _check_name(name, "plain text")
     return "text"
 
 
 def is_lost(first: bytes, fields: Fields) -> bool:
-    """Whether the first bytes of a file are of no format at all: those of a packed one, perhaps, whose start is damaged."""
+    """Whether the first bytes of a file are of no format at all: those of a packed one, perhaps,
+    whose start is damaged.
+    """
     if not looks.is_binary(first) or looks.named(first) is not None:
         return False
     try:
@@ -140,7 +172,9 @@ SAY = 'kind = "jsonl" (or "text", "warc", "csv" ...) for its source in the recip
 def not_text(seen: str, advice: str | None = None) -> SourceError:
     """The refusal of what is no known format."""
     advice = advice or _ADVICE.get(seen)
-    return SourceError(f"not text: looks like {seen}; {advice + '; ' if advice else ''}{SAY}", "not-text")
+    return SourceError(
+        f"not text: looks like {seen}; {advice + '; ' if advice else ''}{SAY}", "not-text"
+    )
 
 
 def _seen(data: bytes, ended: bool) -> str | None:
@@ -158,7 +192,9 @@ def _seen(data: bytes, ended: bool) -> str | None:
     stripped = data.lstrip()
     if stripped.startswith(b"{") and _OBJECT.match(stripped[:BEGIN]):
         return "a JSON document over several lines"
-    if stripped.startswith(b"[") and (_VALUES.match(stripped[:BEGIN]) or (ended and _is_json(stripped))):
+    if stripped.startswith(b"[") and (
+        _VALUES.match(stripped[:BEGIN]) or (ended and _is_json(stripped))
+    ):
         return "a JSON array of what are no objects"
     return None
 
@@ -191,12 +227,18 @@ def _records(head: Head) -> str | None:
 def _table(data: bytes) -> str | None:
     if data.startswith(b"PAR1"):
         return "parquet"
-    stream = data.startswith(b"\xff\xff\xff\xff") and data[8:9] in (b"\x10", b"\x0c", b"\x14") and data[7:8] == b"\0"
+    stream = (
+        data.startswith(b"\xff\xff\xff\xff")
+        and data[8:9] in (b"\x10", b"\x0c", b"\x14")
+        and data[7:8] == b"\0"
+    )
     return "arrow" if data.startswith(b"ARROW1\0\0") or stream else None
 
 
 def _whole_lines(head: Head) -> Iterator[bytes]:
-    """The lines that stand whole in a head, none of them blank; the last, cut, only where there is no other."""
+    """The lines that stand whole in a head, none of them blank; the last, cut, only where there is
+    no other.
+    """
     given = False
     for number, stretch in enumerate(head.stretches):
         *whole, rest = stretch.removeprefix(lines.BYTE_ORDER_MARK).split(b"\n")
@@ -210,7 +252,9 @@ def _whole_lines(head: Head) -> Iterator[bytes]:
 
 
 def _lines(head: Head, text: str) -> str | None:
-    """JSONL, where no more lines are bad than good; the first, which may be cut or a comment, counts for neither."""
+    """JSONL, where no more lines are bad than good; the first, which may be cut or a comment,
+    counts for neither.
+    """
     if not any(b"{" in stretch for stretch in head.stretches):
         return None
     good = bad = seen = 0
@@ -228,7 +272,9 @@ def _lines(head: Head, text: str) -> str | None:
             break
     if good and good >= bad:
         return "jsonl"
-    return "jsonl" if begun and seen == 1 else None  # one line, cut, or longer than what was looked at
+    return (
+        "jsonl" if begun and seen == 1 else None
+    )  # one line, cut, or longer than what was looked at
 
 
 def _array(data: bytes, ended: bool) -> str | None:
@@ -241,7 +287,10 @@ def _array(data: bytes, ended: bool) -> str | None:
 
 
 def _delimited(data: bytes, ended: bool, text: str, name: str) -> str | None:
-    """A table of lines, where its header names the column with the text. Raises SourceError where it is one and does not."""
+    """A table of lines, where its header names the column with the text.
+
+    Raises SourceError where it is one and does not.
+    """
     said = extension(name)
     for kind, mark in (("tsv", "\t"), ("csv", ",")):
         rows, _ = delimited.rows_of(data, mark, ended=ended)
@@ -261,7 +310,10 @@ def _delimited(data: bytes, ended: bool, text: str, name: str) -> str | None:
             shown = ", ".join(column[:40] for column in rows[0][:12])
             raise not_text(
                 f"{kind.upper()} without a column {text!r}",
-                f"its header has {shown}: name the one with the text (text = ...), or give it a header",
+                (
+                    f"its header has {shown}: name the one with the text (text = ...), or give "
+                    "it a header"
+                ),
             )
     return None
 
@@ -275,7 +327,9 @@ def extension(name: str) -> str:
 
 
 def _check_name(name: str, seen: str) -> None:
-    """Refuse a page or plain text whose name says that it is something else: it is an error's page, more often than not."""
+    """Refuse a page or plain text whose name says that it is something else: it is an error's page,
+    more often than not.
+    """
     said = _TABLES.get(extension(name))
     if said is not None:
         raise SourceError(f"not {said}, which its name says: looks like {seen}; {SAY}", "not-text")

@@ -1,7 +1,7 @@
 r"""JSONL: one JSON object a line, lines end at \\n only. And plain text: one file, one document.
 
-The text and URL fields are named by the recipe; all other fields rest, as one JSON string, in `extra`. A blank line takes a row
-number and no verdict.
+The text and URL fields are named by the recipe; all other fields rest, as one JSON string, in
+`extra`. A blank line takes a row number and no verdict.
 """
 
 import json
@@ -30,7 +30,9 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
     offset = 0  # of the line's first byte in the decoded shard
     waiting: list[bytes] = []  # the start of a line that has not ended
     size = 0
-    most = 6 * fields.max_document_bytes  # as \\u0001 a byte takes six; the text itself is measured again
+    most = (
+        6 * fields.max_document_bytes
+    )  # as \\u0001 a byte takes six; the text itself is measured again
     for piece in pieces:
         if isinstance(piece, Damage):
             # The line that was cut and the damage are one loss: one row.
@@ -85,7 +87,9 @@ def _read_line(line: bytes, size: int, offset: int, rows: Rows, fields: Fields, 
 
 
 def _is_laden(line: bytes, fields: Fields) -> bool:
-    """Whether a long line holds more than a text: its other fields alone are over the limit, and would take many times that as values."""
+    """Whether a long line holds more than a text: its other fields alone are over the limit, and
+    would take many times that as values.
+    """
     try:
         return len(line) - len(_decode_raw(line).get(fields.text, b"")) > fields.max_document_bytes
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -155,18 +159,26 @@ def _plain(value: Any) -> Any:
     return well_formed(str(value))
 
 
-def read_text(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read_text(
+    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
+) -> Iterator[pa.RecordBatch]:
     """Read a shard that is one document, and UTF-8. Raises SourceError where it is not."""
     return _read_text(pieces, rows, fields, strict=True)
 
 
-def read_told(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
-    """Read a shard that is one document because the recipe says so: what is ill-formed in it becomes U+FFFD."""
+def read_told(
+    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
+) -> Iterator[pa.RecordBatch]:
+    """Read a shard that is one document because the recipe says so: what is ill-formed in it
+    becomes U+FFFD.
+    """
     return _read_text(pieces, rows, fields, strict=False)
 
 
 def whole(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> bytes:
-    """The bytes of a shard that is one document; none where it is damaged or too large, which a row says."""
+    """The bytes of a shard that is one document; none where it is damaged or too large, which a row
+    says.
+    """
     parts: list[bytes] = []
     size = 0
     damage: Damage | None = None
@@ -192,9 +204,14 @@ def _read_text(
     text = whole(pieces, rows, fields).removeprefix(BYTE_ORDER_MARK)
     at = ill_formed(text, ended=True) if strict else None
     if at is not None or (strict and is_binary(text)):
-        where = f"byte {at:,} of it is no UTF-8" if at is not None else "it holds control characters"
+        where = (
+            f"byte {at:,} of it is no UTF-8" if at is not None else "it holds control characters"
+        )
         raise SourceError(
-            f'not text: {where}; convert it, or kind = "text" for its source in the recipe takes it as it is',
+            (
+                f'not text: {where}; convert it, or kind = "text" for its source in the recipe '
+                "takes it as it is"
+            ),
             "not-text",
         )
     if text:

@@ -39,8 +39,12 @@ class Refusal(NamedTuple):
     value: int | None = None  # of the verdict; None: the offset
 
 
-def read(block: bytes, content_type: str | None, most: int, *, response: bool = True) -> Page | Refusal:
-    """Read the block of a response, or of another record whose Content-Type is given; `most` bounds the page, decoded, in bytes."""
+def read(
+    block: bytes, content_type: str | None, most: int, *, response: bool = True
+) -> Page | Refusal:
+    """Read the block of a response, or of another record whose Content-Type is given; `most` bounds
+    the page, decoded, in bytes.
+    """
     media = http.media_type(content_type)
     if response or media == "application/http":
         message = http.parse(block)
@@ -81,7 +85,9 @@ def _of_message(message: http.Message, most: int) -> Page | Refusal:
     return _of_bytes(body, media, http.charset_of(declared), language, most)
 
 
-def _of_bytes(body: bytes, media: str, label: str | None, language: str | None, most: int) -> Page | Refusal:
+def _of_bytes(
+    body: bytes, media: str, label: str | None, language: str | None, most: int
+) -> Page | Refusal:
     if not body.strip():
         return Refusal("no_text")
     if is_binary(body, label):
@@ -102,7 +108,9 @@ def looks_like_html(body: bytes) -> bool:
 
 
 def is_binary(body: bytes, label: str | None) -> bool:
-    """Whether bytes are no text: a NUL among the first, many of them, or many control characters; but in charsets of two or four bytes."""
+    """Whether bytes are no text: a NUL among the first, many of them, or many control characters;
+    but in charsets of two or four bytes.
+    """
     if body.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
         return False
     head = body[:BINARY_PREFIX]
@@ -111,4 +119,6 @@ def is_binary(body: bytes, label: str | None) -> bool:
     if 0 not in head and nul * 1000 <= len(body) and controls * CONTROL_SHARE <= len(head):
         return False
     codec = charset.codec_of(label)
-    return codec is None or codec[:6] not in ("utf-16", "utf-32") or not charset.is_wide(body, codec)
+    return (
+        codec is None or codec[:6] not in ("utf-16", "utf-32") or not charset.is_wide(body, codec)
+    )

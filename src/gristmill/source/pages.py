@@ -1,8 +1,10 @@
-"""The headers of a Parquet file's pages: how much memory a page takes, and so how many rows may be decoded at a time.
+"""The headers of a Parquet file's pages: how much memory a page takes, and so how many rows may be
+decoded at a time.
 
-A page is unpacked whole, however few of its rows are asked for: one over the limit is refused. Of a page whose values a dictionary holds, or
-are told by what they share with the one before, each row may be as long as the dictionary or the page.
-(Apache Parquet: parquet.thrift, PageHeader; Apache Thrift: the compact protocol.)
+A page is unpacked whole, however few of its rows are asked for: one over the limit is refused. Of a
+page whose values a dictionary holds, or are told by what they share with the one before, each row
+may be as long as the dictionary or the page. (Apache Parquet: parquet.thrift, PageHeader; Apache
+Thrift: the compact protocol.)
 """
 
 import os
@@ -12,7 +14,9 @@ from gristmill.errors import SourceError
 
 MOST_PAGE = 256 << 20  # bytes of a page, unpacked: pyarrow takes some two and a half times as many
 SMALL = 1 << 16  # a dictionary whose rows are no matter
-MOST_KEPT = 8 << 20  # a dictionary that is read as one; the rows of a larger one are decoded few at a time
+MOST_KEPT = (
+    8 << 20
+)  # a dictionary that is read as one; the rows of a larger one are decoded few at a time
 _HEADER = 1 << 14  # bytes that a page's header seldom exceeds; statistics make it longer
 _MOST_HEADER = 64 << 20
 _DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 2, 7
@@ -37,7 +41,10 @@ def size_of(path: str) -> int:
 
 
 def walk(path: str, metadata: Any) -> tuple[list[Sizes], list[str]]:
-    """(sizes by row group, the columns to read as dictionaries). Raises SourceError where a page is over the limit, or none."""
+    """(sizes by row group, the columns to read as dictionaries).
+
+    Raises SourceError where a page is over the limit, or none.
+    """
     found: list[
         tuple[int, int, dict[str, int]]
     ] = []  # of each row group: bytes of its pages, of a value, of dictionaries by column
@@ -68,7 +75,9 @@ def walk(path: str, metadata: Any) -> tuple[list[Sizes], list[str]]:
 
 
 def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
-    """(bytes of a column's pages unpacked, of its dictionary, of its longest page whose values share their starts)."""
+    """(bytes of a column's pages unpacked, of its dictionary, of its longest page whose values
+    share their starts).
+    """
     if column.num_values == 0:
         return 0, 0, 0
     at = column.data_page_offset
@@ -83,8 +92,11 @@ def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
             raise SourceError(f"no readable Parquet file: no page at byte {at:,}", "damaged")
         if size > MOST_PAGE:
             raise SourceError(
-                f"column {column.path_in_schema!r} of row group {group} has a page of {size:,} bytes, and a page is unpacked whole: at most "
-                f"{MOST_PAGE:,} are read. Write the file again in smaller pages or row groups (pyarrow: write_batch_size=8, use_dictionary=False, or row_group_size=64)",
+                f"column {column.path_in_schema!r} of row group {group} has a page of "
+                f"{size:,} bytes, and a page is unpacked whole: at most "
+                f"{MOST_PAGE:,} are read. Write the file again in smaller pages or row "
+                "groups (pyarrow: write_batch_size=8, use_dictionary=False, or "
+                "row_group_size=64)",
                 "too-large",
             )
         whole += size
@@ -107,7 +119,9 @@ def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
             return _struct(data, 0, 0)
         except (IndexError, RecursionError):
             if len(data) < size or size >= _MOST_HEADER:
-                raise SourceError(f"no readable Parquet file: no page's header at byte {at:,}", "damaged") from None
+                raise SourceError(
+                    f"no readable Parquet file: no page's header at byte {at:,}", "damaged"
+                ) from None
             size *= 16
 
 

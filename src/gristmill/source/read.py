@@ -1,4 +1,6 @@
-"""A raw shard to batches of documents. What it holds its decoded bytes tell (kinds.py), unless the recipe says it.
+"""A raw shard to batches of documents.
+
+What it holds its decoded bytes tell (kinds.py), unless the recipe says it.
 
 Memory is a block of the file and a batch of text, whatever the file's size.
 """
@@ -62,7 +64,9 @@ class Shard:
         sha256: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Read a file as shard `number`; `kind` overrides what the bytes tell; `sha256` is what they must be; `name` is the file's own, or its URL."""
+        """Read a file as shard `number`; `kind` overrides what the bytes tell; `sha256` is what
+        they must be; `name` is the file's own, or its URL.
+        """
         self._path = path
         self._name = path.name if name is None else name
         self._rows = Rows(number, limit)
@@ -99,7 +103,8 @@ class Shard:
         found = hashed.hexdigest()
         if self._sha256 is not None and found != self._sha256:
             raise SourceError(
-                f"{self._path}: changed since the plan pinned it: expected sha256 {self._sha256}, got {found}. "
+                f"{self._path}: changed since the plan pinned it: expected sha256 "
+                f"{self._sha256}, got {found}. "
                 "Bring the old file back, or start a new corpus",
                 "changed",
             )
@@ -113,15 +118,20 @@ class Shard:
         }
 
     def _tell(self, replay: "_Replay", pieces: Pieces) -> str:
-        """The kind that is said, or that the bytes tell; of archives also whether they are framed as ARC."""
+        """The kind that is said, or that the bytes tell; of archives also whether they are framed
+        as ARC.
+        """
         if self._kind is not None:
             if self._kind in ("wet", "warc"):
                 head = kinds.look(replay, 0)
-                return "arc" if any(arc.is_arc(stretch) for stretch in head.stretches) else self._kind
+                return (
+                    "arc" if any(arc.is_arc(stretch) for stretch in head.stretches) else self._kind
+                )
             return "told text" if self._kind == "text" else self._kind
         first = pieces.first
         if pieces.codec == "none" and kinds.is_lost(first, self._fields) and pieces.find_member():
-            # A member whose own first bytes are damaged: those behind it tell, if they are an archive's or lines.
+            # A member whose own first bytes are damaged: those behind it tell, if they are an
+            # archive's or lines.
             try:
                 kind = kinds.tell(kinds.look(replay, self._fields.max_document_bytes), self._fields)
             except SourceError:
@@ -129,10 +139,16 @@ class Shard:
             if kind not in ("wet", "warc", "arc", "jsonl"):
                 raise kinds.not_text(f"binary data (it begins with {first[:8].hex(' ')})")
             return kind
-        return kinds.tell(kinds.look(replay, self._fields.max_document_bytes), self._fields, self._name)
+        return kinds.tell(
+            kinds.look(replay, self._fields.max_document_bytes), self._fields, self._name
+        )
 
-    def _read_table(self, replay: "_Replay", pieces: Pieces, file: BinaryIO) -> Iterator[pa.RecordBatch]:
-        """Read Parquet, which is read from its end: decode it to a file first where it is packed."""
+    def _read_table(
+        self, replay: "_Replay", pieces: Pieces, file: BinaryIO
+    ) -> Iterator[pa.RecordBatch]:
+        """Read Parquet, which is read from its end: decode it to a file first where it is
+        packed.
+        """
         if pieces.codec == "none":
             yield from table.read(str(self._path), self._rows, self._fields)
             pieces.decoded_bytes = file.seek(0, 2)
@@ -140,7 +156,10 @@ class Shard:
         with tempfile.NamedTemporaryFile(suffix=".parquet") as whole:
             for piece in replay:
                 if isinstance(piece, Damage):
-                    raise SourceError(f"{self._path}: {piece.reason} {pieces.codec} at byte {piece.offset}", "damaged")
+                    raise SourceError(
+                        f"{self._path}: {piece.reason} {pieces.codec} at byte {piece.offset}",
+                        "damaged",
+                    )
                 whole.write(piece)
             whole.flush()
             yield from table.read(whole.name, self._rows, self._fields)

@@ -15,9 +15,11 @@ MAX_DOCUMENT_BYTES = 16 << 20
 
 
 class Fields(NamedTuple):
-    """Which fields of a record hold the text and the URL; how long a text and a decoded shard may be, in bytes.
+    """Which fields of a record hold the text and the URL; how long a text and a decoded shard may
+    be, in bytes.
 
-    `pages`: a later step takes the text out of HTML, so that web pages are documents; else they get the verdict `read.not_text`.
+    `pages`: a later step takes the text out of HTML, so that web pages are documents; else they get
+    the verdict `read.not_text`.
     """
 
     text: str = "text"
@@ -30,8 +32,8 @@ class Fields(NamedTuple):
 class Rows:
     """Numbers the rows of one shard and gathers them to batches of RAW.
 
-    Every row that a format counts takes a number: `add` (a document), `fail` (no readable document: it gets a verdict),
-    `skip` (a record that is none: counted only), or many at once, `extend`.
+    Every row that a format counts takes a number: `add` (a document), `fail` (no readable document:
+    it gets a verdict), `skip` (a record that is none: counted only), or many at once, `extend`.
     """
 
     def __init__(self, shard: int, limit: int | None = None) -> None:
@@ -48,7 +50,9 @@ class Rows:
     def _next(self, count: int = 1) -> int:
         """Take so many numbers; the first of them."""
         if self.row + count > MOST_ROWS:
-            raise SourceError(f"more than {MOST_ROWS:,} rows in one raw shard: split it", "too-large")
+            raise SourceError(
+                f"more than {MOST_ROWS:,} rows in one raw shard: split it", "too-large"
+            )
         self.row += count
         return self._first + self.row - count
 
@@ -72,20 +76,42 @@ class Rows:
         extra: str | None = None,
         content_type: str | None = None,
     ) -> None:
-        """A document; its text may be ill-formed UTF-8. A text of type text/html is a page's source."""
+        """A document; its text may be ill-formed UTF-8.
+
+        A text of type text/html is a page's source.
+        """
         number = self._next()
-        self._append((number, text, url, date, record_id, declared_language, content_type, None, extra, None, None))
+        self._append(
+            (
+                number,
+                text,
+                url,
+                date,
+                record_id,
+                declared_language,
+                content_type,
+                None,
+                extra,
+                None,
+                None,
+            )
+        )
         self.documents += 1
         self._bytes += len(text) + len(extra or "")
 
     def fail(self, reason: str, value: int, url: str | None = None) -> None:
-        """A row that is no readable document; `value` is its offset, or what else the format has for the reason."""
+        """A row that is no readable document; `value` is its offset, or what else the format has
+        for the reason.
+        """
         number = self._next()
-        self._append((number, b"", url, None, None, None, None, None, None, f"read.{reason}", float(value)))
+        self._append(
+            (number, b"", url, None, None, None, None, None, None, f"read.{reason}", float(value))
+        )
         self.documents += 1
 
     def extend(self, texts: pa.Array, urls: pa.Array, extras: pa.Array, reasons: pa.Array) -> None:
-        """N rows: texts (large_binary, may be ill-formed), urls, extras, and `read.*` where one is no readable document.
+        """N rows: texts (large_binary, may be ill-formed), urls, extras, and `read.*` where one is
+        no readable document.
 
         `value` of those is their row: such a format has no offset for it.
         """
@@ -93,15 +119,24 @@ class Rows:
         count = len(texts)
         first = self._next(count)
         document = pa.array(np.arange(first, first + count))
-        value = pc.if_else(pc.is_null(reasons), None, pc.subtract(document, self._first).cast(pa.float64()))
+        value = pc.if_else(
+            pc.is_null(reasons), None, pc.subtract(document, self._first).cast(pa.float64())
+        )
         given = {
-            "document": document, "text": _texts(texts.fill_null(b"")), "url": urls, "extra": extras, "reason": reasons, "value": value,
-        }  # fmt: skip
+            "document": document,
+            "text": _texts(texts.fill_null(b"")),
+            "url": urls,
+            "extra": extras,
+            "reason": reasons,
+            "value": value,
+        }
         columns = [given.get(field.name, pa.nulls(count, field.type)) for field in RAW]
         self._pieces.append(pa.RecordBatch.from_arrays(columns, schema=RAW))
         self.documents += count
         self._rows += count
-        self._bytes += sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in (texts, extras))
+        self._bytes += sum(
+            pc.sum(pc.binary_length(column)).as_py() or 0 for column in (texts, extras)
+        )
 
     def _append(self, values: tuple[object, ...]) -> None:
         """A row's values, in the order of RAW."""
@@ -133,7 +168,11 @@ class Rows:
         if self._columns[0]:
             columns = []
             for field, values in zip(RAW, self._columns, strict=True):
-                values_of = pa.array(values, pa.binary()) if field.name == "text" else pa.array(values, field.type)
+                values_of = (
+                    pa.array(values, pa.binary())
+                    if field.name == "text"
+                    else pa.array(values, field.type)
+                )
                 columns.append(_texts(values_of) if field.name == "text" else values_of)
                 values.clear()
             self._pieces.append(pa.RecordBatch.from_arrays(columns, schema=RAW))
@@ -144,4 +183,6 @@ def _texts(values: pa.Array) -> pa.Array:
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([value.decode("utf-8", "replace") for value in values.to_pylist()], pa.string())
+        return pa.array(
+            [value.decode("utf-8", "replace") for value in values.to_pylist()], pa.string()
+        )

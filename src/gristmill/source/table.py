@@ -1,7 +1,10 @@
-"""Tables: a row is a document. Columns other than text and URL rest in `extra` as JSON. Parquet here, Arrow's own formats in ipc.py.
+"""Tables: a row is a document.
 
-Rows are taken by their bytes, not by their number: so many that a batch stays small, and of what a dictionary holds once and rows name a thousand
-times, each time counts.
+Columns other than text and URL rest in `extra` as JSON. Parquet here, Arrow's own formats in
+ipc.py.
+
+Rows are taken by their bytes, not by their number: so many that a batch stays small, and of what a
+dictionary holds once and rows name a thousand times, each time counts.
 """
 
 from collections.abc import Iterator
@@ -34,19 +37,27 @@ class Bound:
         self._given += size
         if self._given > BOMB_BYTES and self._given > BOMB_RATIO * self.read:
             raise SourceError(
-                f"a bomb: {self._given:,} bytes of rows out of {self.read:,}, more than {BOMB_RATIO} times as many",
+                (
+                    f"a bomb: {self._given:,} bytes of rows out of {self.read:,}, more than "
+                    f"{BOMB_RATIO} times as many"
+                ),
                 "too-large",
             )
 
 
 def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a Parquet file. `value` of a row that fails is its row number: Parquet has no offset for it."""
+    """Read the rows of a Parquet file.
+
+    `value` of a row that fails is its row number: Parquet has no offset for it.
+    """
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             check_column(file.schema_arrow, fields)
             groups, coded = pages.walk(path, file.metadata)
             bound = Bound(pages.size_of(path))
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, read_dictionary=coded) as file:
+        with pq.ParquetFile(
+            path, pre_buffer=False, buffer_size=1 << 20, read_dictionary=coded
+        ) as file:
             for group, sizes in enumerate(groups):
                 most = sizes.rows(READ_ROWS, READ_BYTES)
                 for batch in file.iter_batches(most, row_groups=[group], use_threads=False):
@@ -62,7 +73,9 @@ def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
 
 
 def check_column(schema: pa.Schema, fields: Fields) -> None:
-    """Raises SourceError where a table has no column for the text, or columns whose rows cannot be bounded."""
+    """Raises SourceError where a table has no column for the text, or columns whose rows cannot be
+    bounded.
+    """
     if fields.text not in schema.names:
         raise SourceError(
             f"no column {fields.text!r}; there are {', '.join(schema.names)}. "
@@ -70,10 +83,14 @@ def check_column(schema: pa.Schema, fields: Fields) -> None:
         )
     for field in schema:
         if pa.types.is_run_end_encoded(field.type) or pa.types.is_union(field.type):
-            raise SourceError(f"column {field.name!r} is of type {field.type}: write it as plain values")
+            raise SourceError(
+                f"column {field.name!r} is of type {field.type}: write it as plain values"
+            )
 
 
-def give(batch: pa.RecordBatch, rows: Rows, fields: Fields, bound: Bound) -> Iterator[pa.RecordBatch]:
+def give(
+    batch: pa.RecordBatch, rows: Rows, fields: Fields, bound: Bound
+) -> Iterator[pa.RecordBatch]:
     """Make rows of a batch, a few megabytes at a time."""
     for start in range(0, len(batch), READ_ROWS):
         for part, weight in _parts(batch.slice(start, READ_ROWS)):
@@ -92,7 +109,9 @@ def give(batch: pa.RecordBatch, rows: Rows, fields: Fields, bound: Bound) -> Ite
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """A batch in halves of halves, until each is small or a row: (rows, what they come to in bytes)."""
+    """A batch in halves of halves, until each is small or a row: (rows, what they come to in
+    bytes).
+    """
     weight = sum(_weight(column) for column in batch.columns)
     if weight <= READ_BYTES or len(batch) <= 1:
         yield batch, weight
@@ -103,7 +122,9 @@ def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
 
 
 def _weight(column: pa.Array) -> int:
-    """The bytes of a column's values, those of a dictionary or a view counted as often as they are named."""
+    """The bytes of a column's values, those of a dictionary or a view counted as often as they are
+    named.
+    """
     column = _storage(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -119,7 +140,9 @@ def _weight(column: pa.Array) -> int:
         return int(np.maximum(views, 0).sum(dtype=np.int64))
     if pa.types.is_map(kind):
         first, stop = column.offsets[0].as_py() or 0, column.offsets[-1].as_py() or 0
-        return _weight(column.keys.slice(first, stop - first)) + _weight(column.items.slice(first, stop - first))
+        return _weight(column.keys.slice(first, stop - first)) + _weight(
+            column.items.slice(first, stop - first)
+        )
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         named = int(pc.sum(pc.list_value_length(column).cast(pa.int64())).as_py() or 0)
         return named * (_weight(column.values) // max(len(column.values), 1) + 1)
@@ -131,15 +154,24 @@ def _weight(column: pa.Array) -> int:
 
 def _is_binary(kind: pa.DataType) -> bool:
     return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-        or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
-    )  # fmt: skip
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary_view(kind)
+    )
 
 
-def _pieces(batch: pa.RecordBatch, fields: Fields) -> Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array]]:
-    """A batch in pieces of no more bytes than a batch of documents has: texts (null: none that can be read), urls, extras, reasons."""
+def _pieces(
+    batch: pa.RecordBatch, fields: Fields
+) -> Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array]]:
+    """A batch in pieces of no more bytes than a batch of documents has: texts (null: none that can
+    be read), urls, extras, reasons.
+    """
     columns = {
-        name: _storage(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        name: _storage(column)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
     }  # of equal names the last
     texts = _bytes_of(columns.pop(fields.text))
     if texts is None:
@@ -150,9 +182,9 @@ def _pieces(batch: pa.RecordBatch, fields: Fields) -> Iterator[tuple[pa.Array, p
     extras = _extras(columns, len(batch))
     sizes = pc.binary_length(texts).fill_null(0)
     too_large = pc.greater(sizes, fields.max_document_bytes)
-    reasons = pc.if_else(too_large, "read.too_large", pc.if_else(pc.is_null(texts), "read.no_text", None)).cast(
-        pa.string()
-    )
+    reasons = pc.if_else(
+        too_large, "read.too_large", pc.if_else(pc.is_null(texts), "read.no_text", None)
+    ).cast(pa.string())
     failed = pc.is_valid(reasons)
     texts, extras = pc.if_else(failed, None, texts), pc.if_else(failed, None, extras)
     ends = np.cumsum(pc.if_else(failed, 0, sizes).to_numpy())
@@ -161,7 +193,12 @@ def _pieces(batch: pa.RecordBatch, fields: Fields) -> Iterator[tuple[pa.Array, p
         before = int(ends[start - 1]) if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, before + BATCH_BYTES, "right")))
         size = stop - start
-        yield texts.slice(start, size), urls.slice(start, size), extras.slice(start, size), reasons.slice(start, size)
+        yield (
+            texts.slice(start, size),
+            urls.slice(start, size),
+            extras.slice(start, size),
+            reasons.slice(start, size),
+        )
         start = stop
 
 
@@ -174,7 +211,9 @@ def _kind(column: pa.Array) -> pa.DataType:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_string(kind) or pa.types.is_string(kind) or pa.types.is_string_view(kind))
+    return bool(
+        pa.types.is_large_string(kind) or pa.types.is_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def _bytes_of(column: pa.Array) -> pa.Array | None:
@@ -184,7 +223,10 @@ def _bytes_of(column: pa.Array) -> pa.Array | None:
     if pa.types.is_fixed_size_binary(kind):
         column = column.cast(pa.binary())
     elif not (
-        _is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+        _is_text(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
     ):
         return None
     return column.cast(pa.large_binary())
@@ -196,20 +238,28 @@ def _strings(column: pa.Array) -> pa.Array:
     try:
         return data.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([value and value.decode("utf-8", "replace") for value in data.to_pylist()], pa.string())
+        return pa.array(
+            [value and value.decode("utf-8", "replace") for value in data.to_pylist()], pa.string()
+        )
 
 
 def _extras(columns: dict[str, pa.Array], rows: int) -> pa.Array:
     """Columns as JSON, (n,) string; null where a row has no value in any."""
     if not columns:
         return pa.nulls(rows, pa.string())
-    records = _plain(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))).to_pylist()
-    known = [{name: value for name, value in record.items() if value is not None} for record in records]
+    records = _plain(
+        pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    ).to_pylist()
+    known = [
+        {name: value for name, value in record.items() if value is not None} for record in records
+    ]
     return pa.array([to_extra(record) for record in known], pa.string())
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch that Python has values for: ill-formed strings made well, times as strings or numbers."""
+    """A batch that Python has values for: ill-formed strings made well, times as strings or
+    numbers.
+    """
     columns = []
     for column in batch.columns:
         kind = column.type

@@ -1,11 +1,14 @@
-"""WARC records (ISO 28500, WARC 1.1): Common Crawl's WET files, with text, and WARC files of any crawler, with web pages.
+"""WARC records (ISO 28500, WARC 1.1): Common Crawl's WET files, with text, and WARC files of any
+crawler, with web pages.
 
-A `conversion` record is a document. Where pages are asked for, so is a `response` or `resource` record that holds HTML; its text is the
-HTML. Where they are not, records with pages get the verdict `read.not_text`. Records of other types are counted.
+A `conversion` record is a document. Where pages are asked for, so is a `response` or `resource`
+record that holds HTML; its text is the HTML. Where they are not, records with pages get the verdict
+`read.not_text`. Records of other types are counted.
 
-The framing is our own, and strict about what it gives (docs/adr/0004-warc-framing.md): each record's block must end where its
-Content-Length says, with the next record or the end behind it. Where it does not, the search goes on for the next record's first
-line, and the record gets the verdict `read.wrong_length`. Line ends may be CRLF, or LF as some tools rewrite them.
+The framing is our own, and strict about what it gives (docs/adr/0004-warc-framing.md): each
+record's block must end where its Content-Length says, with the next record or the end behind it.
+Where it does not, the search goes on for the next record's first line, and the record gets the
+verdict `read.wrong_length`. Line ends may be CRLF, or LF as some tools rewrite them.
 """
 
 import re
@@ -24,16 +27,32 @@ from gristmill.store.codecs import Damage
 MAX_HEADER_BYTES = 1 << 20
 USUAL = 1 << 12  # bytes that a head seldom exceeds
 PEEK = 1 << 16  # bytes in which a shard shows what it holds
-PAGES = ("response", "resource", "revisit")  # types of records that hold pages, or hold them elsewhere
+PAGES = (
+    "response",
+    "resource",
+    "revisit",
+)  # types of records that hold pages, or hold them elsewhere
 _START = re.compile(rb"\r?\n(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n")
 _VERSION = re.compile(rb"(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n")
 _BREAK = re.compile(rb"\r?\n")
 _HEADER_STOP = re.compile(rb"\r?\n\r?\n")
 _NAMES = (
-    b"WARC-Type", b"WARC-Record-ID", b"WARC-Date", b"Content-Length", b"Content-Type", b"WARC-Target-URI", b"WARC-Payload-Digest",
-    b"WARC-Block-Digest", b"WARC-IP-Address", b"WARC-Refers-To", b"WARC-Warcinfo-ID", b"WARC-Concurrent-To", b"WARC-Truncated",
-    b"WARC-Identified-Payload-Type", b"WARC-Identified-Content-Language",
-)  # fmt: skip
+    b"WARC-Type",
+    b"WARC-Record-ID",
+    b"WARC-Date",
+    b"Content-Length",
+    b"Content-Type",
+    b"WARC-Target-URI",
+    b"WARC-Payload-Digest",
+    b"WARC-Block-Digest",
+    b"WARC-IP-Address",
+    b"WARC-Refers-To",
+    b"WARC-Warcinfo-ID",
+    b"WARC-Concurrent-To",
+    b"WARC-Truncated",
+    b"WARC-Identified-Payload-Type",
+    b"WARC-Identified-Content-Language",
+)
 _SMALL = {name: name.lower() for name in _NAMES}  # as they are usually spelled
 _TYPE = re.compile(rb"\nwarc-type[ \t]*:(?:[ \t]|\r?\n[ \t])*([^\s]+)", re.IGNORECASE)
 
@@ -130,7 +149,9 @@ def starts(data: bytes) -> bool:
 
 
 def kind_within(data: bytes, *, ended: bool) -> str | None:
-    """The kind of bytes that begin inside a record; None where no record in them ends where it says, with another or the end behind it."""
+    """The kind of bytes that begin inside a record; None where no record in them ends where it
+    says, with another or the end behind it.
+    """
     at, most = _find(data, 0, len(data)), 16
     while at >= 0 and most:
         start, most = at + len(_BREAK.match(data, at)[0]), most - 1  # type: ignore[index]
@@ -138,7 +159,11 @@ def kind_within(data: bytes, *, ended: bool) -> str | None:
             header = _parse(data[start : stop[0]])
             rest = data[stop[1] + header.length :][:16]
             over = not rest and not ended and b"warc-record-id" in header.fields
-            if header.length >= 0 and header.type and (over or (rest and starts(rest.lstrip(b"\r\n")))):
+            if (
+                header.length >= 0
+                and header.type
+                and (over or (rest and starts(rest.lstrip(b"\r\n"))))
+            ):
                 return kind_of(data[start : start + PEEK])
         at = _find(data, at + 1, len(data))
     return None
@@ -162,9 +187,9 @@ def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
         rows.fail("no_record", begin)
         window.seek_record()
         return True
-    inner = any(window.data.find(mark, window.at, stop[1]) >= 0 for mark in (b"\nWARC/", b"\nwarc/")) and _START.search(
-        window.data, window.at, stop[1]
-    )
+    inner = any(
+        window.data.find(mark, window.at, stop[1]) >= 0 for mark in (b"\nWARC/", b"\nwarc/")
+    ) and _START.search(window.data, window.at, stop[1])
     if inner:
         # A head without its end has run into the next record's.
         rows.fail("no_record", begin)
@@ -203,7 +228,13 @@ def _give(header: _Header, body: bytes, begin: int, rows: Rows, fields: Fields) 
     language = get(b"warc-identified-content-language")
     if kind == "conversion":
         rows.add(
-            body, header.url, get(b"warc-date"), header.record_id, language, None, http.media_type(get(b"content-type"))
+            body,
+            header.url,
+            get(b"warc-date"),
+            header.record_id,
+            language,
+            None,
+            http.media_type(get(b"content-type")),
         )
     elif kind not in PAGES:
         _skip(header, rows)
@@ -216,8 +247,14 @@ def _give(header: _Header, body: bytes, begin: int, rows: Rows, fields: Fields) 
         got = page.read(body, get(b"content-type"), most, response=kind == "response")
         if isinstance(got, page.Page):
             rows.add(
-                got.text, header.url, get(b"warc-date"), header.record_id, language or got.language, None, got.content_type
-            )  # fmt: skip
+                got.text,
+                header.url,
+                get(b"warc-date"),
+                header.record_id,
+                language or got.language,
+                None,
+                got.content_type,
+            )
         else:
             rows.fail(got.reason, begin if got.value is None else got.value, header.url)
 
@@ -227,7 +264,9 @@ def _skip(header: _Header, rows: Rows) -> None:
 
 
 def _ends_well(window: Window, length: int) -> bool:
-    """Whether a block of this length is followed by a line's end and then by a record, or by the end of the stretch."""
+    """Whether a block of this length is followed by a line's end and then by a record, or by the
+    end of the stretch.
+    """
     window.have(length + 16)
     after = window.data[window.at + length : window.at + length + 16]
     if not after:
@@ -237,7 +276,9 @@ def _ends_well(window: Window, length: int) -> bool:
 
 
 def _pass_over(window: Window, rows: Rows, fields: Fields, header: _Header, begin: int) -> bool:
-    """Step over a block that is over the limit; it may as well be that its length lies. False where the stretch ended inside it."""
+    """Step over a block that is over the limit; it may as well be that its length lies. False where
+    the stretch ended inside it.
+    """
     passed = window.pass_over(header.length)
     if passed == "cut":
         return False

@@ -1,4 +1,6 @@
-"""The decoded bytes of an archive, stretch by stretch between damage, and the search for where records start."""
+"""The decoded bytes of an archive, stretch by stretch between damage, and the search for where
+records start.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -16,7 +18,8 @@ class Framing(NamedTuple):
         [bytes, int, int], int
     ]  # (data, from, to): where a record's first line starts, or the line's end before; -1: nowhere
     starts: Callable[[bytes, int], bool]  # (data, at): whether a record starts right there
-    overlap: int  # no record's first line, with the line's end before it, is longer than this many bytes
+    # no record's first line, with the line's end before it, is longer than this many bytes
+    overlap: int
 
 
 class Window:
@@ -75,7 +78,9 @@ class Window:
                 return False
 
     def seek_record(self, *, here: bool = False) -> None:
-        """Step to the next record's first line, or to the end of the stretch; it may start right `here`."""
+        """Step to the next record's first line, or to the end of the stretch; it may start right
+        `here`.
+        """
         if here:
             self.have(self._framing.overlap)
             if self._framing.starts(self.data, self.at):
@@ -92,12 +97,16 @@ class Window:
 
     def holds_record(self) -> bool:
         """Whether a record starts somewhere in the bytes that are held."""
-        return self._framing.starts(self.data, self.at) or self._framing.find(self.data, self.at, len(self.data)) >= 0
+        return (
+            self._framing.starts(self.data, self.at)
+            or self._framing.find(self.data, self.at, len(self.data)) >= 0
+        )
 
     def pass_over(self, count: int) -> str:
         """Step over a block without holding it.
 
-        Returns "whole", or "cut" where the stretch ends in it, or "lied" where a record starts in it, at which the window then stands.
+        Returns "whole", or "cut" where the stretch ends in it, or "lied" where a record starts in
+        it, at which the window then stands.
         """
         left = count
         while left > 0:
@@ -119,9 +128,14 @@ class Window:
 
 
 def read_stretches(
-    pieces: Iterable[bytes | Damage], rows: Rows, framing: Framing, read_record: Callable[[Window], bool]
+    pieces: Iterable[bytes | Damage],
+    rows: Rows,
+    framing: Framing,
+    read_record: Callable[[Window], bool],
 ) -> Iterator[pa.RecordBatch]:
-    """Read the records of all stretches; `read_record` reads one, and is False where the stretch ended inside it."""
+    """Read the records of all stretches; `read_record` reads one, and is False where the stretch
+    ended inside it.
+    """
     stream = iter(pieces)
     while True:
         window = Window(stream, framing)

@@ -1,10 +1,13 @@
-"""The cache of raw shards, shared by runs: a URL and its validator lead to a sha256, the sha256 to the bytes.
+"""The cache of raw shards, shared by runs: a URL and its validator lead to a sha256, the sha256 to
+the bytes.
 
-CACHE/urls/<key>.json           what the URL gave: sha256, size, ETag or Last-Modified; key: sha256 of the URL as stored
+CACHE/urls/<key>.json           what the URL gave: sha256, size, ETag or Last-Modified; key: sha256
+                                of the URL as stored
 CACHE/objects/<sha256>          the bytes; the time in the file system is that of the last use
 CACHE/partial/<key>.partial     a download in progress, and its checkpoint beside it
 CACHE/partial/<key>.lock        held (flock) by who downloads it
-CACHE/runs/<key>.json           what an unfinished run needs, which no eviction takes; key: sha256 of the corpus' folder
+CACHE/runs/<key>.json           what an unfinished run needs, which no eviction takes; key: sha256
+                                of the corpus' folder
 CACHE/lock                      held while runs are registered and while something is evicted
 """
 
@@ -44,7 +47,9 @@ class _Needed(msgspec.Struct, frozen=True):
 
 
 class Evicted(NamedTuple):
-    """What an eviction did: files and bytes that went, bytes that stayed, bytes that unfinished runs hold."""
+    """What an eviction did: files and bytes that went, bytes that stayed, bytes that unfinished
+    runs hold.
+    """
 
     files: int
     freed: int
@@ -58,7 +63,9 @@ def default_cache() -> Path:
 
 
 def key_of(url: str) -> str:
-    """The key of a URL: of the form that may be stored, so that a new signature finds the old bytes."""
+    """The key of a URL: of the form that may be stored, so that a new signature finds the old
+    bytes.
+    """
     return hashlib.sha256(stored(url).encode()).hexdigest()
 
 
@@ -90,7 +97,9 @@ class Cache:
 
     def _note(self, key: str) -> Known | None:
         try:
-            return msgspec.json.decode((self.root / "urls" / f"{key}.json").read_bytes(), type=Known)
+            return msgspec.json.decode(
+                (self.root / "urls" / f"{key}.json").read_bytes(), type=Known
+            )
         except (OSError, msgspec.DecodeError):
             return None
 
@@ -121,14 +130,17 @@ class Cache:
             yield
 
     @contextmanager
-    def _held(self, path: Path, wait: Callable[[float], None], remove: bool = True) -> Iterator[None]:
+    def _held(
+        self, path: Path, wait: Callable[[float], None], remove: bool = True
+    ) -> Iterator[None]:
         with machine_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             while True:
                 handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    # Whoever held it before may have removed the name: then this is a lock that nobody else sees.
+                    # Whoever held it before may have removed the name: then this is a lock that
+                    # nobody else sees.
                     if os.fstat(handle).st_ino == path.stat().st_ino:
                         break
                 except (BlockingIOError, FileNotFoundError):
@@ -148,7 +160,9 @@ class Cache:
         """Say what an unfinished run needs; before it fetches anything."""
         with self._held(self.root / "lock", time.sleep, remove=False):
             keys = sorted({key_of(url) for url in urls})
-            write_json(self.root, self._run(corpus), _Needed(str(corpus), keys, sorted(set(objects))))
+            write_json(
+                self.root, self._run(corpus), _Needed(str(corpus), keys, sorted(set(objects)))
+            )
 
     def release(self, corpus: Path) -> None:
         """Say that a run is finished."""
@@ -158,7 +172,9 @@ class Cache:
         return f"runs/{hashlib.sha256(os.fsencode(corpus)).hexdigest()}.json"
 
     def _needed(self) -> tuple[set[str], set[str]]:
-        """(keys of URLs, digests) that unfinished runs need; runs whose folder is gone need nothing."""
+        """(keys of URLs, digests) that unfinished runs need; runs whose folder is gone need
+        nothing.
+        """
         keys: set[str] = set()
         objects: set[str] = set()
         for path in _entries(self.root / "runs"):
@@ -174,7 +190,9 @@ class Cache:
         return keys, objects
 
     def evict(self, limit: int) -> Evicted:
-        """Remove what was used longest ago until `limit` bytes are left; never what an unfinished run needs."""
+        """Remove what was used longest ago until `limit` bytes are left; never what an unfinished
+        run needs.
+        """
         with self._held(self.root / "lock", time.sleep, remove=False):
             keys, objects = self._needed()
             for key in keys:
@@ -202,7 +220,9 @@ class Cache:
         """Remove an object or a beginning, unless somebody is at work with it."""
         if path.suffix != ".partial":
             # Between a download's new name and the note of it, its checkpoint says what it is.
-            if any(path.name.encode() in _bytes(note) for note in self.partials.glob("*.partial.json")):
+            if any(
+                path.name.encode() in _bytes(note) for note in self.partials.glob("*.partial.json")
+            ):
                 return False
             path.unlink(missing_ok=True)
             return True
@@ -225,10 +245,13 @@ class Cache:
         done = self.evict(limit)
         told = []
         if done.files:
-            told.append(f"cache: {done.files:,} files, {done.freed / 1e6:,.1f} MB, went: used longest ago")
+            told.append(
+                f"cache: {done.files:,} files, {done.freed / 1e6:,.1f} MB, went: used longest ago"
+            )
         if done.left > limit:
             told.append(
-                f"cache: {done.left / 1e6:,.1f} MB, more than the limit: unfinished runs need {done.held / 1e6:,.1f} MB of it"
+                f"cache: {done.left / 1e6:,.1f} MB, more than the limit: unfinished runs "
+                f"need {done.held / 1e6:,.1f} MB of it"
             )
         return told
 

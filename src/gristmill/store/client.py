@@ -1,10 +1,14 @@
-"""The HTTP client: polite, patient, and careful with credentials. What it is for is told in docs/adr/0007.
+"""The HTTP client: polite, patient, and careful with credentials.
+
+What it is for is told in docs/adr/0007.
 
     Client.open(request) -> Answer      follows redirects by itself, so that it sees every hop
-    Again                               what another try may mend: a cut, a stall, 408, 425, 429, 5xx
+    Again                               what another try may mend: a cut, a stall, 408, 425, 429,
+                                        5xx
     SourceError                         what another try would not mend
 
-Credentials go to the origin (scheme, host, port) that they were given for, and to no other: RFC 9110, 15.4.
+Credentials go to the origin (scheme, host, port) that they were given for, and to no other: RFC
+9110, 15.4.
 """
 
 import logging
@@ -35,11 +39,21 @@ REDIRECTS = 10
 TOLD = 0.9  # seconds of waiting from which people are told
 TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 NOT_ALLOWED = {
-    401: "credentials are asked for; name the environment variable that holds them in the source's `authorization`",
+    401: (
+        "credentials are asked for; name the environment variable that holds them in the "
+        "source's `authorization`"
+    ),
     403: "it is forbidden, or a signed URL has expired",
 }
-NO_ANSWER = "The host has not answered at all: is its name right? With --retry it is asked for longer"
-REFUSALS = {401: "forbidden", 403: "forbidden", 404: "not-found", 410: "not-found"}  # other refusals: `refused`
+NO_ANSWER = (
+    "The host has not answered at all: is its name right? With --retry it is asked for longer"
+)
+REFUSALS = {
+    401: "forbidden",
+    403: "forbidden",
+    404: "not-found",
+    410: "not-found",
+}  # other refusals: `refused`
 
 
 class Settings(NamedTuple):
@@ -52,23 +66,37 @@ class Settings(NamedTuple):
     slowest: float = 1024.0  # bytes a second, over `timeout` seconds; slower is stalled too
     retries: int = 5  # tries one after another that bring nothing, or bring it slower than that
     tries: int = 100  # of one download in all, and one more for each MiB of it that is here
-    restarts: int = 10  # times that a download starts at byte zero: the server gives what does not fit what is here
-    first_answer: float = 4.0  # seconds for a host that has never answered: name, connection, all tries together
+    # times that a download starts at byte zero: the server gives what does not fit what is here
+    restarts: int = 10
+    # seconds for a host that has never answered: name, connection, all tries together
+    first_answer: float = 4.0
     retry: bool = False  # as patient with such a host as with one that has answered
-    allow_env: frozenset[str] = frozenset()  # variables that a recipe may send to its hosts: store/secrets.py
-    largest: int = 64 << 30  # bytes of a file that has no other limit, and of a body whose length nobody tells
-    backoff: float = 1.0  # seconds before the second try; doubled with every further one, with jitter
+    allow_env: frozenset[str] = (
+        frozenset()
+    )  # variables that a recipe may send to its hosts: store/secrets.py
+    largest: int = (
+        64 << 30
+    )  # bytes of a file that has no other limit, and of a body whose length nobody tells
+    # seconds before the second try; doubled with every further one, with jitter
+    backoff: float = 1.0
     patience: float = 600.0  # seconds, the longest that a Retry-After is obeyed
     checkpoint_bytes: int = 64 << 20  # between two checkpoints of a download
 
 
 def asked_of(
-    connections: int | None, checkpoint_bytes: int | None, retry: bool = False, allow_env: Collection[str] = ()
+    connections: int | None,
+    checkpoint_bytes: int | None,
+    retry: bool = False,
+    allow_env: Collection[str] = (),
 ) -> Settings:
     """The settings, with what the command line asks for."""
-    settings = Settings(retry=retry, allow_env=frozenset([allow_env] if isinstance(allow_env, str) else allow_env))
+    settings = Settings(
+        retry=retry, allow_env=frozenset([allow_env] if isinstance(allow_env, str) else allow_env)
+    )
     if connections is not None:
-        settings = settings._replace(connections=connections, per_host=min(connections, settings.per_host))
+        settings = settings._replace(
+            connections=connections, per_host=min(connections, settings.per_host)
+        )
     return settings._replace(checkpoint_bytes=checkpoint_bytes or settings.checkpoint_bytes)
 
 
@@ -88,7 +116,10 @@ class Stopped(Exception):
 
 
 class Again(Exception):
-    """Another try may mend this. `after`: seconds that the server asked for; `host`: one that has never answered."""
+    """Another try may mend this.
+
+    `after`: seconds that the server asked for; `host`: one that has never answered.
+    """
 
     def __init__(self, reason: str, after: float | None = None, host: Place | None = None) -> None:
         super().__init__(reason)
@@ -106,7 +137,10 @@ class Answer(NamedTuple):
     settings: Settings
 
     def blocks(self) -> Iterator[bytes]:
-        """The body as it is on the wire. Raises Again where it ends early, stalls, or is chunked wrongly."""
+        """The body as it is on the wire.
+
+        Raises Again where it ends early, stalls, or is chunked wrongly.
+        """
         import urllib3
 
         from gristmill.store.watch import cut_after
@@ -115,8 +149,12 @@ class Answer(NamedTuple):
         try:
             while True:
                 begun = time.monotonic()
-                # Within one read a chunk's length may drip; a plain body's bytes are seen as they come.
-                with cut_after(2 * self.settings.timeout if self.response.chunked else None, self.response.shutdown):
+                # Within one read a chunk's length may drip; a plain body's bytes are seen as they
+                # come.
+                with cut_after(
+                    2 * self.settings.timeout if self.response.chunked else None,
+                    self.response.shutdown,
+                ):
                     block = self.response.read1(BLOCK, decode_content=False)
                 waited += time.monotonic() - begun
                 if not block:
@@ -155,7 +193,9 @@ class Client:
             raise Stopped
 
     def end(self) -> None:
-        """Have every thread that fetches leave: no new request, and what is under way ends with its next byte."""
+        """Have every thread that fetches leave: no new request, and what is under way ends with its
+        next byte.
+        """
         self.stop.set()
         with self._lock:
             for response in self._open:
@@ -163,14 +203,18 @@ class Client:
                     response.shutdown()
 
     def retrying(self, name: str, ask: Callable[[], T]) -> T:
-        """Ask until there is an answer, a few times. Raises SourceError, which names what was asked for."""
+        """Ask until there is an answer, a few times.
+
+        Raises SourceError, which names what was asked for.
+        """
         for failures in range(1, self.settings.retries + 2):
             try:
                 return ask()
             except Again as error:
                 if failures > self.settings.retries:
                     raise SourceError(
-                        f"{name}: could not be asked for in {failures} tries: {error}", "unreachable"
+                        f"{name}: could not be asked for in {failures} tries: {error}",
+                        "unreachable",
                     ) from error
                 self.rest(name, error, failures)
         raise AssertionError
@@ -180,7 +224,8 @@ class Client:
 
         Raises Stopped; SourceError where a host that has never answered has had its time.
         """
-        backoff: float = min(self.settings.backoff * 2.0 ** (failures - 1), 60.0) * random.uniform(0.5, 1.0)  # noqa: S311
+        longest = min(self.settings.backoff * 2.0 ** (failures - 1), 60.0)
+        backoff = longest * random.uniform(0.5, 1.0)  # noqa: S311 - not cryptography
         seconds = max(backoff, error.after or 0.0)
         if error.host is not None and seconds >= (self._hosts.left(error.host) or 0.0):
             self._hosts.give_up(error.host)
@@ -191,7 +236,9 @@ class Client:
 
     @contextmanager
     def open(self, request: Request) -> Iterator[Answer]:
-        """Ask, and follow redirects; the connection is given back when the body was read, and closed otherwise."""
+        """Ask, and follow redirects; the connection is given back when the body was read, and
+        closed otherwise.
+        """
         first = origin(request.url)
         with self._slot(first[1]):
             answer = self._ask(request, first)
@@ -237,20 +284,31 @@ class Client:
             left = None if request.begun else self._hosts.left(origin(url))
             try:
                 response = self._pool(url).request(
-                    request.method, url, headers=headers, preload_content=False, decode_content=False, redirect=False,
-                    retries=False, timeout=urllib3.Timeout(self._connect(request, url, left), self.settings.timeout),
-                )  # fmt: skip
+                    request.method,
+                    url,
+                    headers=headers,
+                    preload_content=False,
+                    decode_content=False,
+                    redirect=False,
+                    retries=False,
+                    timeout=urllib3.Timeout(
+                        self._connect(request, url, left), self.settings.timeout
+                    ),
+                )
             except urllib3.exceptions.LocationValueError as error:
                 raise SourceError(f"{request.name}: no URL that can be asked for") from error
             except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
                 if certificate(error):
                     raise SourceError(
-                        f"{request.name}: its certificate is not trusted: {certificate(error)}", "unreachable"
+                        f"{request.name}: its certificate is not trusted: {certificate(error)}",
+                        "unreachable",
                     ) from error
                 absent = innermost(error) in NO_HOST
                 if not absent:
                     self._hosts.came(origin(url))
-                raise Again(cause(error), host=origin(url) if absent and left is not None else None) from error
+                raise Again(
+                    cause(error), host=origin(url) if absent and left is not None else None
+                ) from error
             self._hosts.came(origin(url))
             if origin(url) == first:
                 linked |= {
@@ -258,28 +316,39 @@ class Client:
                     for name, value in response.headers.items()
                     if name.lower().startswith("x-linked-")
                 }
-            if response.status not in (301, 302, 303, 307, 308) or "Location" not in response.headers:
+            if (
+                response.status not in (301, 302, 303, 307, 308)
+                or "Location" not in response.headers
+            ):
                 return self._checked(
-                    request.name, Answer(response.status, response.headers, linked, response, self.settings)
+                    request.name,
+                    Answer(response.status, response.headers, linked, response, self.settings),
                 )
             response.close()
             try:
                 target = urljoin(url, response.headers["Location"])
             except ValueError:
-                raise SourceError(f"{request.name}: redirected to what is no URL", "redirected") from None
+                raise SourceError(
+                    f"{request.name}: redirected to what is no URL", "redirected"
+                ) from None
             if not target.startswith(WEB):
                 raise SourceError(
-                    f"{request.name}: redirected to {brief(shown(target))}, which is not on the web", "redirected"
+                    f"{request.name}: redirected to {brief(shown(target))}, which is not on the web",
+                    "redirected",
                 )
             if url.startswith("https://") and not target.startswith("https://"):
                 raise SourceError(
-                    f"{request.name}: redirected from https to plain http ({brief(shown(target))})", "redirected"
+                    f"{request.name}: redirected from https to plain http ({brief(shown(target))})",
+                    "redirected",
                 )
             url = target
         raise SourceError(f"{request.name}: more than {REDIRECTS} redirects", "redirected")
 
     def _connect(self, request: Request, url: str, left: float | None) -> float:
-        """Seconds for a connection to one of a host's addresses. Raises Again, SourceError where a new host is not there."""
+        """Seconds for a connection to one of a host's addresses.
+
+        Raises Again, SourceError where a new host is not there.
+        """
         usual = min(30.0, self.settings.timeout)
         if left is None:
             return usual
@@ -290,11 +359,15 @@ class Client:
         parts = urlsplit(url)
         count = addresses(parts.hostname or "", parts.port or 0, left)
         if not count:
-            raise Again(UNKNOWN if count == 0 else "nobody tells the host's address", host=origin(url))
+            raise Again(
+                UNKNOWN if count == 0 else "nobody tells the host's address", host=origin(url)
+            )
         return min(usual, max(0.1, (self._hosts.left(origin(url)) or left) / count))
 
     def _checked(self, name: str, answer: Answer) -> Answer:
-        """The answer, if its status means that there is something to read, or that nothing changed."""
+        """The answer, if its status means that there is something to read, or that nothing
+        changed.
+        """
         status = answer.status
         if status in (200, 206, 304, 416):
             return answer
@@ -303,7 +376,9 @@ class Client:
         if status in TRY_AGAIN:
             after = retry_after(answer.headers)
             if after is not None and after > self.settings.patience:
-                raise SourceError(f"{name}: {said}, and asks to come back in {after:,.0f} seconds", "unreachable")
+                raise SourceError(
+                    f"{name}: {said}, and asks to come back in {after:,.0f} seconds", "unreachable"
+                )
             raise Again(said, after)
         why = f": {NOT_ALLOWED[status]}" if status in NOT_ALLOWED else ""
         raise SourceError(f"{name}: {said}{why}", REFUSALS.get(status, "refused"))
@@ -320,7 +395,9 @@ class Client:
                 size: dict[str, Any] = {"maxsize": self.settings.connections, "num_pools": 64}
                 if proxy:
                     user = user_of(proxy)
-                    size["proxy_headers"] = urllib3.util.make_headers(proxy_basic_auth=user) if user else None
+                    size["proxy_headers"] = (
+                        urllib3.util.make_headers(proxy_basic_auth=user) if user else None
+                    )
                 made = urllib3.ProxyManager(proxy, **size) if proxy else urllib3.PoolManager(**size)
                 made.pool_classes_by_scheme = POOLS
                 self._pools[proxy] = made
@@ -338,7 +415,9 @@ class Client:
 
 
 def _same_host(url: str) -> bool:
-    """Whether the two parsers of URLs, ours and urllib3's, agree on the host: credentials go by ours, the connection by theirs."""
+    """Whether the two parsers of URLs, ours and urllib3's, agree on the host: credentials go by
+    ours, the connection by theirs.
+    """
     import urllib3
 
     try:

@@ -1,10 +1,12 @@
-"""Decoding gzip, zstd, xz, bzip2, lz4 or nothing, told apart by magic bytes, as a stream that survives damage.
+"""Decoding gzip, zstd, xz, bzip2, lz4 or nothing, told apart by magic bytes, as a stream that
+survives damage.
 
     file -> pieces of decoded bytes, and `Damage` where bytes were lost
 
-Each gzip member, zstd or lz4 frame, xz or bzip2 stream is decoded on its own. A member that does not decode ends with a Damage that holds its
-offset; the search for the next one goes on behind it. Memory is one block, whatever the file and whatever it claims: output
-is taken in bounded steps, and a shard that grows beyond all likelihood, or beyond its limit, is cut off as a bomb.
+Each gzip member, zstd or lz4 frame, xz or bzip2 stream is decoded on its own. A member that does
+not decode ends with a Damage that holds its offset; the search for the next one goes on behind it.
+Memory is one block, whatever the file and whatever it claims: output is taken in bounded steps, and
+a shard that grows beyond all likelihood, or beyond its limit, is cut off as a bomb.
 """
 
 import bz2
@@ -24,14 +26,21 @@ else:
 BLOCK = 1 << 18  # bytes read, and about most bytes given, at a time
 FEED = 1 << 14  # bytes given to a decoder at a time
 ZSTD_WINDOW_LOG = 27  # 128 MiB, what zstd --long=27 makes
-# A bomb: beyond this many bytes, more than so many times what was read. Real text reaches 20, gzip's limit is 1032.
+# A bomb: beyond this many bytes, more than so many times what was read. Real text reaches 20,
+# gzip's limit is 1032.
 BOMB_BYTES = 256 << 20
 BOMB_RATIO = 300
 
 # What a decoder raises over bytes that are not what they should be.
 BROKEN: tuple[type[Exception], ...] = (
-    igzip_lib.error, lzma.LZMAError, zstd.ZstdError, EOFError, OSError, RuntimeError, ValueError,  # the last three of bz2 and lz4
-)  # type: ignore[assignment]  # fmt: skip
+    igzip_lib.error,
+    lzma.LZMAError,
+    zstd.ZstdError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,  # the last three of bz2 and lz4
+)  # type: ignore[assignment]
 
 MAGIC = {
     b"\x1f\x8b": "gzip",
@@ -40,11 +49,17 @@ MAGIC = {
     b"\x04\x22\x4d\x18": "lz4",
     b"BZh": "bzip2",
 }
-_BZIP2 = (b"1AY&SY", b"\x17rE8P\x90")  # what follows BZh and a digit: a block, or the end of a stream without one
+_BZIP2 = (
+    b"1AY&SY",
+    b"\x17rE8P\x90",
+)  # what follows BZh and a digit: a block, or the end of a stream without one
 
 
 class Damage(NamedTuple):
-    """Bytes were lost here. `reason` is the name in the verdict; `offset` counts bytes of the file as it is stored."""
+    """Bytes were lost here.
+
+    `reason` is the name in the verdict; `offset` counts bytes of the file as it is stored.
+    """
 
     reason: str  # corrupt, truncated, bomb, window_too_large
     offset: int
@@ -102,7 +117,8 @@ def codec_of(head: bytes) -> str:
     for magic, name in MAGIC.items():
         # Words begin with BZh too.
         if head.startswith(magic) and (
-            name != "bzip2" or (len(head) > 3 and any(mark.startswith(head[4:10]) for mark in _BZIP2))
+            name != "bzip2"
+            or (len(head) > 3 and any(mark.startswith(head[4:10]) for mark in _BZIP2))
         ):
             return name
     # zstd's skippable frames
@@ -115,7 +131,9 @@ class Pieces:
     """The decoded pieces of a file, and how much went in and came out."""
 
     def __init__(self, file: BinaryIO, most: int = 1 << 40) -> None:
-        """Look at the first bytes of a file; nothing more is read until the iteration. `most`: decoded bytes of a packed file."""
+        """Look at the first bytes of a file; nothing more is read until the iteration. `most`:
+        decoded bytes of a packed file.
+        """
         self._most = most
         self._file = file
         self._data = file.read(BLOCK)
@@ -163,13 +181,18 @@ class Pieces:
             for piece in self._member():
                 if isinstance(piece, Damage):
                     if piece.reason == "corrupt" and own >= 0 and piece.offset == self._member_at:
-                        del gathered[own:]  # of a member that is broken nothing comes out, as long as all of it is held
+                        del gathered[
+                            own:
+                            # of a member that is broken nothing comes out, as long as all of it is
+                            # held
+                        ]
                     yield b"".join(gathered)
                     gathered, size = [], 0
                     yield piece
                     if piece.reason == "bomb":
                         return
-                    # Also behind a truncated one: a changed byte can make a member seem to run on to the end of the file.
+                    # Also behind a truncated one: a changed byte can make a member seem to run on
+                    # to the end of the file.
                     self._seek_member(piece.offset)
                     continue
                 gathered.append(piece)
@@ -197,13 +220,18 @@ class Pieces:
                 piece = decoder.decompress(fed, BLOCK)
             except BROKEN as error:
                 window = "window" in str(error).lower() or "memory" in str(error).lower()
-                yield Damage("window_too_large" if self.codec == "zstd" and window else "corrupt", member)
+                yield Damage(
+                    "window_too_large" if self.codec == "zstd" and window else "corrupt", member
+                )
                 return
             fed = b""
             self.decoded_bytes += len(piece)
             if piece:
                 yield piece
-            ratio = self.decoded_bytes > BOMB_BYTES and self.decoded_bytes > BOMB_RATIO * self.read_bytes
+            ratio = (
+                self.decoded_bytes > BOMB_BYTES
+                and self.decoded_bytes > BOMB_RATIO * self.read_bytes
+            )
             if ratio or self.decoded_bytes > self._most:
                 yield Damage("bomb", member)
                 return
@@ -214,7 +242,9 @@ class Pieces:
             yield Damage("corrupt", self._start + self._at)
 
     def _skip_padding(self) -> bool:
-        """Step over zeros behind a member: tapes leave them behind the last, and xz allows them between streams."""
+        """Step over zeros behind a member: tapes leave them behind the last, and xz allows them
+        between streams.
+        """
         if self._at < len(self._data) and self._data[self._at] != 0:
             return False  # without a copy of what follows, for every member
         behind = self._data[self._at :]
@@ -225,7 +255,9 @@ class Pieces:
         return True
 
     def _continues(self, head: bytes) -> bool:
-        """Whether another member starts here; a head that the block cuts off is given the benefit."""
+        """Whether another member starts here; a head that the block cuts off is given the
+        benefit.
+        """
         return codec_of(head) == self.codec or any(magic.startswith(head) for magic in MAGIC)
 
     def _seek_member(self, broken: int) -> None:
@@ -242,7 +274,9 @@ class Pieces:
                     data = data[at:] + self._more()
                     start += at
                     at = 0
-                if _decodes(self.codec, data[at:]):  # chance makes two or four bytes look like a magic
+                if _decodes(
+                    self.codec, data[at:]
+                ):  # chance makes two or four bytes look like a magic
                     self._data, self._start, self._at = data[at:], start + at, 0
                     return
                 at = data.find(magic, at + 1)
@@ -254,7 +288,9 @@ class Pieces:
         self._data, self._start, self._at = b"", start, 0
 
     def find_member(self) -> bool:
-        """Look for a codec's first member behind bytes that are none of its: what damage has done to the first. Whether there is one."""
+        """Look for a codec's first member behind bytes that are none of its: what damage has done
+        to the first. Whether there is one.
+        """
         for magic, codec in MAGIC.items():
             at = self._data.find(magic, 1)
             while at >= 0:
@@ -266,8 +302,12 @@ class Pieces:
 
 
 def _decodes(codec: str, data: bytes) -> bool:
-    """Whether the first bytes behind a magic decode; blocks of bzip2 and lz4 are too long to see the end of, but have marked heads."""
+    """Whether the first bytes behind a magic decode; blocks of bzip2 and lz4 are too long to see
+    the end of, but have marked heads.
+    """
     try:
-        return bool(_decoder(codec).decompress(data[:BLOCK], 1 << 14)) or (codec in ("bzip2", "lz4") and len(data) > 16)
+        return bool(_decoder(codec).decompress(data[:BLOCK], 1 << 14)) or (
+            codec in ("bzip2", "lz4") and len(data) > 16
+        )
     except BROKEN:
         return False

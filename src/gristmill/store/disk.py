@@ -1,11 +1,16 @@
-"""The calls that make bytes last, in one place, so that a test can record them and cut the power between any two."""
+"""The calls that make bytes last, in one place, so that a test can record them and cut the power
+between any two.
+"""
 
 import os
 from pathlib import Path
 
 
 class Disk:
-    """What a download does to a disk. Stateless; paths and descriptors are the operating system's."""
+    """What a download does to a disk.
+
+    Stateless; paths and descriptors are the operating system's.
+    """
 
     def open(self, path: Path) -> int:
         """Open a file for reading and writing, made where it is missing; returns its descriptor."""

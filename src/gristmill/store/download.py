@@ -6,9 +6,10 @@
     416                 starts at byte zero
     cut, stall, 5xx     waits, with backoff and jitter or as Retry-After says, and goes on
 
-What is appended is what the server promised (Content-Length, Content-Range) or it is an error: a file gets its name only when its
-length and every digest that is known of it agree. What never ends is given up: after so many tries, starts from byte zero, slow
-attempts or bytes as Settings and the promise say. RFC 9110: ranges 14, validators 8.8, If-Range 13.1.5.
+What is appended is what the server promised (Content-Length, Content-Range) or it is an error: a
+file gets its name only when its length and every digest that is known of it agree. What never ends
+is given up: after so many tries, starts from byte zero, slow attempts or bytes as Settings and the
+promise say. RFC 9110: ranges 14, validators 8.8, If-Range 13.1.5.
 """
 
 import base64
@@ -27,11 +28,13 @@ from gristmill.store.client import Again, Answer, Client, Stopped
 from gristmill.store.partial import BLOCK, Partial
 from gristmill.store.remotes import Remote
 
-# Where the name says that the file itself is packed, servers give its packing as a Content-Encoding: no layer on top.
+# Where the name says that the file itself is packed, servers give its packing as a
+# Content-Encoding: no layer on top.
 OWN_CODING = {"gzip": (".gz", ".tgz"), "x-gzip": (".gz", ".tgz"), "zstd": (".zst",)}
-OLD_ENOUGH = 60  # seconds between Last-Modified and Date from which a date is a strong validator: RFC 9110, 8.8.2.2
-# An ETag made of time in seconds and size (nginx, Apache) is the same for two versions of one second and one length: that of a
-# file which changed so few seconds ago is not believed.
+# seconds between Last-Modified and Date from which a date is a strong validator: RFC 9110, 8.8.2.2
+OLD_ENOUGH = 60
+# An ETag made of time in seconds and size (nginx, Apache) is the same for two versions of one
+# second and one length: that of a file which changed so few seconds ago is not believed.
 SETTLED = 2
 
 
@@ -60,7 +63,9 @@ Tell = Callable[[int, int | None, int], None]  # bytes here, bytes in all, of th
 class Download:
     """One download under way."""
 
-    def __init__(self, remote: Remote, partial: Partial, client: Client, promise: Promise, tell: Tell) -> None:
+    def __init__(
+        self, remote: Remote, partial: Partial, client: Client, promise: Promise, tell: Tell
+    ) -> None:
         """`partial` is where the bytes go; `tell` hears of every block."""
         self._remote, self._partial, self._client = remote, partial, client
         self._promise, self._tell = promise, tell
@@ -73,7 +78,9 @@ class Download:
     def run(self) -> Whole:
         """Have the bytes. Raises SourceError, which names the shard; Stopped when the run ends."""
         self._joined = self._partial.resume()
-        if self._joined and (self._partial.validator is None or (self._is_whole() and not self._is_current())):
+        if self._joined and (
+            self._partial.validator is None or (self._is_whole() and not self._is_current())
+        ):
             self._partial.discard()
             self._joined = False
         while True:
@@ -82,13 +89,16 @@ class Download:
             if wrong is None:
                 return whole
             self._throw_away()
-            # A validator that lied looks like this: once more, from the start, before the server is blamed.
+            # A validator that lied looks like this: once more, from the start, before the server is
+            # blamed.
             if not self._joined:
                 raise SourceError(wrong, "digest")
             self._joined = False
 
     def _is_current(self) -> bool:
-        """Whether what an earlier run brought whole, and had not named, is still what is there; learns its digest."""
+        """Whether what an earlier run brought whole, and had not named, is still what is there;
+        learns its digest.
+        """
         if self._promise.sha256 is not None:
             return True  # the digest tells
 
@@ -130,7 +140,9 @@ class Download:
         return Whole(partial.written, partial.checkpoint(), partial.etag, partial.last_modified)
 
     def _was_slow(self, seconds: float, before: int) -> bool:
-        """Whether an attempt that found `before` bytes took its time, and brought less than the least rate."""
+        """Whether an attempt that found `before` bytes took its time, and brought less than the
+        least rate.
+        """
         settings, here = self._client.settings, self._partial.written
         came = here - before if here >= before else here
         return seconds > settings.timeout and came < settings.slowest * seconds
@@ -141,7 +153,10 @@ class Download:
         if failures > settings.retries:
             return f"could not be fetched in {failures} tries"
         if self._restarts > settings.restarts:
-            return f"started over {self._restarts} times, {self._wasted:,} bytes in vain: the server gives another file each time"
+            return (
+                f"started over {self._restarts} times, {self._wasted:,} bytes in vain: the "
+                "server gives another file each time"
+            )
         if tries >= settings.tries + (self._partial.written >> 20):
             return f"could not be fetched in {tries} tries that each brought a little"
         return None
@@ -166,10 +181,16 @@ class Download:
         if size is not None and size > most:
             self._partial.discard()
             whose = (
-                self._promise.limit if most == self._most() else "a body may have whose length the server does not tell"
+                self._promise.limit
+                if most == self._most()
+                else "a body may have whose length the server does not tell"
             )
             raise SourceError(
-                f"{self._name}: more than {most:,} bytes, the most that {whose}: nothing of it is kept", "too-large"
+                (
+                    f"{self._name}: more than {most:,} bytes, the most that {whose}: nothing of "
+                    "it is kept"
+                ),
+                "too-large",
             )
 
     @property
@@ -181,7 +202,10 @@ class Download:
         return self._remote.shown.lower()
 
     def _is_whole(self) -> bool:
-        return self._partial.expected_size is not None and self._partial.written == self._partial.expected_size
+        return (
+            self._partial.expected_size is not None
+            and self._partial.written == self._partial.expected_size
+        )
 
     def _keep(self) -> None:
         """Checkpoint what is here, where it can be taken up again."""
@@ -192,17 +216,25 @@ class Download:
         """What is wrong with the bytes, by every digest that is known of them."""
         if self._joined and self._promised is None and self._remote.in_store:
             self._ask_digest()
-        for digest, by in ((self._promise.sha256, self._promise.by), (self._promised, "the server")):
+        for digest, by in (
+            (self._promise.sha256, self._promise.by),
+            (self._promised, "the server"),
+        ):
             if digest is not None and digest != whole.sha256:
                 return (
-                    f"{self._name}: {by} promises sha256 {digest}, but the {whole.size:,} bytes that came have {whole.sha256}. "
-                    "They are refused: bring the promised bytes back, or start a new corpus for the new ones"
+                    f"{self._name}: {by} promises sha256 {digest}, but the {whole.size:,} "
+                    f"bytes that came have {whole.sha256}. "
+                    "They are refused: bring the promised bytes back, or start a new corpus "
+                    "for the new ones"
                 )
         return None
 
     def _ask_digest(self) -> None:
         """A range's answer holds no digest of the whole object: ask for it."""
-        with suppress(Again, SourceError), self._client.open(self._remote.request("HEAD")) as answer:
+        with (
+            suppress(Again, SourceError),
+            self._client.open(self._remote.request("HEAD")) as answer,
+        ):
             if answer.status == 200 and answer.headers.get("ETag") == self._partial.etag:
                 self._promised = digest_of(answer)
 
@@ -218,14 +250,19 @@ class Download:
                 partial.begin(None, None, None)
             else:
                 headers = {"Range": f"bytes={partial.written}-", "If-Range": partial.validator}
-        with self._client.open(self._remote.request(headers=headers)._replace(begun=partial.written > 0)) as answer:
+        with self._client.open(
+            self._remote.request(headers=headers)._replace(begun=partial.written > 0)
+        ) as answer:
             self._check_coding(answer)
             if answer.status == 206 and headers:
                 end: int | None = self._go_on(answer)
             elif answer.status == 200:
                 end = self._start(answer)
             else:
-                self._misfit(f"the server answered {answer.status} to {'a range' if headers else 'a plain request'}")
+                self._misfit(
+                    f"the server answered {answer.status} to "
+                    f"{'a range' if headers else 'a plain request'}"
+                )
             self._misfits = 0
             self._promised = digest_of(answer) or (self._promised if answer.status == 206 else None)
             self._take(answer, end)
@@ -234,7 +271,8 @@ class Download:
         coding = answer.headers.get("Content-Encoding", "").strip().lower()
         if coding not in ("", "identity") and not self._path.endswith(OWN_CODING.get(coding, ())):
             raise SourceError(
-                f"{self._name}: sent with Content-Encoding {brief(coding)}, which was not asked for: the server or proxy that added it makes other bytes "
+                f"{self._name}: sent with Content-Encoding {brief(coding)}, which was not "
+                "asked for: the server or proxy that added it makes other bytes "
                 "another time. Ask the server's keeper for the plain file",
                 "refused",
             )
@@ -242,19 +280,28 @@ class Download:
     def _go_on(self, answer: Answer) -> int:
         """Check that a 206 goes on where the file ends; returns where it will end."""
         partial = self._partial
-        found = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", answer.headers.get("Content-Range", ""))
+        found = re.fullmatch(
+            r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", answer.headers.get("Content-Range", "")
+        )
         if found is None:
             self._misfit("the server answered 206 without a Content-Range")
         first, last = int(found[1]), int(found[2])
         total = None if found[3] == "*" else int(found[3])
         length = _length(answer)
-        if first != partial.written or last < first or (length is not None and length != last - first + 1):
+        if (
+            first != partial.written
+            or last < first
+            or (length is not None and length != last - first + 1)
+        ):
             self._misfit(f"asked for bytes from {partial.written:,}, the server gave {found[0]!r}")
         if total is not None and (last >= total or partial.expected_size not in (None, total)):
             self._misfit(f"its length changed between two attempts, to {total:,} bytes")
         if partial.etag is not None and answer.headers.get("ETag") != partial.etag:
             self._misfit("its ETag changed between two attempts")
-        if partial.etag is None and answer.headers.get("Last-Modified", partial.last_modified) != partial.last_modified:
+        if (
+            partial.etag is None
+            and answer.headers.get("Last-Modified", partial.last_modified) != partial.last_modified
+        ):
             self._misfit("its date changed between two attempts")
         self._check_most(total)
         partial.expected_size = total if total is not None else partial.expected_size
@@ -262,25 +309,33 @@ class Download:
         return last + 1
 
     def _misfit(self, reason: str) -> NoReturn:
-        """An answer that does not fit what is here: the second in a row starts over. The first may be a head that was cut."""
+        """An answer that does not fit what is here: the second in a row starts over. The first may
+        be a head that was cut.
+        """
         self._misfits += 1
         if self._misfits > 1:
             self._throw_away()
         raise Again(reason)
 
     def _start(self, answer: Answer) -> int | None:
-        """Begin at byte zero with a 200; returns where it will end, None where only the coding of the transfer tells."""
+        """Begin at byte zero with a 200; returns where it will end, None where only the coding of
+        the transfer tells.
+        """
         length = _length(answer)
         if length is None and not answer.response.chunked and self._promise.sha256 is None:
             raise Again(
-                "the server tells no length, so that a cut could not be told from the end (give its sha256: `sha256sums`)"
+                "the server tells no length, so that a cut could not be told from the end "
+                "(give its sha256: `sha256sums`)"
             )
         if self._promise.size is not None and length not in (None, self._promise.size):
             if not self._doubted:  # a head that was cut may tell half a number
                 self._doubted = True
-                raise Again(f"{length:,} bytes are told, not the {self._promise.size:,} that were pinned")
+                raise Again(
+                    f"{length:,} bytes are told, not the {self._promise.size:,} that were pinned"
+                )
             raise SourceError(
-                f"{self._name}: changed since {self._promise.by} pinned it: {self._promise.size:,} bytes then, {length:,} now. "
+                f"{self._name}: changed since {self._promise.by} pinned it: "
+                f"{self._promise.size:,} bytes then, {length:,} now. "
                 "Bring the old bytes back, or start a new corpus for the new ones",
                 "changed",
             )
@@ -317,7 +372,9 @@ class Download:
         if end is None:
             if not answer.response.chunked and partial.checkpoint() != self._promise.sha256:
                 partial.discard()
-                raise Again("the body, of which no length was told, ended without being what was promised")
+                raise Again(
+                    "the body, of which no length was told, ended without being what was promised"
+                )
             partial.expected_size = partial.written
         elif partial.written < end:
             raise Again(f"the body ended after {partial.written:,} of {end:,} bytes")
@@ -342,7 +399,9 @@ class Download:
         if answer.headers.get("Content-Encoding") and self._path.endswith(OWN_CODING["gzip"]):
             with suppress(zlib.error):
                 if zlib.decompressobj(31).decompress(head, 16).startswith(b"\x1f\x8b\x08"):
-                    raise SourceError(f"{self._name}: sent with a second gzip laid on top of its own", "refused")
+                    raise SourceError(
+                        f"{self._name}: sent with a second gzip laid on top of its own", "refused"
+                    )
 
 
 def _length(answer: Answer) -> int | None:
@@ -370,16 +429,23 @@ def _seconds(date: str) -> float:
 def digest_of(answer: Answer) -> str | None:
     """The sha256 of the whole file that an answer's headers tell, in hex.
 
-    X-Linked-ETag of the Hugging Face hub (for files in its large-file store), x-amz-checksum-sha256 of S3, Repr-Digest (RFC 9530).
-    Checksums of parts (composite, `-N` at the end) and other hashes are no digest of the file.
+    X-Linked-ETag of the Hugging Face hub (for files in its large-file store), x-amz-checksum-sha256
+    of S3, Repr-Digest (RFC 9530). Checksums of parts (composite, `-N` at the end) and other hashes
+    are no digest of the file.
     """
     linked = answer.linked.get("x-linked-etag", "").removeprefix("W/").strip('"')
     if re.fullmatch(r"[0-9a-f]{64}", linked):
         return linked
     checksum = answer.headers.get("x-amz-checksum-sha256", "")
-    if answer.status == 200 and checksum and answer.headers.get("x-amz-checksum-type", "FULL_OBJECT") == "FULL_OBJECT":
+    if (
+        answer.status == 200
+        and checksum
+        and answer.headers.get("x-amz-checksum-type", "FULL_OBJECT") == "FULL_OBJECT"
+    ):
         return _hex(checksum)
-    found = re.search(r"(?:^|[,\s])sha-256=:([A-Za-z0-9+/=]+):", answer.headers.get("Repr-Digest", ""))
+    found = re.search(
+        r"(?:^|[,\s])sha-256=:([A-Za-z0-9+/=]+):", answer.headers.get("Repr-Digest", "")
+    )
     return _hex(found[1]) if found else None
 
 

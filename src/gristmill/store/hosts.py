@@ -1,5 +1,8 @@
-"""Which hosts are there. One that has never answered in this run gets a few seconds, all its downloads together; one that has, the usual
-patience: a name that nobody knows is a typing error, and a connection that is lost in the middle is the weather.
+"""Which hosts are there.
+
+One that has never answered in this run gets a few seconds, all its downloads together; one that
+has, the usual patience: a name that nobody knows is a typing error, and a connection that is lost
+in the middle is the weather.
 """
 
 import socket
@@ -17,7 +20,9 @@ class Hosts:
     """What is known of hosts; safe for threads."""
 
     def __init__(self, seconds: float | None) -> None:
-        """`seconds` for a host's first answer; None: as patient with new hosts as with known ones."""
+        """`seconds` for a host's first answer; None: as patient with new hosts as with known
+        ones.
+        """
         self._seconds = seconds
         self._lock = threading.Lock()
         self._there: set[Place] = set()
@@ -25,13 +30,19 @@ class Hosts:
         self._gone: set[Place] = set()
 
     def left(self, place: Place) -> float | None:
-        """Seconds that a host has left for its first answer, from the first call on; None: it is known, or there is no hurry."""
+        """Seconds that a host has left for its first answer, from the first call on; None: it is
+        known, or there is no hurry.
+        """
         with self._lock:
             if self._seconds is None or place in self._there:
                 return None
             if place in self._gone:
                 return 0.0
-            return max(0.0, self._seconds - (time.monotonic() - self._asked.setdefault(place, time.monotonic())))
+            return max(
+                0.0,
+                self._seconds
+                - (time.monotonic() - self._asked.setdefault(place, time.monotonic())),
+            )
 
     def came(self, place: Place) -> None:
         """A host answered."""
@@ -46,12 +57,16 @@ class Hosts:
 
 
 def addresses(host: str, port: int, seconds: float) -> int | None:
-    """How many addresses a host has; 0 where its name is not known, None where nobody says so in time."""
+    """How many addresses a host has; 0 where its name is not known, None where nobody says so in
+    time.
+    """
     found: list[int] = []
 
     def ask() -> None:
         try:
-            found.append(len({entry[4] for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}))
+            found.append(
+                len({entry[4] for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
+            )
         except OSError:
             found.append(0)
 

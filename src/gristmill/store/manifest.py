@@ -1,6 +1,9 @@
-"""The manifest: what a corpus is, and the proof of every byte. Pure: takes and gives bytes and values, opens nothing.
+"""The manifest: what a corpus is, and the proof of every byte.
 
-    manifest.json   every part with size, sha256 and counts; the recipe; the raw shards; versions; `content`, a digest of the parts
+Pure: takes and gives bytes and values, opens nothing.
+
+    manifest.json   every part with size, sha256 and counts; the recipe; the raw shards; versions;
+                    `content`, a digest of the parts
     manifest.lock   the sha256 of manifest.json       } both in sha256sum's format,
     SHA256SUMS      the sha256 of every part          } paths from the corpus' root
 
@@ -52,7 +55,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def sums(parts: list[Part]) -> bytes:
     """SHA256SUMS: a line a part, sorted by path."""
-    return b"".join(f"{part.sha256}  {part.path}\n".encode() for part in sorted(parts, key=lambda part: part.path))
+    return b"".join(
+        f"{part.sha256}  {part.path}\n".encode()
+        for part in sorted(parts, key=lambda part: part.path)
+    )
 
 
 def content_of(parts: list[Part]) -> str:
@@ -71,7 +77,9 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes) -> Manifest:
-    """Read a manifest. Raises VerificationError where it is none, or of a format that is not ours."""
+    """Read a manifest. Raises VerificationError where it is none, or of a format that is not
+    ours.
+    """
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -79,7 +87,9 @@ def decode(data: bytes) -> Manifest:
             f"{MANIFEST} is no manifest: {error}. Fetch it again, or run the recipe again"
         ) from error
     if manifest.format != FORMAT:
-        raise VerificationError(f"{MANIFEST} has format {manifest.format}; this gristmill reads format {FORMAT}")
+        raise VerificationError(
+            f"{MANIFEST} has format {manifest.format}; this gristmill reads format {FORMAT}"
+        )
     for part in manifest.parts:
         check_path(part.path)
     return manifest
@@ -88,7 +98,13 @@ def decode(data: bytes) -> Manifest:
 def check_path(path: str) -> None:
     """Refuse a path that leaves the corpus' folder, or that could be read in two ways."""
     pieces = path.split("/")
-    if not path or "\\" in path or "\0" in path or "\n" in path or any(piece in ("", ".", "..") for piece in pieces):
+    if (
+        not path
+        or "\\" in path
+        or "\0" in path
+        or "\n" in path
+        or any(piece in ("", ".", "..") for piece in pieces)
+    ):
         raise VerificationError(f"{MANIFEST} names a part {path!r} that leaves the corpus")
 
 
@@ -99,5 +115,6 @@ def check_lock(manifest: bytes, lock: bytes | None) -> None:
         shown = "no lock" if lock is None else repr(lock.decode("utf-8", "replace").strip())
         raise VerificationError(
             f"{MANIFEST} and {LOCK} disagree: expected {expected.decode().strip()!r}, got {shown}. "
-            "One of them was changed after it was written: restore both, or build the corpus again in a new folder"
+            "One of them was changed after it was written: restore both, or build the corpus "
+            "again in a new folder"
         )

@@ -1,13 +1,15 @@
 """A download in progress: NAME.partial, and NAME.partial.json, its checkpoint.
 
     append ... append     bytes go to the file, and to the hash in a thread of its own
-    checkpoint            data up to N fsynced; then the checkpoint for N written, fsynced, renamed, its folder fsynced;
+    checkpoint            data up to N fsynced; then the checkpoint for N written, fsynced, renamed,
+                          its folder fsynced;
                           only then is anything appended beyond N
-    resume                truncated to N and hashed again; shorter or unequal, it starts at byte zero
+    resume                truncated to N and hashed again; shorter or unequal, it starts at byte
+                          zero
 
-The checkpoint holds `url`, `verified_bytes`, `expected_size`, `sha256_prefix` (over exactly the first `verified_bytes`) and a
-validator: a strong ETag, or a Last-Modified that is old enough to be one (RFC 9110, 8.8.2.2). Where the server gave neither, it
-holds none, and nothing is resumed.
+The checkpoint holds `url`, `verified_bytes`, `expected_size`, `sha256_prefix` (over exactly the
+first `verified_bytes`) and a validator: a strong ETag, or a Last-Modified that is old enough to be
+one (RFC 9110, 8.8.2.2). Where the server gave neither, it holds none, and nothing is resumed.
 """
 
 import hashlib
@@ -43,7 +45,9 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Hash:
-    """SHA-256 in a thread of its own: hashing lets go of the interpreter, so it costs the download no time."""
+    """SHA-256 in a thread of its own: hashing lets go of the interpreter, so it costs the download
+    no time.
+    """
 
     def __init__(self, digest: Any) -> None:
         self._digest = digest
@@ -71,10 +75,17 @@ class _Hash:
 
 
 class Partial:
-    """One download on disk. Use as a context: its file is closed in the end, and what is not complete stays."""
+    """One download on disk.
 
-    def __init__(self, folder: Path, name: str, url: str, checkpoint_bytes: int, disk: Disk | None = None) -> None:
-        """Nothing is opened or made before `resume` or `begin`; `url` is the form that may be stored."""
+    Use as a context: its file is closed in the end, and what is not complete stays.
+    """
+
+    def __init__(
+        self, folder: Path, name: str, url: str, checkpoint_bytes: int, disk: Disk | None = None
+    ) -> None:
+        """Nothing is opened or made before `resume` or `begin`; `url` is the form that may be
+        stored.
+        """
         self.path = folder / f"{name}.partial"
         self._note = folder / f"{name}.partial.json"
         self._url = url
@@ -110,7 +121,9 @@ class Partial:
         return note if note.url == self._url and note.verified_bytes >= 0 else None
 
     def resume(self) -> bool:
-        """Take up what an earlier run left, if its bytes are those of its checkpoint; else it is gone."""
+        """Take up what an earlier run left, if its bytes are those of its checkpoint; else it is
+        gone.
+        """
         note = self.noted()
         if note is None or not self.path.exists():
             self.discard()
@@ -127,7 +140,11 @@ class Partial:
             return False
         self._hash = _Hash(digest)
         self.written = self.verified = self.resumed = note.verified_bytes
-        self.expected_size, self.etag, self.last_modified = note.expected_size, note.etag, note.last_modified
+        self.expected_size, self.etag, self.last_modified = (
+            note.expected_size,
+            note.etag,
+            note.last_modified,
+        )
         self._last = note
         return True
 
@@ -162,9 +179,13 @@ class Partial:
         """Make what is written last, and say so; returns its digest."""
         assert self._handle is not None and self._hash is not None
         note = Checkpoint(
-            url=self._url, verified_bytes=self.written, expected_size=self.expected_size,
-            sha256_prefix=self._hash.hexdigest(), etag=self.etag, last_modified=self.last_modified,
-        )  # fmt: skip
+            url=self._url,
+            verified_bytes=self.written,
+            expected_size=self.expected_size,
+            sha256_prefix=self._hash.hexdigest(),
+            etag=self.etag,
+            last_modified=self.last_modified,
+        )
         if note == self._last:
             return note.sha256_prefix
         self._disk.sync(self._handle)
@@ -183,7 +204,9 @@ class Partial:
         return note.sha256_prefix
 
     def move(self, target: Path) -> None:
-        """Give the whole file, checkpointed, the name under which it is found; the checkpoint stays until `forget`."""
+        """Give the whole file, checkpointed, the name under which it is found; the checkpoint stays
+        until `forget`.
+        """
         self._close()
         if target.exists() and not self.path.exists():
             return  # a crash came behind the new name

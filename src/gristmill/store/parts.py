@@ -1,4 +1,6 @@
-"""Writing parts: a temporary name in the same folder, flushed, fsynced, renamed. What has its name is whole.
+"""Writing parts: a temporary name in the same folder, flushed, fsynced, renamed.
+
+What has its name is whole.
 
 A part's digest and size are taken while it is written, from the same bytes.
 """
@@ -75,7 +77,9 @@ class HashingFile:
 
 @contextmanager
 def machine_errors(path: Path, *, every: bool = False) -> Iterator[None]:
-    """Turn a full disk and a refused folder into what the user can act on; with `every`, whatever the system says."""
+    """Turn a full disk and a refused folder into what the user can act on; with `every`, whatever
+    the system says.
+    """
     try:
         yield
     except OSError as error:
@@ -86,7 +90,9 @@ def machine_errors(path: Path, *, every: bool = False) -> Iterator[None]:
                 "free some space and run the same command again"
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise MachineError(f"{path}: cannot be written ({error.strerror}). Choose another output folder") from error
+            raise MachineError(
+                f"{path}: cannot be written ({error.strerror}). Choose another output folder"
+            ) from error
         if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
             raise MachineError(
                 f"{path}: a file stands where a folder should be ({error.strerror}). Choose another"
@@ -98,9 +104,12 @@ def machine_errors(path: Path, *, every: bool = False) -> Iterator[None]:
 
 @contextmanager
 def writing(root: Path, path: str) -> Iterator[HashingFile]:
-    """Write one part of the corpus at `root`; it gets its name when the block ends without an error."""
+    """Write one part of the corpus at `root`; it gets its name when the block ends without an
+    error.
+    """
     target = root / path
-    # Two that write one part at a time may be of two machines: a task that Spark gave up for lost, and its successor.
+    # Two that write one part at a time may be of two machines: a task that Spark gave up for lost,
+    # and its successor.
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}{TEMPORARY}")
     with machine_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -147,13 +156,21 @@ ROW_BYTES = 64  # what a row counts for besides its strings
 
 
 class TableWriter:
-    """Writes batches of one schema as a Parquet part. Equal rows give equal bytes, however they are cut into batches.
+    """Writes batches of one schema as a Parquet part.
 
-    A row group ends with the row that brings it to `group_bytes`: the lengths of its strings, and ROW_BYTES a row.
+    Equal rows give equal bytes, however they are cut into batches.
+
+    A row group ends with the row that brings it to `group_bytes`: the lengths of its strings, and
+    ROW_BYTES a row.
     """
 
     def __init__(
-        self, file: HashingFile, schema: pa.Schema, *, group_bytes: int = 16 << 20, plain: bool = False
+        self,
+        file: HashingFile,
+        schema: pa.Schema,
+        *,
+        group_bytes: int = 16 << 20,
+        plain: bool = False,
     ) -> None:
         """Compress with zstd, or not at all (`plain`, for what is random)."""
         # pyarrow asks nothing of the file but write, tell and close.
@@ -162,7 +179,9 @@ class TableWriter:
             schema,
             compression="none" if plain else "zstd",
             compression_level=None if plain else 1,
-            use_dictionary=[] if plain else [name for name in schema.names if name in ("reason", "declared_language")],
+            use_dictionary=[]
+            if plain
+            else [name for name in schema.names if name in ("reason", "declared_language")],
             write_statistics=["document"],
             store_schema=False,
         )
@@ -197,7 +216,9 @@ class TableWriter:
         self._bytes = 0
 
     def abandon(self) -> None:
-        """Let the writer go while its file is open; what it still says goes into a file that is removed."""
+        """Let the writer go while its file is open; what it still says goes into a file that is
+        removed.
+        """
         with suppress(Exception):
             self._writer.close()
 
@@ -217,7 +238,9 @@ def _row_sizes(batch: pa.RecordBatch) -> np.ndarray:
             sizes += column.type.byte_width
         elif pa.types.is_list(column.type):
             width = column.type.value_type.byte_width
-            sizes += width * pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+            sizes += width * pc.fill_null(pc.list_value_length(column), 0).to_numpy(
+                zero_copy_only=False
+            )
     return sizes
 
 
@@ -242,7 +265,9 @@ def read_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.Re
     """Read a Parquet part a row group at a time; no more than one is in memory."""
     with pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
         for group in range(file.num_row_groups):
-            for batch in file.read_row_group(group, columns=columns, use_threads=False).to_batches():
+            for batch in file.read_row_group(
+                group, columns=columns, use_threads=False
+            ).to_batches():
                 if len(batch):
                     yield batch
 

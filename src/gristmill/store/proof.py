@@ -1,6 +1,8 @@
-"""Files that are read back: each is held against what its writer recorded, and what stands in JSON carries a digest of itself.
+"""Files that are read back: each is held against what its writer recorded, and what stands in JSON
+carries a digest of itself.
 
-proven     the digest of a whole file, before its first byte is used; a process takes it once for as long as the file stays as it is
+proven     the digest of a whole file, before its first byte is used; a process takes it once for as
+           long as the file stays as it is
 Reading    the digest of a file that is read from begin to end, taken from the same bytes
 seal       JSON with `proof`, the sha256 of the rest
 """
@@ -24,7 +26,9 @@ _taken: dict[str, tuple[Any, ...]] = {}  # of each path what its file was when i
 
 
 def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
-    """What is wrong with a file, by its digest (its size first, where that is known); None: nothing."""
+    """What is wrong with a file, by its digest (its size first, where that is known); None:
+    nothing.
+    """
     try:
         found = os.stat(path, follow_symlinks=False)
         if size is not None and found.st_size != size:
@@ -53,17 +57,25 @@ def proven(path: Path, sha256: str) -> Path:
 
 
 def prove_all(files: Iterable[tuple[Path, str]], threads: int) -> None:
-    """`proven` of many; hashlib lets go of the interpreter, so threads hash on all cores. Raises Damaged."""
+    """`proven` of many; hashlib lets go of the interpreter, so threads hash on all cores.
+
+    Raises Damaged.
+    """
     with ThreadPoolExecutor(max(threads, 1)) as pool:
         for _ in pool.map(lambda file: proven(*file), list(files)):
             pass
 
 
 class Reading:
-    """A file of numbers that is read from begin to end, and held against its digest; use as a context."""
+    """A file of numbers that is read from begin to end, and held against its digest; use as a
+    context.
+    """
 
     def __init__(self, path: Path, sha256: str | None) -> None:
-        """Without a digest nothing is checked but the length. Raises Damaged, as `read` and `end` do."""
+        """Without a digest nothing is checked but the length.
+
+        Raises Damaged, as `read` and `end` do.
+        """
         self._path, self._sha256 = path, sha256
         self._digest = hashlib.sha256()
         try:
@@ -88,7 +100,9 @@ class Reading:
 
     def end(self) -> None:
         """Say that all was read."""
-        if self._sha256 is not None and (self._file.read(1) or self._digest.hexdigest() != self._sha256):
+        if self._sha256 is not None and (
+            self._file.read(1) or self._digest.hexdigest() != self._sha256
+        ):
             raise Damaged(f"{self._path}: not as it was written: expected sha256 {self._sha256}")
 
 
@@ -105,7 +119,9 @@ def damaged(parts: Iterable[Part], root: Path) -> list[str]:
 
 
 def is_spoilt(path: Path) -> bool:
-    """Whether a file that stands where something sealed should is damaged: not one that an earlier version wrote, which sealed nothing."""
+    """Whether a file that stands where something sealed should is damaged: not one that an earlier
+    version wrote, which sealed nothing.
+    """
     try:
         table = json.loads(path.read_bytes())
         return not isinstance(table, dict) or PROOF in table

@@ -1,8 +1,10 @@
 """Where remote files are: how each kind of URL becomes a request over HTTP.
 
 https://, http://                       as it stands
-s3://, gs://, az:// and their kin       signed by obstore for an hour, with the credentials that the environment names
-hf://datasets/OWNER/NAME[@REVISION]/F   the hub's resolve URL; HF_TOKEN, HF_ENDPOINT as the hub's own client reads them
+s3://, gs://, az:// and their kin       signed by obstore for an hour, with the credentials that the
+                                        environment names
+hf://datasets/OWNER/NAME[@REVISION]/F   the hub's resolve URL; HF_TOKEN, HF_ENDPOINT as the hub's
+                                        own client reads them
 """
 
 import base64
@@ -32,7 +34,9 @@ MAGIC = re.compile(r"[*?\[]")
 
 
 class Remote(NamedTuple):
-    """A remote file: `url` as it was given, secrets and all; `authorization` is a header for its origin."""
+    """A remote file: `url` as it was given, secrets and all; `authorization` is a header for its
+    origin.
+    """
 
     url: str
     authorization: str | None = None
@@ -52,8 +56,12 @@ class Remote(NamedTuple):
         """Whether it lies in an object store."""
         return self.url.startswith(STORES)
 
-    def request(self, method: Literal["GET", "HEAD"] = "GET", headers: dict[str, str] | None = None) -> Request:
-        """What to ask of which server; signed anew each time. Raises SourceError, and RecipeError over a secret that would go in the clear."""
+    def request(
+        self, method: Literal["GET", "HEAD"] = "GET", headers: dict[str, str] | None = None
+    ) -> Request:
+        """What to ask of which server; signed anew each time. Raises SourceError, and RecipeError
+        over a secret that would go in the clear.
+        """
         url, authorization, what = self.url, self.authorization, "an authorization"
         if self.in_store:
             url, signed = _sign(self.url, method)
@@ -77,18 +85,27 @@ _stores_lock = threading.Lock()
 
 
 def _store(url: str, *, patient: bool = True) -> tuple[Any, str]:
-    """(obstore's store of the bucket, the key); `patient` false: who does not answer within seconds is given up."""
+    """(obstore's store of the bucket, the key); `patient` false: who does not answer within seconds
+    is given up.
+    """
     scheme, bucket, path, _ = split(url)
     try:
         import obstore.store
     except ImportError:
-        raise SourceError(f"{shown(url)}: object stores need an extra: pip install 'gristmill[stores]'") from None
+        raise SourceError(
+            f"{shown(url)}: object stores need an extra: pip install 'gristmill[stores]'"
+        ) from None
     if not bucket:
         raise SourceError(f"{url}: names no bucket")
     with _stores_lock:
-        name, kept = f"{scheme}://{bucket}", f"{scheme}://{bucket}" + ("" if patient else " in a hurry")
+        name, kept = (
+            f"{scheme}://{bucket}",
+            f"{scheme}://{bucket}" + ("" if patient else " in a hurry"),
+        )
         if kept not in _stores:
-            plain = os.environ.get("AWS_ALLOW_HTTP", os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"))
+            plain = os.environ.get(
+                "AWS_ALLOW_HTTP", os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+            )
             options: Any = {"allow_http": True} if plain in (True, "true", "1") else {}
             hurry: Any = {}
             if not patient:
@@ -98,7 +115,8 @@ def _store(url: str, *, patient: bool = True) -> tuple[Any, str]:
                 _stores[kept] = obstore.store.from_url(name, client_options=options, **hurry)
             except Exception as error:
                 raise SourceError(
-                    f"{shown(url)}: no such store ({type(error).__name__}): is its account or region in the environment?"
+                    f"{shown(url)}: no such store ({type(error).__name__}): is its account "
+                    "or region in the environment?"
                 ) from error
         return _stores[kept], _key(path.lstrip("/"))
 
@@ -112,7 +130,8 @@ def _sign(url: str, method: Literal["GET", "HEAD"]) -> tuple[str, dict[str, str]
     except Exception as error:
         # obstore's own words may quote keys and headers.
         raise SourceError(
-            f"{shown(url)}: cannot be signed ({type(error).__name__}): are there credentials for it in the environment?"
+            f"{shown(url)}: cannot be signed ({type(error).__name__}): are there credentials "
+            "for it in the environment?"
         ) from error
     return _with_checksum(signed, method)
 
@@ -121,27 +140,37 @@ CHECKSUM = {"x-amz-checksum-mode": "ENABLED"}
 
 
 def _with_checksum(url: str, method: str) -> tuple[str, dict[str, str]]:
-    """Ask S3 for the object's checksum as well: (URL, headers). The header must be signed, and obstore cannot be told of it.
+    """Ask S3 for the object's checksum as well: (URL, headers). The header must be signed, and
+    obstore cannot be told of it.
 
-    AWS Signature Version 4, in the query. The signature is made again with the environment's secret key, and only where that key
-    proves to be the one that obstore signed with.
+    AWS Signature Version 4, in the query. The signature is made again with the environment's secret
+    key, and only where that key proves to be the one that obstore signed with.
     """
     secret = os.environ.get("AWS_SECRET_ACCESS_KEY", "")
     base, _, query = url.partition("?")
     known = dict(pair.partition("=")[::2] for pair in query.split("&"))
     made = known.pop("X-Amz-Signature", None)
-    if not secret or known.get("X-Amz-Algorithm") != "AWS4-HMAC-SHA256" or known.get("X-Amz-SignedHeaders") != "host":
+    if (
+        not secret
+        or known.get("X-Amz-Algorithm") != "AWS4-HMAC-SHA256"
+        or known.get("X-Amz-SignedHeaders") != "host"
+    ):
         return url, {}
     _, host, path, _ = split(url)
 
     def signature(headers: dict[str, str]) -> str:
         told = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
         pairs = "&".join(f"{name}={known[name]}" for name in sorted(known))
-        request = f"{method}\n{path}\n{pairs}\n{told}\n{';'.join(sorted(headers))}\nUNSIGNED-PAYLOAD"
+        request = (
+            f"{method}\n{path}\n{pairs}\n{told}\n{';'.join(sorted(headers))}\nUNSIGNED-PAYLOAD"
+        )
         scope = unquote(known["X-Amz-Credential"]).split("/")[1:]
         digest = hashlib.sha256(request.encode()).hexdigest()
         key = f"AWS4{secret}".encode()
-        for word in (*scope, f"AWS4-HMAC-SHA256\n{known['X-Amz-Date']}\n{'/'.join(scope)}\n{digest}"):
+        for word in (
+            *scope,
+            f"AWS4-HMAC-SHA256\n{known['X-Amz-Date']}\n{'/'.join(scope)}\n{digest}",
+        ):
             key = hmac.digest(key, word.encode(), "sha256")
         return key.hex()
 
@@ -149,11 +178,16 @@ def _with_checksum(url: str, method: str) -> tuple[str, dict[str, str]]:
         return url, {}
     known["X-Amz-SignedHeaders"] = quote(";".join(["host", *CHECKSUM]), safe="")
     again = signature({"host": host, **CHECKSUM})
-    return f"{base}?{'&'.join(f'{name}={value}' for name, value in known.items())}&X-Amz-Signature={again}", CHECKSUM
+    return (
+        f"{base}?{'&'.join(f'{name}={value}' for name, value in known.items())}&X-Amz-Signature={again}",
+        CHECKSUM,
+    )
 
 
 def _key(path: str) -> str:
-    """The key that a path names: as it stands, but for the characters that would end a URL's path."""
+    """The key that a path names: as it stands, but for the characters that would end a URL's
+    path.
+    """
     return path.replace("%23", "#").replace("%3F", "?").replace("%25", "%")
 
 
@@ -170,9 +204,13 @@ def _list_store(url: str, *, patient: bool) -> list[str]:
     found = []
     try:
         for page in store.list(prefix or None):
-            found += [base + _spelled(entry["path"]) for entry in page if _matches(entry["path"], pattern)]
+            found += [
+                base + _spelled(entry["path"]) for entry in page if _matches(entry["path"], pattern)
+            ]
     except Exception as error:
-        raise SourceError(f"{shown(url)}: cannot be listed ({type(error).__name__})", "unreachable") from error
+        raise SourceError(
+            f"{shown(url)}: cannot be listed ({type(error).__name__})", "unreachable"
+        ) from error
     return found
 
 
@@ -184,7 +222,9 @@ _HUB = re.compile(r"hf://(datasets|models|spaces)/([^/@]+/[^/@]+)(?:@([^/]+))?/(
 def _hub_parts(url: str) -> tuple[str, str, str, str]:
     found = _HUB.fullmatch(url)
     if found is None:
-        raise SourceError(f"{url}: write hf://datasets/OWNER/NAME/FILE, or hf://datasets/OWNER/NAME@REVISION/FILE")
+        raise SourceError(
+            f"{url}: write hf://datasets/OWNER/NAME/FILE, or hf://datasets/OWNER/NAME@REVISION/FILE"
+        )
     return found[1], found[2], found[3] or "main", _key(found[4])
 
 
@@ -226,7 +266,10 @@ def _page(remote: Remote, page: str, client: Client) -> tuple[list[str], str | N
         for block in answer.blocks():
             data += block
             if len(data) > LONGEST_PAGE:
-                raise SourceError(f"{shown(page)}: more than {LONGEST_PAGE:,} bytes in one page of a list", "too-large")
+                raise SourceError(
+                    f"{shown(page)}: more than {LONGEST_PAGE:,} bytes in one page of a list",
+                    "too-large",
+                )
         following = re.search(r'<([^>]+)>\s*;\s*rel="next"', answer.headers.get("Link", ""))
     try:
         files = [entry["path"] for entry in msgspec.json.decode(data) if entry["type"] == "file"]
@@ -248,9 +291,15 @@ def is_pattern(url: str) -> bool:
 
 
 def expand(remote: Remote, client: Client) -> list[str]:
-    """The URLs that a pattern in an object store or on the hub names, sorted by their bytes; any other URL is itself."""
+    """The URLs that a pattern in an object store or on the hub names, sorted by their bytes; any
+    other URL is itself.
+    """
     url = remote.url
     if not is_pattern(url):
         return [url]
-    found = _list_store(url, patient=client.settings.retry) if url.startswith(STORES) else _list_hub(remote, client)
+    found = (
+        _list_store(url, patient=client.settings.retry)
+        if url.startswith(STORES)
+        else _list_hub(remote, client)
+    )
     return sorted(found, key=str.encode)

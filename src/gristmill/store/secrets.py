@@ -1,11 +1,16 @@
-"""Which secrets of the environment go where. A recipe may be somebody else's: it must not be able to send any variable to any host.
+"""Which secrets of the environment go where.
+
+A recipe may be somebody else's: it must not be able to send any variable to any host.
 
 GRISTMILL_AUTH_*    to the hosts that the recipe names beside it
-HF_TOKEN            to the hub alone: huggingface.co and its subdomains, hf.co, and where HF_ENDPOINT points
+HF_TOKEN            to the hub alone: huggingface.co and its subdomains, hf.co, and where
+                    HF_ENDPOINT points
 AWS_*               to nobody: they sign what is asked of an object store, and never become a header
-any other           to the hosts that the recipe names beside it, once the command line says --allow-env NAME
+any other           to the hosts that the recipe names beside it, once the command line says
+                    --allow-env NAME
 
-All of them, and user:password in a URL, only over https; this machine (127.0.0.0/8, ::1, localhost) excepted.
+All of them, and user:password in a URL, only over https; this machine (127.0.0.0/8, ::1, localhost)
+excepted.
 """
 
 import os
@@ -22,31 +27,40 @@ NEVER = "AWS_"
 
 
 def header(name: str, hosts: Collection[str], allowed: Collection[str], where: str) -> str:
-    """An Authorization header out of the environment: as it stands where it names a scheme, else a bearer token.
+    """An Authorization header out of the environment: as it stands where it names a scheme, else a
+    bearer token.
 
-    `hosts` are the URLs that it would be sent to, `allowed` the names that the command line allows. Raises RecipeError.
+    `hosts` are the URLs that it would be sent to, `allowed` the names that the command line allows.
+    Raises RecipeError.
     """
     said = f"{where}: authorization = {name!r}"
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,199}", name):
         raise RecipeError(f"{said}: name an environment variable, never the secret itself")
     if name.startswith(NEVER):
-        raise RecipeError(f"{said}: the variables {NEVER}* sign what is asked of object stores, and are sent to nobody")
+        raise RecipeError(
+            f"{said}: the variables {NEVER}* sign what is asked of object stores, and are "
+            "sent to nobody"
+        )
     if name == HUB_TOKEN and name not in allowed:
         for url in hosts:
             if not _is_hub(url):
                 raise RecipeError(
-                    f"{said} goes to {HUB_HOST} only, and not to {shown(url)}. If it should, say --allow-env {name}"
+                    f"{said} goes to {HUB_HOST} only, and not to {shown(url)}. If it should, "
+                    f"say --allow-env {name}"
                 )
     elif not name.startswith(OURS) and name not in allowed:
         raise RecipeError(
-            f"{said}: a recipe may name {OURS}* and {HUB_TOKEN}. Read where it would be sent to, then say --allow-env {name}, or rename "
+            f"{said}: a recipe may name {OURS}* and {HUB_TOKEN}. Read where it would be sent "
+            f"to, then say --allow-env {name}, or rename "
             f"the variable to {OURS}..."
         )
     value = os.environ.get(name, "").strip()
     if not value:
         raise RecipeError(f"authorization = {name!r}: the environment holds no such variable")
     if not value.isprintable():
-        raise RecipeError(f"authorization = {name!r}: its value holds control characters: it can be no header")
+        raise RecipeError(
+            f"authorization = {name!r}: its value holds control characters: it can be no header"
+        )
     for url in hosts:
         check(url, f"authorization = {name!r}")
     return value if " " in value else f"Bearer {value}"
@@ -56,7 +70,8 @@ def check(url: str, what: str) -> None:
     """Refuse to send a secret where it could be read on the way. Raises RecipeError."""
     if split(url)[0] == "http" and not is_loopback(url):
         raise RecipeError(
-            f"{shown(url)}: a secret ({what}) goes only over https, or to this machine: write https://, or leave it out"
+            f"{shown(url)}: a secret ({what}) goes only over https, or to this machine: "
+            "write https://, or leave it out"
         )
 
 

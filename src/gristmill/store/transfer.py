@@ -1,7 +1,9 @@
-"""Bringing files in, several at once: from the cache where it has them, else by a download that never starts over.
+"""Bringing files in, several at once: from the cache where it has them, else by a download that
+never starts over.
 
-What is pinned by a sha256 and in the cache is asked of nobody. What is not pinned is asked for with its validator, so that a server
-sends it again only when it changed. Local files are read in place and never copied.
+What is pinned by a sha256 and in the cache is asked of nobody. What is not pinned is asked for with
+its validator, so that a server sends it again only when it changed. Local files are read in place
+and never copied.
 """
 
 import os
@@ -43,16 +45,27 @@ class Transfer:
     """One run's way to remote files. Safe for threads."""
 
     def __init__(
-        self, cache: Cache, settings: Settings | None = None, disk: Disk | None = None, resume_only: bool = False
+        self,
+        cache: Cache,
+        settings: Settings | None = None,
+        disk: Disk | None = None,
+        resume_only: bool = False,
     ) -> None:
-        """Nothing is opened before something is fetched. `resume_only`: nothing new is; what is whole here is asked of nobody."""
+        """Nothing is opened before something is fetched.
+
+        `resume_only`: nothing new is; what is whole here is asked of nobody.
+        """
         self.cache = cache
         self.client = Client(settings or Settings())
         self.resume_only = resume_only
         self._disk = disk or Disk()
 
-    def fetch(self, remote: Remote, promise: Promise | None = None, tell: Tell = _silent) -> Fetched:
-        """Have a file here. Raises SourceError, which names it, where it cannot be had or is not what it must be."""
+    def fetch(
+        self, remote: Remote, promise: Promise | None = None, tell: Tell = _silent
+    ) -> Fetched:
+        """Have a file here. Raises SourceError, which names it, where it cannot be had or is not
+        what it must be.
+        """
         promise = promise or Promise()
         if remote.url.startswith("file://"):
             return _in_place(remote, promise)
@@ -63,16 +76,21 @@ class Transfer:
             known = self.cache.known(remote.url)
             if found.whole and known is not None and promise.sha256 is None:
                 return Fetched(
-                    self.cache.find(known.sha256) or self.cache.object(known.sha256), known.size, known.sha256
+                    self.cache.find(known.sha256) or self.cache.object(known.sha256),
+                    known.size,
+                    known.sha256,
                 )
             if not found.here:
                 raise SourceError(
-                    f"{remote.shown}: --resume-only: it is neither in the cache ({self.cache.root}) nor begun"
+                    f"{remote.shown}: --resume-only: it is neither in the cache "
+                    f"({self.cache.root}) nor begun"
                 )
         with machine_errors(self.cache.root), self.cache.claim(remote.url, self.client.wait):
             self._adopt(remote)
             if promise.sha256 is not None and (path := self.cache.find(promise.sha256)):
-                return Fetched(path, path.stat().st_size, promise.sha256)  # somebody else was faster
+                return Fetched(
+                    path, path.stat().st_size, promise.sha256
+                )  # somebody else was faster
             known = self.cache.known(remote.url)
             if known is not None and promise.sha256 is None and self.is_unchanged(remote, known):
                 self._partial(remote).discard()  # of a newer version that is there no more
@@ -90,17 +108,23 @@ class Transfer:
             return self._name(remote, partial, whole)
 
     def _adopt(self, remote: Remote) -> None:
-        """Finish what a crash left between a download's new name and the note of it; its digests had held. Asks nobody."""
+        """Finish what a crash left between a download's new name and the note of it; its digests
+        had held. Asks nobody.
+        """
         with self._partial(remote) as partial:
             note = partial.noted()
             if note is None or note.verified_bytes != note.expected_size:
                 return
             if not partial.path.exists() and self.cache.object(note.sha256_prefix).exists():
-                whole = Whole(note.verified_bytes, note.sha256_prefix, note.etag, note.last_modified)
+                whole = Whole(
+                    note.verified_bytes, note.sha256_prefix, note.etag, note.last_modified
+                )
                 self._name(remote, partial, whole)
 
     def _name(self, remote: Remote, partial: Partial, whole: Whole) -> Fetched:
-        """Give a whole download its name: the bytes, then the note of them, then the checkpoint goes."""
+        """Give a whole download its name: the bytes, then the note of them, then the checkpoint
+        goes.
+        """
         path = self.cache.object(whole.sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.move(path)
@@ -117,13 +141,21 @@ class Transfer:
         return Fetched(path, whole.size, whole.sha256)
 
     def is_unchanged(self, remote: Remote, known: Known) -> bool:
-        """Ask the server whether a file is still what it was; without a validator nobody can tell."""
+        """Ask the server whether a file is still what it was; without a validator nobody can
+        tell.
+        """
         if known.etag is None and known.last_modified is None:
             return False
-        headers = {"If-None-Match": known.etag} if known.etag else {"If-Modified-Since": known.last_modified or ""}
+        headers = (
+            {"If-None-Match": known.etag}
+            if known.etag
+            else {"If-Modified-Since": known.last_modified or ""}
+        )
 
         def ask() -> bool:
-            with self.client.open(remote.request("HEAD" if remote.in_store else "GET", headers)) as answer:
+            with self.client.open(
+                remote.request("HEAD" if remote.in_store else "GET", headers)
+            ) as answer:
                 etag, last_modified = validators_of(answer.headers)
                 same = etag == known.etag if known.etag else last_modified == known.last_modified
                 return answer.status == 304 or (answer.status == 200 and same)
@@ -149,12 +181,18 @@ class Transfer:
         if note is None or (note.validator is None and note.verified_bytes != note.expected_size):
             return Found(0, None, False)
         if not begun.path.exists():
-            moved = note.verified_bytes == note.expected_size and self.cache.object(note.sha256_prefix).exists()
+            moved = (
+                note.verified_bytes == note.expected_size
+                and self.cache.object(note.sha256_prefix).exists()
+            )
             return Found(note.verified_bytes if moved else 0, note.expected_size, moved)
         return Found(note.verified_bytes, note.expected_size, False)
 
     def ask(self, remote: Remote) -> tuple[int | None, str | None]:
-        """(bytes, sha256) of a file as the server tells them now, each where it does. Raises SourceError."""
+        """(bytes, sha256) of a file as the server tells them now, each where it does.
+
+        Raises SourceError.
+        """
 
         def head() -> tuple[int | None, str | None]:
             with self.client.open(remote.request("HEAD")) as answer:
@@ -163,9 +201,9 @@ class Transfer:
 
         def one_byte() -> tuple[int | None, str | None]:
             with self.client.open(remote.request(headers={"Range": "bytes=0-0"})) as answer:
-                told = answer.headers.get("Content-Range" if answer.status == 206 else "Content-Length", "").rpartition(
-                    "/"
-                )[2]
+                told = answer.headers.get(
+                    "Content-Range" if answer.status == 206 else "Content-Length", ""
+                ).rpartition("/")[2]
                 return (int(told) if told.isdecimal() else None), digest_of(answer)
 
         try:
@@ -183,10 +221,13 @@ def _in_place(remote: Remote, promise: Promise) -> Fetched:
     try:
         size, found = sha256_of(path)
     except OSError as error:
-        raise SourceError(f"{remote.url}: cannot be read: {error.strerror}", reason_of_file(error)) from error
+        raise SourceError(
+            f"{remote.url}: cannot be read: {error.strerror}", reason_of_file(error)
+        ) from error
     if promise.sha256 not in (None, found):
         raise SourceError(
-            f"{remote.shown}: {promise.by} promises sha256 {promise.sha256}, but the file has {found}. Bring the old file back, or "
+            f"{remote.shown}: {promise.by} promises sha256 {promise.sha256}, but the file "
+            f"has {found}. Bring the old file back, or "
             "start a new corpus for the new one",
             "changed",
         )
@@ -194,7 +235,11 @@ def _in_place(remote: Remote, promise: Promise) -> Fetched:
 
 
 def fetch(
-    url: str, cache: Path, sha256: str | None = None, resume_only: bool = False, most: int | None = None
+    url: str,
+    cache: Path,
+    sha256: str | None = None,
+    resume_only: bool = False,
+    most: int | None = None,
 ) -> Fetched:
     """Bring one file in, of no more than `most` bytes: a model, a tokenizer."""
     transfer = Transfer(Cache(cache), resume_only=resume_only)

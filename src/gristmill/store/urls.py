@@ -1,11 +1,13 @@
-"""What a remote file is called: the URL that is asked for, and the name that may be stored and printed.
+"""What a remote file is called: the URL that is asked for, and the name that may be stored and
+printed.
 
     https://key:secret@host/a.gz?X-Amz-Signature=...     asked for
     https://host/a.gz                                    stored (plan, manifest, checkpoint, cache)
     https://host/a.gz                                    printed; never with a query
 
-A query that carries a signature names nothing: tomorrow's is another. It goes whole, as do user and password. Any other query
-names the file (`?part=3`) and is stored, but for the parameters that are secrets by their name.
+A query that carries a signature names nothing: tomorrow's is another. It goes whole, as do user and
+password. Any other query names the file (`?part=3`) and is stored, but for the parameters that are
+secrets by their name.
 """
 
 import ipaddress
@@ -19,7 +21,8 @@ STORES = ("s3://", "s3a://", "gs://", "az://", "azure://", "abfs://", "abfss://"
 HUB = "hf://"
 SCHEMES = (*WEB, *STORES, HUB, "file://")
 
-# One of these makes a query a signature: S3 (v4 and v2), Google, CloudFront, Tencent, Akamai, Azure's SAS.
+# One of these makes a query a signature: S3 (v4 and v2), Google, CloudFront, Tencent, Akamai,
+# Azure's SAS.
 SIGNED = re.compile(
     r"(?:^|&)(?:x-amz-[^=&]*|x-goog-[^=&]*|awsaccesskeyid|googleaccessid|[a-z-]*signature|policy|key-pair-id|sig|hdn[a-z]+)=",
     re.IGNORECASE,
@@ -41,20 +44,30 @@ def split(url: str) -> tuple[str, str, str, str]:
     """(scheme, host with user and port, path, query). Raises SourceError over what is no URL."""
     try:
         if url.startswith(WEB) and UNSAFE.search(url):
-            raise ValueError("a space, control character or backslash in it must be percent-encoded")
+            raise ValueError(
+                "a space, control character or backslash in it must be percent-encoded"
+            )
         parts = urlsplit(url)
         _ = parts.port  # raises where it is no number
     except ValueError as error:
-        raise SourceError(f"{url.partition('?')[0].rpartition('@')[2]!r} is no URL: {error}") from error
+        raise SourceError(
+            f"{url.partition('?')[0].rpartition('@')[2]!r} is no URL: {error}"
+        ) from error
     return parts.scheme, parts.netloc, parts.path, parts.query
 
 
 def stored(url: str) -> str:
-    """A URL as plan, manifest and checkpoint hold it: without user, password, signature, secrets and fragment."""
+    """A URL as plan, manifest and checkpoint hold it: without user, password, signature, secrets
+    and fragment.
+    """
     scheme, host, path, query = split(url)
     if SIGNED.search(query):
         query = ""
-    kept = [pair for pair in query.split("&") if pair and not SECRET.search(unquote(pair.partition("=")[0]))]
+    kept = [
+        pair
+        for pair in query.split("&")
+        if pair and not SECRET.search(unquote(pair.partition("=")[0]))
+    ]
     return urlunsplit((scheme, host.rpartition("@")[2], path, "&".join(kept), ""))
 
 

@@ -1,4 +1,7 @@
-"""Connections whose answer must begin in time. A socket's timeout starts anew with every byte; a head that drips never meets it."""
+"""Connections whose answer must begin in time.
+
+A socket's timeout starts anew with every byte; a head that drips never meets it.
+"""
 
 import http.client
 import socket
@@ -33,7 +36,10 @@ def cut_after(seconds: float | None, cut: Any) -> Iterator[None]:
 
 
 class _Bounded(http.client.HTTPResponse):
-    """An answer whose trailers end. The library bounds the headers (100 lines of 64 KiB), and reads trailers for ever."""
+    """An answer whose trailers end.
+
+    The library bounds the headers (100 lines of 64 KiB), and reads trailers for ever.
+    """
 
     def _read_and_discard_trailer(self) -> None:
         for _ in range(TRAILERS):

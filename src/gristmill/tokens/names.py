@@ -4,7 +4,15 @@ import re
 from pathlib import Path
 
 HUB_FILE = "https://huggingface.co/{}/resolve/main/tokenizer.json"
-GPT2 = ("gpt-2", "r50k_base", "openai-community/gpt2", "openai/gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
+GPT2 = (
+    "gpt-2",
+    "r50k_base",
+    "openai-community/gpt2",
+    "openai/gpt2",
+    "gpt2-medium",
+    "gpt2-large",
+    "gpt2-xl",
+)
 # Tokenizers of tiktoken's, and copies of them on the hub in the form that says how text is cut.
 TIKTOKEN = {
     "cl100k_base": "Xenova/gpt-4",
@@ -27,7 +35,10 @@ def advice(name: str, path: Path) -> str:
     if name.lower() in TIKTOKEN:
         copy = TIKTOKEN[name.lower()]
         found = f": one is at {HUB_FILE.format(copy)}, which may be named as it is" if copy else ""
-        return f"a tokenizer of tiktoken's, whose file does not say how text is cut into pieces: use its tokenizer.json{found}. {KNOWN}"
+        return (
+            "a tokenizer of tiktoken's, whose file does not say how text is cut into pieces: "
+            f"use its tokenizer.json{found}. {KNOWN}"
+        )
     if path.is_dir():
         inside = path / "tokenizer.json"
         return (
@@ -39,7 +50,9 @@ def advice(name: str, path: Path) -> str:
         (".json", ".tiktoken", ".bpe")
     ):
         return (
-            f"no file {path}; if it is a model of the Hugging Face hub, name its file: {HUB_FILE.format(name)} (HF_TOKEN where it asks "
-            f"for consent), or `hf download {name} tokenizer.json --local-dir .` and tokenizer.json. {KNOWN}"
+            f"no file {path}; if it is a model of the Hugging Face hub, name its file: "
+            f"{HUB_FILE.format(name)} (HF_TOKEN where it asks "
+            f"for consent), or `hf download {name} tokenizer.json --local-dir .` and "
+            f"tokenizer.json. {KNOWN}"
         )
     return f"no file {path}. {KNOWN}; {MAKE}"

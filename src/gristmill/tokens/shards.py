@@ -1,7 +1,10 @@
-"""Token shards: fixed-size files of one source's tokens, without a header, each with its `.docs` beside it.
+"""Token shards: fixed-size files of one source's tokens, without a header, each with its `.docs`
+beside it.
 
-    train_00000.bin     tokens, little-endian uint16 or uint32; tokens_per_shard of them, the last file shorter
-    train_00000.docs    n int64 document numbers, then n uint64 exclusive ends in tokens of this shard, end of text included
+    train_00000.bin     tokens, little-endian uint16 or uint32; tokens_per_shard of them, the last
+                        file shorter
+    train_00000.docs    n int64 document numbers, then n uint64 exclusive ends in tokens of this
+                        shard, end of text included
 
 A document may run on into the next shard; its number stands in each that it touches.
 """
@@ -59,7 +62,8 @@ class ShardWriter:
                 name = f"{self._prefix}_{len(self.parts) // 2:05d}.bin"
                 self._file = self._stack.enter_context(writing(self._root, name))
             stop = min(len(tokens), at + self._size - self._tokens)
-            # The documents with tokens in at..stop: those that end behind at, and begin before stop.
+            # The documents with tokens in at..stop: those that end behind at, and begin before
+            # stop.
             first = int(np.searchsorted(ends, at, "right"))
             last = int(np.searchsorted(ends, stop, "left")) + 1
             self._documents.append(documents[first:last])
@@ -81,12 +85,19 @@ class ShardWriter:
         counts = {"tokens": self._tokens, "documents": len(documents)}
         self.parts.append(Part(f"{name}.bin", file.size, file.hexdigest(), counts))
         self.parts.append(
-            write_bytes(self._root, f"{name}.docs", documents.tobytes() + ends.tobytes(), documents=len(documents))
+            write_bytes(
+                self._root,
+                f"{name}.docs",
+                documents.tobytes() + ends.tobytes(),
+                documents=len(documents),
+            )
         )
         self._file, self._tokens, self._documents, self._ends = None, 0, [], []
 
 
-def in_order(runs: list[Run], dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def in_order(
+    runs: list[Run], dtype: np.dtype
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Documents in their own order, in blocks that fit memory: (tokens, documents, lengths)."""
     for run in runs:
         with Reading(run.tokens, run.sha256) as file:
@@ -107,10 +118,10 @@ def shuffled(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Documents in the order of a keyed hash of their numbers; memory for one bucket.
 
-    Documents are dealt to buckets by the hash's first bits, each bucket is sorted by the rest: how many buckets there are
-    changes nothing.
+    Documents are dealt to buckets by the hash's first bits, each bucket is sorted by the rest: how
+    many buckets there are changes nothing.
     """
-    from gristmill.kernels import shuffle
+    from gristmill.kernels.hashing import shuffle
 
     total = sum(int(run.lengths.sum()) for run in runs) * dtype.itemsize
     bits = 0
@@ -119,7 +130,9 @@ def shuffled(
     if bits == 0:
         blocks = list(in_order(runs, dtype))
         if blocks:
-            tokens, documents, lengths = (np.concatenate(column) for column in zip(*blocks, strict=True))
+            tokens, documents, lengths = (
+                np.concatenate(column) for column in zip(*blocks, strict=True)
+            )
             yield _sorted(tokens, documents, lengths, key)
         return
     work.mkdir(parents=True, exist_ok=True)
@@ -146,7 +159,7 @@ def shuffled(
 def _sorted(
     tokens: np.ndarray, documents: np.ndarray, lengths: np.ndarray, key: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    from gristmill.kernels import shuffle
+    from gristmill.kernels.hashing import shuffle
 
     order = np.argsort(shuffle.order_keys(documents, key))
     stops = np.cumsum(lengths)

@@ -1,11 +1,14 @@
-"""Tokenizer files as bytes, read so that a hostile one costs little: only what we use becomes objects, and what is counted is bounded first.
+"""Tokenizer files as bytes, read so that a hostile one costs little: only what we use becomes
+objects, and what is counted is bounded first.
 
-tokenizer.json      HF tokenizers' file: vocabulary, merges, added tokens; everything else is left to the library
+tokenizer.json      HF tokenizers' file: vocabulary, merges, added tokens; everything else is left
+                    to the library
 *.tiktoken          base64 of a token's bytes, a space, its rank, a line each
 vocab.bpe           GPT-2's merges, a line each
 
-All refuse with a ValueError that says what is wrong: more than LARGEST bytes, MOST_COMMAS commas, MOST_IDS lines, a number from MOST_IDS on, two tokens of one
-number, a token of two numbers, nesting without end.
+All refuse with a ValueError that says what is wrong: more than LARGEST bytes, MOST_COMMAS commas,
+MOST_IDS lines, a number from MOST_IDS on, two tokens of one number, a token of two numbers, nesting
+without end.
 """
 
 import base64
@@ -77,7 +80,9 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def check_size(path: Path) -> None:
-    """Refuse a file that is too large, or none, before it is read; ValueError. Nothing is said of a file that is not there."""
+    """Refuse a file that is too large, or none, before it is read; ValueError. Nothing is said of a
+    file that is not there.
+    """
     try:
         found = os.stat(path)
     except OSError:
@@ -106,7 +111,10 @@ def read_json(data: bytes) -> Table:
     known = dict(vocabulary) if isinstance(vocabulary, dict) else {}
     for token in added:
         if known.setdefault(token.content, token.id) != token.id:
-            raise ValueError(f"the token {token.content!r} has two numbers, {known[token.content]:,} and {token.id:,}")
+            raise ValueError(
+                f"the token {token.content!r} has two numbers, {known[token.content]:,} and "
+                f"{token.id:,}"
+            )
     _check_numbers(known)
     if any(isinstance(merge, str) and " " not in merge for merge in table.model.merges):
         raise ValueError("a merge does not name two tokens")
@@ -117,9 +125,14 @@ def _check_numbers(numbers: dict[str, int]) -> None:
     owners: dict[int, str] = {}
     for token, number in numbers.items():
         if not 0 <= number < MOST_IDS:
-            raise ValueError(f"the token {token[:50]!r} has the number {number:,}: expected 0 to {MOST_IDS - 1:,}")
+            raise ValueError(
+                f"the token {token[:50]!r} has the number {number:,}: expected 0 to "
+                f"{MOST_IDS - 1:,}"
+            )
         if (other := owners.setdefault(number, token)) is not token:
-            raise ValueError(f"two tokens have the number {number:,}: {other[:50]!r} and {token[:50]!r}")
+            raise ValueError(
+                f"two tokens have the number {number:,}: {other[:50]!r} and {token[:50]!r}"
+            )
 
 
 def read_ranks(data: bytes) -> list[bytes]:

@@ -1,7 +1,9 @@
-"""Tokenizers: GPT-2's ranks, tiktoken's rank files, and HF's tokenizer.json, with one way to encode.
+"""Tokenizers: GPT-2's ranks, tiktoken's rank files, and HF's tokenizer.json, with one way to
+encode.
 
-Our kernel encodes where it knows the pattern and every flag; else the library itself does, one document at a time. Special tokens in
-crawled text are plain text: a literal `<|endoftext|>` never gives the token that ends documents.
+Our kernel encodes where it knows the pattern and every flag; else the library itself does, one
+document at a time. Special tokens in crawled text are plain text: a literal `<|endoftext|>` never
+gives the token that ends documents.
 """
 
 import hashlib
@@ -21,7 +23,8 @@ from gristmill.tokens.names import advice
 
 END_OF_TEXT = "<|endoftext|>"
 ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>")
-# The published files with GPT-2's ranks, by the names under which tiktoken caches them: sha1 of the URL (tiktoken, load.py).
+# The published files with GPT-2's ranks, by the names under which tiktoken caches them: sha1 of the
+# URL (tiktoken, load.py).
 _PUBLIC = "https://openaipublic.blob.core.windows.net"
 GPT2_FILES = {
     f"{_PUBLIC}/encodings/r50k_base.tiktoken": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
@@ -41,22 +44,31 @@ class _Encodes(Protocol):
 
 
 class Tokenizer:
-    """A tokenizer file, read. `dtype` is what its shards hold: uint16 where every token fits, else uint32."""
+    """A tokenizer file, read.
+
+    `dtype` is what its shards hold: uint16 where every token fits, else uint32.
+    """
 
     def __init__(self, name: str, data: bytes, end_of_text: str | None = None) -> None:
-        """Read a tokenizer from the bytes of its file. Raises RecipeError where they are none that we know."""
+        """Read a tokenizer from the bytes of its file.
+
+        Raises RecipeError where they are none that we know.
+        """
         self.sha256 = hashlib.sha256(data).hexdigest()
         self.name = name
         self.data = data
         self._encoder: _Encodes
         self.libraries: dict[
             str, str
-        ] = {}  # what encodes besides our kernel, and of which version: for the manifest and the keys
+            # what encodes besides our kernel, and of which version: for the manifest and the keys
+        ] = {}
         if data.lstrip()[:1] == b"{":
             self.file_name = "tokenizer.json"
             self._read_json(end_of_text)
         else:
-            self.file_name = "tokenizer.tiktoken" if not data.startswith(b"#version") else "vocab.bpe"
+            self.file_name = (
+                "tokenizer.tiktoken" if not data.startswith(b"#version") else "vocab.bpe"
+            )
             self._read_ranks(end_of_text)
         self.dtype = np.dtype("<u2") if self.vocabulary <= 1 << 16 else np.dtype("<u4")
 
@@ -70,26 +82,33 @@ class Tokenizer:
         return b"".join(self._bytes_of[int(token)] for token in tokens).decode("utf-8", "replace")
 
     def _read_ranks(self, end_of_text: str | None) -> None:
-        from gristmill.kernels import bpe, merges
+        from gristmill.kernels.bpe import encoder, merges
 
         try:
-            tokens = _gpt2_merges(self.data) if self.data.startswith(b"#version") else table.read_ranks(self.data)
+            tokens = (
+                _gpt2_merges(self.data)
+                if self.data.startswith(b"#version")
+                else table.read_ranks(self.data)
+            )
         except ValueError as error:
             raise RecipeError(
                 f"tokenizer {self.name!r} is neither a tokenizer.json nor tiktoken's ranks: {error}"
             ) from error
         if tokens[:1] != [b"!"] or len(tokens) != 50256:
             raise RecipeError(
-                f"tokenizer {self.name!r}: ranks of {len(tokens):,} tokens, and not GPT-2's: a rank file does not say how its text "
+                f"tokenizer {self.name!r}: ranks of {len(tokens):,} tokens, and not GPT-2's: "
+                "a rank file does not say how its text "
                 "is cut into pieces. Use the tokenizer.json of the same tokenizer"
             )
         if end_of_text not in (None, END_OF_TEXT):
-            raise RecipeError(f"tokens.end_of_text: GPT-2's ranks have {END_OF_TEXT} only, not {end_of_text!r}")
+            raise RecipeError(
+                f"tokens.end_of_text: GPT-2's ranks have {END_OF_TEXT} only, not {end_of_text!r}"
+            )
         self._bytes_of = [*tokens, END_OF_TEXT.encode()]
         self.end_of_text = len(tokens)
         self.vocabulary = len(tokens) + 1
         self.kernel = True
-        self._encoder = bpe.Encoder(merges.merges_of_ranks(tokens))
+        self._encoder = encoder.Encoder(merges.merges_of_ranks(tokens))
 
     def _read_json(self, end_of_text: str | None) -> None:
         try:
@@ -108,7 +127,9 @@ class Tokenizer:
         self.vocabulary = max(numbers.values()) + 1
         self._bytes_of = [b""] * self.vocabulary
         for token, number in numbers.items():
-            self._bytes_of[number] = token.encode() if token in added else _bytes_of_byte_level(token)
+            self._bytes_of[number] = (
+                token.encode() if token in added else _bytes_of_byte_level(token)
+            )
         merges = kernel_merges(read)
         self.kernel = merges is not None
         if merges is None:
@@ -116,12 +137,15 @@ class Tokenizer:
             self.vocabulary = max(self.vocabulary, self._encoder.vocabulary)
             self.libraries = library_versions()
         else:
-            from gristmill.kernels import bpe
-            from gristmill.kernels.merges import merges_of_list
+            from gristmill.kernels.bpe import encoder
+            from gristmill.kernels.bpe.merges import merges_of_list
 
-            plain = [b"" if token in added.values() else spelled for token, spelled in enumerate(self._bytes_of)]
+            plain = [
+                b"" if token in added.values() else spelled
+                for token, spelled in enumerate(self._bytes_of)
+            ]
             whole = bool(read.model.ignore_merges)
-            self._encoder = bpe.Encoder(merges_of_list(plain, merges, whole=whole))
+            self._encoder = encoder.Encoder(merges_of_list(plain, merges, whole=whole))
 
 
 # Of each Unicode version a letter that is new in it, and a capital letter whose small one is.
@@ -146,7 +170,11 @@ def library_versions() -> dict[str, str]:
 
     letters = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"\p{L}"), "isolated")
     lower = tokenizers.normalizers.Lowercase().normalize_str
-    known = [name for name, point in LETTERS.items() if len(letters.pre_tokenize_str(f"!{chr(point)}!")) == 3]
+    known = [
+        name
+        for name, point in LETTERS.items()
+        if len(letters.pre_tokenize_str(f"!{chr(point)}!")) == 3
+    ]
     cased = [name for name, point in CAPITALS.items() if lower(chr(point)) != chr(point)]
     return {
         "tokenizers": tokenizers.__version__,
@@ -171,9 +199,12 @@ class _Library:
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True
         self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        # Some models find the literal in their vocabulary: it is then spelled a character at a time.
+        # Some models find the literal in their vocabulary: it is then spelled a character at a
+        # time.
         self._end = end
-        self._spelled = [token for character in literal for token in self._ids(character) if token != end]
+        self._spelled = [
+            token for character in literal for token in self._ids(character) if token != end
+        ]
 
     def _ids(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
@@ -182,16 +213,15 @@ class _Library:
         ids = self._ids(text)
         if self._end not in ids:
             return ids
-        return [part for token in ids for part in (self._spelled if token == self._end else (token,))]
+        return [
+            part for token in ids for part in (self._spelled if token == self._end else (token,))
+        ]
 
     def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         view = np.ascontiguousarray(data).data
         bounds = offsets.tolist()
         out = [
-            np.array(
-                self._plain(str(view[bounds[i] : bounds[i + 1]], "utf-8")),
-                np.int32,
-            )
+            np.array(self._plain(str(view[bounds[i] : bounds[i + 1]], "utf-8")), np.int32)
             for i in range(len(bounds) - 1)
         ]
         ends = np.zeros(len(out) + 1, np.int64)
@@ -202,13 +232,22 @@ class _Library:
 def kernel_merges(read: table.Table) -> list[tuple[int, int, int]] | None:
     """The merges of a tokenizer.json as numbers, where our kernel encodes it exactly; else None."""
     model, added, vocabulary = read.model, read.added, read.model.vocab
-    unknown = (model.dropout, model.unk_token, model.continuing_subword_prefix, model.end_of_word_suffix)
+    unknown = (
+        model.dropout,
+        model.unk_token,
+        model.continuing_subword_prefix,
+        model.end_of_word_suffix,
+    )
     if model.type != "BPE" or read.normalises or any(unknown) or not isinstance(vocabulary, dict):
         return None
     if model.byte_fallback or any(not token.special for token in read.added_tokens or []):
         return None
     cut = read.cut
-    if cut.get("type") != "ByteLevel" or cut.get("add_prefix_space") or not cut.get("use_regex", True):
+    if (
+        cut.get("type") != "ByteLevel"
+        or cut.get("add_prefix_space")
+        or not cut.get("use_regex", True)
+    ):
         return None
     if any(character not in vocabulary for character in BYTE_LEVEL):
         return None
@@ -222,19 +261,24 @@ def kernel_merges(read: table.Table) -> list[tuple[int, int, int]] | None:
             return None
         merges.append((vocabulary[left], vocabulary[right], vocabulary[left + right]))
     # Of a pair listed twice the library takes the later rank; and the kernel's tables hold so many.
-    if len({merge[:2] for merge in merges}) < len(merges) or max(*vocabulary.values(), len(merges)) >= MOST_TOKENS:
+    if (
+        len({merge[:2] for merge in merges}) < len(merges)
+        or max(*vocabulary.values(), len(merges)) >= MOST_TOKENS
+    ):
         return None
     return merges
 
 
 def _byte_level() -> list[str]:
-    """GPT-2's printable character for each byte (Radford 2019, encoder.py: the fact, not the code)."""
+    """GPT-2's printable character for each byte (Radford 2019, encoder.py: the fact, not the
+    code).
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
 
 
-MOST_TOKENS = (1 << 20) - 1  # kernels.merges'
+MOST_TOKENS = (1 << 20) - 1  # kernels.bpe.merges'
 BYTE_LEVEL = _byte_level()
 _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_LEVEL)}
 
@@ -261,8 +305,12 @@ def _check_size(name: str, path: Path) -> None:
         raise RecipeError(f"tokenizer {name!r}: {path}: {error}") from error
 
 
-def load(name: str, folder: Path, cache: Path, end_of_text: str | None = None, resume_only: bool = False) -> Tokenizer:
-    """Find a tokenizer by name ("gpt2"), URL, or path from `folder`; `resume_only`: a URL only where the cache has it."""
+def load(
+    name: str, folder: Path, cache: Path, end_of_text: str | None = None, resume_only: bool = False
+) -> Tokenizer:
+    """Find a tokenizer by name ("gpt2"), URL, or path from `folder`; `resume_only`: a URL only
+    where the cache has it.
+    """
     if name == "gpt2":
         return Tokenizer(name, _gpt2(cache, resume_only), end_of_text)
     if urls.is_url(name):
@@ -279,7 +327,9 @@ def load(name: str, folder: Path, cache: Path, end_of_text: str | None = None, r
 
 
 def _gpt2(cache: Path, resume_only: bool) -> bytes:
-    """GPT-2's ranks: from tiktoken's cache where it has them, else by URL; the digest is checked either way."""
+    """GPT-2's ranks: from tiktoken's cache where it has them, else by URL; the digest is checked
+    either way.
+    """
     folders = [os.environ.get("TIKTOKEN_CACHE_DIR"), os.environ.get("DATA_GYM_CACHE_DIR")]
     folders.append(str(Path(tempfile.gettempdir()) / "data-gym-cache"))
     for url, sha256 in GPT2_FILES.items():
@@ -292,6 +342,7 @@ def _gpt2(cache: Path, resume_only: bool) -> bytes:
         return transfer.fetch(url, cache, sha256, resume_only).path.read_bytes()
     except Exception as error:
         raise RecipeError(
-            f"tokenizer 'gpt2': its ranks are not in TIKTOKEN_CACHE_DIR and could not be fetched ({error}). "
+            "tokenizer 'gpt2': its ranks are not in TIKTOKEN_CACHE_DIR and could not be "
+            f"fetched ({error}). "
             "Set TIKTOKEN_CACHE_DIR to a folder that tiktoken filled, or name a tokenizer file"
         ) from error

@@ -1,0 +1,373 @@
+"""A corpus on disk: where its parts rest, which phases are done, and how a new state takes the
+place of the old.
+
+    CORPUS/manifest.json ...        the published state; never touched until the next is whole
+    CORPUS/work/stage/...           new parts, under the paths that they will have
+    CORPUS/work/state/...           a record for each phase that is complete: its content key, its
+                                    parts, its counts
+    CORPUS/work/lock                held (flock) by a run and its workers
+
+A phase is done when its record holds the content key that it would have now. Keys are made of
+steps, versions, parameters and input digests; no clock, rank or path is in them.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow
+
+import gristmill
+from gristmill.corpus.layout import FILES, FOLDERS, OBSOLETE, refuse_links, remove_if_empty, tidy
+from gristmill.errors import Damaged, MachineError, VerificationError
+from gristmill.store import manifest as manifests
+from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
+from gristmill.store.proof import damage, damaged, is_spoilt, seal, unseal
+
+RECORD_FORMAT = 2  # of a record: one of another is none
+LOCK_PATIENCE = 3.0  # seconds: workers of a killed run notice and go
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A phase that is complete."""
+
+    key: str
+    parts: list[Part] = []
+    work: list[Part] = []  # files that later phases read and no corpus holds: paths from work/
+    counts: dict[str, Any] = {}
+    format: int = RECORD_FORMAT
+
+    def part(self, folder: str) -> Part:
+        """Its part in a folder."""
+        return next(part for part in self.parts if part.path.startswith(folder))
+
+
+def versions() -> dict[str, str]:
+    """What byte-identity is promised for."""
+    from gristmill.corpus.formats import FORMAT_VERSIONS
+
+    return {
+        "gristmill": gristmill.__version__,
+        "pyarrow": pyarrow.__version__,
+        "resiliparse": version("resiliparse"),  # tells charsets and takes the text out of pages
+        **FORMAT_VERSIONS,
+    }
+
+
+def content_key(phase: str, **parts: Any) -> str:
+    """The hash of all that a phase's output depends on; refuses what has no one byte form."""
+    data = msgspec.json.encode({"phase": phase, "versions": versions(), **parts}, order="sorted")
+    return hashlib.sha256(data).hexdigest()
+
+
+class Corpus:
+    """The folder of a corpus. A value: workers make their own from the same path."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.work = root / "work"
+        self.stage = self.work / "stage"
+        # Published parts, path to sha256: their sizes are enough, until a reader finds one damaged.
+        self.trusted: dict[str, str] = {}
+
+    # -- parts
+
+    def find(self, path: str) -> Path:
+        """A part as this run sees it: the staged one, else the published one."""
+        staged = self.stage / path
+        return staged if staged.exists() else self.root / path
+
+    def is_whole(self, part: Part) -> bool:
+        """Whether a part is there in its full size."""
+        try:
+            return self.find(part.path).stat().st_size == part.size
+        except OSError:
+            return False
+
+    def files(self, record: Record) -> list[tuple[Path, Part]]:
+        """The files of a record, and where they are."""
+        work = [(self.work / part.path, part) for part in record.work]
+        return work + [(self.find(part.path), part) for part in record.parts]
+
+    def damage(self, record: Record) -> list[str | None]:
+        """What is wrong with the files of a record: a line each. Null: it is not there, and was
+        left out when the corpus was published.
+        """
+        found: list[str | None] = []
+        for path, part in self.files(record):
+            if path == self.root / part.path and self.trusted:
+                if self.trusted.get(part.path) == part.sha256 and self.is_whole(part):
+                    continue
+                if part.path not in self.trusted and not path.exists():
+                    found.append(None)
+                    continue
+            if (wrong := damage(path, part.sha256, part.size)) is not None:
+                found.append(f"{path}: not as it was written: {wrong}")
+        return found
+
+    # -- records
+
+    def _record_path(self, phase: str, name: str) -> str:
+        return f"state/{phase}/{name}.json"
+
+    def done(
+        self, phase: str, name: str, key: str, tell: Callable[[str], None] = lambda _: None
+    ) -> Record | None:
+        """The record of a phase that is complete under this key, its files as they were written;
+        else None.
+
+        `tell` hears of each file that is not.
+        """
+        record = self.last(phase, name)
+        if record is None:
+            path = self.work / self._record_path(phase, name)
+            if is_spoilt(path):
+                tell(f"{path}: not as it was written")
+            return None
+        if record.key != key:
+            return None
+        wrong = self.damage(record)
+        for line in filter(None, wrong):
+            tell(line)
+        return None if wrong else record
+
+    def last(self, phase: str, name: str) -> Record | None:
+        """The record of the last time that a phase was complete, under whatever key; None where
+        there is none that is whole.
+        """
+        try:
+            table = unseal((self.work / self._record_path(phase, name)).read_bytes())
+            record = msgspec.convert(table, Record)
+        except (OSError, ValueError, msgspec.ValidationError):
+            return None
+        return record if record.format == RECORD_FORMAT else None
+
+    def record(self, phase: str, name: str, record: Record) -> Record:
+        """Say that a phase is complete; the last thing it does."""
+        write_bytes(self.work, self._record_path(phase, name), seal(record))
+        return record
+
+    def forget(self, phase: str, name: str) -> None:
+        """Take a phase's record away, before what it tells of outside the parts (work/) is written
+        anew.
+        """
+        (self.work / self._record_path(phase, name)).unlink(missing_ok=True)
+
+    # -- states
+
+    def published(self) -> tuple[manifests.Manifest, bytes] | None:
+        """The published manifest, its lock checked; None where nothing is published. Raises
+        VerificationError.
+        """
+        try:
+            data = (self.root / manifests.MANIFEST).read_bytes()
+        except FileNotFoundError:
+            if (self.root / manifests.LOCK).exists():
+                raise VerificationError(
+                    f"{self.root}: {manifests.LOCK} without {manifests.MANIFEST}: the "
+                    "manifest was removed. "
+                    "Restore it, or remove the lock to finish the corpus again"
+                ) from None
+            return None
+        except OSError as error:
+            raise VerificationError(
+                f"{self.root}: {manifests.MANIFEST} cannot be read: {error.strerror}"
+            ) from error
+        try:
+            lock: bytes | None = (self.root / manifests.LOCK).read_bytes()
+        except FileNotFoundError:
+            lock = None
+        except OSError as error:
+            raise VerificationError(
+                f"{self.root}: {manifests.LOCK} cannot be read: {error.strerror}"
+            ) from error
+        try:
+            manifests.check_lock(data, lock)
+        except VerificationError as error:
+            raise VerificationError(f"{self.root}: {error}") from None
+        return manifests.decode(data), data
+
+    def publish(self, manifest: manifests.Manifest) -> bytes:
+        """Make a state the published one; a kill at any point is completed by the next `recover`.
+        Raises Damaged, before anything is touched.
+        """
+        before = self.published()
+        if wrong := self._wrong(manifest, before[0] if before else None):
+            raise Damaged(wrong[0])
+        data = manifests.encode(manifest)
+        named = {part.path for part in manifest.parts}
+        gone = {part.path for part in before[0].parts} if before else set()
+        self._write_obsolete(sorted((gone | set(self._obsolete())) - named))
+        write_bytes(self.root, manifests.MANIFEST + manifests.NEXT, data)
+        write_bytes(self.root, manifests.LOCK + manifests.NEXT, manifests.lock_of(data))
+        self._complete(manifests.lock_of(data))
+        return data
+
+    def recover(self, tell: Callable[[str], None] = lambda _: None) -> None:
+        """Complete a publication that was begun, if one was: parts into place, manifest, lock, then
+        old parts go.
+
+        Where a part of it is damaged it is given up, and `tell` hears of each: what is sound is
+        used again by the run that comes.
+        """
+        coming = self.root / (manifests.MANIFEST + manifests.NEXT)
+        try:
+            lock = (self.root / (manifests.LOCK + manifests.NEXT)).read_bytes()
+        except FileNotFoundError:
+            coming.unlink(missing_ok=True)  # half of a beginning
+            return
+        if coming.exists():
+            data = coming.read_bytes()
+            manifests.check_lock(data, lock)
+            manifest = manifests.decode(data)
+            if wrong := self._wrong(manifest, None):
+                for line in wrong:
+                    tell(line)
+                self._give_up(manifest)
+                return
+        self._complete(lock)
+
+    def _wrong(self, manifest: manifests.Manifest, before: manifests.Manifest | None) -> list[str]:
+        """What is wrong with parts that are to be published; those that the state `before` has as
+        well are in their places.
+        """
+        known = {part.path: part.sha256 for part in before.parts} if before else {}
+        staged, placed = [], []
+        for part in manifest.parts:
+            if (self.stage / part.path).exists():
+                staged.append(part)
+            elif known.get(part.path) != part.sha256:
+                placed.append(part)
+        return damaged(staged, self.stage) + damaged(placed, self.root)
+
+    def _give_up(self, manifest: manifests.Manifest) -> None:
+        """Forget a publication that was begun.
+
+        Where parts of it took the place of the old state's, there is no old state any more.
+
+        The coming lock goes after the old one: as long as it is there, the next start does this
+        again.
+        """
+        data = (
+            (self.root / manifests.MANIFEST).read_bytes()
+            if (self.root / manifests.MANIFEST).exists()
+            else b""
+        )
+        old = {part.path: part.sha256 for part in manifests.decode(data).parts} if data else {}
+        moved = [part.path for part in manifest.parts if not (self.stage / part.path).exists()]
+        if any(
+            old.get(part.path) != part.sha256 for part in manifest.parts if part.path in set(moved)
+        ):
+            self._write_obsolete(sorted({*self._obsolete(), *old, *moved}))
+            for name in (manifests.LOCK, manifests.MANIFEST):
+                (self.root / name).unlink(missing_ok=True)
+        for name in (manifests.LOCK, manifests.MANIFEST):
+            (self.root / (name + manifests.NEXT)).unlink(missing_ok=True)
+        sync_folder(self.root)
+
+    def _complete(self, lock: bytes) -> None:
+        """Put the parts of a state that is about to be published into place, then its manifest and
+        its lock; each may be done twice.
+        """
+        coming = self.root / (manifests.MANIFEST + manifests.NEXT)
+        if coming.exists():
+            manifest = manifests.decode(coming.read_bytes())
+            touched = set()
+            for part in manifest.parts:
+                staged, place = self.stage / part.path, self.root / part.path
+                if staged.exists():
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    staged.rename(place)
+                    touched.add(place.parent)
+                elif not place.exists():
+                    raise VerificationError(
+                        f"{self.root}: {part.path} vanished while the corpus was being published"
+                    )
+            for folder in touched:
+                sync_folder(folder)
+            write_bytes(self.root, manifests.SUMS, manifests.sums(manifest.parts))
+            coming.rename(self.root / manifests.MANIFEST)
+            sync_folder(self.root)
+        manifests.check_lock((self.root / manifests.MANIFEST).read_bytes(), lock)
+        (self.root / (manifests.LOCK + manifests.NEXT)).rename(self.root / manifests.LOCK)
+        sync_folder(self.root)
+        shutil.rmtree(self.stage, ignore_errors=True)
+        self.sweep()
+
+    def _write_obsolete(self, paths: list[str]) -> None:
+        for name in OBSOLETE:
+            write_bytes(self.work, name, seal({"parts": paths}))
+
+    def _obsolete(self) -> list[str]:
+        """The parts that are to go; of two equal files one may be damaged."""
+        for name in OBSOLETE:
+            try:
+                return msgspec.convert(unseal((self.work / name).read_bytes())["parts"], list[str])
+            except (OSError, ValueError, KeyError, msgspec.ValidationError):
+                continue
+        return []
+
+    def sweep(self) -> None:
+        """Remove the parts that the state before the published one had, and no other file: it may
+        be somebody's.
+        """
+        if (self.root / (manifests.LOCK + manifests.NEXT)).exists():
+            return
+        obsolete = self._obsolete()
+        published = self.published() if obsolete else None
+        if obsolete and published is None:
+            return  # given up: the state that comes may have them again
+        named = {part.path for part in published[0].parts} if published else set()
+        for path in obsolete:
+            manifests.check_path(path)
+            if path not in named:
+                (self.root / path).unlink(missing_ok=True)
+                remove_if_empty((self.root / path).parent, self.root)
+        for name in OBSOLETE:
+            (self.work / name).unlink(missing_ok=True)
+
+    # -- one run at a time
+
+    def hold(self, tell: Callable[[str], None] = lambda _: None) -> int:
+        """Take the corpus for this run; returns the lock's descriptor, which workers inherit.
+        Raises MachineError.
+
+        `tell` hears of what did not belong under work/ and is removed.
+        """
+        with machine_errors(self.root, every=True):
+            refuse_links(self.root)
+            found = ", ".join(name for name in (*FOLDERS, *FILES) if (self.root / name).exists())
+            if found and not self.work.exists() and not (self.root / manifests.MANIFEST).exists():
+                raise MachineError(
+                    f"{self.root}: holds {found}, and no corpus of ours. Choose an empty "
+                    "folder, so that nothing of yours is mixed in"
+                )
+            self.work.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.work / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        until = time.monotonic() + LOCK_PATIENCE
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    os.close(handle)
+                    raise MachineError(
+                        f"{self.root}: another run is at work on this corpus. Wait for it, "
+                        "or choose another folder"
+                    ) from None
+                time.sleep(0.05)
+        try:
+            with machine_errors(self.root, every=True):
+                tidy(self.root, tell)
+        except MachineError:
+            os.close(handle)
+            raise
+        return handle

@@ -1,0 +1,139 @@
+"""Finish: what is left of a shard, as a stream.
+
+Dropped rows go out here, and frequent lines; then steps with `after_dedup = true` rewrite what
+stays. Tokenizing, `text/` and `export` all read it.
+
+What those steps measure is no matter of process: it goes to finished/<shard>.parquet, as measures/
+would have it.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gristmill import schema
+from gristmill.corpus.corpus import content_key
+from gristmill.dedup.lines.line_counts import Cutter
+from gristmill.filters.api.judge import LEFT
+from gristmill.filters.api.step import Input, Step
+from gristmill.recipe import Recipe, Source
+from gristmill.store.parts import read_batches
+
+SLICE = 4 << 20  # bytes of text given at a time
+FOLDER = "finished"
+
+
+class Late(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of a source that wait until duplicates are gone, and what they read."""
+
+    source: str
+    step: list[dict[str, Any]]
+    inputs: dict[str, Input]
+
+    def steps(self) -> list[Step]:
+        """The steps, in order."""
+        return Recipe(source=[Source(name=self.source)], step=self.step).late_steps(self.source)
+
+    def key(self) -> list[dict[str, Any]]:
+        """All that its bytes depend on."""
+        return [
+            {
+                "name": step.name,
+                "version": step.version,
+                "parameters": msgspec.to_builtins(step),
+                "inputs": {
+                    name: self.inputs[location].sha256 for name, location in step.inputs().items()
+                },
+            }
+            for step in self.steps()
+        ]
+
+
+def late_of(recipe: Recipe, source: str, inputs: dict[str, Input]) -> Late | None:
+    """The steps of a source that wait; None: there are none."""
+    steps = recipe.late_steps(source)
+    if not steps:
+        return None
+    wanted = [location for step in steps for location in step.inputs().values()]
+    return Late(
+        source=source, step=recipe.step, inputs={location: inputs[location] for location in wanted}
+    )
+
+
+class Rewriter:
+    """Late steps, ready: texts are rewritten, and nothing is dropped; a document of which nothing
+    is left stays, empty.
+    """
+
+    def __init__(self, late: Late) -> None:
+        self._calls = [(step.name, step.load(late.inputs)) for step in late.steps()]
+        self.schema = self.rewrite(pa.RecordBatch.from_pylist([], schema.DOCUMENTS))[
+            1
+        ].schema  # of what is measured
+
+    def rewrite(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """(DOCUMENTS as they are left, what was measured: `document` and a column for each
+        `step.measure`).
+        """
+        measures = {"document": batch["document"]}
+        for name, call in self._calls:
+            found = call(batch)
+            if found.text is None:
+                raise AssertionError(f"{name}: a step that rewrites nothing cannot wait")
+            measures |= {f"{name}.{measure}": column for measure, column in found.measures.items()}
+            measures[f"{name}.{LEFT}"] = pc.binary_length(found.text).cast(pa.int64())
+            for column, values in {"text": found.text, **found.columns}.items():
+                batch = batch.set_column(
+                    batch.schema.get_field_index(column), batch.schema.field(column), values
+                )
+        return batch, pa.RecordBatch.from_arrays(list(measures.values()), names=list(measures))
+
+
+_ready: dict[str, Rewriter] = {}  # of the last shard, by all that it depends on
+
+
+def rewriter_of(late: Late | None) -> Rewriter | None:
+    """Late steps, ready. What they load a process loads once and not for each shard."""
+    if late is None:
+        return None
+    key = content_key("late", steps=late.key())
+    rewriter = _ready.get(key) or Rewriter(late)
+    _ready.clear()
+    _ready[key] = rewriter
+    return rewriter
+
+
+def finish(
+    documents: Path,
+    verdicts: Path,
+    cutter: Cutter | None = None,
+    rewriter: Rewriter | None = None,
+    hear: Callable[[pa.RecordBatch], None] = lambda _: None,
+) -> Iterator[pa.RecordBatch]:
+    """The documents of a shard that are kept, in document order: DOCUMENTS, in batches of a few MB.
+
+    `cutter` cuts frequent lines out of them, of which a document may be left empty; `rewriter`
+    rewrites the rest, and `hear` hears what it measures.
+    """
+    gone = []
+    for batch in read_batches(verdicts, ["document", "reason"]):
+        gone.append(batch["document"].filter(pc.is_valid(batch["reason"])).to_numpy())
+    dropped = np.concatenate([*gone, np.empty(0, np.int64)])
+    for batch in read_batches(documents):
+        stays = np.isin(batch["document"].to_numpy(), dropped, assume_unique=True, invert=True)
+        if not stays.all():
+            batch = batch.filter(pa.array(stays))
+        step = max(1, len(batch) * SLICE // max(batch["text"].nbytes, 1))
+        for start in range(0, len(batch), step):
+            part = batch.slice(start, step)
+            if cutter is not None:
+                part = cutter.cut(part)
+            if rewriter is not None:
+                part, measured = rewriter.rewrite(part)
+                hear(measured)
+            yield part

@@ -1,0 +1,137 @@
+"""What lies where in the folder of a corpus, and what is done before a run with what should not lie
+there.
+
+A link is refused: what is written or removed behind it would be somebody's. In work/, which is a
+run's alone, a folder in the place of a file is removed, and a file in the place of a folder.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gristmill.errors import MachineError
+from gristmill.store import manifest as manifests
+from gristmill.store.parts import TEMPORARY
+
+WORK = "work"
+# Under work/, twice: parts to remove when the state that is being published is there.
+OBSOLETE = ("obsolete.json", "obsolete.copy.json")
+FOLDERS = (
+    "documents",
+    "measures",
+    "signatures",
+    "verdicts",
+    "samples",
+    "judgement",
+    "contamination",
+    "duplicates",
+    "finished",
+    "index",
+    "text",
+    "tokens",
+    "tokenizer",
+)
+FILES = ("plan.json", "recipe.toml", "funnel.json", "run.json", manifests.SUMS)
+PROOFS = tuple(
+    name + end for name in (manifests.MANIFEST, manifests.LOCK) for end in ("", manifests.NEXT)
+)
+
+
+def part_folders(root: Path) -> list[Path]:
+    """The folders that hold parts, and nothing else."""
+    return [root / name for name in FOLDERS if (root / name).is_dir()]
+
+
+def remove_if_empty(folder: Path, root: Path) -> None:
+    """Remove a folder below the root that holds nothing any more, and those above it."""
+    while folder != root and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
+
+
+def links(root: Path, *, work: bool = True) -> list[Path]:
+    """The links among what is a corpus' own, its work/ included where asked."""
+    own = [root / name for name in (*((WORK,) if work else ()), *FOLDERS, *FILES, *PROOFS)]
+    return [path for top in own for path in (top, *_below(top)) if path.is_symlink()]
+
+
+def refuse_links(root: Path) -> None:
+    """Raise MachineError where a corpus holds a link."""
+    found = links(root)
+    if found:
+        raise MachineError(
+            f"{found[0]}: a link to {os.readlink(found[0])!r}, and a run writes and removes "
+            "files there. Put the folder or file itself "
+            "there, or choose another output folder"
+        )
+
+
+def tidy(root: Path, tell: Callable[[str], None]) -> None:
+    """Remove what writers left when they were killed, and in work/ what is of the wrong kind;
+    `tell` hears of that.
+    """
+    for path in root.glob(f"*{TEMPORARY}"):
+        path.unlink(missing_ok=True)
+    for name in (WORK, *FOLDERS):
+        for path in list(_below(root / name)):
+            if path.name.endswith(TEMPORARY) and not path.is_dir():
+                path.unlink(missing_ok=True)
+            elif name == WORK and path.exists():
+                _set_right(path, path.relative_to(root / WORK).parts, tell)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All that lies in a folder and those in it; no link is followed."""
+    for top, folders, files in [] if folder.is_symlink() else os.walk(folder):
+        yield from (Path(top) / name for name in (*folders, *files))
+
+
+def _set_right(path: Path, pieces: tuple[str, ...], tell: Callable[[str], None]) -> None:
+    is_folder = path.is_dir()
+    if _is_folder(pieces) is (not is_folder):
+        tell(
+            f"{path}: a {'folder' if is_folder else 'file'} stands there, and a "
+            f"{'file' if is_folder else 'folder'} should: it is removed"
+        )
+        if is_folder:
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _is_folder(pieces: tuple[str, ...]) -> bool | None:
+    """Whether a path below work/ is a folder's; null: it may be either."""
+    match pieces:
+        case (
+            (
+                "state"
+                | "stage"
+                | "process"
+                | "corpus_filters"
+                | "deduplicate"
+                | "count_lines"
+                | "frequent_lines"
+                | "tokens"
+                | "assemble",
+            )
+            | ("state", _)
+            | ("assemble", _)
+        ):
+            return True
+        case ("stage", "text" | "tokens", _):
+            return True
+        case ("stage", name):
+            return name in FOLDERS
+        case (
+            (_,)
+            | ("process" | "count_lines" | "tokens", _)
+            | ("deduplicate" | "corpus_filters", "drops.parquet")
+            | ("state", _, _)
+        ):
+            return False
+        case ("stage", "text" | "tokens", _, _):
+            return False
+        case ("stage", _, _):
+            return False
+    return None

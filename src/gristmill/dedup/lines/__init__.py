@@ -1,0 +1,1 @@
+"""Lines that stand in too many documents."""

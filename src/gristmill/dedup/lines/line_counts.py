@@ -1,0 +1,269 @@
+"""Frequent lines: lines (or paragraphs) that stand in more documents than they may, and texts
+without them.
+
+    kept documents of a shard -> counted     hash, documents, earliest: one row a line, sorted by
+                                             hash, in runs of bounded size
+    counted of all shards     -> lines.sql   those that stand in more than `most` documents
+                              -> texts       each line as its earliest document has it; its hash
+                                             must be the one that was counted
+                              -> listed.sql  in the order of the list
+    the list + a text         -> Cutter      the text without them
+
+Lines are compared by 64 bits of their normalised text. Of N different lines of which L are listed,
+one that is not is cut with the chance N * L / 2^64: 10^10 lines and 10^6 listed give 5 in 10,000,
+for the whole corpus. Whoever makes lines collide on purpose gains nothing: repeating somebody's
+line makes it frequent as well.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gristmill.columns import strings_of, utf8_buffers
+from gristmill.dedup.settings import Lines
+from gristmill.engine.relations import Opener
+from gristmill.errors import Damaged
+from gristmill.store.parts import read_batches
+
+if TYPE_CHECKING:
+    from gristmill.kernels.text import lines as kernels
+
+RUN = 1 << 21  # lines counted together (24 bytes each, some times over)
+SHOWN = 500  # characters of a line that the list holds
+
+COUNTED = pa.schema(
+    [pa.field(name, pa.int64(), nullable=False) for name in ("hash", "documents", "earliest")]
+)
+
+LISTED = pa.schema(
+    [
+        *COUNTED,
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("source", pa.string()),  # null: of all sources
+    ]
+)
+FOUND = pa.schema([pa.field("scope", pa.int64(), nullable=False), *COUNTED, LISTED.field("text")])
+
+
+class Counted(NamedTuple):
+    """The lines of one raw shard, and its documents."""
+
+    lines: Path  # COUNTED
+    documents: Path
+    scope: int  # documents of different scopes are never counted together
+
+
+class _Hashed(NamedTuple):
+    """The lines of a batch of texts."""
+
+    data: np.ndarray  # the texts' buffer
+    lines: "kernels.Lines"
+    hashes: np.ndarray  # (lines,) int64
+    counts: np.ndarray  # (lines,) bool: long enough to be counted
+
+
+def _hashed(texts: pa.Array, settings: Lines) -> _Hashed:
+    from gristmill.kernels.text import lines as kernels
+    from gristmill.kernels.unicode.normalised import normalise
+
+    offsets, data = utf8_buffers(texts)
+    found = kernels.find(offsets, data, paragraphs=settings.unit == "paragraphs")
+    # White space at its ends is none of a normalised text: a line may be taken together with its
+    # end.
+    return _Hashed(
+        data,
+        found,
+        *kernels.hash_lines(*normalise(found.starts, data), least=settings.least_characters),
+    )
+
+
+def _owners(batch: pa.RecordBatch, lines: "kernels.Lines") -> np.ndarray:
+    """The document of each line."""
+    return np.repeat(batch["document"].to_numpy(), np.diff(lines.offsets))
+
+
+def count(batches: Iterable[pa.RecordBatch], settings: Lines) -> Iterator[pa.RecordBatch]:
+    """Count in how many documents each line stands: COUNTED, sorted by hash.
+
+    A line has one row, or one in each of several batches where there are too many different ones to
+    be held.
+    """
+    waiting: list[tuple[np.ndarray, ...]] = []
+    held = 0
+    for batch in batches:
+        hashed = _hashed(batch["text"], settings)
+        hashes, owners = hashed.hashes[hashed.counts], _owners(batch, hashed.lines)[hashed.counts]
+        waiting.append(_summed(hashes, np.ones(len(hashes), np.int64), owners, distinct=True))
+        held += len(waiting[-1][0])
+        if held >= RUN:
+            waiting = [_summed(*map(np.concatenate, zip(*waiting, strict=True)))]
+            held = len(waiting[0][0])
+            if held >= RUN // 2:
+                yield _batch(waiting[0])
+                waiting, held = [], 0
+    if waiting:
+        yield _batch(_summed(*map(np.concatenate, zip(*waiting, strict=True))))
+
+
+def _summed(
+    hashes: np.ndarray, documents: np.ndarray, earliest: np.ndarray, *, distinct: bool = False
+) -> tuple[np.ndarray, ...]:
+    """Rows of one hash as one row, sorted by hash.
+
+    Rows come in document order; `distinct` counts equal ones of a document once.
+    """
+    order = np.argsort(hashes, kind="stable")
+    hashes, documents, earliest = hashes[order], documents[order], earliest[order]
+    new = np.ones(len(hashes), bool)
+    new[1:] = hashes[1:] != hashes[:-1]
+    if distinct:
+        documents[1:] = new[1:] | (earliest[1:] != earliest[:-1])
+    firsts = np.flatnonzero(new)
+    if not len(firsts):
+        return hashes, documents, earliest
+    return hashes[firsts], np.add.reduceat(documents, firsts), earliest[firsts]
+
+
+def _batch(columns: tuple[np.ndarray, ...]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=COUNTED)
+
+
+def frequent(
+    tables: list[Counted], settings: Lines, work: Path, *, opener: Opener
+) -> Iterator[pa.RecordBatch]:
+    """The list: FOUND, those of most documents first, then by hash.
+
+    `work` is for what is needed on the way.
+    """
+    if not tables:
+        return
+    work.mkdir(parents=True, exist_ok=True)
+    folders = [work, *{table.lines.parent for table in tables}]
+    with opener(work / "spill", folders) as relations:
+        scopes = {table.lines: table.scope for table in tables}
+        relations.table("counted", scopes, "hash, documents, earliest")
+        relations.row("parameters", most=settings.most)
+        frequent = relations.write("lines", work / "frequent.parquet")
+    with pq.ParquetWriter(work / "found.parquet", FOUND) as writer:
+        for table in tables:
+            for batch in _with_texts(table, frequent, settings):
+                writer.write_batch(batch)
+    with opener(work / "spill", folders) as relations:
+        relations.table("found", [work / "found.parquet"], "*")
+        listed = relations.write("listed", work / "listed.parquet")
+    for path in listed:
+        yield from read_batches(path)
+
+
+def _with_texts(table: Counted, frequent: list[Path], settings: Lines) -> Iterator[pa.RecordBatch]:
+    """The frequent lines whose earliest document is of this shard, as it has them: FOUND."""
+    with pq.ParquetFile(table.documents, pre_buffer=False) as documents:
+        for group in range(documents.num_row_groups):
+            statistics = documents.metadata.row_group(group).column(0).statistics
+            if statistics is None or not statistics.has_min_max:
+                continue  # no row
+            within = [("earliest", ">=", statistics.min), ("earliest", "<=", statistics.max)]
+            wanted = pq.read_table(frequent, filters=within, use_threads=False)
+            if not len(wanted):
+                continue
+            wanted = wanted.sort_by("hash").combine_chunks()
+            left = len(wanted)
+            whole = documents.read_row_group(group, columns=["document", "text"], use_threads=False)
+            for batch in whole.to_batches(max_chunksize=4096):
+                mask = np.isin(batch["document"].to_numpy(), wanted["earliest"].to_numpy())
+                if mask.any():
+                    found = _texts(batch.filter(pa.array(mask)), wanted, settings)
+                    left -= len(found)
+                    yield found
+            if left:
+                raise Damaged(
+                    f"{table.documents}: {left} lines that were counted are not there: it "
+                    "changed since"
+                )
+
+
+def _texts(batch: pa.RecordBatch, wanted: pa.Table, settings: Lines) -> pa.RecordBatch:
+    """The rows of `wanted` (sorted by hash) whose earliest document is in the batch, with their
+    lines.
+    """
+    hashed = _hashed(batch["text"], settings)
+    hashes = wanted["hash"].to_numpy()
+    places = np.minimum(np.searchsorted(hashes, hashed.hashes), len(hashes) - 1)
+    own = wanted["earliest"].to_numpy()[places] == _owners(batch, hashed.lines)
+    at = np.flatnonzero(own & (hashes[places] == hashed.hashes))
+    rows, firsts = np.unique(places[at], return_index=True)
+    # Every line's text and its end by turns.
+    ends = np.empty(2 * len(hashed.hashes) + 1, np.int32)
+    ends[::2], ends[1::2] = hashed.lines.starts, hashed.lines.stops
+    texts = strings_of(ends, hashed.data).take(pa.array(2 * at[firsts]))
+    taken = wanted.take(pa.array(rows)).combine_chunks()
+    columns = [taken[name].combine_chunks() for name in FOUND.names[:-1]]
+    return pa.RecordBatch.from_arrays(
+        [*columns, pc.utf8_slice_codeunits(texts, 0, SHOWN)], schema=FOUND
+    )
+
+
+class Listed(NamedTuple):
+    """The list, as far as cutting needs it: 16 bytes a line."""
+
+    hashes: np.ndarray  # (k,) int64, sorted
+    earliest: np.ndarray  # (k,) int64: the earliest document of each
+
+
+@lru_cache(1)
+def load(path: Path, sha256: str, source: str | None) -> Listed:
+    """Read the list of a source (null: of all). The digest says which list it is, to the cache."""
+    table = pq.read_table(path, columns=["hash", "earliest", "source"], use_threads=False)
+    if source is not None:
+        table = table.filter(pc.equal(table["source"], source))
+    hashes = table["hash"].to_numpy()
+    order = np.argsort(hashes)
+    return Listed(hashes[order], table["earliest"].to_numpy()[order])
+
+
+class Cutter:
+    """Cuts frequent lines out of the documents of a shard, and counts what it cut."""
+
+    def __init__(self, listed: Listed, settings: Lines) -> None:
+        self._listed, self._settings = listed, settings
+        self.counts = {"cut": 0, "characters": 0, "documents": 0, "emptied": 0}
+
+    def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with its texts cut; a text that becomes empty stays."""
+        from gristmill.kernels.text.lines import cut_lines
+
+        texts, listed = batch["text"], self._listed
+        if not len(listed.hashes):
+            return batch
+        hashed = _hashed(texts, self._settings)
+        places = np.minimum(np.searchsorted(listed.hashes, hashed.hashes), len(listed.hashes) - 1)
+        gone = listed.hashes[places] == hashed.hashes
+        if self._settings.keep == "first":
+            own = np.flatnonzero(gone & (listed.earliest[places] == _owners(batch, hashed.lines)))
+            _, firsts = np.unique(hashed.hashes[own], return_index=True)
+            gone[own[firsts]] = False
+        if not gone.any():
+            return batch
+        new = strings_of(*cut_lines(hashed.data, hashed.lines, gone))
+        self.counts["cut"] += int(gone.sum())
+        self.counts["documents"] += int(
+            np.count_nonzero(np.diff(np.append(0, np.cumsum(gone))[hashed.lines.offsets]))
+        )
+        self.counts["characters"] += _characters(texts) - _characters(new)
+        lengths = pc.binary_length(new)
+        self.counts["emptied"] += pc.sum(
+            pc.and_(pc.equal(lengths, 0), pc.not_equal(pc.binary_length(texts), 0))
+        ).as_py()
+        return batch.set_column(
+            batch.schema.get_field_index("text"), batch.schema.field("text"), new
+        )
+
+
+def _characters(texts: pa.Array) -> int:
+    return int(pc.sum(pc.utf8_length(texts)).as_py() or 0)

@@ -1,0 +1,1 @@
+"""Near duplicates: candidates from equal bands, verified by exact Jaccard similarity."""

@@ -1,0 +1,1 @@
+"""An index for a stream: is this text a duplicate of an earlier one?"""

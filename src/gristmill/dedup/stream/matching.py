@@ -1,0 +1,200 @@
+"""What texts meet in the buckets of an index: the candidates of a batch, before a verdict is
+known.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill.columns import utf8_buffers, well_formed
+from gristmill.dedup.near.candidates import least_agreement
+from gristmill.dedup.settings import Near
+from gristmill.dedup.signatures import HASH_BYTES, SEED, text_hashes
+from gristmill.dedup.stream.tables import Store
+from gristmill.kernels.hashing import minhash, pairs
+from gristmill.kernels.unicode.normalised import normalise
+
+PAIR_BITS = 48  # of a candidate in a pair; a place among the texts of a batch stands above them
+
+
+class Signed(NamedTuple):
+    """Texts, and what they are found by."""
+
+    first: int  # the document that the first of them is
+    hashes: list[bytes]
+    offsets: np.ndarray  # (n + 1,) int64 into data: the normalised texts
+    data: np.ndarray  # (bytes,) uint8
+    signatures: np.ndarray  # (n, permutations) uint32
+    shingles: np.ndarray  # (n,) int64: how many
+
+    def text(self, document: int) -> bytes:
+        """The normalised text of one of them."""
+        place = document - self.first
+        return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes()
+
+    def row(self, place: int, *, text: bool) -> tuple[int, bytes, bytes | None]:
+        """What is stored of one that stays."""
+        document = self.first + place
+        signature = self.signatures[place].astype("<u4", copy=False).tobytes()
+        return document, signature, self.text(document) if text else None
+
+
+class Pairs(NamedTuple):
+    """The candidates of one text, ascending."""
+
+    candidates: np.ndarray  # int64
+    agreements: np.ndarray  # float64: the share of the two signatures that agrees
+
+
+class Met:
+    """What a batch of texts meets: the first documents of all buckets at once, the kept ones of
+    large buckets as they become known.
+    """
+
+    def __init__(
+        self, signed: Signed, fresh: np.ndarray, scope: int, near: Near, store: Store
+    ) -> None:
+        """`fresh` are the places of texts that no equal one came before."""
+        self._signed, self._near = signed, near
+        scopes = np.full(len(fresh), scope, np.uint64)
+        keys = minhash.band_keys(
+            signed.signatures[fresh], scopes, bands=near.bands, rows=near.rows
+        ).reshape(-1)
+        held_keys, held = store.bucket(np.unique(keys))
+        keys = np.concatenate([held_keys, keys])
+        documents = np.concatenate([held, np.repeat(fresh + signed.first, near.bands)])
+        order = np.lexsort((documents, keys))
+        keys, documents = keys[order], documents[order]
+        heads = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+        heads = np.repeat(heads, np.diff(heads, append=len(keys)))
+        ranks = np.arange(len(keys)) - heads
+        new = documents >= signed.first
+        self._kept, signatures = store.signatures(
+            np.unique(held), near.numbers
+        )  # those that are kept
+        self._signatures = np.concatenate([signatures, signed.signatures])
+        enters = new & (ranks < near.candidates)
+        self.entries = list(
+            zip(keys[enters].tolist(), documents[enters].tolist(), strict=True)
+        )  # (key, document): what enters buckets
+        self._look(documents, heads, ranks, new)
+        behind = new & ~enters
+        large = np.isin(heads, heads[behind])
+        self._keys: dict[int, list[int]] = {}  # of a text its keys of large buckets
+        self._held: dict[
+            int, list[int]
+        ] = {}  # of a large bucket's key its kept documents, ascending
+        self._behind: set[tuple[int, int]] = set(
+            zip(keys[behind].tolist(), documents[behind].tolist(), strict=True)
+        )
+        stays = np.isin(documents[large], self._kept)
+        for key, document, is_kept in zip(
+            keys[large].tolist(), documents[large].tolist(), stays.tolist(), strict=True
+        ):
+            if document >= signed.first:
+                self._keys.setdefault(document - signed.first, []).append(key)
+            elif is_kept:
+                self._held.setdefault(key, []).append(document)
+
+    def _look(
+        self, documents: np.ndarray, heads: np.ndarray, ranks: np.ndarray, new: np.ndarray
+    ) -> None:
+        """Pair texts with the first documents of their buckets."""
+        first = self._signed.first
+        found = [np.empty(0, np.int64)]
+        for rank in range(min(self._near.candidates, int(ranks.max(initial=0)))):
+            at = np.flatnonzero(new & (ranks > rank))
+            found.append(((documents[at] - first) << PAIR_BITS) + documents[heads[at] + rank])
+        both = np.unique(np.concatenate(found))
+        places, self._pairs = self._likely(both >> PAIR_BITS, both & ((1 << PAIR_BITS) - 1))
+        self._bounds = np.searchsorted(places, np.arange(len(self._signed.hashes) + 1)).tolist()
+
+    def _likely(self, places: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, Pairs]:
+        """Of pairs of texts and documents those whose document may stay and is not ruled out by the
+        signatures.
+        """
+        if not len(places):
+            return places, Pairs(candidates, np.empty(0))
+        first, kept, near = self._signed.first, self._kept, self._near
+        possible = (candidates >= first) | np.isin(candidates, kept)
+        places, candidates = places[possible], candidates[possible]
+        rows = np.where(
+            candidates < first, np.searchsorted(kept, candidates), len(kept) + candidates - first
+        )
+        agreement = pairs.agreement(self._signed.signatures, self._signatures, places, rows)
+        if near.verify == "text":
+            likely = agreement >= least_agreement(near)
+            places, candidates, agreement = places[likely], candidates[likely], agreement[likely]
+        return places, Pairs(candidates, agreement / near.numbers)
+
+    def first(self, place: int) -> Pairs:
+        """The candidates of a text among the first documents of its buckets."""
+        own = slice(self._bounds[place], self._bounds[place + 1])
+        return Pairs(self._pairs.candidates[own], self._pairs.agreements[own])
+
+    def others(self, place: int) -> Pairs:
+        """Its candidates among the first kept documents of its large buckets.
+
+        All texts before it were kept, or not.
+        """
+        found = {
+            document
+            for key in self._keys.get(place, ())
+            for document in self._held.get(key, ())[: self._near.keepers]
+        }
+        found.difference_update(self.first(place).candidates.tolist())
+        return self._likely(
+            np.full(len(found), place, np.int64), np.array(sorted(found), np.int64)
+        )[1]
+
+    def keep(self, place: int) -> None:
+        """A text is kept: it enters the large buckets that hold fewer than `keepers` kept
+        documents.
+        """
+        document = self._signed.first + place
+        for key in self._keys.get(place, ()):
+            held = self._held.setdefault(key, [])
+            if len(held) < self._near.keepers:
+                held.append(document)
+                if (key, document) in self._behind:
+                    self.entries.append((key, document))
+
+
+def sign_texts(texts: list[str], first: int, near: Near | None) -> Signed:
+    """Normalise texts, of which the first will be document `first`, and compute what they are found
+    by.
+    """
+    try:
+        column = pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        column = pa.array(map(well_formed, texts), pa.string())
+    offsets, data = normalise(*utf8_buffers(column))
+    joined = text_hashes(offsets, data, column)
+    hashes = [joined[at : at + HASH_BYTES] for at in range(0, len(joined), HASH_BYTES)]
+    if near is None:
+        return Signed(
+            first,
+            hashes,
+            offsets,
+            data,
+            np.empty((len(texts), 0), np.uint32),
+            np.zeros(len(texts), np.int64),
+        )
+    multipliers, addends = _permutations(near.numbers)
+    signatures, shingles = minhash.sign(
+        offsets,
+        data,
+        width=near.shingle,
+        multipliers=multipliers,
+        addends=addends,
+        characters=near.unit == "characters",
+    )
+    return Signed(first, hashes, offsets, data, signatures, shingles)
+
+
+@lru_cache(maxsize=8)
+def _permutations(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """They are made in Python: half of the time that one text takes."""
+    return minhash.permutations(count, SEED)

@@ -1,0 +1,121 @@
+"""The normal form of a URL: what is compared where `[deduplicate] url` asks for equal URLs. A
+document's own URL stays as it is.
+
+    http, https, any case      -> https                    RFC 3986, 6.2.2 and 6.2.3, but for http =
+                                                           https
+    host                       -> small letters, non-ASCII labels as Punycode (RFC 3492), no dot at
+                               its end
+    port 80 of http, 443 of https, or an empty one   -> none
+    an empty path              -> /
+    %c3                        -> %C3, in path and query; what is no such sign stays
+    tracking parameters        -> none; the others stay in their order
+    fragment                   -> none, unless it begins with `#!`: such pages differ by it
+
+Anything else, and whatever has no host, is compared as it is written.
+"""
+
+import re
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill.engine.executor import Executor, fresh
+from gristmill.store.parts import read_batches
+
+KEYS = pa.schema([pa.field("document", pa.int64()), pa.field("url", pa.string())])
+LABEL = 63  # characters of a host's label (RFC 1035)
+_PARTS = re.compile(
+    r"\s*(https?)://([^/?#\\]*)([^?#]*)(?:\?([^#]*))?(#.*)?", re.IGNORECASE | re.DOTALL
+)
+_PERCENT = re.compile(r"%[0-9a-fA-F]{2}")
+_PORTS = {"http": "80", "https": "443"}
+
+
+def normal_form(url: str, tracking: tuple[str, ...]) -> str:
+    """The normal form. tracking: names of parameters that are left out, in small letters; one that
+    ends in `*` stands for all that begin so.
+    """
+    found = _PARTS.fullmatch(url.rstrip())
+    if found is None:
+        return url
+    scheme, authority, path, query, fragment = found.groups()
+    user, at, place = authority.rpartition("@")
+    host, port = place, ""
+    if not place.endswith("]") and ":" in place:
+        host, _, port = place.rpartition(":")
+    host = _host(host)
+    if not host:
+        return url
+    port = "" if port in ("", _PORTS[scheme.lower()]) else f":{port}"
+    if query is not None:
+        query = _query(query, tracking)
+    tail = f"{path or '/'}?{query}" if query else path or "/"
+    if "%" in tail:
+        tail = _PERCENT.sub(lambda sign: sign[0].upper(), tail)
+    kept = fragment if fragment and fragment.startswith("#!") else ""
+    return f"https://{user}{at}{host}{port}{tail}{kept}"
+
+
+def _host(host: str) -> str:
+    host = host.lower().removesuffix(".")
+    if host.isascii():
+        return host
+    # A label that is too long for any host is left: Punycode's time goes with the square of its
+    # length.
+    labels = (
+        label
+        if label.isascii() or len(label) > LABEL
+        else f"xn--{label.encode('punycode').decode()}"
+        for label in host.split(".")
+    )
+    return ".".join(labels)
+
+
+def _query(query: str, tracking: tuple[str, ...]) -> str:
+    """Without tracking parameters."""
+    whole, starts = _names(tracking)
+    stays = []
+    for part in query.split("&"):
+        name = part.partition("=")[0].lower()
+        if name not in whole and not name.startswith(starts):
+            stays.append(part)
+    return "&".join(stays)
+
+
+@lru_cache(maxsize=8)
+def _names(tracking: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Whole names, and how others begin."""
+    whole = frozenset(name for name in tracking if not name.endswith("*"))
+    return whole, tuple(name[:-1] for name in tracking if name.endswith("*"))
+
+
+class Urls(NamedTuple):
+    """A table of documents whose URLs are brought to their normal form: a task."""
+
+    documents: Path
+    tracking: tuple[str, ...]
+    work: Path
+
+
+def write_keys(task: Urls) -> Path:
+    """Write the normal forms, KEYS."""
+    target = fresh(task.work, "urls")
+    form = partial(normal_form, tracking=task.tracking)
+    with pq.ParquetWriter(target, KEYS, compression="zstd") as writer:
+        for batch in read_batches(task.documents, ["document", "url"]):
+            keys = [None if url is None else form(url) for url in batch["url"].to_pylist()]
+            writer.write_table(
+                pa.table([batch["document"], pa.array(keys, pa.string())], schema=KEYS)
+            )
+    return target
+
+
+def normal_urls(
+    documents: list[Path], tracking: tuple[str, ...], work: Path, executor: Executor
+) -> dict[Path, Path]:
+    """For each table of documents the file of its normal forms."""
+    written = executor(write_keys, [Urls(path, tracking, work) for path in documents])
+    return dict(zip(documents, written, strict=True))

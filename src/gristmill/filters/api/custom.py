@@ -1,0 +1,240 @@
+"""A filter of one's own: `use = "package.module:function"` in a recipe that is run with
+--allow-code.
+
+The function says why a document goes, or null to keep it:
+
+    def too_shouted(text: str) -> str | None:                a document at a time
+    def too_shouted(batch: pa.RecordBatch) -> pa.Array:      a batch of DOCUMENTS at a time: n
+                                                             strings or nulls
+
+A first parameter annotated as pyarrow.RecordBatch makes it one for batches; any other, or none, one
+for texts. The verdict is `too_shouted.<reason>`. What goes wrong in the function ends the run with
+an error that names the function and the document: nothing is skipped. docs/own-filters.md says what
+is promised.
+"""
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Meta
+
+from gristmill.errors import RecipeError
+from gristmill.filters.api.step import Decision, Input, Inputs, Measured, keep_all
+from gristmill.schema import document_name
+
+USE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]{0,63}\Z"
+RESERVED = ("deduplicate", "read")
+REASON = "^[a-z0-9_]{1,64}$"
+
+
+class Custom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Drop documents for the reasons that a function gives."""
+
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset()
+
+    sources: list[str] | None = None
+    use: Annotated[str, Meta(pattern=USE)]
+
+    def __post_init__(self) -> None:
+        if self.name in RESERVED:
+            raise ValueError(
+                f"a filter cannot be called {self.name!r}: gristmill's own verdicts are"
+            )
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.use.partition(":")[2]
+
+    @property
+    def module(self) -> str:
+        """The module that holds the function."""
+        return self.use.partition(":")[0]
+
+    def inputs(self) -> dict[str, str]:
+        return {f"own.{self.name}": f"code:{self.module}"}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        function = load(self.use, inputs[f"code:{self.module}"])
+        find = _of_batch if _takes_batches(self.use, function) else _of_texts
+        return lambda batch: Measured({"reason": find(self.use, function, batch)})
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        reason = measures["reason"]
+        return Decision(reason.cast(pa.string()), *keep_all(len(reason))[1:])
+
+
+def find_source(module: str, folder: Path) -> Path:
+    """The file of a module, found as `import` would with `folder` before all of sys.path.
+
+    Nothing is imported, parents neither.
+    """
+    importlib.invalidate_caches()
+    places: list[str] = [str(folder), *sys.path]
+    words = module.split(".")
+    for number in range(1, len(words) + 1):
+        name = ".".join(words[:number])
+        spec = PathFinder.find_spec(name, places)
+        if spec is None:
+            raise RecipeError(
+                f"{module}: there is no module {name} in {folder}, nor where Python looks "
+                "for modules"
+            )
+        if number < len(words):
+            if spec.submodule_search_locations is None:
+                raise RecipeError(f"{module}: {name} is no package: {spec.origin}")
+            places = list(spec.submodule_search_locations)
+    if (
+        spec is None
+        or spec.origin is None
+        or not spec.origin.endswith(".py")
+        or not Path(spec.origin).is_file()
+    ):
+        raise RecipeError(f"{module}: it has no Python source that could be hashed")
+    return Path(spec.origin).absolute()
+
+
+def load(use: str, file: Input) -> Any:
+    """Import a function from exactly this file, of exactly these bytes.
+
+    While the module is imported, the folder that holds it (of `a.b:f` the one that holds `a`)
+    stands first on sys.path, so that helpers beside it are found.
+    """
+    name, _, wanted = use.partition(":")
+    path = Path(file.path)
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise RecipeError(f"{use}: {path}: {error.strerror}") from error
+    if sha256(source).hexdigest() != file.sha256:
+        raise RecipeError(f"{use}: {path} has changed since it was planned: run again")
+    taken = getattr(sys.modules.get(name), "__file__", None)
+    if name in sys.modules and (taken is None or Path(taken).resolve() != path.resolve()):
+        raise RecipeError(
+            f"{use}: Python has loaded another module {name} ({taken}): give the file another name"
+        )
+    is_package = path.name == "__init__.py"
+    spec = spec_from_file_location(
+        name, path, submodule_search_locations=[str(path.parent)] if is_package else None
+    )
+    if spec is None:
+        raise RecipeError(f"{use}: {path} is no Python source")
+    module = module_from_spec(spec)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    with _first_on_path(path.parents[name.count(".") + is_package]):
+        try:
+            # Compiled from the bytes that were hashed: a stored .pyc may be of others.
+            exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102  # what --allow-code allows
+        except (Exception, SystemExit) as error:
+            if before is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = before
+            raise RecipeError(
+                f"{use}: importing {path} failed: {type(error).__name__}: {error}"
+            ) from error
+    function = getattr(module, wanted, None)
+    if not callable(function):
+        raise RecipeError(f"{use}: {path} has no function {wanted}")
+    return function
+
+
+@contextmanager
+def _first_on_path(folder: Path) -> Iterator[None]:
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        if str(folder) in sys.path:
+            sys.path.remove(str(folder))
+
+
+def _takes_batches(use: str, function: Callable[..., Any]) -> bool:
+    """Whether a function's first parameter is annotated as pyarrow.RecordBatch."""
+    try:
+        signature = inspect.signature(function, eval_str=True)
+        signature.bind(None)
+    except (TypeError, ValueError, NameError, AttributeError, SyntaxError) as error:
+        raise RecipeError(
+            f"{use}: it must take one argument, a text or a pyarrow.RecordBatch: {error}"
+        ) from error
+    first = next(iter(signature.parameters.values()))
+    return first.annotation is pa.RecordBatch
+
+
+def _of_texts(use: str, function: Callable[[str], Any], batch: pa.RecordBatch) -> pa.Array:
+    """The reasons of a function for texts, (n,) string."""
+    reasons: list[str | None] = []
+    for row, text in enumerate(batch["text"]):
+        try:
+            reason = function(text.as_py())
+        except (Exception, SystemExit) as error:
+            raise RecipeError(
+                f"{use}: {_document(batch, row)}: {type(error).__name__}: {error}"
+            ) from error
+        if reason is not None and not (isinstance(reason, str) and re.fullmatch(REASON, reason)):
+            raise RecipeError(f"{use}: {_document(batch, row)}: {_bad(reason)}")
+        reasons.append(reason)
+    return pa.array(reasons, pa.string())
+
+
+def _of_batch(
+    use: str, function: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch
+) -> pa.Array:
+    """The reasons of a function for batches, (n,) string."""
+    where = (
+        f"{_document(batch, 0)} to {_document(batch, len(batch) - 1)}"
+        if len(batch)
+        else "no document"
+    )
+    try:
+        reasons = function(batch)
+    except (Exception, SystemExit) as error:
+        raise RecipeError(f"{use}: {where}: {type(error).__name__}: {error}") from error
+    if not isinstance(reasons, pa.Array):
+        raise RecipeError(
+            f"{use}: {where}: it gave a {type(reasons).__name__}; it must give a pyarrow.Array"
+        )
+    if len(reasons) != len(batch):
+        raise RecipeError(
+            f"{use}: {where}: it gave {len(reasons)} reasons for {len(batch)} documents"
+        )
+    if not (
+        pa.types.is_string(reasons.type)
+        or pa.types.is_large_string(reasons.type)
+        or pa.types.is_null(reasons.type)
+    ):
+        raise RecipeError(
+            f"{use}: {where}: it gave reasons of type {reasons.type}; they must be strings"
+        )
+    reasons = reasons.cast(pa.string())
+    bad = pc.index(pc.match_substring_regex(reasons, REASON), False).as_py()
+    if bad >= 0:
+        raise RecipeError(f"{use}: {_document(batch, bad)}: {_bad(reasons[bad].as_py())}")
+    return reasons
+
+
+def _document(batch: pa.RecordBatch, row: int) -> str:
+    return f"document {document_name(batch['document'][row].as_py())}"
+
+
+def _bad(reason: object) -> str:
+    return (
+        f"{reason!r:.100} is no reason: null keeps a document; a reason has up to 64 of a-z, 0-9 "
+        "and _"
+    )

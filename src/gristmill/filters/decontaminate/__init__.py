@@ -1,0 +1,1 @@
+"""Benchmark items in documents, found and dropped."""

@@ -1,0 +1,80 @@
+"""Common n-grams: what stands in more documents of a corpus than `common` is no evidence that a
+document holds a benchmark item.
+
+    contamination/<shard>.parquet -> hits -> ngrams.sql counts documents -> the list of common
+    n-grams contamination/<shard>.parquet + the list -> judge_common -> documents that go
+
+A common n-gram counts neither among an item's n-grams nor among those found: overlap = (matched -
+common ones matched) / (n-grams - common ones). An item of which nothing is left drops nothing.
+Tables are schema.CONTAMINATION with `hits`.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+HITS = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("ngram", pa.int64(), nullable=False),
+    ]
+)
+DROPS = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("value", pa.float64(), nullable=False),  # its overlap, without common n-grams
+        pa.field("threshold", pa.float64(), nullable=False),
+    ]
+)
+
+
+def hits(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """HITS of batches of CONTAMINATION: a row for each n-gram of each row; what stands in several
+    items of a document does so again.
+    """
+    for batch in found:
+        owners, ngrams = _unrolled(batch)
+        documents = batch["document"].to_numpy()[owners]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(documents), pa.array(ngrams.astype(np.int64))], schema=HITS
+        )
+
+
+def judge_common(
+    found: Iterable[pa.RecordBatch], listed: np.ndarray, left: np.ndarray, *, threshold: float
+) -> Iterator[pa.RecordBatch]:
+    """DROPS of batches of CONTAMINATION, each of whole documents: those that hold `threshold` or
+    more of some item (0: any n-gram).
+
+    listed: (k,) the numbers of common n-grams, ascending. left: (p,) of each part the n-grams that
+    are not listed (`unlisted`).
+    """
+    for batch in found:
+        owners, ngrams = _unrolled(batch)
+        counts = np.bincount(owners[~np.isin(ngrams, listed)], minlength=len(batch))
+        shares = counts / np.maximum(left[batch["part"].to_numpy()], 1)
+        gone = (counts > 0) & (shares >= threshold)
+        documents = batch["document"].to_numpy()[gone]
+        order = np.lexsort((-shares[gone], documents))
+        names, firsts = np.unique(documents[order], return_index=True)
+        values = shares[gone][order][firsts]
+        columns = [pa.array(names), pa.array(values), pa.array(np.full(len(names), threshold))]
+        yield pa.RecordBatch.from_arrays(columns, schema=DROPS)
+
+
+def unlisted(offsets: np.ndarray, ngrams: np.ndarray, listed: np.ndarray) -> np.ndarray:
+    """Of p parts how many of their n-grams are not listed, (p,) int64: offsets (p + 1,) into ngrams
+    (kernels/decontaminate/items.py, Index).
+    """
+    counted = np.concatenate([[0], np.cumsum(~np.isin(ngrams, listed))])
+    return np.asarray(counted[offsets[1:]] - counted[offsets[:-1]])
+
+
+def _unrolled(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+    """Of every hit n-gram the row that has it, and its number."""
+    lists = batch["hits"]
+    if lists.null_count:
+        raise ValueError("rows without `hits`: they were found by a step without `common`")
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+    return np.repeat(np.arange(len(batch)), lengths), lists.flatten().to_numpy(zero_copy_only=False)

@@ -1,0 +1,310 @@
+"""Benchmark items in documents: word n-grams of normalised text (kernels/unicode/normalised.py), 13
+words each unless `ngram` says otherwise.
+
+    similar     with `similarity = s`: some stretch of it is s like some item, by MinHash signatures
+                (filters/decontaminate/segment_minhash.py)
+    overlap     some item's share of distinct n-grams that stand in the document is `threshold` or
+                more; 0: any n-gram stands there
+
+An item is looked for whole, by its question and by its long fields
+(filters/decontaminate/benchmarks.py); the highest share is its overlap. What has fewer words than
+an n-gram is one n-gram of all its words: it stands in the document as that sequence, or it does
+not. Labels of choices (`A.`, `(1)`) are no words, in items and documents alike
+(kernels/decontaminate/labels.py). In scripts written without spaces each character is a word.
+N-grams that stand in more than `template_items` items are their template's: they count neither
+among a part's n-grams nor among those found. Measures: `overlap`, the highest of all items;
+`items`, how many of them have any n-gram there.
+
+What was found is written as rows of CONTAMINATION: parts whose overlap is `floor` or more (0.1;
+`threshold`, if that is lower), of a document at most 16 and one for each 8 of its words, those of
+the highest overlap. With `common = n` n-grams that stand in more than n documents of the corpus
+shall not count: then nothing is dropped here, rows are written of any overlap, with the n-grams
+that were hit, and the corpus is judged as a whole (filters/decontaminate/common_ngrams.py): a
+document then has a row for every part that it shares an n-gram with.
+
+13 words: GPT-3's appendix C (Brown 2020); a share of an item's n-grams: Llama 2's and marin's
+decontamination.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from msgspec import Meta
+
+from gristmill import schema
+from gristmill.columns import utf8_buffers
+from gristmill.filters.api.step import (
+    Check,
+    Decision,
+    Inputs,
+    Measured,
+    check,
+    keep_all,
+    refuse_nan,
+)
+from gristmill.filters.decontaminate.benchmarks import (
+    Benchmark,
+    Parts,
+    count,
+    plain_words,
+    read_parts,
+)
+
+if TYPE_CHECKING:
+    from gristmill.filters.decontaminate.segment_minhash import Alike, Signed
+    from gristmill.kernels.decontaminate.items import Index
+    from gristmill.kernels.decontaminate.overlap import Found
+
+FLOOR = 0.1
+LEAST_ROWS, WORDS_A_ROW = 16, 8  # of a document's rows
+CONTEXT = 200  # characters of text in a row, at most ...
+BEFORE = 40  # ... of which stand before the first n-gram
+
+
+class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Drop documents that hold items of evaluation sets."""
+
+    name: ClassVar[str] = "decontaminate"
+    version: ClassVar[int] = 2
+    thresholds: ClassVar[frozenset[str]] = frozenset({"threshold"})
+
+    sources: list[str] | None = None
+    benchmarks: Annotated[list[Benchmark], Meta(min_length=1)]
+    ngram: Annotated[int, Meta(ge=2, le=63)] = 13  # words
+    threshold: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
+    # null: 0.1, or the threshold if that is lower
+    floor: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
+    # of an item or its question; shorter ones are not looked for
+    least_words: Annotated[int, Meta(ge=2)] = 5
+    # an n-gram in more items than this does not count; 0: all count
+    template_items: Annotated[int, Meta(ge=0)] = 10
+    # also by MinHash: 0.5 finds light paraphrases
+    similarity: Annotated[float, Meta(gt=0.0, le=1.0)] | None = None
+    common: Annotated[int, Meta(ge=1)] | None = None  # documents that an n-gram may stand in
+
+    def __post_init__(self) -> None:
+        refuse_nan((self.threshold, self.floor, self.similarity))
+        if self.similarity is not None and self.common is not None:
+            raise ValueError(
+                "similarity and common: signatures do not tell which n-grams are alike; use "
+                "one of them"
+            )
+        names = [benchmark.name for benchmark in self.benchmarks]
+        for name in names:
+            if "/" in name:
+                raise ValueError(
+                    f"a benchmark cannot be called {name!r}: `/` parts a name from the "
+                    "number of a file"
+                )
+            if names.count(name) > 1:
+                raise ValueError(
+                    f"two benchmarks are called {name!r}; verdicts and reports tell them "
+                    "apart by name"
+                )
+        floor = min(FLOOR, self.threshold) if self.floor is None else self.floor
+        if self.common is not None:
+            floor = 0.0
+        if floor > self.threshold:
+            raise ValueError(
+                f"floor = {floor} is over threshold = {self.threshold}: what drops a "
+                "document would not be told"
+            )
+        # The recipe that is stored has every default filled in.
+        msgspec.structs.force_setattr(self, "floor", floor)
+
+    def inputs(self) -> dict[str, str]:
+        return {
+            f"decontaminate.{benchmark.name}"
+            + (f"/{place}" if len(benchmark.files) > 1 else ""): location
+            for benchmark in self.benchmarks
+            for place, location in enumerate(benchmark.files)
+        }
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        loaded = load(self, inputs)
+        return lambda batch: _measure(self, loaded, batch)
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        if self.common is not None:
+            return keep_all(len(measures["overlap"]))
+        broken = Check("overlap", "overlap", ">=" if self.threshold > 0 else ">", self.threshold)
+        if self.similarity is None:
+            return check([broken], measures)
+        return check([broken, Check("similar", "similarity", ">=", self.similarity)], measures)
+
+
+class Loaded(NamedTuple):
+    """Benchmarks, ready to be looked for."""
+
+    parts: Parts
+    table: "Index"
+    counted: dict[str, dict[str, int]]  # of each benchmark, how its items are looked for
+    signed: "Signed | None"  # null: no similarity is asked for
+
+
+def load(step: Decontaminate, inputs: Inputs) -> Loaded:
+    """Read the benchmarks of a step. Raises RecipeError where one is none."""
+    from gristmill.kernels.decontaminate.items import build
+
+    parts = read_parts(step.benchmarks, inputs, ngram=step.ngram, least_words=step.least_words)
+    index = build(
+        parts.offsets, parts.data, width=step.ngram, item_of=parts.items, most=step.template_items
+    )
+    counted = count(parts, np.diff(index.part_offsets))
+    signed = None
+    if step.similarity is not None:
+        from gristmill.filters.decontaminate.segment_minhash import sign_parts
+
+        signed = sign_parts(parts.offsets, parts.data)
+    return Loaded(parts, index, counted, signed)
+
+
+def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Measured:
+    from gristmill.kernels.decontaminate import overlap
+
+    normalised = plain_words(batch["text"])
+    common, floor = step.common is not None, step.floor or 0.0
+    # A part that a document resembles has a row whatever its overlap, which must be known then.
+    least = floor if loaded.signed is None else 0.0
+    found = overlap.find_overlap(
+        *normalised, loaded.table, loaded.parts.items, floor=least, hits=common
+    )
+    measures = {"overlap": pa.array(found.overlap), "items": pa.array(found.items.astype(np.int64))}
+    similarities = np.full(len(found.documents), np.nan)
+    if loaded.signed is not None:
+        from gristmill.filters.decontaminate.segment_minhash import find_alike
+
+        alike = find_alike(*normalised, loaded.signed)
+        measures["similarity"] = pa.array(alike.similarity)
+        found, similarities = _joined(found, alike, loaded.table, floor, step.similarity or 0.0)
+    if not common:  # what a row says without common n-grams is not known yet: none can be left out
+        found, similarities = _fewer(found, similarities, loaded.table)
+    hits = overlap.hits_of(found, loaded.table) if common else None
+    return Measured(measures, found=_rows(loaded, batch, found, hits, similarities))
+
+
+def _joined(
+    found: "Found", alike: "Alike", index: "Index", floor: float, least: float
+) -> tuple["Found", np.ndarray]:
+    """Rows whose overlap is `floor` or more, or whose similarity is `least` or more; of each its
+    similarity, (r,) float64, NaN where it is less.
+    """
+    parts = len(index.part_offsets) - 1
+    chosen = alike.similarities >= least
+    keys, wanted = (
+        found.documents.astype(np.int64) * parts + found.parts,
+        (alike.documents * parts + alike.parts)[chosen],
+    )
+    both = np.union1d(
+        keys[found.matched >= floor * np.diff(index.part_offsets)[found.parts]], wanted
+    )
+
+    def filled(old: np.ndarray, new: np.ndarray, empty: float) -> np.ndarray:
+        """Of each row what n-grams say, else what the stretch says."""
+        out = np.full(len(both), empty, old.dtype)
+        out[np.searchsorted(both, wanted)] = new
+        mine = np.isin(keys, both)
+        out[np.searchsorted(both, keys[mine])] = old[mine]
+        return out
+
+    columns = {
+        "documents": (both // parts).astype(np.int32),
+        "parts": (both % parts).astype(np.int32),
+        "matched": filled(found.matched, np.zeros(len(wanted)), 0),
+        "firsts": filled(found.firsts, alike.firsts[chosen], 0),
+        "lasts": filled(found.lasts, alike.lasts[chosen], 0),
+    }
+    similarities = np.full(len(both), np.nan)
+    similarities[np.searchsorted(both, wanted)] = alike.similarities[chosen]
+    return found._replace(**columns), similarities
+
+
+def _fewer(found: "Found", similarities: np.ndarray, index: "Index") -> tuple["Found", np.ndarray]:
+    """Of each document's rows those of the highest overlap (or similarity), as many as it may
+    have.
+    """
+    most = LEAST_ROWS + found.words.astype(np.int64) // WORDS_A_ROW
+    if not (np.bincount(found.documents, minlength=len(most)) > most).any():
+        return found, similarities
+    shares = np.fmax(
+        found.matched / np.maximum(np.diff(index.part_offsets)[found.parts], 1), similarities
+    )
+    order = np.lexsort((found.parts, -shares, found.documents))
+    documents = found.documents[order]
+    rank = np.arange(len(order)) - np.searchsorted(documents, documents)
+    kept = np.sort(order[rank < most[documents]])
+    columns = {
+        name: getattr(found, name)[kept]
+        for name in ("documents", "parts", "matched", "firsts", "lasts")
+    }
+    return found._replace(**columns), similarities[kept]
+
+
+def _rows(
+    loaded: Loaded,
+    batch: pa.RecordBatch,
+    found: "Found",
+    hits: tuple[np.ndarray, np.ndarray] | None,
+    similarities: np.ndarray,
+) -> pa.RecordBatch:
+    """What was found, as CONTAMINATION; its metadata say how many items each benchmark has."""
+    parts, rows = loaded.parts, len(found.documents)
+    items = parts.items[found.parts]
+    ngrams = np.diff(loaded.table.part_offsets)[found.parts]
+    starts, ends, context = _around(batch["text"], found)
+    columns = {
+        "document": batch["document"].take(pa.array(found.documents)),
+        "benchmark": pa.array(parts.names, pa.string()).take(pa.array(parts.benchmarks[items])),
+        "item": pa.array(parts.numbers[items]),
+        "id": pa.array([parts.ids[item] for item in items.tolist()], pa.string()),
+        "field": pa.array([parts.fields[part] for part in found.parts.tolist()], pa.string()),
+        "part": pa.array(found.parts),
+        "matched": pa.array(found.matched),
+        "ngrams": pa.array(ngrams.astype(np.int32)),
+        "overlap": pa.array(found.matched / np.maximum(ngrams, 1)),
+        "similarity": pa.array(similarities, mask=np.isnan(similarities)),
+        "start": pa.array(starts),
+        "end": pa.array(ends),
+        "context": context,
+        "hits": pa.nulls(rows, pa.list_(pa.int32()))
+        if hits is None
+        else pa.ListArray.from_arrays(pa.array(hits[0].astype(np.int32)), pa.array(hits[1])),
+    }
+    told = schema.CONTAMINATION.with_metadata(
+        {"benchmarks": msgspec.json.encode(loaded.counted).decode()}
+    )
+    return pa.RecordBatch.from_arrays([columns[name] for name in told.names], schema=told)
+
+
+def _around(texts: pa.Array, found: "Found") -> tuple[np.ndarray, np.ndarray, pa.Array]:
+    """Of each row where in its text the first n-gram starts and the last ends, in bytes, and the
+    text around the start.
+    """
+    from gristmill.kernels.decontaminate.labels import blank
+    from gristmill.kernels.unicode.normalised import locate
+
+    rows = len(found.documents)
+    if not rows:
+        return np.empty(0, np.int64), np.empty(0, np.int64), pa.array([], pa.string())
+    documents, place = np.unique(found.documents, return_inverse=True)
+    held = texts.take(pa.array(documents))
+    offsets, data = utf8_buffers(held)
+    words, begins, stops = locate(*blank(offsets, data))
+    bases = offsets[place].astype(np.int64)
+    starts = begins[words[place] + found.firsts] - (bases - offsets[0])
+    ends = stops[words[place] + found.lasts] - (bases - offsets[0])
+    # As many bytes as so many characters can take, whole ones; then so many characters.
+    sizes = np.diff(offsets).astype(np.int64)[place]
+    left, right = np.maximum(starts - 4 * BEFORE, 0), np.minimum(starts + 4 * CONTEXT, sizes)
+    raw = data.tobytes()
+    context = []
+    for base, start, low, high in zip(
+        bases.tolist(), starts.tolist(), left.tolist(), right.tolist(), strict=True
+    ):
+        before = raw[base + low : base + start].decode("utf-8", "ignore")[-BEFORE:]
+        behind = raw[base + start : base + high].decode("utf-8", "ignore")
+        context.append((before + behind)[:CONTEXT])
+    return starts, ends, pa.array(context, pa.string())

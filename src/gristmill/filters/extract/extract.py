@@ -1,0 +1,279 @@
+"""Main text out of HTML, by resiliparse (DCLM's extractor) or trafilatura (RefinedWeb's and
+FineWeb's).
+
+    too_large   more than max_bytes of HTML                                               not parsed
+    too_deep    elements lie in one another more than max_depth deep
+    too_costly  parsing may take more than max_steps, or trafilatura more than max_work
+                (kernels/html/parse_cost.py)
+    failed      the parser or the extractor raised an error
+    empty       no text is left
+
+Every row is taken for HTML but those whose content_type is text/plain; with only_pages none is but
+those of text/html and application/xhtml+xml. Other rows pass unchanged, with null measures. The
+step fills `title` from <title>, and `declared_language` where it is null from the first subtag of
+<html lang>.
+
+HTML's own parsing rules are quadratic and worse (kernels/html/parse_cost.py), so each page's cost
+is bounded before a parser sees it. Where a page is over the bound, as much of it is parsed as is
+within, to tell too_deep from too_costly. Resiliparse's main-content extraction is quadratic in
+depth (8,000 levels: 1.8 s), which max_depth bounds. `depth` is counted on the parsed tree, but only
+where the bound does not rule out that it is over max_depth; elsewhere it is null.
+
+What trafilatura takes was measured, in steps of some 10 ns: TAG an element; CROWD for each two
+elements of one paragraph (it merges the texts of all elements of a paragraph by XPath); PART for
+each two stretches of text (justext, its fallback, looks for the neighbour of every short one).
+
+    work = TAG * tags + CROWD * crowd + PART * parts squared
+
+Settings: resiliparse `main_content=True, alt_texts=False` and its defaults besides (as DCLM's code:
+Li 2024, arXiv 2406.11794); trafilatura `favor_precision=True, include_comments=False` (as
+datatrove's), with `deduplicate=False`, which would make a page's text depend on those before it. No
+extraction is stopped by a clock.
+"""
+
+import importlib.util
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Meta
+
+from gristmill.columns import utf8_buffers, well_formed
+from gristmill.errors import RecipeError
+from gristmill.filters.api.step import Check, Decision, Inputs, Measured, check
+
+PAGES = frozenset(("text/html", "application/xhtml+xml"))
+MEASURES = ("bytes", "steps", "tags", "work", "depth", "failed", "characters")
+
+WALK = 1024  # steps that one element costs where the tree is walked from Python, some 10 us
+TAG, CROWD, PART = 10_000, 5, 10  # steps that trafilatura takes for an element, and for each pair
+
+_FIRST_SUBTAG = re.compile(r"\s*([A-Za-z]{1,8})(?:[-_\s]|$)")  # RFC 5646, 2.1
+
+Extractor = Callable[[Any, str], str]  # the tree, the source -> text
+
+
+class Page(NamedTuple):
+    """What became of one row of HTML."""
+
+    text: str | None = None  # null: it was not extracted
+    title: str | None = None
+    language: str | None = None
+    depth: int | None = None  # null: at most max_depth, or not parsed
+    failed: int | None = None  # null: not parsed
+    steps: int | None = None  # null: as bounded before
+
+
+class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Replace HTML by its main text."""
+
+    name: ClassVar[str] = "extract"
+    version: ClassVar[int] = 2
+    thresholds: ClassVar[frozenset[str]] = frozenset()
+
+    sources: list[str] | None = None
+    extractor: Literal["resiliparse", "trafilatura"] = "resiliparse"
+    main_content: bool = True  # false: the whole page's text
+    only_pages: bool = False
+    max_bytes: Annotated[int, Meta(ge=1)] = 4 << 20
+    max_depth: Annotated[int, Meta(ge=1, le=1000)] = 1000
+    max_steps: Annotated[int, Meta(ge=1, le=1 << 32)] = 1 << 28
+    max_work: Annotated[int, Meta(ge=1, le=1 << 40)] = 600_000_000  # trafilatura's alone
+    # trafilatura's alone: a limit on elements besides, as recipes before max_work have it
+    max_tags: Annotated[int, Meta(ge=1)] | None = None
+    favor_precision: bool = True  # trafilatura's alone
+
+    def __post_init__(self) -> None:
+        if self.extractor == "trafilatura" and not self.main_content:
+            raise ValueError(
+                "trafilatura gives main content only: main_content = false needs resiliparse"
+            )
+
+    def inputs(self) -> dict[str, str]:
+        """The version of trafilatura and of what it parses and judges with; that of resiliparse is
+        in every manifest.
+        """
+        libraries = ("trafilatura", "lxml", "justext") if self.extractor == "trafilatura" else ()
+        return {f"extract.{library}": f"version:{library}" for library in libraries}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        """Load the extractor with the first page.
+
+        Trafilatura is an extra: without it pages are a RecipeError.
+        """
+        loaded: list[Extractor] = []
+
+        def measure(batch: pa.RecordBatch) -> Measured:
+            pages = np.array(
+                [self._is_page(kind) for kind in batch["content_type"].to_pylist()], bool
+            )
+            if not pages.any():
+                nothing = pa.nulls(len(batch), pa.int64())
+                return Measured(dict.fromkeys(MEASURES, nothing), batch["text"])
+            if not loaded:
+                loaded.append(
+                    self._trafilatura() if self.extractor == "trafilatura" else self._resiliparse()
+                )
+            return self._measure(batch, pages, loaded[0])
+
+        return measure
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        """Judge pages by what was found."""
+        most_tags = self.max_tags if self.extractor == "trafilatura" else None
+        most_work = self.max_work if self.extractor == "trafilatura" else None
+        checks = (
+            Check("too_large", "bytes", ">", self.max_bytes),
+            Check("too_deep", "depth", ">", self.max_depth),
+            Check("too_costly", "steps", ">", self.max_steps),
+            Check("too_costly", "work", ">", most_work),
+            Check("too_costly", "tags", ">", most_tags),
+            Check("failed", "failed", ">", 0),
+            Check("empty", "characters", "<", 1),
+        )
+        return check(checks, measures)
+
+    def _resiliparse(self) -> Extractor:
+        from resiliparse.extract.html2text import extract_plain_text
+
+        return lambda tree, _: extract_plain_text(
+            tree, main_content=self.main_content, alt_texts=False
+        )
+
+    def _trafilatura(self) -> Extractor:
+        if importlib.util.find_spec("trafilatura") is None:
+            raise RecipeError(
+                'extract: extractor = "trafilatura" needs the package trafilatura: pip '
+                'install "gristmill[trafilatura]"'
+            )
+        from trafilatura import extract
+
+        def text_of(tree: Any, source: str) -> str:
+            return (
+                extract(
+                    source,
+                    favor_precision=self.favor_precision,
+                    include_comments=False,
+                    deduplicate=False,
+                )
+                or ""
+            )
+
+        return text_of
+
+    def _is_page(self, content_type: str | None) -> bool:
+        kind = (content_type or "").partition(";")[0].strip().lower()
+        return kind in PAGES if self.only_pages else kind != "text/plain"
+
+    def _measure(self, batch: pa.RecordBatch, pages: np.ndarray, extract: Extractor) -> Measured:
+        from gristmill.kernels.html import parse_cost
+
+        offsets, data = utf8_buffers(batch["text"])
+        sizes = np.diff(offsets)
+        bounds = parse_cost.bound(
+            offsets, data, most_bytes=self.max_bytes, most_steps=self.max_steps
+        )
+        parsed = pages & (sizes <= self.max_bytes)
+        whole = parsed & (bounds.steps <= self.max_steps)
+        work = None
+        if self.extractor == "trafilatura":
+            work = TAG * bounds.tags + CROWD * bounds.crowd + PART * bounds.parts * bounds.parts
+            whole &= work <= self.max_work
+            if self.max_tags is not None:
+                whole &= bounds.tags <= self.max_tags
+        column, found = batch["text"], []
+        for row in range(len(batch)):
+            if whole[row]:
+                found.append(self._page(column[row].as_py(), int(bounds.depth[row]), extract))
+            elif parsed[row]:
+                # What lies within the bound; it ends before a tag.
+                start = offsets[row]
+                head = data[start : start + bounds.cut[row]].tobytes().decode()
+                found.append(self._page(head, int(bounds.depth[row]), None))
+            else:
+                found.append(Page())
+        measures = {
+            "bytes": pa.array(sizes.astype(np.int64), mask=~pages),
+            "steps": pa.array(
+                [page.steps or int(bound) for page, bound in zip(found, bounds.steps, strict=True)],
+                pa.int64(),
+                mask=~parsed,
+            ),
+            "tags": pa.array(bounds.tags, mask=~parsed),
+            "work": pa.nulls(len(batch), pa.int64())
+            if work is None
+            else pa.array(work, mask=~parsed),
+            "depth": pa.array([page.depth for page in found], pa.int64()),
+            "failed": pa.array([page.failed for page in found], pa.int64()),
+            "characters": pa.array(
+                [None if page.text is None else len(page.text) for page in found], pa.int64()
+            ),
+        }
+        return Measured(measures, _texts(found, column), _columns(found, batch))
+
+    def _page(self, source: str, most_deep: int, extract: Extractor | None) -> Page:
+        """One page: its depth where it may be over max_depth; with an extractor its text."""
+        from resiliparse.parse.html import HTMLTree
+
+        depth = None
+        try:
+            tree = HTMLTree.parse(source)
+            root = tree.document.document_element if tree.document is not None else None
+            if root is not None and most_deep > self.max_depth:
+                steps = WALK * len(root.get_elements_by_tag_name("*"))
+                if steps > self.max_steps:
+                    return Page(failed=0, steps=steps)
+                depth = depth_of(root, self.max_depth + 1)
+            if extract is None or (depth is not None and depth > self.max_depth):
+                return Page(depth=depth, failed=0)
+            title = " ".join(well_formed(tree.title or "").split()) or None
+            language = (
+                _FIRST_SUBTAG.match(root.getattr("lang", "") or "") if root is not None else None
+            )
+            text = well_formed(extract(tree, source))
+            return Page(text, title, language and language.group(1), depth, 0)
+        except Exception:  # noqa: BLE001 - libraries raise what they like on hostile pages; the verdict counts it
+            return Page(depth=depth, failed=1)
+        except BaseException as error:
+            if type(error).__name__ == "PanicException":  # of Rust, through PyO3
+                return Page(depth=depth, failed=1)
+            raise
+
+
+def depth_of(root: Any, most: int) -> int:
+    """How many elements lie in one another from an element down, itself counted; at `most` counting
+    stops.
+    """
+    node, depth, deepest = root, 1, 1
+    while deepest < most:
+        below = node.first_element_child
+        if below is not None:
+            node, depth = below, depth + 1
+            deepest = max(deepest, depth)
+            continue
+        while (beside := node.next_element_sibling) is None:
+            node, depth = node.parent_element, depth - 1
+            if depth <= 1:
+                return deepest
+        node = beside
+    return deepest
+
+
+def _texts(found: list[Page], before: pa.Array) -> pa.Array:
+    """The extracted texts; what was not extracted stays as it was."""
+    texts = pa.array([page.text for page in found], pa.string())
+    return texts if texts.null_count == 0 else pc.coalesce(texts, before)
+
+
+def _columns(found: list[Page], batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """A page's title, and its language where none was declared; other rows keep what they have."""
+    titles = pa.array([page.title for page in found], pa.string())
+    languages = pa.array([page.language for page in found], pa.string())
+    return {
+        "title": pc.coalesce(titles, batch["title"]),
+        "declared_language": pc.coalesce(batch["declared_language"], languages),
+    }

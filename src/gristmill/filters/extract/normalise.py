@@ -1,0 +1,195 @@
+r"""Text in one normal form: Unicode's composition, control characters, white space, URLs. Nothing
+is dropped for not being ASCII.
+
+In this order:
+
+    mojibake   ftfy.fix_text with its repairs of encodings alone (UTF-8 read as Latin-1 and its
+               kin); no other of its changes.
+               Needs gristmill[ftfy]
+    control    \r\n, \r, U+000B, U+000C, U+001C to U+001E, U+0085, U+2028 become a line break,
+               U+2029 two, U+001F a space, so that no two
+               words are joined. Dropped: all other of category Cc but tab and \n; U+FEFF, U+200B,
+               U+2060, U+00AD (invisible, they only hint where a line may break); U+202A to U+202E
+               and U+2066 to U+2069 (overrides of direction); noncharacters. ZWNJ and ZWJ (U+200C,
+               U+200D) stay, for scripts and emoji need them; so do the marks of direction U+200E,
+               U+200F and U+061C
+    form       NFC or NFKC (UAX 15)
+    urls       "drop": what starts with http://, https:// or www. (in any case; www. not after an
+               ASCII letter or digit) goes up to white space,
+               `"`, `<`, `>`, or a letter or sign of Chinese, Japanese, Thai, Lao, Khmer, Burmese or
+               Tibetan, where no space would stand
+    space      runs of spaces, tabs and category Zs become one space, indentation included; none at
+               the end of a line; three or more line
+               breaks become two; none at the start and the end of the text
+
+Normalising twice is normalising once, but for mojibake: ftfy may find more to repair in what it
+repaired. Composition is done only for texts that it could change (a kernel tells), by Arrow's
+utf8proc, whose Unicode version is that of pyarrow.
+"""
+
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gristmill.columns import utf8_buffers
+from gristmill.errors import RecipeError
+from gristmill.filters.api.step import Decision, Inputs, Measured, keep_all
+
+
+class Normalise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rewrite texts to one normal form."""
+
+    name: ClassVar[str] = "normalise"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset()
+
+    sources: list[str] | None = None
+    form: Literal["NFC", "NFKC"] | None = "NFC"
+    control: bool = True
+    space: bool = True
+    urls: Literal["keep", "drop"] = "keep"
+    mojibake: bool = False
+    after_dedup: bool = False  # once duplicates are gone
+
+    def inputs(self) -> dict[str, str]:
+        """The version of ftfy, and of Unicode in Python, which decomposes long rows of marks;
+        composing is pyarrow's.
+        """
+        named = {"normalise.ftfy": "version:ftfy"} if self.mojibake else {}
+        return named | (
+            {"normalise.unicode": "version:unicodedata"} if self.form is not None else {}
+        )
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        fix = _fixer() if self.mojibake else None
+
+        def measure(batch: pa.RecordBatch) -> Measured:
+            before = batch["text"]
+            fixed = _fix(before, fix) if fix is not None else before
+            text, urls = self._normalise(fixed)
+            removed = pc.subtract(pc.utf8_length(before), pc.utf8_length(text)).cast(pa.int64())
+            return Measured(
+                {"characters_removed": removed, "urls_removed": pa.array(urls)}, text=text
+            )
+
+        return measure
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        return keep_all(len(measures["characters_removed"]))
+
+    def _normalise(self, texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
+        """The texts in normal form, and how many URLs each lost, (n,) int64."""
+        from gristmill.kernels.unicode import tidy
+
+        urls = self.urls == "drop"
+        if self.form == "NFC":
+            runs = tidy.unsettled(*utf8_buffers(texts))
+            composed = runs > 0
+        elif self.form == "NFKC":
+            composed = np.asarray(
+                pc.invert(pc.string_is_ascii(texts)).to_numpy(zero_copy_only=False)
+            )
+        else:
+            composed = np.zeros(len(texts), bool)
+        if not composed.any():
+            return _tidy(texts, self.control, urls, self.space)
+        # Composition sees the text without control characters; what it makes may be white space or
+        # part of a URL.
+        mask = pa.array(composed)
+        simple, simple_urls = _tidy(texts.filter(pc.invert(mask)), self.control, urls, self.space)
+        rows, _ = _tidy(texts.filter(mask), self.control, False, False)
+        rows, row_urls = _tidy(_compose(rows, str(self.form)), False, urls, self.space)
+        order = np.empty(len(texts), np.int64)
+        order[~composed] = np.arange(len(simple))
+        order[composed] = len(simple) + np.arange(len(rows))
+        return pa.concat_arrays([simple, rows]).take(pa.array(order)), np.concatenate(
+            [simple_urls, row_urls]
+        )[order]
+
+
+def _tidy(texts: pa.Array, control: bool, urls: bool, space: bool) -> tuple[pa.Array, np.ndarray]:
+    from gristmill.kernels.unicode import tidy
+
+    offsets, data, removed = tidy.tidy(
+        *utf8_buffers(texts), control=control, urls=urls, space=space
+    )
+    return pa.StringArray.from_buffers(
+        len(texts), pa.py_buffer(offsets), pa.py_buffer(data)
+    ), removed
+
+
+def _compose(texts: pa.Array, form: str) -> pa.Array:
+    """Texts in NFC or NFKC.
+
+    Marks in a long row are sorted here first: the library's time for n of them grows with n * n.
+    """
+    from gristmill.kernels.unicode import tidy
+
+    long = tidy.unsettled(*utf8_buffers(texts)) >= tidy.LONG_RUN
+    if long.any():
+        rows = [
+            _ordered(text.as_py(), form) if wild else text.as_py()
+            for text, wild in zip(texts, long, strict=True)
+        ]
+        texts = pa.array(rows, pa.string())
+    return pc.utf8_normalize(texts, form=form)
+
+
+def _ordered(text: str, form: str) -> str:
+    """A text decomposed, its marks in canonical order (Unicode 16.0, section 3.11: D108, D109)."""
+    decomposition: Any = {"NFC": "NFD", "NFKC": "NFKD"}[form]
+    parts: list[str] = []
+    marks: list[str] = []
+    for character in text:
+        for point in unicodedata.normalize(decomposition, character):
+            if unicodedata.combining(point):
+                marks.append(point)
+                continue
+            if marks:
+                parts += sorted(marks, key=unicodedata.combining)
+                marks = []
+            parts.append(point)
+    return "".join([*parts, *sorted(marks, key=unicodedata.combining)])
+
+
+def _fixer() -> Callable[[str], str]:
+    """The repairs that ftfy makes of wrongly decoded text."""
+    try:
+        import ftfy
+    except ImportError as error:
+        raise RecipeError(
+            "normalise.mojibake: ftfy is not installed: pip install 'gristmill[ftfy]'"
+        ) from error
+    settings = ftfy.TextFixerConfig(
+        unescape_html=False,
+        remove_terminal_escapes=False,
+        fix_latin_ligatures=False,
+        fix_character_width=False,
+        uncurl_quotes=False,
+        fix_line_breaks=False,
+        fix_surrogates=False,
+        remove_control_chars=False,
+        normalization=None,
+        fix_encoding=True,
+        restore_byte_a0=True,
+        replace_lossy_sequences=True,
+        decode_inconsistent_utf8=True,
+        fix_c1_controls=True,
+        explain=False,
+    )
+    return lambda text: ftfy.fix_text(text, settings)
+
+
+def _fix(texts: pa.Array, fix: Callable[[str], str]) -> pa.Array:
+    """Texts repaired one by one; ASCII needs none."""
+    ascii_only = pc.string_is_ascii(texts)
+    rows = [
+        text if plain else fix(text)
+        for text, plain in zip(texts.to_pylist(), ascii_only.to_pylist(), strict=True)
+    ]
+    return pa.array(rows, pa.string())

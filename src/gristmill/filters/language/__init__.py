@@ -1,0 +1,1 @@
+"""The language or the script of a document."""

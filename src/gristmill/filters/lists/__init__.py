@@ -1,0 +1,1 @@
+"""Block and allow lists of domains, URLs and words."""

@@ -1,0 +1,1 @@
+"""Filters by a model's score, and the model files that they read."""

@@ -1,0 +1,141 @@
+"""Quality, or anything that a linear classifier tells: a score for each document, by a model of our
+own or a fastText model.
+
+    low_score       the score is below min_score
+    high_score      the score is above max_score
+
+`model` is a path or URL. A file of `gristmill model train-classifier`
+(kernels.models.linear_classifier): the score is how likely the text is one of the good. A fastText
+model, such as DCLM's: the score is the probability of `label`, with or without `__label__`, on the
+whole text, newlines read as spaces. A kernel predicts with models of words and word n-grams with a
+softmax (kernels.models.fasttext_softmax), equal to the library, float32 for float32; the library
+itself predicts with all others.
+
+`drop_lowest = 0.3` drops the three tenths of the corpus whose scores are lowest: a question about
+the whole corpus, which `ranks` hands on.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from mmap import ACCESS_READ, mmap
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Meta
+
+from gristmill.columns import utf8_buffers
+from gristmill.errors import RecipeError
+from gristmill.filters.api.step import Check, Decision, Input, Inputs, Measured, check, refuse_nan
+from gristmill.filters.language.language import PREFIX, library_model
+from gristmill.filters.models import classifier_file, fasttext_file, model_file
+
+Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
+Score = Callable[[pa.Array], np.ndarray]  # n texts: (n,) float64
+
+
+class Classifier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judge documents by a classifier's score. A null limit is not checked."""
+
+    name: ClassVar[str] = "classifier"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset(("min_score", "max_score", "drop_lowest"))
+
+    sources: list[str] | None = None
+    model: str  # a path or URL
+    label: str | None = None  # of a fastText model: whose probability the score is
+    min_score: float | None = None
+    max_score: float | None = None
+    drop_lowest: Share | None = None  # of the corpus
+
+    def __post_init__(self) -> None:
+        refuse_nan(msgspec.structs.astuple(self))
+
+    @property
+    def ranks(self) -> list[tuple[str, str, float]]:
+        """What goes by its rank in the whole corpus: (measure, which end, share)."""
+        return [("score", "lowest", self.drop_lowest)] if self.drop_lowest is not None else []
+
+    def inputs(self) -> dict[str, str]:
+        return {"classifier.model": self.model}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        score = scorer("classifier", inputs[self.model], self.label)
+        return lambda batch: Measured({"score": pa.array(score(batch["text"]))})
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        checks = (
+            Check("low_score", "score", "<", self.min_score),
+            Check("high_score", "score", ">", self.max_score),
+        )
+        return check(checks, measures)
+
+
+@cache
+def scorer(step: str, file: Input, label: str | None) -> Score:
+    """What scores texts by a model file of either kind.
+
+    Raises RecipeError, which names the step.
+    """
+    where = f"{step}.model: {file.name}"
+    try:
+        with open(file.path, "rb") as opened:
+            head = opened.read(len(model_file.MAGIC))
+            if not model_file.is_ours(head):
+                if head[:4] != fasttext_file.MAGIC.to_bytes(4, "little"):
+                    raise ValueError(
+                        f"expected a file that starts with {model_file.MAGIC!r}, or a "
+                        f"fastText model, got {head!r}"
+                    )
+                data = mmap(opened.fileno(), 0, access=ACCESS_READ)
+                return _by_fasttext(where, file, label, data)
+            opened.seek(0)
+            weights = classifier_file.load(
+                model_file.read(opened, classifier_file.KIND, classifier_file.VERSION)
+            )
+    except OSError as error:
+        raise RecipeError(f"{where}: {error.strerror}") from error
+    except ValueError as error:
+        raise RecipeError(
+            f"{where} is no classifier: {error}. `gristmill model train-classifier` writes "
+            "one, fastText's `supervised` another"
+        ) from error
+    if label is not None:
+        raise RecipeError(f"{where} has no labels, and label = {label!r} is asked for: take it out")
+    return lambda texts: _linear(texts, weights)
+
+
+def _linear(texts: pa.Array, weights: Any) -> np.ndarray:
+    from gristmill.kernels.models import linear_classifier as kernel
+    from gristmill.kernels.unicode.normalised import normalise
+
+    return kernel.score(*normalise(*utf8_buffers(texts)), weights)
+
+
+def _by_fasttext(where: str, file: Input, label: str | None, data: mmap) -> Score:
+    labels = fasttext_file.labels_of(data)
+    wanted = (label or "").removeprefix(PREFIX)
+    if wanted not in labels:
+        shown = ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
+        raise RecipeError(f"{where}: label = {label!r}: expected one of its labels: {shown}")
+    known = fasttext_file.read_bag(data)
+    if known is not None:
+        from gristmill.kernels.models import fasttext_softmax
+
+        place = labels.index(wanted)
+        return lambda texts: fasttext_softmax.probability(
+            *utf8_buffers(texts), known.model, label=place
+        ).astype(np.float64)
+    library = library_model(file.path, where)
+    return lambda texts: _by_library(texts, library, PREFIX + wanted, len(labels))
+
+
+def _by_library(texts: pa.Array, library: Any, label: str, labels: int) -> np.ndarray:
+    """The library's probability of one label; 0 where it does not tell it."""
+    scores = np.zeros(len(texts))
+    for row, text in enumerate(pc.replace_substring(texts, "\n", " ").to_pylist()):
+        names, shares = library.predict(text, k=labels)
+        scores[row] = dict(zip(names, shares, strict=True)).get(label, 0.0)
+    return scores

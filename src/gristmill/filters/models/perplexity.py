@@ -1,0 +1,205 @@
+r"""Perplexity: how little a language model expected a text.
+
+Low is usual or repetitive text, high is noise or another language.
+
+    low         the perplexity is below min_perplexity
+    high        the perplexity is above max_perplexity
+
+A line (between `\n`) is a sentence, as in cc_net (Wenzek 2020: arXiv 1911.00359), from its
+beginning to its end; lines without a word are left out. With words and ends of n lines together,
+perplexity is exp(-(sum of ln p of them all) / (words + n)). A text without a word has none, and
+stays.
+
+`model` is a path or URL; its first bytes tell what it is. A file of `gristmill model
+train-perplexity` (kernels.models.perplexity); or a KenLM model, ARPA or binary, which needs
+gristmill[kenlm]. Words are those of normalised lines (kernels.unicode.normalised: lower case, no
+punctuation), as train-perplexity sees them; `words = "plain"` gives KenLM the lines as they are,
+cut at ASCII white space. A model of SentencePiece's pieces, such as cc_net's own, scores neither.
+
+`drop_lowest` and `drop_highest` are shares of the corpus, which `ranks` hands on.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Meta
+
+from gristmill.columns import strings_of, utf8_buffers
+from gristmill.errors import RecipeError
+from gristmill.filters.api.step import (
+    Check,
+    Decision,
+    Input,
+    Inputs,
+    Measured,
+    check,
+    measured,
+    refuse_nan,
+)
+from gristmill.filters.models import model_file, ngram_file
+
+Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
+LN_10 = 2.302585092994046
+KENLM_BINARY, ARPA = b"mmap lm http://kheafield.com/code", b"\\data\\"
+
+
+class Perplexity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judge documents by their perplexity. A null limit is not checked."""
+
+    name: ClassVar[str] = "perplexity"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset(
+        ("min_perplexity", "max_perplexity", "drop_lowest", "drop_highest")
+    )
+
+    sources: list[str] | None = None
+    model: str  # a path or URL
+    words: Literal["normalised", "plain"] = "normalised"
+    min_perplexity: float | None = None
+    max_perplexity: float | None = None
+    drop_lowest: Share | None = None  # of the corpus
+    drop_highest: Share | None = None
+
+    def __post_init__(self) -> None:
+        refuse_nan(msgspec.structs.astuple(self))
+        if (self.drop_lowest or 0.0) + (self.drop_highest or 0.0) >= 1.0:
+            raise ValueError("drop_lowest and drop_highest together drop all")
+
+    @property
+    def ranks(self) -> list[tuple[str, str, float]]:
+        """What goes by its rank in the whole corpus: (measure, which end, share)."""
+        ends = (("lowest", self.drop_lowest), ("highest", self.drop_highest))
+        return [("perplexity", end, share) for end, share in ends if share is not None]
+
+    def inputs(self) -> dict[str, str]:
+        return {"perplexity.model": self.model}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        score = _scorer(inputs[self.model], self.words)
+
+        def measure(batch: pa.RecordBatch) -> Measured:
+            return Measured(measured({"perplexity": score(batch["text"])}))
+
+        return measure
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        checks = (
+            Check("low", "perplexity", "<", self.min_perplexity),
+            Check("high", "perplexity", ">", self.max_perplexity),
+        )
+        return check(checks, measures)
+
+
+def split(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    r"""Texts cut at `\n`: (the lines of all, (n + 1,) int64 where each text's begin)."""
+    found = pc.split_pattern(texts, "\n")
+    return found.flatten(), np.asarray(found.offsets).astype(np.int64) - found.offsets[
+        0
+    ].as_py() if len(found) else np.zeros(1, np.int64)
+
+
+@cache
+def _scorer(file: Input, words: str) -> Callable[[pa.Array], np.ndarray]:
+    """What gives the perplexity of n texts, (n,) float64, NaN for one without a word."""
+    where = f"perplexity.model: {file.name}"
+    try:
+        with open(file.path, "rb") as opened:
+            head = opened.read(64)
+            if not model_file.is_ours(head):
+                return _by_kenlm(where, file, head, words)
+            opened.seek(0)
+            model = ngram_file.load(model_file.read(opened, ngram_file.KIND, ngram_file.VERSION))
+    except OSError as error:
+        raise RecipeError(f"{where}: {error.strerror}") from error
+    except ValueError as error:
+        raise RecipeError(
+            f"{where} is no n-gram model: {error}. `gristmill model train-perplexity` writes "
+            "one, KenLM's lmplz another"
+        ) from error
+    if words != "normalised":
+        raise RecipeError(
+            f"{where} is a model of normalised words: words = {words!r} is for KenLM's models"
+        )
+    return lambda texts: _by_kernel(texts, model)
+
+
+def _by_kernel(texts: pa.Array, model: Any) -> np.ndarray:
+    from gristmill.kernels.models import perplexity
+    from gristmill.kernels.unicode.normalised import normalise
+
+    lines, offsets = split(texts)
+    totals, tokens = perplexity.score(*normalise(*utf8_buffers(lines)), model)
+    return perplexity.perplexity(_sums(totals, offsets), _sums(tokens, offsets))
+
+
+def _sums(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Sums of the runs values[offsets[i]:offsets[i + 1]]."""
+    return np.diff(np.concatenate((np.zeros(1, values.dtype), np.cumsum(values)))[offsets])
+
+
+def _by_kenlm(where: str, file: Input, head: bytes, words: str) -> Callable[[pa.Array], np.ndarray]:
+    if not head.startswith(KENLM_BINARY) and not head.lstrip().startswith(ARPA):
+        raise ValueError(
+            f"expected a file that starts with {model_file.MAGIC!r}, {ARPA!r} or "
+            f"{KENLM_BINARY!r}, got {head[:24]!r}"
+        )
+    if not head.startswith(KENLM_BINARY):
+        _check_arpa(file.path)
+    try:
+        import kenlm
+    except ImportError as error:
+        raise RecipeError(
+            f"{where} is KenLM's, and kenlm is not installed: pip install 'gristmill[kenlm]'"
+        ) from error
+    config = kenlm.Config()
+    config.show_progress = False
+    config.arpa_complain = kenlm.ARPALoadComplain.NONE
+    try:
+        model = kenlm.Model(file.path, config)
+    except (OSError, RuntimeError) as error:
+        raise ValueError(str(error).strip()) from error
+
+    def score(texts: pa.Array) -> np.ndarray:
+        lines, offsets = split(texts)
+        if words == "normalised":
+            from gristmill.kernels.unicode.normalised import normalise
+
+            bounds, data = normalise(*utf8_buffers(lines))
+            lines = strings_of(bounds.astype(np.int32), data)
+        totals, tokens = np.zeros(len(lines)), np.zeros(len(lines), np.int64)
+        for row, line in enumerate(lines.to_pylist()):
+            if count := len(line.encode().split()):
+                totals[row], tokens[row] = model.score(line), count + 1
+        return _perplexity(totals, tokens, offsets)
+
+    return score
+
+
+def _check_arpa(path: str) -> None:
+    """Hold an ARPA file to its own counts: KenLM makes tables of the sizes that they say.
+    ValueError. An n-gram takes a line of four bytes or more.
+    """
+    told, size = 0, os.stat(path).st_size
+    with open(path, "rb") as opened:
+        for line in opened.read(1 << 16).split(b"\n"):
+            if found := re.fullmatch(rb"ngram\s+\d{1,3}\s*=\s*(\d+)\s*", line):
+                told += int(found[1][:20])
+    if 4 * told > size:
+        raise ValueError(f"it says that it has {told:,} n-grams, and has {size:,} bytes")
+
+
+def _perplexity(totals: np.ndarray, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Of lines' log10 probabilities and words, by text; NaN without a word."""
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    sums = np.bincount(rows, totals, len(offsets) - 1)
+    words = _sums(tokens, offsets)
+    return np.where(
+        words > 0, np.exp(np.minimum(-sums * LN_10 / np.maximum(words, 1), 700.0)), np.nan
+    )

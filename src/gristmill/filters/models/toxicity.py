@@ -1,0 +1,104 @@
+"""Toxicity: listed words and phrases, and a classifier's score.
+
+    words       places where a listed word or phrase stands, over max_words
+    share       these places over words (`str.split()`), over max_share
+    score       the classifier's score, over max_score
+
+`lists` are paths or URLs of lists, one word or phrase a line (LDNOOBW's format); text and lists are
+compared in small letters. A phrase stands where neither side continues a word; `bounded = false`
+finds it anywhere, for languages written without spaces. Of phrases that end at one place one
+counts. `model` is what step `classifier` takes: train it with the toxic texts as --good, or name a
+fastText model's label.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gristmill.columns import utf8_buffers
+from gristmill.filters.api.step import Check, Decision, Inputs, Measured, check, refuse_nan, share
+from gristmill.filters.models.classifier import scorer
+
+
+class Toxicity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judge documents by toxic words and a classifier. A null limit is not checked."""
+
+    name: ClassVar[str] = "toxicity"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset(("max_words", "max_share", "max_score"))
+
+    sources: list[str] | None = None
+    lists: list[str] = []
+    bounded: bool = True
+    model: str | None = None
+    label: str | None = None  # of a fastText model
+    max_words: int | None = None
+    max_share: float | None = None
+    max_score: float | None = None
+
+    def __post_init__(self) -> None:
+        refuse_nan(msgspec.structs.astuple(self))
+        if not self.lists and self.model is None:
+            raise ValueError("it needs `lists` of words, or a `model`")
+        if not self.lists and (self.max_words is not None or self.max_share is not None):
+            raise ValueError("max_words and max_share need `lists`")
+        if self.model is None and (self.max_score is not None or self.label is not None):
+            raise ValueError("max_score and label need a `model`")
+
+    def inputs(self) -> dict[str, str]:
+        named = {
+            f"toxicity.lists.{place}": location
+            for place, location in enumerate(dict.fromkeys(self.lists))
+        }
+        return named | ({"toxicity.model": self.model} if self.model is not None else {})
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        count = self._counter(inputs) if self.lists else None
+        score = (
+            scorer("toxicity", inputs[self.model], self.label) if self.model is not None else None
+        )
+
+        def measure(batch: pa.RecordBatch) -> Measured:
+            found: dict[str, pa.Array] = {}
+            if count is not None:
+                places, words = count(batch["text"])
+                found |= {"words": pa.array(places), "share": pa.array(share(places, words))}
+            if score is not None:
+                found["score"] = pa.array(score(batch["text"]))
+            return Measured(found)
+
+        return measure
+
+    def _counter(self, inputs: Inputs) -> Callable[[pa.Array], tuple[np.ndarray, np.ndarray]]:
+        """What counts, of n texts, places of listed phrases and words, (n,) int64 each."""
+        from gristmill.filters.lists.lists import read
+        from gristmill.kernels.lists import aho_corasick
+        from gristmill.kernels.text import words
+
+        entries = {
+            entry.decode("utf-8", "replace").lower().encode()
+            for name, location in self.inputs().items()
+            if name != "toxicity.model"
+            for entry in read(name, inputs[location]).all()
+        }
+        automaton = aho_corasick.build(sorted(entries))
+
+        def count(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+            places = aho_corasick.count(
+                *utf8_buffers(pc.utf8_lower(texts)), automaton, bounded=self.bounded
+            )
+            return places, np.diff(words.find(*utf8_buffers(texts)).word_offsets)
+
+        return count
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        checks = (
+            Check("words", "words", ">", self.max_words),
+            Check("share", "share", ">", self.max_share),
+            Check("score", "score", ">", self.max_score),
+        )
+        return check(checks, measures)

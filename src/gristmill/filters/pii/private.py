@@ -1,0 +1,308 @@
+"""Personal data, redacted: what names or reaches somebody goes, and something that says so takes
+its place. No document is dropped.
+
+    email   an address whose last label is a top-level domain of the public suffix list; not those
+            for examples (RFC 2606)
+    ip      public IPv4 and IPv6 addresses; what IANA's registries call private, reserved or special
+            stays, and versions and sections' numbers do
+    ssn     US social security numbers, AAA-GG-SSSS
+    card    card numbers: issuer, length and Luhn
+    iban    IBANs: country, length, kinds of characters and modulo 97
+    phone   phone numbers, checked by `phonenumbers`: with a `+`, or as they are dialled in one of
+            `regions`
+
+kernels/pii/email_addresses.py, internet.py, cards.py, numbers.py and phones.py have the rules
+(`rules = "gristmill"`). `addresses = "all"` takes whatever has the form of an address (example.com,
+192.168.1.1, a version of four numbers); `phone_check = "possible"` whatever has as many digits as
+numbers have in one of `regions`, in one run too. `rules = "datatrove"` finds what datatrove
+0.10.1's PIIFormatter does, `email` and `ip` alone, as FineWeb did.
+
+`placeholder` is "typed" (<EMAIL>, <IP>, ...), your own words in brackets or bars ("[redacted]",
+"|||GONE|||"), or "datatrove": the n-th address of a document becomes the n-th of PIIFormatter's
+list, and then the first again; what has no list is typed. It depends on the document alone, where
+PIIFormatter counts on through all that a process sees, so that its output depends on their order.
+`placeholders` names one for single kinds, and goes before `placeholder`.
+
+`names` asks a model for names of people as well (filters/pii/names.py), on the text that is already
+redacted; they become <NAME>.
+
+Redacting twice is redacting once, with gristmill's rules and without names, where no two finds
+touch: what is next to a number decides by the same rule from both sides, and placeholders in
+brackets join nothing. Of two without a space between, the first pass may take one. With
+datatrove's, an address joined to a letter beyond ASCII may be found only once.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Meta
+
+from gristmill.columns import strings_of, utf8_buffers
+from gristmill.errors import RecipeError
+from gristmill.filters.api.step import Decision, Inputs, Measured, keep_all
+from gristmill.filters.lists.domains import Suffixes
+from gristmill.filters.pii import names as people
+from gristmill.filters.pii import phone_numbers
+
+SUFFIXES = "package:tldextract/.tld_set_snapshot"
+PHONES = "version:phonenumbers"
+# passes over a text in which something was found, at most: hostile text may show one find a pass
+ROUNDS = 8
+THEIRS = ("email", "ip")  # the kinds that datatrove knows
+# The addresses that PIIFormatter puts (datatrove 0.10.1): examples of RFC 2606, and addresses that
+# answered no ping.
+LISTS = {
+    "email": ("email@example.com", "firstname.lastname@example.org"),
+    "ip": (
+        "22.214.171.124",
+        "126.96.36.199",
+        "188.8.131.52",
+        "184.108.40.206",
+        "220.127.116.11",
+        "18.104.22.168",
+    ),
+}
+# Nothing is read over these signs (kernels/pii/ip_addresses.py), and nothing that is found has one.
+_BRACKETED = re.compile(r"[<\[{|]{1,4}[A-Za-z _-]{1,64}[>\]}|]{1,4}")
+
+Kind = Literal["email", "phone", "ssn", "ip", "card", "iban"]
+Replaced = Literal["email", "phone", "ssn", "ip", "card", "iban", "name"]
+
+DEFAULT: tuple[Kind, ...] = ("email", "phone", "ssn", "ip", "card", "iban")
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model that finds names of people."""
+
+    model: str  # a path or URL of a zipped spaCy pipeline
+    # of its entities
+    labels: Annotated[list[str], Meta(min_length=1)] = msgspec.field(
+        default_factory=lambda: ["PERSON", "PER"]
+    )
+
+
+class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Redact personal data."""
+
+    name: ClassVar[str] = "private"
+    version: ClassVar[int] = 2
+    thresholds: ClassVar[frozenset[str]] = frozenset()
+
+    sources: list[str] | None = None
+    kinds: Annotated[list[Kind], Meta(min_length=1)] = msgspec.field(
+        default_factory=lambda: list(DEFAULT)
+    )
+    placeholder: str = "typed"
+    placeholders: dict[Replaced, str] = msgspec.field(default_factory=dict)
+    rules: Literal["gristmill", "datatrove"] = "gristmill"
+    regions: list[str] = msgspec.field(
+        default_factory=list
+    )  # whose phone numbers are found without a `+` too
+    phone_check: Literal["valid", "possible"] = "valid"  # of numbers without a `+`
+    addresses: Literal["public", "all"] = "public"
+    names: Names | None = None
+    # once duplicates are gone: what rests under documents/ is not redacted then
+    after_dedup: bool = False
+
+    def __post_init__(self) -> None:
+        if self.placeholder not in ("typed", "datatrove"):
+            _check_word("placeholder", self.placeholder, '"typed", "datatrove", or ')
+        for kind, word in self.placeholders.items():
+            _check_word(f"placeholders.{kind}", word)
+        unused = sorted(set(self.placeholders) - {*self.kinds, *(["name"] if self.names else [])})
+        if unused:
+            raise ValueError(
+                f"placeholders has {unused[0]!r}, which "
+                f"{'needs `names`' if unused[0] == 'name' else '`kinds` has not'}"
+            )
+        if self.rules == "datatrove" and not set(self.kinds) <= set(THEIRS):
+            raise ValueError('rules = "datatrove" knows kinds = ["email", "ip"] alone')
+        if self.rules == "datatrove" and self.addresses != "public":
+            raise ValueError('addresses = "all" is for rules = "gristmill"')
+        if self.regions and "phone" not in self.kinds:
+            raise ValueError('regions are for phone numbers, and `kinds` has no "phone"')
+        if self.phone_check == "possible" and not self.regions:
+            raise ValueError(
+                'phone_check = "possible" is for numbers without a `+`: `regions` says whose'
+            )
+
+    def inputs(self) -> dict[str, str]:
+        named = {}
+        if self.rules == "gristmill" and "email" in self.kinds:
+            named["private.suffixes"] = SUFFIXES
+        if "phone" in self.kinds:
+            named["private.phonenumbers"] = PHONES
+        if self.names is not None:
+            named["private.names.spacy"] = "version:spacy"
+            named["private.names.model"] = self.names.model
+        return named
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        find = self._finder(inputs)
+        find_names = (
+            None if self.names is None else people.load(inputs[self.names.model], self.names.labels)
+        )
+        return lambda batch: self._measure(find, find_names, batch["text"])
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        return keep_all(len(next(iter(measures.values()))))
+
+    def _finder(self, inputs: Inputs) -> Callable[[np.ndarray, np.ndarray], Any]:
+        """What finds the spans (kernels.pii.redact.Spans) in n texts, offsets and data."""
+        from gristmill.kernels.pii import redact
+
+        kinds = frozenset(self.kinds)
+        if self.rules == "datatrove":
+            return lambda offsets, data: redact.find_as_datatrove(offsets, data, kinds)
+        domains = _domains(inputs) if "email" in kinds else np.empty(0, np.uint64)
+        try:
+            possible = self.phone_check == "possible"
+            valid = (
+                phone_numbers.judge(self.regions, possible=possible) if "phone" in kinds else None
+            )
+        except ValueError as error:
+            raise RecipeError(f"private.regions: {error}") from error
+
+        def find(offsets: np.ndarray, data: np.ndarray) -> Any:
+            spans = redact.find(
+                offsets, data, kinds - {"phone"}, domains, every=self.addresses == "all"
+            )
+            return (
+                spans
+                if valid is None
+                else _with_phones(offsets, data, spans, valid, bool(self.regions) + possible)
+            )
+
+        return find
+
+    def _measure(
+        self, find: Callable[..., Any], find_names: people.Find | None, texts: pa.Array
+    ) -> Measured:
+        texts, counts, changed = self._redact(find, texts)
+        # Of two finds that touch the first pass may take one, and show the other. Addresses of
+        # datatrove's would be found again.
+        again = self.rules == "gristmill" and self.placeholder != "datatrove"
+        for _ in range(ROUNDS if again else 0):
+            left, more, found = self._redact(find, texts.filter(pa.array(changed)))
+            if not found.any():
+                break
+            texts = pc.replace_with_mask(texts, pa.array(changed), left)
+            for kind, count in more.items():
+                counts[kind][changed] += count
+            changed[np.flatnonzero(changed)[~found]] = False
+        if find_names is not None:
+            word = self.placeholders.get(
+                "name", "<NAME>" if self.placeholder in ("typed", "datatrove") else self.placeholder
+            )
+            texts, counts["names"] = _without_names(texts, find_names, word)
+        return Measured(
+            {name: pa.array(count.astype(np.int64)) for name, count in counts.items()}, text=texts
+        )
+
+    def _redact(
+        self, find: Callable[..., Any], texts: pa.Array
+    ) -> tuple[pa.Array, dict[str, np.ndarray], np.ndarray]:
+        """N texts without what is found in them, how much of each kind, (n,), and in which there
+        was anything, (n,) bool.
+        """
+        from gristmill.kernels.pii import redact
+
+        offsets, data = utf8_buffers(texts)
+        spans = find(offsets, data)
+        rows = np.repeat(np.arange(len(texts)), np.diff(spans.offsets))
+        counts = {
+            f"{kind}s": np.bincount(
+                rows[spans.kinds == redact.KINDS.index(kind)], minlength=len(texts)
+            )
+            for kind in self.kinds
+        }
+        if len(rows):
+            chosen, words = self._words(rows, spans)
+            try:
+                texts = strings_of(*redact.rewrite(offsets, data, spans, chosen, words))
+            except OverflowError as error:
+                raise RecipeError(f"private.placeholder: {error}: take a shorter one") from error
+        return texts, counts, np.diff(spans.offsets) > 0
+
+    def _words(self, rows: np.ndarray, spans: Any) -> tuple[np.ndarray, list[bytes]]:
+        """Of each span the place of what is put for it, and all that is put.
+
+        `rows`: each span's document.
+        """
+        from gristmill.kernels.pii import redact
+
+        typed = self.placeholder in ("typed", "datatrove")
+        words = [f"<{kind.upper()}>" if typed else self.placeholder for kind in redact.KINDS]
+        for replaced, word in self.placeholders.items():
+            words[redact.KINDS.index(replaced)] = word
+        own: set[str] = {*self.placeholders}
+        chosen = spans.kinds.astype(np.int32)
+        for kind, listed in LISTS.items() if self.placeholder == "datatrove" else ():
+            if kind not in own:
+                ours = np.flatnonzero(spans.kinds == redact.KINDS.index(kind))
+                first = np.searchsorted(rows[ours], rows[ours])  # the document's first of this kind
+                chosen[ours] = len(words) + (np.arange(len(ours)) - first) % len(listed)
+                words += listed
+        return chosen, [word.encode() for word in words]
+
+
+def _check_word(name: str, word: str, others: str = "") -> None:
+    if not _BRACKETED.fullmatch(word):
+        raise ValueError(
+            f"{name} = {word!r}: expected {others}letters in brackets or bars such as "
+            '"[redacted]" and "|||EMAIL_ADDRESS|||": '
+            "anything else could become part of what stands next to it"
+        )
+
+
+def _domains(inputs: Inputs) -> np.ndarray:
+    """The top-level domains, hashed."""
+    from gristmill.kernels.pii import context_words
+
+    names = Suffixes(
+        Path(inputs[SUFFIXES].path).read_bytes().decode("utf-8", "replace")
+    ).top_level()
+    if not names:
+        raise RecipeError(f"private.suffixes: {inputs[SUFFIXES].name}: is no public suffix list")
+    return context_words.word_hashes(names)
+
+
+def _with_phones(
+    offsets: np.ndarray, data: np.ndarray, spans: Any, valid: Callable[[str], bool], asked: int
+) -> Any:
+    """The spans, and phone numbers between them."""
+    from gristmill.kernels.pii import phones as kernel
+    from gristmill.kernels.pii import redact
+
+    _, firsts, lasts, limits, operands = kernel.candidates(offsets, data, spans, asked)
+    starts, stops = phone_numbers.pick(data, firsts, lasts, limits, operands, valid)
+    if not len(starts):
+        return spans
+    order = np.argsort(np.concatenate([spans.starts, starts]))
+    kinds = np.concatenate(
+        [spans.kinds, np.full(len(starts), redact.KINDS.index("phone"), np.int8)]
+    )[order]
+    starts = np.concatenate([spans.starts, starts])[order]
+    stops = np.concatenate([spans.stops, stops])[order]
+    return redact.Spans(np.searchsorted(starts, offsets).astype(np.int64), kinds, starts, stops)
+
+
+def _without_names(texts: pa.Array, find: people.Find, word: str) -> tuple[pa.Array, np.ndarray]:
+    """Texts with `word` for each name, and how many names each had, (n,)."""
+    rows, counts = [], np.zeros(len(texts), np.int64)
+    for row, text in enumerate(texts.to_pylist()):
+        parts, at = [], 0
+        for start, stop in find(text):
+            if re.search(r"[<\[{|][A-Z_ -]+[>\]}|]", text[max(0, start - 1) : stop + 1]):
+                continue  # a placeholder is nobody's name
+            parts += [text[at:start], word]
+            at = stop
+            counts[row] += 1
+        rows.append("".join([*parts, text[at:]]))
+    return pa.array(rows, pa.string()), counts

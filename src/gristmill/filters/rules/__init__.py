@@ -1,0 +1,1 @@
+"""The published rules: Gopher, C4, FineWeb, and the plainest ones."""

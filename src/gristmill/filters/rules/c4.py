@@ -1,0 +1,160 @@
+r"""C4's rules (Raffel 2020, section 2.2), as the C4 code and datatrove's C4QualityFilter state
+them.
+
+Lines go, and then documents:
+
+    a line goes         with a word over longest_word characters; not ending in . ? ! " or ', or
+                        ending in ... (line_stops); with fewer
+                        than min_line_words words; with `javascript`; with a phrase of a policy
+                        (`use of cookies`, ...)
+    lorem_ipsum         a line that got so far has `lorem ipsum`
+    curly_bracket       a line that got so far has `{`
+    too_few_sentences   sentences of the lines that stay, below min_sentences
+    bad_word            an entry of the list bad_words stands in the text of these lines, in small
+                        letters, as a word of its own
+
+Citations (`[1]`, `[edit]`, `[citation needed]`) are cut out of lines first. Words are
+`str.split()`, lines `str.splitlines()`; stripped lines that stay are joined by `\n`. A sentence
+ends with a word whose last character, closing signs aside, ends a sentence
+(kernels.unicode.tables's SENTENCE); datatrove asks spaCy's or NLTK's tokenizer. The step rewrites
+the text of what it keeps.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Meta
+
+from gristmill.columns import strings_of, utf8_buffers
+from gristmill.filters.api.step import Check, Decision, Inputs, Measured, check, measured
+
+
+class C4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Cut lines and judge documents by C4's rules. A null limit is not checked."""
+
+    name: ClassVar[str] = "c4"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset(("min_sentences",))
+
+    sources: list[str] | None = None
+    line_stops: bool = True
+    citations: bool = True
+    min_line_words: Annotated[int, Meta(ge=1)] | None = 3
+    longest_word: Annotated[int, Meta(ge=1)] | None = 1000
+    lorem_ipsum: bool = True
+    javascript: bool = True
+    curly_bracket: bool = True
+    policy: bool = True
+    min_sentences: int | None = 5
+    bad_words: str | None = None  # a list, one word or phrase a line
+    bad_words_bounded: bool = True  # false: anywhere, for languages written without spaces
+
+    def inputs(self) -> dict[str, str]:
+        return {"c4.bad_words": self.bad_words} if self.bad_words else {}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        from gristmill.filters.lists.lists import read
+        from gristmill.kernels.filters import c4
+        from gristmill.kernels.lists import aho_corasick
+        from gristmill.kernels.text import words
+
+        automaton = None
+        if self.bad_words:
+            entries = read("c4.bad_words", inputs[self.bad_words]).all()
+            automaton = aho_corasick.build(
+                [entry.decode("utf-8", "replace").lower().encode() for entry in entries]
+            )
+
+        def measure(batch: pa.RecordBatch) -> Measured:
+            lines = self.cut(batch)
+            bounds = words.find(lines.offsets, lines.data)
+            sentences = c4.count_sentences(
+                lines.data, words.separate(lines.offsets, lines.data, bounds), whole_words=False
+            )
+            return self.measure(lines, bounds, sentences, automaton)
+
+        return measure
+
+    def cut(self, batch: pa.RecordBatch) -> Any:
+        """The texts as the line rules leave them (kernels.filters.c4.Lines)."""
+        from gristmill.kernels.filters import c4
+        from gristmill.kernels.text import words
+
+        offsets, data = utf8_buffers(batch["text"])
+        switches = (
+            (self.lorem_ipsum, c4.LOREM_CODE),
+            (self.javascript, c4.SCRIPT_CODE),
+            (self.curly_bracket, c4.CURLY_CODE),
+            (self.policy, c4.POLICY_CODE),
+        )
+        rules = c4.Rules(
+            self.citations,
+            self.line_stops,
+            -1 if self.min_line_words is None else self.min_line_words,
+            -1 if self.longest_word is None else self.longest_word,
+            sum(code for on, code in switches if on),
+        )
+        return c4.cut(offsets, data, words.find(offsets, data), rules)
+
+    def measure(
+        self, lines: Any, bounds: Any, sentences: np.ndarray, automaton: Any = None
+    ) -> Measured:
+        """Measure n texts, given what `cut` left, its words and lines, and the sentences in these
+        lines.
+        """
+        from gristmill.kernels.filters import c4
+        from gristmill.kernels.lists import aho_corasick
+
+        kept = lines.fates[c4.KEPT]
+        # An empty line at a text's end is none to str.splitlines, and yet one that stays, of one
+        # sentence.
+        sentences = sentences + kept - np.diff(bounds.line_offsets)
+        ended = lines.ended
+        values = {
+            "lorem_ipsum": ended == c4.LOREM_CODE,
+            "curly_bracket": ended == c4.CURLY_CODE,
+            "sentences": np.where(ended == 0, sentences.astype(np.float64), math.nan),
+            "lines": kept,
+            "lines_long_word": lines.fates[c4.LONG_WORD],
+            "lines_no_stop": lines.fates[c4.NO_STOP],
+            "lines_few_words": lines.fates[c4.FEW_WORDS],
+            "lines_javascript": lines.fates[c4.WITH_SCRIPT],
+            "lines_policy": lines.fates[c4.WITH_POLICY],
+        }
+        text = strings_of(*_stripped(lines, bounds))
+        found = measured({name: array.astype(np.float64) for name, array in values.items()})
+        if automaton is not None:
+            find = aho_corasick.find_bounded if self.bad_words_bounded else aho_corasick.find_first
+            places = find(*utf8_buffers(pc.utf8_lower(text)), automaton)
+            found["bad_word"] = pa.array((places > 0).astype(np.float64))
+        return Measured(found, text)
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        checks = [
+            Check("lorem_ipsum", "lorem_ipsum", ">", 0),
+            Check("curly_bracket", "curly_bracket", ">", 0),
+            Check("too_few_sentences", "sentences", "<", self.min_sentences),
+        ]
+        if self.bad_words:
+            checks.append(Check("bad_word", "bad_word", ">", 0))
+        return check(checks, measures)
+
+
+def _stripped(lines: Any, bounds: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Without white space at the texts' ends, which only a citation that went leaves there."""
+    offsets, data = lines.offsets, lines.data
+    first, last = bounds.word_offsets[:-1], bounds.word_offsets[1:] - 1
+    some = last >= first
+    begins, stops = offsets[:-1].copy(), offsets[:-1].copy()
+    begins[some], stops[some] = bounds.starts[first[some]], bounds.stops[last[some]]
+    if np.array_equal(begins, offsets[:-1]) and np.array_equal(stops, offsets[1:]):
+        return offsets, data
+    pieces = [data[begin:stop] for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True)]
+    return np.cumsum([0, *map(len, pieces)], dtype=np.int32), np.concatenate(
+        [*pieces, np.empty(0, np.uint8)]
+    )

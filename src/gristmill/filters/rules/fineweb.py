@@ -1,0 +1,114 @@
+r"""FineWeb's rules (Penedo 2024, section 3.6), as datatrove's FineWebQualityFilter states them.
+
+Lines are what `\n` parts. In this order:
+
+    empty               no line but blank ones
+    line_punct_ratio    lines whose last character ends a sentence, over all, below
+                        min_stopped_lines
+    short_line_ratio    lines of at most short_line characters, over all, above max_short_lines
+    char_dup_ratio      characters of lines that repeat an earlier one, over characters that are no
+                        \n, above max_repeated
+    list_ratio          \n over words > max_newlines
+
+`rules = "datatrove-0.10"`: blank lines do not count, a line is stopped by kernels.unicode.tables's
+TERMINAL, and a limit itself is within. `rules = "datatrove-0.2"`, which made FineWeb: lines count
+blank or not (but for the repeated ones), a line is stopped by one of `. ' " ! ?`, and a limit
+itself is out (but for list_ratio's). Words are ours where datatrove's are spaCy's or NLTK's. A null
+limit is not checked.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gristmill.filters.api.step import (
+    Check,
+    Decision,
+    Inputs,
+    Measured,
+    by_words,
+    check,
+    measured,
+    refuse_nan,
+    share,
+)
+
+
+class FineWeb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judge documents by FineWeb's rules."""
+
+    name: ClassVar[str] = "fineweb"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset(
+        (
+            "min_stopped_lines",
+            "keep_without_stops",
+            "max_short_lines",
+            "max_repeated",
+            "max_newlines",
+        )
+    )
+
+    sources: list[str] | None = None
+    rules: Literal["datatrove-0.10", "datatrove-0.2"] = "datatrove-0.10"
+    min_stopped_lines: float | None = 0.12
+    keep_without_stops: bool = False  # a text in which no line is stopped is not judged by that
+    max_short_lines: float | None = 0.67
+    short_line: int = 30
+    max_repeated: float | None = 0.01
+    max_newlines: float | None = 0.3
+
+    def __post_init__(self) -> None:
+        refuse_nan(msgspec.structs.astuple(self))
+
+    def inputs(self) -> dict[str, str]:
+        return {}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        return by_words(self.measure)
+
+    def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
+        """Measure n texts, given their words and lines (kernels.text.words.Bounds): any rule's
+        words.
+        """
+        from gristmill.kernels.filters import fineweb
+
+        old = self.rules == "datatrove-0.2"
+        counts = fineweb.count(offsets, data, bounds, short=self.short_line, ascii_stops=old)
+        full = counts.lines - counts.blank_lines
+        lines = counts.lines if old else full
+        stopped = share(counts.stopped_lines, lines)
+        short = share(
+            counts.short_lines if old else counts.short_lines - counts.short_blank_lines, lines
+        )
+        newlines = counts.lines - 1
+        values = {
+            "lines": full,
+            "stopped_lines": stopped,
+            "short_lines": short,
+            "repeated": share(counts.repeated_characters, bounds.characters - newlines),
+            "newlines": share(newlines, np.diff(bounds.word_offsets)),
+        }
+        return Measured(measured(values))
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        old = self.rules == "datatrove-0.2"
+        if self.keep_without_stops:
+            stopped = measures["stopped_lines"].to_numpy(zero_copy_only=False)
+            measures = {
+                **measures,
+                "stopped_lines": pa.array(np.where(stopped == 0.0, np.inf, stopped)),
+            }
+        checks = (
+            Check("empty", "lines", "<", 1),
+            Check(
+                "line_punct_ratio", "stopped_lines", "<=" if old else "<", self.min_stopped_lines
+            ),
+            Check("short_line_ratio", "short_lines", ">=" if old else ">", self.max_short_lines),
+            Check("char_dup_ratio", "repeated", ">=" if old else ">", self.max_repeated),
+            Check("list_ratio", "newlines", ">", self.max_newlines),
+        )
+        return check(checks, measures)

@@ -1,0 +1,234 @@
+"""Gopher's quality rules (Rae 2021, appendix A), as three origins state them.
+
+Each checks in the order written here.
+
+`rules = "lab"` (words are `str.split()`, lines `str.splitlines()`):
+
+    length          words outside min_words..max_words
+    word_len        mean word length outside min_word_length..max_word_length, in characters
+    symbol_ratio    `#`, and `...` and `…` as one symbol each, over all characters >
+                    max_symbol_ratio
+    too_bulleted    lines that start with `•`, `-` or `*` over all lines > max_bullet_lines
+    too_truncated   lines that end in `...` or `…` over all lines > max_ellipsis_lines
+    repeat_2gram    count of the commonest 2-gram over all 2-grams > max_top_2gram
+    repeat_3gram    the same for 3-grams > max_top_3gram
+
+`rules = "datatrove-0.10"` (huggingface/datatrove 0.10.1, GopherQualityFilter) and `"datatrove-0.2"`
+(0.2.0, which made FineWeb). A symbol word holds only characters of kernels.unicode.tables's
+PUNCTUATION (0.10: or TERMINAL); the words are ours where datatrove's are spaCy's or NLTK's:
+
+    short_doc, long_doc        words that are no symbol words, outside min_words..max_words
+    below_avg_threshold, above_avg_threshold    their mean length outside
+                                                min_word_length..max_word_length
+    too_many_hashes            `#` over words > max_symbol_ratio
+    too_many_ellipsis          `...` and `…` over words > max_symbol_ratio
+    too_many_bullets           lines that start with `•` or `-` over all lines > max_bullet_lines
+    too_many_end_ellipsis      lines that end in `...` or `…` over all lines > max_ellipsis_lines
+    below_alpha_threshold      words with a letter over all words < min_letter_words
+    enough_stop_words          of stop_words fewer than min_stop_words different ones (0.2:
+                               occurrences of any)
+
+Every value is measured, whatever the verdict; the lab's n-grams of documents over max_words are not
+(null).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gristmill.columns import utf8_buffers
+from gristmill.filters.api.step import (
+    Check,
+    Decision,
+    Inputs,
+    Measured,
+    by_words,
+    check,
+    measured,
+    refuse_nan,
+    share,
+)
+
+STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
+
+
+class Lab(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judge documents by Gopher's quality rules as the lab states them."""
+
+    name: ClassVar[str] = "gopher"
+    version: ClassVar[int] = 3
+    thresholds: ClassVar[frozenset[str]] = frozenset(
+        (
+            "min_words",
+            "min_word_length",
+            "max_word_length",
+            "max_symbol_ratio",
+            "max_bullet_lines",
+            "max_ellipsis_lines",
+            "max_top_2gram",
+            "max_top_3gram",
+        )
+    )
+
+    sources: list[str] | None = None
+    rules: Literal["lab"] = "lab"
+    min_words: int = 50
+    max_words: int = 100_000
+    min_word_length: float = 3.0
+    max_word_length: float = 10.0
+    max_symbol_ratio: float = 0.10
+    max_bullet_lines: float = 0.90
+    max_ellipsis_lines: float = 0.30
+    max_top_2gram: float = 0.20
+    max_top_3gram: float = 0.18
+
+    def __post_init__(self) -> None:
+        _check_limits(self)
+
+    def inputs(self) -> dict[str, str]:
+        return {}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        return self._measure
+
+    def _measure(self, batch: pa.RecordBatch) -> Measured:
+        from gristmill.kernels.filters import gopher_lines, gopher_quality
+        from gristmill.kernels.text import words
+
+        offsets, data = utf8_buffers(batch["text"])
+        bounds = words.find(offsets, data)
+        counts = gopher_lines.count(data, bounds, most_words=self.max_words)
+        hashes, dotted = gopher_quality.count_signs(offsets, data)
+        n_words, n_lines = np.diff(bounds.word_offsets), np.diff(bounds.line_offsets)
+        counted = counts.top_2_gram >= 0
+        values = {
+            "words": n_words,
+            "word_length": share(bounds.word_characters, n_words),
+            "symbol_ratio": share(hashes + dotted, bounds.characters),
+            "bullet_lines": share(counts.bullets, n_lines),
+            "ellipsis_lines": share(counts.ellipses, n_lines),
+            "top_2gram": np.where(counted, share(counts.top_2_gram, n_words - 1), np.nan),
+            "top_3gram": np.where(counted, share(counts.top_3_gram, n_words - 2), np.nan),
+        }
+        return Measured(measured(values))
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        checks = (
+            Check("length", "words", "<", self.min_words),
+            Check("length", "words", ">", self.max_words),
+            Check("word_len", "word_length", "<", self.min_word_length),
+            Check("word_len", "word_length", ">", self.max_word_length),
+            Check("symbol_ratio", "symbol_ratio", ">", self.max_symbol_ratio),
+            Check("too_bulleted", "bullet_lines", ">", self.max_bullet_lines),
+            Check("too_truncated", "ellipsis_lines", ">", self.max_ellipsis_lines),
+            Check("repeat_2gram", "top_2gram", ">", self.max_top_2gram),
+            Check("repeat_3gram", "top_3gram", ">", self.max_top_3gram),
+        )
+        return check(checks, measures)
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judge documents by Gopher's quality rules as datatrove states them.
+
+    A null limit is not checked.
+    """
+
+    name: ClassVar[str] = "gopher"
+    version: ClassVar[int] = 2
+    thresholds: ClassVar[frozenset[str]] = frozenset(
+        (
+            "min_words",
+            "max_words",
+            "min_word_length",
+            "max_word_length",
+            "max_symbol_ratio",
+            "max_bullet_lines",
+            "max_ellipsis_lines",
+            "min_letter_words",
+            "min_stop_words",
+        )
+    )
+
+    sources: list[str] | None = None
+    rules: Literal["datatrove-0.10", "datatrove-0.2"]
+    min_words: int | None = 50
+    max_words: int | None = 100_000
+    min_word_length: float | None = 3.0
+    max_word_length: float | None = 10.0
+    max_symbol_ratio: float | None = 0.1
+    max_bullet_lines: float | None = 0.9
+    max_ellipsis_lines: float | None = 0.3
+    min_letter_words: float | None = 0.8
+    min_stop_words: int | None = 2
+    stop_words: tuple[str, ...] = STOP_WORDS
+
+    def __post_init__(self) -> None:
+        _check_limits(self)
+
+    def inputs(self) -> dict[str, str]:
+        return {}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        return by_words(self.measure)
+
+    def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
+        """Measure n texts, given their words and lines (kernels.text.words.Bounds): any rule's
+        words.
+        """
+        from gristmill.kernels.filters import gopher_lines, gopher_quality
+
+        table = gopher_quality.stop_table(self.stop_words)
+        counts = gopher_quality.count(
+            offsets, data, bounds, symbols=gopher_quality.SYMBOLS[self.rules], stop_words=table
+        )
+        bullets, ellipses = gopher_lines.count_lines(data, bounds, asterisk=False)
+        n_words, n_lines = np.diff(bounds.word_offsets), np.diff(bounds.line_offsets)
+        values = {
+            "words": counts.plain_words,
+            # Of no words there is no mean, and it breaks no limit.
+            "word_length": np.where(
+                counts.plain_words > 0, share(counts.plain_characters, counts.plain_words), np.nan
+            ),
+            "hash_ratio": share(counts.hashes, n_words),
+            "ellipsis_ratio": share(counts.ellipses, n_words),
+            "bullet_lines": share(bullets, n_lines),
+            "ellipsis_lines": share(ellipses, n_lines),
+            "letter_words": share(counts.letter_words, n_words),
+            "stop_words": counts.stop_words
+            if self.rules == "datatrove-0.10"
+            else counts.stop_occurrences,
+        }
+        return Measured(measured(values))
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        checks = (
+            Check("short_doc", "words", "<", self.min_words),
+            Check("long_doc", "words", ">", self.max_words),
+            Check("below_avg_threshold", "word_length", "<", self.min_word_length),
+            Check("above_avg_threshold", "word_length", ">", self.max_word_length),
+            Check("too_many_hashes", "hash_ratio", ">", self.max_symbol_ratio),
+            Check("too_many_ellipsis", "ellipsis_ratio", ">", self.max_symbol_ratio),
+            Check("too_many_bullets", "bullet_lines", ">", self.max_bullet_lines),
+            Check("too_many_end_ellipsis", "ellipsis_lines", ">", self.max_ellipsis_lines),
+            Check("below_alpha_threshold", "letter_words", "<", self.min_letter_words),
+            Check("enough_stop_words", "stop_words", "<", self.min_stop_words),
+        )
+        return check(checks, measures)
+
+
+def kind(table: Mapping[str, Any]) -> type[Lab | Quality]:
+    """What a `[[step]]` table of this module makes."""
+    return Lab if table.get("rules", "lab") == "lab" else Quality
+
+
+def _check_limits(step: Lab | Quality) -> None:
+    for low, high in (
+        (step.min_words, step.max_words),
+        (step.min_word_length, step.max_word_length),
+    ):
+        if low is not None and high is not None and low > high:
+            raise ValueError("a least that is over its most would drop every document")
+    refuse_nan(msgspec.structs.astuple(step))

@@ -1,0 +1,122 @@
+r"""Gopher's repetition rules (Rae 2021, table A1), as datatrove's GopherRepetitionFilter states
+them. In this order:
+
+    dup_para_frac, dup_para_char_frac    paragraphs that repeat an earlier one over all; their
+                                         characters over the text's
+    dup_line_frac, dup_line_char_frac    the same of lines
+    top_2_gram, top_3_gram, top_4_gram   characters of the commonest n-gram times its count, over
+                                         the text's characters
+    duplicated_5_n_grams .. duplicated_10_n_grams    characters of n-grams that repeat an earlier
+                                                     one, over the text's
+
+Paragraphs are what `\n{2,}` parts in the stripped text. `rules = "datatrove-0.10"`: lines are what
+`\n+` parts; `"datatrove-0.2"`: lines are `str.splitlines()`, so that blank lines repeat each other.
+Words are ours where datatrove's are spaCy's or NLTK's. A null limit is not checked. Every value is
+measured and exact, whatever the verdict.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gristmill.filters.api.step import (
+    Check,
+    Decision,
+    Inputs,
+    Measured,
+    by_words,
+    check,
+    measured,
+    refuse_nan,
+    share,
+)
+
+
+class Repetition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judge documents by Gopher's repetition rules."""
+
+    name: ClassVar[str] = "repetition"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset(
+        (
+            "max_paragraphs",
+            "max_paragraph_characters",
+            "max_lines",
+            "max_line_characters",
+            "max_top",
+            "max_repeated",
+        )
+    )
+
+    sources: list[str] | None = None
+    rules: Literal["datatrove-0.10", "datatrove-0.2"] = "datatrove-0.10"
+    max_paragraphs: float | None = 0.3
+    max_paragraph_characters: float | None = 0.2
+    max_lines: float | None = 0.3
+    max_line_characters: float | None = 0.2
+    max_top: tuple[float | None, float | None, float | None] = (
+        0.20,
+        0.18,
+        0.16,
+    )  # of 2-, 3- and 4-grams
+    max_repeated: tuple[float | None, ...] = (
+        0.15,
+        0.14,
+        0.13,
+        0.12,
+        0.11,
+        0.10,
+    )  # of 5- to 10-grams
+
+    def __post_init__(self) -> None:
+        if len(self.max_repeated) != 6:
+            raise ValueError("max_repeated is for 5- to 10-grams: six numbers")
+        refuse_nan((*msgspec.structs.astuple(self), *self.max_top, *self.max_repeated))
+
+    def inputs(self) -> dict[str, str]:
+        return {}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        return by_words(self.measure)
+
+    def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
+        """Measure n texts, given their words and lines (kernels.text.words.Bounds): any rule's
+        words.
+        """
+        from gristmill.kernels.filters import gopher_repetition
+
+        counts = gopher_repetition.count(
+            offsets, data, bounds, by_newlines=self.rules == "datatrove-0.10"
+        )
+        characters = bounds.characters
+        values = {
+            "paragraphs": share(counts.repeated_paragraphs, counts.paragraphs),
+            "paragraph_characters": share(counts.repeated_paragraph_characters, characters),
+            "lines": share(counts.repeated_lines, counts.lines),
+            "line_characters": share(counts.repeated_line_characters, characters),
+        }
+        values |= {f"top_{place + 2}": share(counts.top[place], characters) for place in range(3)}
+        values |= {
+            f"repeated_{place + 5}": share(counts.repeated[place], characters) for place in range(6)
+        }
+        return Measured(measured(values))
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        checks = [
+            Check("dup_para_frac", "paragraphs", ">", self.max_paragraphs),
+            Check("dup_para_char_frac", "paragraph_characters", ">", self.max_paragraph_characters),
+            Check("dup_line_frac", "lines", ">", self.max_lines),
+            Check("dup_line_char_frac", "line_characters", ">", self.max_line_characters),
+        ]
+        checks += [
+            Check(f"top_{n}_gram", f"top_{n}", ">", limit)
+            for n, limit in enumerate(self.max_top, 2)
+        ]
+        checks += [
+            Check(f"duplicated_{n}_n_grams", f"repeated_{n}", ">", limit)
+            for n, limit in enumerate(self.max_repeated, 5)
+        ]
+        return check(checks, measures)

@@ -1,0 +1,71 @@
+"""The plainest rules, as an introduction to pretraining pipelines teaches them. In this order:
+
+few_words       words (str.split) below min_words
+upper_case      words that are str.isupper over all > max_upper
+special         characters that are neither str.isalnum nor str.isspace over all characters >
+                max_special
+"""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gristmill.columns import utf8_buffers
+from gristmill.filters.api.step import (
+    Check,
+    Decision,
+    Inputs,
+    Measured,
+    check,
+    measured,
+    refuse_nan,
+    share,
+)
+
+
+class Simple(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Judge documents by the plainest rules. A null limit is not checked."""
+
+    name: ClassVar[str] = "simple"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset(("min_words", "max_upper", "max_special"))
+
+    sources: list[str] | None = None
+    min_words: int | None = 50
+    max_upper: float | None = 0.3
+    max_special: float | None = 0.1
+
+    def __post_init__(self) -> None:
+        refuse_nan(msgspec.structs.astuple(self))
+
+    def inputs(self) -> dict[str, str]:
+        return {}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        return self._measure
+
+    def _measure(self, batch: pa.RecordBatch) -> Measured:
+        from gristmill.kernels.filters import simple
+        from gristmill.kernels.text import words
+
+        offsets, data = utf8_buffers(batch["text"])
+        bounds = words.find(offsets, data)
+        capitals, special = simple.count(data, bounds)
+        n_words = np.diff(bounds.word_offsets)
+        values = {
+            "words": n_words,
+            "upper": share(capitals, n_words),
+            "special": share(special, bounds.characters),
+        }
+        return Measured(measured(values))
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        checks = (
+            Check("few_words", "words", "<", self.min_words),
+            Check("upper_case", "upper", ">", self.max_upper),
+            Check("special", "special", ">", self.max_special),
+        )
+        return check(checks, measures)

@@ -1,0 +1,1 @@
+"""Benchmark items: their n-grams, and where documents hold them."""

@@ -1,0 +1,1 @@
+"""The counts that the published filter rules ask for."""

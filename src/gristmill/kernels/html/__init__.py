@@ -1,0 +1,1 @@
+"""HTML pages: their tags, and what parsing them costs at most."""

@@ -1,0 +1,304 @@
+"""What an HTML page may cost its parser at most, told from its tags alone, in one linear pass.
+
+HTML's rules for building a tree (WHATWG HTML, 13.2.6) are not linear: a tag may walk the whole
+stack of open elements; formatting elements left open are made anew in every block that follows, so
+that 250 KB of source can become 16 million nodes; an attribute is compared with all others of its
+tag. So the page is tokenised here first, by the same rules (13.2.5), with a stack that is never
+smaller than the parser's: an element leaves it only at an end tag of its own name, or a start tag
+that ends it, while nothing that was opened after it is left. Where the parser closes more the
+bounds are larger than the truth, and never smaller.
+
+    steps = elements open at each tag that is no such end tag, WITHIN times at a start tag
+          + CLONE times formatting elements open at each tag
+          + attributes of each tag, squared, of <html> and <body> those of the page
+          + options of the page, squared
+
+Extractors that work on the finished tree have squares of their own (trafilatura's, measured):
+
+    crowd = elements that follow one another within one paragraph, squared, summed over the
+    paragraphs parts = stretches of text between tags that no paragraph goes over, <br><br> among
+    them
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from gristmill.kernels.html.tags import (
+    BREAK,
+    BREAKS_OUT,
+    CELL,
+    COLUMN,
+    ENDS_PARAGRAPH,
+    FOREIGN,
+    FORM,
+    FORMATTING,
+    HOLDS_HTML,
+    ITEM,
+    KINDS,
+    LONGEST,
+    NAMES,
+    OPTION,
+    OUTER,
+    PARAGRAPH,
+    RAW,
+    ROOT,
+    ROW,
+    SCRIPT,
+    TABLE,
+    TEMPLATE,
+    TERM,
+    UNSURE,
+    VOID,
+    WITHIN_TEXT,
+    find_byte,
+    has_text,
+    is_cdata,
+    is_letter,
+    is_space,
+    kind_of,
+    skip_attributes,
+    skip_markup,
+    skip_raw,
+    tag_name,
+)
+from gristmill.kernels.jit.compile import BYTES, INT64S, OFFSETS, UINT64S, helper, kernel
+
+CLONE = np.int64(
+    128
+)  # what making a node costs, against walking over one while parsing: bytes as well
+WITHIN = np.int64(
+    32
+)  # what an element costs for each that it lies in, when main content is looked for
+GATHERED = np.int64(
+    8
+)  # what an option, or an attribute of <html> and <body>, costs for each before it
+
+
+class Bounds(NamedTuple):
+    """Of each of n pages what its parser may do at most; where that is more than the limit, of the
+    bytes before `cut`.
+    """
+
+    steps: np.ndarray  # (n,) int64
+    depth: np.ndarray  # (n,) int64: elements that lie in one another
+    tags: np.ndarray  # (n,) int64: start tags
+    crowd: np.ndarray  # (n,) int64
+    parts: np.ndarray  # (n,) int64
+    cut: np.ndarray  # (n,) int64: the bytes whose steps were within the limit, or all
+
+
+@helper
+def _unsure(data, at, stop, size, formats, deepest, tags, steps, names, kinds):
+    """The bounds where the rest of a page may be read in more than one way: everything that looks
+    like a tag is one.
+    """
+    parts = np.int64(0)
+    while at < stop:
+        byte = data[at]
+        if byte == 0x3C:
+            if at + 1 < stop and is_letter(data[at + 1]):
+                name, _ = tag_name(data, at + 1, min(stop, at + LONGEST))
+                formats += kind_of(name, names, kinds) & FORMATTING != 0
+                size += 1
+                tags += 1
+            steps += size * WITHIN + formats * CLONE
+        elif is_space(byte) or byte == 0x2F or byte == 0x22 or byte == 0x27:
+            parts += 1
+        at += 1
+    return max(deepest, 3 * size), tags, steps + parts * parts
+
+
+@kernel(
+    OFFSETS,
+    BYTES,
+    UINT64S,
+    INT64S,
+    types.int64,
+    types.int64,
+    types.uint64[::1],
+    types.int64[::1],
+    types.int64[::1],
+    types.int64[::1],
+    types.int64[::1],
+    types.int64[::1],
+    types.int64[::1],
+    types.int64[::1],
+)
+def _bound(
+    offsets,
+    data,
+    names,
+    kinds,
+    most_bytes,
+    limit,
+    stack,
+    marks,
+    steps_out,
+    depth_out,
+    tags_out,
+    crowd_out,
+    parts_out,
+    cut_out,
+):
+    for i in range(len(offsets) - 1):
+        at = np.int64(offsets[i])
+        stop = np.int64(offsets[i + 1])
+        if stop - at > most_bytes:
+            continue
+        size = np.int64(0)  # of the stack
+        trusted = np.int64(0)  # entries from here on are surely open in the parser too
+        formats = foreign = tables = templates = np.int64(
+            0
+        )  # of them, of a kind; foreign: svg and math
+        deepest = steps = tags = options = np.int64(0)
+        outer = np.int64(0)  # attributes of <html> and <body>, which are gathered in one element
+        run = crowd = parts = np.int64(0)  # run: start tags since the last that ends a paragraph
+        text = False  # some was seen since the last tag that no paragraph goes over
+        broken = False  # no text was seen since the last <br>
+        ignoring = False
+        forms = True  # no </form> was left over
+        sure = True
+        cut = at
+        while at < stop and steps <= limit:
+            before = at
+            at = find_byte(data, at, stop, 0x3C)
+            if at > before and (broken or not text) and has_text(data, before, at):
+                text = True
+                broken = False
+            if at + 1 >= stop:
+                break
+            cut = at
+            # Whether the parser's current node is of SVG or MathML.
+            inside = size > trusted and marks[size - 1] & FOREIGN != 0
+            ends = data[at + 1] == 0x2F
+            if ends and at + 2 < stop and is_letter(data[at + 2]):
+                name, at = tag_name(data, at + 2, stop)
+                at, count, closed = skip_attributes(data, at, stop)
+                kind = kind_of(name, names, kinds)
+                steps += count * count + formats * CLONE
+                if kind & (WITHIN_TEXT | RAW) == 0 and text:
+                    parts += 1
+                    text = False
+                if (
+                    kind & OUTER == 0
+                    and size > 0
+                    and stack[size - 1] == name
+                    and (forms or kind & FORM == 0)
+                ):
+                    size -= 1
+                    mark = marks[size]
+                    formats -= mark & FORMATTING != 0
+                    foreign -= mark & ROOT != 0
+                    templates -= mark & TEMPLATE != 0
+                    tables -= mark & TABLE != 0
+                    trusted = min(trusted, size)
+                else:
+                    steps += size
+                    trusted = size
+                    if kind & FORM:
+                        forms = False
+                continue
+            if not is_letter(data[at + 1]):
+                if ends or data[at + 1] == 0x21 or data[at + 1] == 0x3F:
+                    if foreign > 0 and not inside and is_cdata(data, at, stop):
+                        sure = False
+                        break
+                    at = skip_markup(data, at, stop, inside)
+                else:
+                    at += 1
+                continue
+            name, at = tag_name(data, at + 1, stop)
+            at, count, closed = skip_attributes(data, at, stop)
+            kind = kind_of(name, names, kinds)
+            tags += 1
+            run += 1
+            if kind & (ENDS_PARAGRAPH | ITEM | CELL | ROW):
+                crowd += run * run
+                run = np.int64(0)
+            if text and (kind & (WITHIN_TEXT | RAW | BREAK) == 0 or (broken and kind & BREAK)):
+                parts += 1
+                text = False
+            broken = kind & BREAK != 0
+            if kind & OUTER:
+                outer += count
+                steps += count * outer * GATHERED
+            if kind & OPTION:
+                options += GATHERED
+            steps += count * count + size * WITHIN + formats * CLONE + options
+            # Behind <col> in <template>, and in framesets, start tags are ignored: those of raw
+            # text as well.
+            ignoring = ignoring or (templates > 0 and kind & COLUMN != 0)
+            if kind & UNSURE or (kind & RAW and not inside and (foreign > 0 or ignoring)):
+                sure = False
+                break
+            if kind & RAW and not inside:
+                at = skip_raw(data, at, stop, name, kind & SCRIPT != 0)
+                if at < stop:
+                    at, count, closed = skip_attributes(data, tag_name(data, at + 2, stop)[1], stop)
+                    steps += count * count
+                continue
+            if inside and kind & BREAKS_OUT:
+                trusted = size
+            # /> closes <svg>, <math> and what lies in them, nothing else.
+            if closed and (kind & FOREIGN or (inside and kind & BREAKS_OUT == 0)):
+                continue
+            if kind & (VOID | OUTER) and (foreign == 0 or kind & BREAKS_OUT):
+                continue
+            # What the start tag ends: only what was opened last is asked for, so that nothing else
+            # can end before it.
+            if foreign == 0 and size > 0:
+                if kind & ENDS_PARAGRAPH and marks[size - 1] & PARAGRAPH:
+                    size -= 1
+                elif kind & (CELL | ROW) and marks[size - 1] & CELL:
+                    size -= 1
+                if size > 0 and marks[size - 1] & kind & (ITEM | TERM | ROW):
+                    size -= 1
+                trusted = min(trusted, size)
+            mark = kind & (FORMATTING | TABLE | TEMPLATE | PARAGRAPH | ITEM | TERM | CELL | ROW)
+            if kind & FOREIGN:
+                mark |= FOREIGN | ROOT
+            elif inside and kind & (BREAKS_OUT | HOLDS_HTML) == 0:
+                mark |= FOREIGN
+            formats += mark & FORMATTING != 0
+            foreign += mark & ROOT != 0
+            templates += mark & TEMPLATE != 0
+            tables += mark & TABLE != 0
+            stack[size] = name
+            marks[size] = mark
+            size += 1
+            # A table may be given a body and a row, or a column group.
+            deepest = max(deepest, size + 2 * tables)
+        if not sure:
+            more = tags
+            deepest, tags, steps = _unsure(
+                data, at, stop, size, formats, deepest, tags, steps, names, kinds
+            )
+            run += tags - more
+            parts += tags - more
+        steps_out[i] = steps
+        crowd_out[i] = crowd + run * run
+        parts_out[i] = parts + text
+        depth_out[i] = (
+            deepest + 3
+        )  # html, body, and what lies there for a while: head's, and raw text
+        tags_out[i] = tags
+        cut_out[i] = (cut if steps > limit else stop) - np.int64(offsets[i])
+
+
+def bound(offsets: np.ndarray, data: np.ndarray, most_bytes: int, most_steps: int) -> Bounds:
+    """Bound what parsing each of n pages costs: UTF-8, offsets (n + 1,) int32 into data (bytes,)
+    uint8.
+
+    Pages of more than most_bytes are not read: all is 0. Reading stops behind the tag that goes
+    over most_steps.
+    """
+    count = len(offsets) - 1
+    longest = (
+        min(int(np.diff(offsets).max(initial=0)), most_bytes) // 3 + 1
+    )  # a start tag takes three bytes
+    found = Bounds(*(np.zeros(count, np.int64) for _ in Bounds._fields))
+    room = (np.empty(longest, np.uint64), np.empty(longest, np.int64))
+    _bound(offsets, data, NAMES, KINDS, most_bytes, most_steps, *room, *found)
+    return found

@@ -1,0 +1,1 @@
+"""How kernels are compiled, and the loads that plain indexing cannot say."""

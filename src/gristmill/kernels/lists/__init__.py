@@ -1,0 +1,1 @@
+"""Lists of millions of entries, URLs looked up in them, and many phrases searched at once."""

@@ -1,0 +1,328 @@
+"""Many patterns at once: an Aho-Corasick automaton over bytes (Aho and Corasick 1975: doi
+10.1145/360825.360855).
+
+The automaton is dense: for every state and every class of bytes the next state is written down, so
+that a text costs one load a byte, however many patterns there are. Bytes that occur in no pattern
+share one class, which keeps the rows short.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.unicode.tables import (
+    CLASS_INDEX,
+    CLASS_PAGES,
+    LETTER,
+    NUMBER,
+    class_of,
+    code_point,
+    width_of,
+)
+
+MOST_CELLS = 1 << 30  # of `moves`: 4 GiB
+UNDERSCORE = 0x5F
+
+
+class Automaton(NamedTuple):
+    """Of s states, of which state 0 is the start, and p patterns."""
+
+    classes: np.ndarray  # (256,) uint8: a byte's class
+    width: int  # the number of classes
+    moves: np.ndarray  # (s * width,) int32: at state * width + class the next state
+    ends: np.ndarray  # (s,) int32: 1 + the longest pattern that ends in this state; 0: none
+    also: (
+        np.ndarray
+    )  # (s,) int32: the state whose `ends` is the next shorter pattern that ends here; 0: none
+    lengths: np.ndarray  # (p,) int32: of each pattern in bytes
+
+
+@kernel(
+    INT64S,
+    BYTES,
+    BYTES,
+    types.int64,
+    types.int32[::1],
+    types.int32[::1],
+    types.int32[::1],
+    returns=types.int64,
+)
+def _insert(offsets, data, classes, width, moves, ends, queue):
+    """Write the patterns as a tree; return the number of states. `queue` is scratch space of the
+    same length as `ends`.
+    """
+    states = np.int64(1)
+    for i in range(len(offsets) - 1):
+        state = np.int64(0)
+        for at in range(offsets[i], offsets[i + 1]):
+            cell = state * width + classes[data[at]]
+            if moves[cell] == 0:
+                moves[cell] = states
+                states += 1
+            state = np.int64(moves[cell])
+        if ends[state] == 0:  # of equal patterns the first
+            ends[state] = i + 1
+    # The states by their depth: a state's row is made of the row of a state that is less deep.
+    taken = np.int64(0)
+    queued = np.int64(1)
+    queue[0] = 0
+    while taken < queued:
+        state = np.int64(queue[taken])
+        taken += 1
+        for k in range(width):
+            child = moves[state * width + k]
+            if child != 0:
+                queue[queued] = child
+                queued += 1
+    return states
+
+
+@kernel(types.int64, INT32S, types.int32[::1], types.int32[::1], types.int32[::1], types.int32[::1])
+def _link(width, queue, moves, ends, also, suffixes):
+    """Make the tree an automaton; `suffixes` (s,) becomes each state's longest proper suffix that
+    is a state.
+    """
+    for place in range(len(queue)):
+        state = np.int64(queue[place])
+        suffix = np.int64(suffixes[state])
+        if ends[state] == 0:
+            ends[state] = ends[suffix]
+            also[state] = also[suffix]
+        elif ends[suffix] != 0:
+            also[state] = suffix
+        for k in range(width):
+            child = moves[state * width + k]
+            # From the start, bytes that continue nothing lead back to it: 0 already.
+            if child == 0:
+                moves[state * width + k] = moves[suffix * width + k]
+            elif state != 0:
+                suffixes[child] = moves[suffix * width + k]
+
+
+def build(patterns: list[bytes], *, fold_ascii: bool = False) -> Automaton:
+    """The automaton of patterns; `fold_ascii` takes A to Z for a to z, in patterns and in texts.
+
+    Raises ValueError for an empty pattern, which would be found everywhere, and for patterns too
+    long in all.
+    """
+    lengths = np.fromiter(map(len, patterns), np.int32, len(patterns))
+    if (lengths == 0).any():
+        raise ValueError("an empty pattern is found in every text")
+    data = np.frombuffer(b"".join(patterns), np.uint8)
+    offsets = np.zeros(len(patterns) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    classes, width = _classes(data, fold_ascii)
+    most = len(data) + 1
+    if most * width > MOST_CELLS:
+        raise ValueError(
+            f"patterns of {len(data):,} bytes in all are too many: at most "
+            f"{MOST_CELLS // width - 1:,}"
+        )
+    # Pages that are not written to take no memory: patterns share prefixes.
+    moves, ends, queue = (
+        np.zeros(most * width, np.int32),
+        np.zeros(most, np.int32),
+        np.zeros(most, np.int32),
+    )
+    states = _insert(offsets, data, classes, width, moves, ends, queue)
+    moves, ends, queue = moves[: states * width], ends[:states].copy(), queue[:states]
+    also = np.zeros(states, np.int32)
+    _link(width, queue, moves, ends, also, np.zeros(states, np.int32))
+    return Automaton(classes, width, moves, ends, also, lengths)
+
+
+def _classes(data: np.ndarray, fold_ascii: bool) -> tuple[np.ndarray, int]:
+    """A class for each byte that occurs in data, and one (0) for all that do not; their number."""
+    folded = np.arange(256)
+    if fold_ascii:
+        folded[ord("A") : ord("Z") + 1] += 32
+    used = np.zeros(256, bool)
+    used[folded[data]] = True
+    # Where all 256 occur, no class is left for others, and none is needed.
+    numbers = np.cumsum(used) - bool(used.all())
+    classes = np.where(used, numbers, 0)[folded].astype(np.uint8)
+    return classes, int(numbers[-1]) + 1
+
+
+@helper
+def next_state(state, byte, classes, width, moves):
+    """One move of an automaton; states are uint64, whose look-ups need no check for negative
+    ones.
+    """
+    return np.uint64(moves[state * np.uint64(width) + np.uint64(classes[byte])])
+
+
+@kernel(OFFSETS, BYTES, BYTES, types.int64, INT32S, INT32S, types.int32[::1])
+def _find_first(offsets, data, classes, width, moves, ends, found):
+    for i in range(len(offsets) - 1):
+        state = np.uint64(0)
+        found[i] = 0
+        for at in range(offsets[i], offsets[i + 1]):
+            state = next_state(state, data[at], classes, width, moves)
+            if ends[state] != 0:
+                found[i] = ends[state]
+                break
+
+
+def find_first(offsets: np.ndarray, data: np.ndarray, automaton: Automaton) -> np.ndarray:
+    """1 + a pattern that each text holds, (n,) int32; 0: none. The one that ends first, of those
+    the longest.
+
+    Texts are offsets (n + 1,) int32 into data (bytes,) uint8.
+    """
+    found = np.empty(len(offsets) - 1, np.int32)
+    _find_first(
+        offsets, data, automaton.classes, automaton.width, automaton.moves, automaton.ends, found
+    )
+    return found
+
+
+@helper
+def _word_at(data, at, class_index, class_pages):
+    r"""Whether the character that starts at `at` is one of Python's \w: str.isalnum, or an
+    underscore.
+    """
+    if data[at] == UNDERSCORE:
+        return True
+    point = code_point(data, at, width_of(data[at]))
+    return class_of(point, class_index, class_pages) & (LETTER | NUMBER) != 0
+
+
+@helper
+def _bounded(data, begin, stop, first, last, class_index, class_pages):
+    """Whether data[first:last] stands between non-word characters or the ends of the text
+    data[begin:stop].
+    """
+    if last < stop and _word_at(data, last, class_index, class_pages):
+        return False
+    if first == begin:
+        return True
+    before = first - 1
+    while data[before] & 0xC0 == 0x80 and before > begin:
+        before -= 1
+    return not _word_at(data, before, class_index, class_pages)
+
+
+@kernel(
+    OFFSETS,
+    BYTES,
+    BYTES,
+    types.int64,
+    INT32S,
+    INT32S,
+    INT32S,
+    INT32S,
+    BYTES,
+    BYTES,
+    types.int32[::1],
+)
+def _find_bounded(
+    offsets, data, classes, width, moves, ends, also, lengths, class_index, class_pages, found
+):
+    for i in range(len(offsets) - 1):
+        begin = np.int64(offsets[i])
+        stop = np.int64(offsets[i + 1])
+        state = np.uint64(0)
+        found[i] = 0
+        for at in range(begin, stop):
+            state = next_state(state, data[at], classes, width, moves)
+            ending = state
+            while ends[ending] != 0:
+                pattern = ends[ending]
+                first = at + 1 - lengths[pattern - 1]
+                if _bounded(data, begin, stop, first, at + 1, class_index, class_pages):
+                    found[i] = pattern
+                    break
+                ending = np.uint64(also[ending])
+            if found[i] != 0:
+                break
+
+
+def find_bounded(offsets: np.ndarray, data: np.ndarray, automaton: Automaton) -> np.ndarray:
+    r"""As `find_first`, of patterns that stand alone: `(?:\W|^)pattern(?:\W|$)` in Python's Unicode
+    sense.
+
+    Patterns and texts must be whole characters in well-formed UTF-8.
+    """
+    found = np.empty(len(offsets) - 1, np.int32)
+    classes, width, moves, ends, also, lengths = automaton
+    _find_bounded(
+        offsets, data, classes, width, moves, ends, also, lengths, CLASS_INDEX, CLASS_PAGES, found
+    )
+    return found
+
+
+@kernel(
+    OFFSETS,
+    BYTES,
+    BYTES,
+    types.int64,
+    INT32S,
+    INT32S,
+    INT32S,
+    INT32S,
+    BYTES,
+    BYTES,
+    types.boolean,
+    types.int64[::1],
+)
+def _count(
+    offsets,
+    data,
+    classes,
+    width,
+    moves,
+    ends,
+    also,
+    lengths,
+    class_index,
+    class_pages,
+    bounded,
+    out,
+):
+    for i in range(len(offsets) - 1):
+        begin = np.int64(offsets[i])
+        stop = np.int64(offsets[i + 1])
+        state = np.uint64(0)
+        count = np.int64(0)
+        for at in range(begin, stop):
+            state = next_state(state, data[at], classes, width, moves)
+            ending = state
+            while ends[ending] != 0:
+                first = at + 1 - lengths[ends[ending] - 1]
+                if not bounded or _bounded(
+                    data, begin, stop, first, at + 1, class_index, class_pages
+                ):
+                    count += 1
+                    break
+                ending = np.uint64(also[ending])
+        out[i] = count
+
+
+def count(
+    offsets: np.ndarray, data: np.ndarray, automaton: Automaton, *, bounded: bool
+) -> np.ndarray:
+    """The places of each text where a pattern ends, (n,) int64; `bounded`: one that stands alone,
+    as in `find_bounded`.
+
+    Texts are offsets (n + 1,) int32 into data (bytes,) uint8.
+    """
+    out = np.empty(len(offsets) - 1, np.int64)
+    classes, width, moves, ends, also, lengths = automaton
+    _count(
+        offsets,
+        data,
+        classes,
+        width,
+        moves,
+        ends,
+        also,
+        lengths,
+        CLASS_INDEX,
+        CLASS_PAGES,
+        bounded,
+        out,
+    )
+    return out

@@ -1,0 +1,1 @@
+"""Classifiers and language models: fastText, our own linear classifier and n-gram model."""

@@ -1,0 +1,458 @@
+"""fastText's prediction of one label (Joulin 2016), for supervised models with hierarchical
+softmax: its own label and float32 score.
+
+    words and the character n-grams of each -> rows of the input matrix, averaged -> the likeliest
+    leaf of a Huffman tree
+
+Equality with the library needs its arithmetic in its order: FNV-1a with sign-extended bytes; a
+word's own row before its n-grams, in the order of the text; float32 sums; the mean as the sum times
+float32(1 / n); the sigmoid through float32; logarithms in double precision of a float32 plus 1e-5,
+rounded to float32 again. Of the n-grams few survive a model's pruning: a bitmap tells which.
+
+Words and n-grams are found by kernels.models.subwords. The rows do not fit a processor's second
+cache, and drive the dictionary out of it: one cache line tells whether a short word is there.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, UINT32S, helper, kernel
+from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64
+from gristmill.kernels.models.subwords import (
+    AHEAD,
+    BASIS,
+    PAD,
+    byte_of,
+    find_block,
+    find_stop,
+    find_words,
+    gather,
+    hash_ahead,
+    hash_byte,
+    is_kept,
+    is_white,
+    lay_out,
+    mark_kept,
+    row_of,
+)
+
+TABLE = types.Array(types.uint64, 2, "C", readonly=True)
+FLOAT_ROWS = types.Array(types.float32, 2, "C", readonly=True)
+LABEL = np.uint64(int.from_bytes(b"__label_", "little"))
+FREE = np.uint64(2**64 - 1)
+MOST_SIZES = 7  # of n-grams: with the word itself a bit each in a byte
+BLOCK = (
+    1 << 14
+    # bytes of a text that are laid out together, at the most: what is made of them stays in a near
+    # cache
+)
+
+
+class Model(NamedTuple):
+    """A model as the kernel reads it; filters/models/fasttext_file.py makes it from a file."""
+
+    entries: np.ndarray  # bytes of the dictionary's entries, words then labels, and 8 more
+    entry_offsets: np.ndarray  # (entries + 1,) int64
+    # (slots, 2) uint64: open addressing by FNV-1a. A word's first eight bytes; its hash and its
+    # entry, 32 bits each, or FREE.
+    table: np.ndarray
+    words: int  # entries below are words, from it on labels
+    end_of_line: int  # the word </s>
+    shortest: int  # n-grams, in characters
+    longest: int
+    buckets: int  # n-gram hashes are taken modulo this
+    kept: np.ndarray  # a bitmap of the buckets that are not pruned, uint32
+    kept_before: np.ndarray  # for each word of it, how many are kept before, int32
+    rows: (
+        np.ndarray
+    )  # (words + kept buckets, dimension) float32, in the order of entries, then of buckets
+    output: np.ndarray  # (labels - 1, dimension) float32, a row a node
+    left: np.ndarray  # (2 * labels - 1,) int32: children; -1: a leaf
+    right: np.ndarray
+
+
+@helper
+def _add_row(rows, row, hidden):
+    for k in range(len(hidden)):
+        hidden[k] += rows[row, k]
+
+
+@helper
+def _log(value):
+    return np.float32(math.log(np.float64(value) + 1e-5))
+
+
+@helper
+def _likeliest(hidden, output, left, right, stack, scores):
+    """Depth first, left before right, cut where a branch cannot win: (leaf, log score)."""
+    labels = len(output) + 1
+    best = np.float32(-np.inf)
+    leaf = np.int64(-1)
+    floor = _log(np.float32(0.0))
+    stack[0] = 2 * labels - 2
+    scores[0] = np.float32(0.0)
+    size = 1
+    while size > 0:
+        size -= 1
+        node = np.int64(stack[size])
+        score = scores[size]
+        if score < floor or (leaf >= 0 and score < best):
+            continue
+        if left[node] < 0:
+            if leaf < 0 or score > best:
+                best = score
+                leaf = node
+            continue
+        dot = np.float32(0.0)
+        for k in range(len(hidden)):
+            dot += np.float32(output[node - labels, k] * hidden[k])
+        inner = np.float32(1.0) + np.float32(math.exp(np.float32(-dot)))
+        right_share = np.float32(1.0 / np.float64(inner))
+        left_share = np.float32(1.0 - np.float64(right_share))
+        stack[size] = right[node]
+        scores[size] = np.float32(score + _log(right_share))
+        stack[size + 1] = left[node]
+        scores[size + 1] = np.float32(score + _log(left_share))
+        size += 2
+    return leaf, best
+
+
+@helper
+def _is_same(one, at, other, begin, length):
+    while length >= 8:
+        if load_u64(one, at) != load_u64(other, begin):
+            return False
+        at += 8
+        begin += 8
+        length -= 8
+    return (
+        length == 0
+        or (load_u64(one, at) ^ load_u64(other, begin)) << np.uint64(64 - 8 * length) == 0
+    )
+
+
+@helper
+def find_entry(tail, begin, length, value, entries, entry_offsets, table):
+    """The dictionary's entry that a word is, given its hash; -1: none."""
+    mask = np.int64(len(table) - 1)
+    slot = np.int64(value) & mask
+    first = load_u64(tail, begin)
+    if length < 8:
+        first &= (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1)
+    while table[slot, 1] != FREE:
+        # No word holds a zero byte: its first eight, with zeros behind a short one, are all of a
+        # short one.
+        if table[slot, 0] == first and (table[slot, 1] >> np.uint64(32)) == value:
+            entry = np.int64(table[slot, 1] & np.uint64(0xFFFFFFFF))
+            start = entry_offsets[entry] if length >= 8 else np.int64(0)
+            if length < 8 or (
+                entry_offsets[entry + 1] - start == length
+                and _is_same(entries, start, tail, begin, length)
+            ):
+                return entry
+        slot = (slot + 1) & mask
+    return np.int64(-1)
+
+
+@helper
+def _mark_words(
+    tail,
+    total,
+    number,
+    begins,
+    ends,
+    values,
+    shortest,
+    longest,
+    buckets,
+    kept,
+    words,
+    end_of_line,
+    entries,
+    entry_offsets,
+    table,
+    touched,
+    found,
+    events,
+):
+    """Mark the words that are entries: bit 0 of events at the place before each, found[0] the
+    entry, complemented. Take back the n-grams of labels. Returns the places that count, and whether
+    a newline word ended them.
+    """
+    # The table is larger than the nearest cache: have what is needed of it on its way before
+    # anything waits for it.
+    for w in range(number):
+        touched[w] = table[np.int64(values[w]) & np.int64(len(table) - 1), 1]
+    for w in range(number):
+        begin, end = np.int64(begins[w]), np.int64(abs(ends[w]))
+        length = end - begin
+        entry = np.int64(-1)
+        if touched[w] != FREE:
+            entry = find_entry(tail, begin, length, values[w], entries, entry_offsets, table)
+        if entry >= words or (
+            entry < 0 and length > 8 and load_u64(tail, begin) == LABEL and tail[begin + 8] == 0x5F
+        ):
+            events[begin - 1 : end] = 0
+            continue
+        if entry == end_of_line:
+            events[begin - 1 : total + 8] = 0
+            events[begin - 1] = 1
+            found[0, begin - 1] = ~entry
+            return begin, True
+        if ends[w] < 0:
+            events[begin - 1 : end] = 0
+            gather(tail, begin, end, shortest, longest, buckets, kept, found, events)
+        events[begin - 1] |= np.uint8(entry >= 0)
+        found[0, begin - 1] = ~entry
+    return total, False
+
+
+@helper
+def _list_rows(events, total, found, kept, kept_before, words, listed):
+    """The rows of the words and n-grams that are marked, in the order of the text; their number."""
+    count = np.int64(0)
+    for base in range(0, total, 8):
+        some = load_u64(events, base)
+        while some:
+            j = count_trailing_zeros(some)
+            some &= some - np.uint64(1)
+            listed[count] = found[j & 7, base + (j >> 3)]
+            count += 1
+    for k in range(count):
+        entry = listed[k]
+        row = row_of(np.uint32(max(entry, np.int32(0))), kept, kept_before, words)
+        listed[k] = ~entry if entry < 0 else np.int32(row)
+    return count
+
+
+@helper
+def _add_long_word(
+    data, begin, end, shortest, longest, buckets, kept, kept_before, words, rows, hidden
+):
+    """Sum the rows of the n-grams of a word that is longer than any entry, in their order, without
+    writing them out; how many.
+    """
+    count = np.int64(0)
+    if load_u64(data, begin) == LABEL and data[begin + 8] == 0x5F:
+        return count
+    for first in range(begin - 1, end):
+        if (byte_of(data, begin, end, first) & 0xC0) == 0x80:
+            continue
+        at = first
+        size = np.int64(0)
+        value = BASIS
+        while at <= end and size < longest:
+            size += 1
+            value = hash_byte(value, byte_of(data, begin, end, at))
+            at += 1
+            while (byte_of(data, begin, end, at) & 0xC0) == 0x80:
+                value = hash_byte(value, byte_of(data, begin, end, at))
+                at += 1
+            bucket = value % np.uint32(buckets)
+            if size >= shortest and (size > 1 or first >= begin) and is_kept(kept, bucket):
+                _add_row(rows, row_of(bucket, kept, kept_before, words), hidden)
+                count += 1
+    return count
+
+
+@kernel(
+    OFFSETS,
+    BYTES,
+    types.int64,
+    types.int64,
+    BYTES,
+    INT64S,
+    TABLE,
+    types.int64,
+    types.int64,
+    types.int64,
+    types.int64,
+    types.int64,
+    UINT32S,
+    INT32S,
+    FLOAT_ROWS,
+    FLOAT_ROWS,
+    INT32S,
+    INT32S,
+    types.uint8[::1],
+    types.uint8[::1],
+    types.uint8[::1],
+    types.uint8[::1],
+    types.uint8[::1],
+    types.uint32[:, ::1],
+    types.int32[:, ::1],
+    types.int32[::1],
+    types.int32[::1],
+    types.uint32[::1],
+    types.uint64[::1],
+    types.int32[::1],
+    types.float32[::1],
+    types.int32[::1],
+    types.float32[::1],
+    types.int32[::1],
+    types.float32[::1],
+)
+def _predict(
+    offsets,
+    data,
+    characters,
+    room,
+    entries,
+    entry_offsets,
+    table,
+    words,
+    end_of_line,
+    shortest,
+    longest,
+    buckets,
+    kept,
+    kept_before,
+    rows,
+    output,
+    left,
+    right,
+    head,
+    tail,
+    blank,
+    whole,
+    events,
+    hashes,
+    found,
+    begins,
+    ends,
+    values,
+    touched,
+    listed,
+    hidden,
+    stack,
+    scores,
+    labels,
+    probabilities,
+):
+    inverse = 1.0 / np.float64(buckets)
+    for i in range(len(offsets) - 1):
+        start = np.int64(offsets[i])
+        stop = find_stop(data, start, np.int64(offsets[i + 1]), characters)
+        hidden[:] = np.float32(0.0)
+        count = np.int64(0)
+        ended = False
+        at = start
+        while at < stop and not ended:
+            end = find_block(data, at, stop, room)
+            if end == at:
+                while end < stop and not is_white(data[end]):
+                    end += 1
+                count += _add_long_word(
+                    data,
+                    at,
+                    end,
+                    shortest,
+                    longest,
+                    buckets,
+                    kept,
+                    kept_before,
+                    words,
+                    rows,
+                    hidden,
+                )
+                at = end
+                continue
+            lay_out(data[at:end], head, tail, blank)
+            total = end - at + 1
+            hash_ahead(head, tail, total, hashes)
+            mark_kept(
+                hashes,
+                blank,
+                total,
+                shortest,
+                longest,
+                inverse,
+                buckets,
+                kept,
+                whole,
+                found,
+                events,
+            )
+            number = find_words(tail, blank, total, hashes, begins, ends, values)
+            total, ended = _mark_words(
+                tail,
+                total,
+                number,
+                begins,
+                ends,
+                values,
+                shortest,
+                longest,
+                buckets,
+                kept,
+                words,
+                end_of_line,
+                entries,
+                entry_offsets,
+                table,
+                touched,
+                found,
+                events,
+            )
+            some = _list_rows(events, total, found, kept, kept_before, words, listed)
+            for k in range(some):
+                _add_row(rows, listed[k], hidden)
+            count += some
+            at = end
+        if not ended:
+            _add_row(rows, end_of_line, hidden)
+            count += 1
+        share = np.float32(1.0 / np.float64(count))
+        for k in range(len(hidden)):
+            hidden[k] = np.float32(hidden[k] * share)
+        leaf, score = _likeliest(hidden, output, left, right, stack, scores)
+        labels[i] = leaf
+        probabilities[i] = np.float32(math.exp(score))
+
+
+def predict(
+    offsets: np.ndarray,
+    data: np.ndarray,
+    model: Model,
+    *,
+    characters: int | None,
+    block: int = BLOCK,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The likeliest label of the first `characters` code points (None: of all) of n texts, newlines
+    read as spaces.
+
+    offsets (n + 1,) int32 into data (bytes,) uint8. Returns (labels (n,) int32 or -1, scores (n,)
+    float32). A text is gone through a block at a time, so that memory is bounded however long it
+    is; no block changes a bit.
+    """
+    count = len(offsets) - 1
+    labels, scores = np.empty(count, np.int32), np.empty(count, np.float32)
+    largest = int(np.diff(offsets).max(initial=0))
+    characters = largest if characters is None else characters
+    # What is longer than a block is no entry.
+    most = min(4 * characters, largest, max(block, 16, int(np.diff(model.entry_offsets).max())))
+    room = most + 1 + PAD
+    sizes = max(model.longest - model.shortest + 1, 0)
+    nodes = len(model.left) + 2
+    scratch = (
+        np.empty(room, np.uint8),
+        np.empty(room, np.uint8),
+        np.empty(room, np.uint8),
+        np.empty(room, np.uint8),
+        np.empty(room, np.uint8),
+        np.empty((AHEAD, room), np.uint32),
+        np.empty((1 + sizes, room), np.int32),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.empty(room, np.uint32),
+        np.empty(room, np.uint64),
+        np.empty((1 + sizes) * room, np.int32),
+        np.empty(model.rows.shape[1], np.float32),
+        np.empty(nodes, np.int32),
+        np.empty(nodes, np.float32),
+    )
+    _predict(offsets, data, characters, most, *model, *scratch, labels, scores)
+    return labels, scores

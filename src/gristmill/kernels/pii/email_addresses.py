@@ -1,0 +1,239 @@
+"""E-mail addresses: is one written round this `@`, and from where to where? By gristmill's rules,
+and by those of datatrove's PIIFormatter.
+
+An address is searched from its `@`, to both sides; what may stand on either side holds no `@`, so
+that no byte is looked at more than a few times, whatever the text. `wall` and `stop` are as in
+kernels/pii/numbers.py.
+
+gristmill   before the `@` letters, digits and `._%+-`, without `..`, trimmed of `.-%` at the start
+            and not ending in a dot; behind it labels
+            of letters, digits and inner hyphens, up to the last one that is a top-level domain.
+            Domains for examples and tests (RFC 2606, RFC 6761) are nobody's, nor is what programs
+            log in as where code is kept: `git`, `hg` or `svn` at one of HOSTS, in `//git@host` or
+            before a path, `git@host:path`
+datatrove   pipeline/formatters/pii.py of datatrove 0.10.1: atoms of RFC 5322 from the first word
+            boundary, then any labels, or an
+            address in brackets
+"""
+
+import numpy as np
+
+from gristmill.kernels.jit.compile import helper
+from gristmill.kernels.pii.context_words import hash_of, known, word_hashes
+from gristmill.kernels.pii.numbers import (
+    COLON,
+    DOT,
+    HYPHEN,
+    SPACE,
+    ZERO,
+    is_alnum,
+    is_digit,
+    is_letter,
+)
+from gristmill.kernels.unicode.tables import LETTER, NUMBER, class_of, code_point, width_of
+
+SHORT, LONG = 2, 24  # of top-level domains, in bytes; the longest today has 24
+
+
+# RFC 2606, section 3: example.com, example.net, example.org.
+RESERVED = np.concatenate([word_hashes([b"example"]), word_hashes([b"com", b"net", b"org"])])
+SERVICES = word_hashes([b"git", b"hg", b"svn"])
+HOSTS = word_hashes(
+    b"""altssh.bitbucket.org altssh.gitlab.com aur.archlinux.org bitbucket.org code.google.com codeberg.org framagit.org gist.github.com
+git.code.sf.net git.kernel.org git.launchpad.net git.savannah.gnu.org git.sr.ht gitee.com github.com gitlab.com gitlab.freedesktop.org gitlab.gnome.org
+gitlab.kitware.com gitlab.torproject.org heroku.com hf.co hg.code.sf.net hg.mozilla.org huggingface.co invent.kde.org notabug.org pagure.io
+salsa.debian.org ssh.dev.azure.com ssh.github.com svn.code.sf.net vs-ssh.visualstudio.com""".split()
+)
+
+
+@helper
+def _is_service(data, wall, start, at, end, stop):
+    """Whether the address at data[start:end] is what programs log in as where code is kept."""
+    if at - start < 2 or at - start > 3 or not known(hash_of(data, start, at), SERVICES):
+        return False
+    if known(hash_of(data, at + 1, end), HOSTS) or (start > wall and data[start - 1] == 0x2F):
+        return True
+    return end + 1 < stop and (data[end] == COLON or data[end] == 0x2F) and data[end + 1] > SPACE
+
+
+@helper
+def _label_stop(data, at, stop):
+    """Where a run of letters, digits and hyphens stops."""
+    while at < stop and (is_alnum(data[at]) or data[at] == HYPHEN):
+        at += 1
+    return at
+
+
+@helper
+def address(data, wall, at, stop, domains, reserved, every):
+    """The e-mail address round the `@` at `at`, by gristmill's rules: (start, stop); stop 0: there
+    is none. `every`: also one that is nobody's.
+    """
+    nothing = np.int64(0)
+    start = at
+    while start > wall:
+        byte = data[start - 1]
+        if not (
+            is_alnum(byte) or byte in (DOT, HYPHEN) or byte == 0x5F or byte == 0x25 or byte == 0x2B
+        ):
+            break
+        if byte == DOT and data[start] == DOT:
+            break
+        start -= 1
+    while start < at and (data[start] == DOT or data[start] == HYPHEN or data[start] == 0x25):
+        start += 1
+    if start == at or data[at - 1] == DOT:
+        return start, nothing
+    end = nothing
+    label = at + 1
+    labels = 0
+    before = np.uint64(0)
+    ours = True
+    while True:
+        after = _label_stop(data, label, stop)
+        last = after
+        while last > label and data[last - 1] == HYPHEN:
+            last -= 1
+        if last == label or data[label] == HYPHEN or last - label > 63:
+            break
+        labels += 1
+        value = hash_of(data, label, last)
+        if last - label >= SHORT and last - label <= LONG and is_letter(data[label]):
+            if labels > 1 and known(value, domains):
+                end = last
+                ours = not (
+                    known(before, reserved[:1]) and last - label == 3 and known(value, reserved[1:])
+                )
+        before = value
+        if last < after or after >= stop or data[after] != DOT:
+            break
+        label = after + 1
+    if every or end == 0:
+        return start, end
+    return start, end if ours and not _is_service(data, wall, start, at, end, stop) else nothing
+
+
+@helper
+def _is_word_before(data, begin, at, class_index, class_pages):
+    r"""Whether the character before `at` is one of Python's \w."""
+    if at <= begin:
+        return False
+    before = at - 1
+    while data[before] & 0xC0 == 0x80 and before > begin:
+        before -= 1
+    if data[before] < 0x80:
+        return is_alnum(data[before]) or data[before] == 0x5F
+    point = code_point(data, before, width_of(data[before]))
+    return class_of(point, class_index, class_pages) & (LETTER | NUMBER) != 0
+
+
+@helper
+def _is_atom(byte):
+    """Whether a byte is RFC 5322's atext."""
+    return (
+        is_alnum(byte)
+        or byte == 0x21
+        or (byte >= 0x23 and byte <= 0x27)
+        or byte == 0x2A
+        or byte == 0x2B
+        or byte == HYPHEN
+        or byte == 0x2F
+        or byte == 0x3D
+        or byte == 0x3F
+        or (byte >= 0x5E and byte <= 0x60)
+        or (byte >= 0x7B and byte <= 0x7E)
+    )
+
+
+@helper
+def octet_stop(data, at, stop):
+    """Where one to three digits up to 255 stop, however many zeros lead; 0: they are others, or a
+    digit follows.
+    """
+    value = np.int64(0)
+    size = 0
+    while at < stop and size < 4 and is_digit(data[at]):
+        value = value * 10 + np.int64(data[at] - ZERO)
+        at += 1
+        size += 1
+    return at if size > 0 and size < 4 and value <= 255 else np.int64(0)
+
+
+@helper
+def _literal_stop(data, at, stop):
+    """Where `[1.2.3.4]`, or `[1.2.3.name:]`, that starts at `at` stops; 0: there is none."""
+    nothing = np.int64(0)
+    at += 1
+    for _ in range(3):
+        at = octet_stop(data, at, stop)
+        if at == 0 or at >= stop or data[at] != DOT:
+            return nothing
+        at += 1
+    last = octet_stop(data, at, stop)
+    if last > 0 and last < stop and data[last] == 0x5D:
+        return last + 1
+    last = _label_stop(data, at, stop)
+    named = (
+        last > at
+        and data[last - 1] != HYPHEN
+        and last + 1 < stop
+        and data[last] == 0x3A
+        and data[last + 1] == 0x5D
+    )
+    return last + 2 if named else nothing
+
+
+@helper
+def _domain_stop(data, at, stop):
+    """Where two labels or more that start at `at` stop; 0: there are none. As datatrove's pattern,
+    which takes as many as it can.
+    """
+    end = np.int64(0)
+    labels = 0
+    label = at
+    while label < stop and is_alnum(data[label]):
+        after = _label_stop(data, label, stop)
+        last = after
+        while data[last - 1] == HYPHEN:
+            last -= 1
+        labels += 1
+        if labels > 1:
+            end = last
+        if last < after or after >= stop or data[after] != DOT:
+            break
+        label = after + 1
+    return end
+
+
+@helper
+def datatrove_address(data, begin, wall, at, stop, class_index, class_pages):
+    """The e-mail address round the `@` at `at`, by datatrove's pattern: (start, stop); stop 0:
+    there is none. The text starts at `begin`.
+    """
+    nothing = np.int64(0)
+    start = at
+    while start > wall:
+        byte = data[start - 1]
+        if not _is_atom(byte) and not (byte == DOT and start < at and data[start] != DOT):
+            break
+        start -= 1
+    while start < at and data[start] == DOT:
+        start += 1
+    if start == at:
+        return start, nothing
+    end = (
+        _literal_stop(data, at + 1, stop)
+        if at + 1 < stop and data[at + 1] == 0x5B
+        else _domain_stop(data, at + 1, stop)
+    )
+    if end == 0:
+        return start, nothing
+    # Their pattern begins at a word boundary, \b: the first.
+    word = _is_word_before(data, begin, start, class_index, class_pages)
+    while start < at:
+        here = is_alnum(data[start]) or data[start] == 0x5F
+        if here != word and data[start] != DOT:
+            return start, end
+        word = here
+        start += 1
+    return start, nothing

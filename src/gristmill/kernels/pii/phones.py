@@ -1,0 +1,297 @@
+"""Where a phone number may be: a `+` and digits, or any digits that a region's people would dial.
+Which it is, a library says.
+
+A candidate is at most 40 bytes and 15 digits (ITU-T E.164) in groups, between them one or two of
+space, `.`, `-`, `/`, `(` and `)`; it has at least 7 digits. An extension, `x123`, belongs to it.
+
+A `+` behind a letter, `_`, `)` or `]`, or behind another, belongs to a word or a term
+(`1.0a+20210905`, `f(6)+98172489`). One behind a digit does, or behind a space and a digit where a
+space follows it as well (`6.2+20210905`, `x[0] + 98172489`), unless the digit is of a number that
+is found: where that digit stops is told beside the candidate. With a space behind the `+` the
+country's code stands alone, and groups with spaces or two more follow (`+ 49 30 901820`; no `+
+11-636512`, a list's item, no `+ 98172489*x`).
+
+Without a `+`, a run without groups is a candidate only where it is asked for (`bare`), and not as a
+term or one of a list of numbers (kernels/pii/cards.py); where a digit stops before it in its line,
+with blanks or a sign of arithmetic between, is told.
+"""
+
+import numpy as np
+from numba import types
+
+from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.jit.loads import (
+    block_of,
+    copy_tail,
+    count_trailing_zeros,
+    mask_of_range,
+    valid_in,
+)
+from gristmill.kernels.pii.cards import is_item, is_term
+from gristmill.kernels.pii.numbers import is_digit, is_letter, joined_before
+from gristmill.kernels.pii.redact import Spans
+
+ONE = np.uint64(1)
+FEWEST, MOST = 7, 15
+WIDEST = 40
+EXTENSION = 7  # digits
+PLUS, REGIONAL, BARE = (
+    0,
+    1,
+    2,
+)  # what is asked for: numbers with a `+`; those dialled in a region as well; and those in one run
+
+
+@helper
+def _is_between(byte):
+    return byte == 0x20 or byte == 0x28 or byte == 0x29 or (byte >= 0x2D and byte <= 0x2F)
+
+
+@helper
+def _candidate_stop(data, at, stop):
+    """Where the digits that start at `at` and those in groups behind them stop; 0: they are too
+    few.
+    """
+    digits = 0
+    end = at
+    first = at
+    gap = 0
+    while at < stop and at - first < WIDEST:
+        if is_digit(data[at]):
+            if digits == MOST:
+                break
+            digits += 1
+            gap = 0
+            at += 1
+            end = at
+        elif _is_between(data[at]) and gap < 2:
+            gap += 1
+            at += 1
+        else:
+            break
+    if digits < FEWEST:
+        return np.int64(0)
+    if end < stop and data[end] | 0x20 == 0x78:
+        more = end + 1
+        while more < stop and more - end <= EXTENSION and is_digit(data[more]):
+            more += 1
+        if more > end + 1:
+            return more
+    return end
+
+
+@helper
+def _is_operand(byte):
+    return is_digit(byte) or byte == 0x29 or byte == 0x5D or byte == 0x5F
+
+
+@helper
+def _plus_operand(data, wall, first, spaced):
+    """Where the operand stops that a `+` at `first` follows; 0: none; -1: what stands there can be
+    no number's end.
+    """
+    if first <= wall:
+        return np.int64(0)
+    before = data[first - 1]
+    if is_letter(before) or before == 0x2B or before == 0x5F or before == 0x29 or before == 0x5D:
+        return np.int64(-1)
+    if is_digit(before):
+        return first
+    back = first
+    while spaced and back > wall and first - back < 2 and data[back - 1] == 0x20:
+        back -= 1
+    return back if back < first and back > wall and _is_operand(data[back - 1]) else np.int64(0)
+
+
+@helper
+def _operand(data, wall, first):
+    """Where the digit stops that stands before `first`, white space or a sign of arithmetic
+    between; 0: there is none.
+    """
+    back = first
+    while back > wall and first - back < 3:
+        byte = data[back - 1]
+        sign = (
+            byte == 0x2A
+            or byte == 0x2B
+            or byte == 0x2D
+            or byte == 0x2F
+            or byte == 0x25
+            or byte == 0x26
+            or byte == 0x5E
+        )
+        if byte != 0x20 and byte != 0x09 and not sign:
+            break
+        back -= 1
+    return back if back < first and back > wall and _is_operand(data[back - 1]) else np.int64(0)
+
+
+@helper
+def _groups(data, digit, last):
+    """How many groups the digits in data[digit:last] stand in; of two, a hyphen or so between:
+    one.
+    """
+    count = 1
+    spaced = False
+    for at in range(digit + 1, last):
+        if is_digit(data[at]) and not is_digit(data[at - 1]):
+            count += 1
+            spaced = spaced or data[at - 1] == 0x20
+    return count if count != 2 or spaced else 1
+
+
+@helper
+def _code_alone(data, digit, last):
+    """Whether the first group is a country's code: three digits at most."""
+    size = 0
+    while digit + size < last and is_digit(data[digit + size]):
+        size += 1
+    return size <= 3
+
+
+@helper
+def _first(data, wall, digit, regional):
+    """Where a candidate starts whose first digit is at `digit`."""
+    first = digit
+    if regional:
+        if first > wall and data[first - 1] == 0x28:
+            first -= 1
+        if first > wall and data[first - 1] == 0x2B:
+            first -= 1
+    return first
+
+
+@helper
+def _candidate(data, wall, first, digit, stop, asked):
+    """Of a candidate at `first`: (where it stops, 0: it is none; the operand before it, 0:
+    none).
+    """
+    nothing = np.int64(0)
+    plus = data[first] == 0x2B
+    spaced = plus and data[first + 1] == 0x20
+    if plus:
+        operand = _plus_operand(data, wall, first, spaced)
+    elif joined_before(data, wall, first):
+        return nothing, nothing
+    else:
+        operand = _operand(data, wall, first)
+    if operand < 0:
+        return nothing, nothing
+    last = _candidate_stop(data, digit, stop)
+    if last == 0 or (
+        spaced and not (_code_alone(data, digit, last) and _groups(data, digit, last) > 1)
+    ):
+        return nothing, nothing
+    if not plus:
+        end = digit
+        while end < last and is_digit(data[end]):
+            end += 1
+        one = end == last
+        if one and asked < BARE:
+            return nothing, nothing
+        if one and (
+            is_item(data, wall, first, last, stop, True) or is_term(data, wall, first, last, stop)
+        ):
+            return nothing, nothing
+    return last, operand
+
+
+@kernel(
+    OFFSETS,
+    BYTES,
+    INT64S,
+    INT32S,
+    INT32S,
+    types.int64,
+    types.uint8[::1],
+    types.int64[::1],
+    types.int32[::1],
+    types.int32[::1],
+    types.int32[::1],
+    types.int32[::1],
+)
+def _candidates(
+    offsets,
+    data,
+    span_offsets,
+    starts,
+    stops,
+    asked,
+    tail,
+    out_offsets,
+    firsts,
+    lasts,
+    limits,
+    operands,
+):
+    count = np.int64(0)
+    regional = asked >= REGIONAL
+    for i in range(len(offsets) - 1):
+        out_offsets[i] = count
+        wall = np.int64(offsets[i])
+        for j in range(span_offsets[i], span_offsets[i + 1] + 1):
+            end = np.int64(starts[j]) if j < span_offsets[i + 1] else np.int64(offsets[i + 1])
+            at = wall
+            before = np.uint64(0)
+            while at < end:
+                if at + 64 > len(data):
+                    copy_tail(data, at, end, tail)
+                block = block_of(data, at, tail)
+                if regional:
+                    digits = mask_of_range(block, 0, 0x30, 9) & valid_in(at, end)
+                    places = digits & ~((digits << ONE) | before)
+                    before = digits >> np.uint64(63)
+                else:
+                    places = mask_of_range(block, 0, 0x2B, 0) & valid_in(at, end)
+                while places:
+                    digit = at + count_trailing_zeros(places)
+                    places &= places - ONE
+                    first = _first(data, wall, digit, regional)
+                    if not regional:
+                        digit += 1
+                        if digit < end and (data[digit] == 0x28 or data[digit] == 0x20):
+                            digit += 1
+                    if digit >= end or not is_digit(data[digit]):
+                        continue
+                    last, operand = _candidate(data, wall, first, digit, end, asked)
+                    if last > 0:
+                        firsts[count] = first
+                        lasts[count] = last
+                        limits[count] = end
+                        operands[count] = operand
+                        count += 1
+                at += 64
+            if j < span_offsets[i + 1]:
+                wall = np.int64(stops[j])
+    out_offsets[len(offsets) - 1] = count
+
+
+def candidates(
+    offsets: np.ndarray, data: np.ndarray, spans: Spans, asked: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int64; starts,
+    stops, where what is left there stops, and where the operand before stops (0: there is none),
+    each (candidates,) int32.
+
+    They may overlap; of each text in order. `asked`: PLUS, REGIONAL or BARE.
+    """
+    room = (int(offsets[-1]) - int(offsets[0])) // 2 + 1  # a digit and what parts it from the next
+    firsts, lasts, limits, operands = (np.empty(room, np.int32) for _ in range(4))
+    found = np.empty(len(offsets), np.int64)
+    tail = np.zeros(64, np.uint8)
+    _candidates(
+        offsets,
+        data,
+        spans.offsets,
+        spans.starts,
+        spans.stops,
+        asked,
+        tail,
+        found,
+        firsts,
+        lasts,
+        limits,
+        operands,
+    )
+    count = int(found[-1])
+    return found, firsts[:count], lasts[:count], limits[:count], operands[:count]

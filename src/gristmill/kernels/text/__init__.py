@@ -1,0 +1,1 @@
+"""Words, lines, repeated pieces and n-grams of texts."""

@@ -1,0 +1,3 @@
+"""Unicode: its tables, scripts, the normal form that texts are compared by, and white space and
+control characters.
+"""

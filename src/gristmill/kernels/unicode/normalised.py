@@ -1,0 +1,194 @@
+"""Normalised text: what duplicates and benchmark n-grams are compared by.
+
+Lower case; every code point of category P or S, and all white space, is a gap; marks and numbers
+stay. The words that are left stand with one space between them. Each character of a script written
+without spaces (Han, Kana, Thai, Lao, Khmer, Burmese, Tibetan) is a word of its own.
+"""
+
+import numpy as np
+from numba import types
+
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, kernel
+from gristmill.kernels.jit.loads import (
+    ONE,
+    block_of,
+    copy_tail,
+    count_trailing_zeros,
+    mask_of_range,
+    store_lower_16,
+    valid_in,
+)
+from gristmill.kernels.unicode.tables import (
+    CLASS_INDEX,
+    CLASS_PAGES,
+    LOWER_INDEX,
+    LOWER_PAGES,
+    PYTHON_SPACE,
+    SYMBOL,
+    UNSPACED,
+    class_of,
+    code_point,
+    width_of,
+)
+
+INT32_TABLE = types.Array(types.int32, 1, "C", readonly=True)
+GAP = 0x20
+BLOCK = 64 + 16  # bytes that may be loaded or stored together: 16 more where a word is copied
+_ASCII = np.full(128, GAP, np.uint8)  # what an ASCII character becomes
+for _code in range(128):
+    if not CLASS_PAGES[(int(CLASS_INDEX[0]) << 8) + _code] & (PYTHON_SPACE | SYMBOL):
+        _ASCII[_code] = ord(chr(_code).lower())
+
+
+@kernel(
+    OFFSETS,
+    BYTES,
+    BYTES,
+    BYTES,
+    BYTES,
+    INT32_TABLE,
+    types.uint8[::1],
+    types.uint8[::1],
+    types.int64[::1],
+)
+def _normalise(
+    offsets, data, class_index, class_pages, lower_index, lower_pages, tail, out, out_offsets
+):
+    """A block of 64 bytes at a time: its ASCII words by masks, 16 bytes a step; what is not ASCII
+    one character at a time.
+    """
+    end = np.int64(0)
+    for i in range(len(offsets) - 1):
+        out_offsets[i] = end
+        begin = end
+        at = np.int64(offsets[i])
+        stop = np.int64(offsets[i + 1])
+        gap = np.int64(0)  # 1: a space is due before the next character, unless it is the first
+        while at < stop:
+            if at + BLOCK > len(data):
+                copy_tail(data, at, stop, tail)
+            block = block_of(data, at, tail)
+            valid = valid_in(at, stop)
+            wide = mask_of_range(block, 0, 0x80, 0x7F) & valid
+            solid = mask_of_range(block, 0, 0x61, 25) | mask_of_range(block, 0, 0x41, 25)  # letters
+            solid |= mask_of_range(block, 0, 0x30, 9)  # digits
+            solid |= (  # control characters that are no white space
+                mask_of_range(block, 0, 0x00, 8)
+                | mask_of_range(block, 0, 0x0E, 13)
+                | mask_of_range(block, 0, 0x7F, 0)
+            )
+            solid &= valid
+            held = min(np.int64(64), stop - at)
+            place = np.int64(0)
+            while place < held:
+                rest = (wide | solid) >> np.uint64(place)
+                skip = count_trailing_zeros(rest)
+                gap |= np.int64(skip > 0)
+                place = min(place + skip, held)
+                if place == held:
+                    break
+                if (solid >> np.uint64(place)) & ONE:
+                    length = count_trailing_zeros(~(solid >> np.uint64(place)))
+                    out[end] = GAP
+                    end += gap & np.int64(end > begin)
+                    for step in range(0, length, 16):
+                        store_lower_16(out, end + step, block, place + step)
+                    gap = np.int64(0)
+                    end += length
+                    place += length
+                    continue
+                width = width_of(data[at + place])
+                point = code_point(data, at + place, width)
+                place += width
+                bits = class_of(point, class_index, class_pages)
+                if bits & (PYTHON_SPACE | SYMBOL):
+                    gap = np.int64(1)
+                    continue
+                alone = (bits & UNSPACED) != 0
+                if (gap != 0 or alone) and end > begin:
+                    out[end] = GAP
+                    end += 1
+                gap = np.int64(alone)
+                point += np.int64(
+                    lower_pages[(np.int64(lower_index[point >> 8]) << 8) | (point & 0xFF)]
+                )
+                if point < 0x80:
+                    out[end] = point
+                    end += 1
+                elif point < 0x800:
+                    out[end] = 0xC0 | (point >> 6)
+                    out[end + 1] = 0x80 | (point & 0x3F)
+                    end += 2
+                elif point < 0x10000:
+                    out[end] = 0xE0 | (point >> 12)
+                    out[end + 1] = 0x80 | ((point >> 6) & 0x3F)
+                    out[end + 2] = 0x80 | (point & 0x3F)
+                    end += 3
+                else:
+                    out[end] = 0xF0 | (point >> 18)
+                    out[end + 1] = 0x80 | ((point >> 12) & 0x3F)
+                    out[end + 2] = 0x80 | ((point >> 6) & 0x3F)
+                    out[end + 3] = 0x80 | (point & 0x3F)
+                    end += 4
+            at += place
+    out_offsets[len(offsets) - 1] = end
+
+
+@kernel(OFFSETS, BYTES, BYTES, BYTES, BYTES, types.int64[::1], types.int32[::1], types.int32[::1])
+def _locate(offsets, data, ascii_map, class_index, class_pages, word_offsets, starts, stops):
+    words = np.int64(0)
+    for i in range(len(offsets) - 1):
+        word_offsets[i] = words
+        at = np.int64(offsets[i])
+        stop = np.int64(offsets[i + 1])
+        gap = True  # the next character that counts starts a word
+        while at < stop:
+            width = width_of(data[at])
+            alone = False
+            if width == 1:
+                solid = ascii_map[data[at]] != GAP
+            else:
+                bits = class_of(code_point(data, at, width), class_index, class_pages)
+                solid = (bits & (PYTHON_SPACE | SYMBOL)) == 0
+                alone = solid and (bits & UNSPACED) != 0
+            if solid:
+                if gap or alone:
+                    starts[words] = at
+                    words += 1
+                stops[words - 1] = at + width
+            gap = alone or not solid
+            at += width
+    word_offsets[len(offsets) - 1] = words
+
+
+def normalise(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Normalise n texts: offsets (n + 1,) int32 into data (bytes,) uint8.
+
+    Returns (offsets (n + 1,) int64, data (bytes,) uint8) of the normalised texts.
+    """
+    # Two bytes can become three (U+023A) and a space each, three can become three and a space:
+    # never more than twice.
+    size = int(offsets[-1]) - int(offsets[0])
+    out = np.empty(2 * size + BLOCK, np.uint8)
+    out_offsets = np.empty(len(offsets), np.int64)
+    tables = (CLASS_INDEX, CLASS_PAGES, LOWER_INDEX, LOWER_PAGES)
+    _normalise(offsets, data, *tables, np.zeros(BLOCK, np.uint8), out, out_offsets)
+    return out_offsets, out[: out_offsets[-1]]
+
+
+def locate(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where the words of n texts' normalised form stand in the texts: offsets (n + 1,) int32 into
+    data (bytes,) uint8.
+
+    Returns (word offsets (n + 1,) int64, starts (words,) int32, stops (words,) int32), bytes of
+    data.
+    """
+    # A word takes two bytes, the gap after it counted, but for the last of a text.
+    most = (int(offsets[-1]) - int(offsets[0]) + len(offsets)) // 2 + 1
+    starts, stops, word_offsets = (
+        np.empty(most, np.int32),
+        np.empty(most, np.int32),
+        np.empty(len(offsets), np.int64),
+    )
+    _locate(offsets, data, _ASCII, CLASS_INDEX, CLASS_PAGES, word_offsets, starts, stops)
+    return word_offsets, starts[: word_offsets[-1]], stops[: word_offsets[-1]]

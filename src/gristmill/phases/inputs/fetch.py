@@ -1,0 +1,383 @@
+"""Fetch: have every raw shard here, several at once, and pin it by its sha256.
+
+Threads download and hash; the calling thread tells of progress and writes the plan down as it
+fills, so that what was pinned is pinned after a crash too. A shard that cannot be had is told when
+the others are done.
+"""
+
+import queue
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from gristmill.errors import SourceError, reason_of
+from gristmill.phases.inputs.plan import Plan, Planned, Sources, absent
+from gristmill.phases.running.progress import PhaseProgress, Progress
+from gristmill.store.download import Promise
+from gristmill.store.remotes import Remote
+from gristmill.store.transfer import Fetched, Transfer
+from gristmill.store.urls import is_url, shown
+
+TELL_EVERY = 0.2  # seconds
+KEEP_EVERY = 5.0  # seconds between two writings of the plan
+
+Ended: TypeAlias = "queue.SimpleQueue[tuple[Planned, Future[Fetched]]]"
+
+
+class Asked(NamedTuple):
+    """What the command line asks of a fetch."""
+
+    allow_missing: bool = False
+    check_inputs: bool = False
+
+
+class Result(NamedTuple):
+    """A plan with its shards pinned, where each lies, and why some are not here."""
+
+    plan: Plan
+    paths: dict[int, Path]
+    failed: dict[str, SourceError]
+
+
+class Row(NamedTuple):
+    """What a dry run tells of a raw shard: bytes here, bytes in all where they are known."""
+
+    shard: Planned
+    state: str  # here, begun, to fetch, absent
+    here: int
+    size: int | None
+
+
+def name_of(shard: Planned) -> str:
+    """A raw shard's name as it may be printed."""
+    return shown(shard.url) if is_url(shard.url) else shard.url
+
+
+class Fetch:
+    """The fetch of one run."""
+
+    def __init__(
+        self, plan: Plan, sources: Sources, folder: Path, transfer: Transfer, asked: Asked
+    ) -> None:
+        """`folder` is what local paths are relative to."""
+        self._plan, self._sources, self._folder = plan, sources, folder
+        self._transfer, self._asked = transfer, asked
+        self._under_way: dict[int, dict[str, Any]] = {}
+        self._came = 0  # bytes from the network of what is finished
+        self._sizes: list[int] = []  # of what was downloaded
+        self._waiting = 0  # shards that are not finished
+
+    # -- before anything is fetched
+
+    def preview(self) -> list[Row]:
+        """What would be fetched, and how much; servers are asked for sizes, and nothing is
+        written.
+        """
+        with ThreadPoolExecutor(self._transfer.client.settings.connections) as threads:
+            return list(threads.map(self._preview, self._plan.shards))
+
+    def _preview(self, shard: Planned) -> Row:
+        if shard.missing is not None:
+            return Row(shard, "absent", 0, None)
+        remote = self._sources.remote(shard) or self._local(shard)
+        found = self._transfer.look(remote, shard.sha256 or self._sources.sha256(shard))
+        if found.whole:
+            return Row(shard, "here", found.here, found.size)
+        size = found.size
+        if size is None:
+            try:
+                size = self._transfer.ask(remote)[0]
+            except SourceError:
+                size = None
+        return Row(shard, "begun" if found.here else "to fetch", found.here, size)
+
+    def refuse_new(self) -> None:
+        """With --resume-only: nothing is fetched where a shard is neither here nor begun."""
+        new = []
+        for shard in self._plan.shards:
+            remote = self._sources.remote(shard)
+            if remote is None or shard.missing is not None:
+                continue
+            found = self._transfer.look(remote, shard.sha256 or self._sources.sha256(shard))
+            if not found.whole and not found.here:
+                new.append(name_of(shard))
+        if new:
+            more = f" and {len(new) - 5} more" if len(new) > 5 else ""
+            raise SourceError(
+                f"--resume-only: {len(new)} raw shards are neither in the cache "
+                f"({self._transfer.cache.root}) nor begun: "
+                f"{', '.join(new[:5])}{more}. Nothing was fetched"
+            )
+
+    # -- the fetch
+
+    def all(self, corpus: Path, progress: Progress, keep: Callable[[Plan], None]) -> Result:
+        """The phase: registered in the cache, so that no other run's eviction takes what this one
+        needs; then `run`.
+        """
+        present = [shard for shard in self._plan.shards if shard.missing is None]
+        remote = [
+            shard.url
+            for shard in present
+            if is_url(shard.url) and not shard.url.startswith("file://")
+        ]
+
+        def hold(plan: Plan) -> None:
+            """Take what is needed out of every eviction's reach: by URL, and as soon as it is known
+            by digest.
+            """
+            if remote:
+                known = [shard.sha256 or self._sources.sha256(shard) for shard in plan.shards]
+                self._transfer.cache.register(
+                    corpus, remote, [sha256 for sha256 in known if sha256]
+                )
+
+        def keep_both(plan: Plan) -> None:
+            hold(plan)
+            keep(plan)
+
+        hold(self._plan)
+        with progress.phase("fetch", len(present)) as phase:
+            got = self.run(phase, keep_both)
+        hold(got.plan)
+        return got
+
+    def check(self, progress: Progress) -> dict[str, SourceError]:
+        """Ask of all pinned shards whether they are still what they were; fetches nothing. Returns
+        why some are not.
+        """
+        present = [
+            shard
+            for shard in self._plan.shards
+            if shard.missing is None and shard.sha256 is not None
+        ]
+        failed = {}
+        with (
+            progress.phase("check inputs", len(present)) as phase,
+            ThreadPoolExecutor(self._transfer.client.settings.connections) as threads,
+        ):
+            for shard, wrong in zip(present, threads.map(self._check, present), strict=True):
+                if wrong is not None:
+                    failed[shard.url] = wrong
+                phase.done(name_of(shard))
+        return failed
+
+    def _check(self, shard: Planned) -> SourceError | None:
+        remote = self._sources.remote(shard)
+        try:
+            if remote is None:
+                self._transfer.fetch(self._local(shard), Promise(shard.sha256, shard.size))
+            else:
+                self._check_remote(remote, shard)
+        except SourceError as error:
+            return error
+        return None
+
+    def run(self, progress: PhaseProgress, keep: Callable[[Plan], None]) -> Result:
+        """Have all shards here.
+
+        `keep` writes a plan down. Raises MachineError; what a shard fails of is in the result.
+        """
+        if self._transfer.resume_only:
+            self.refuse_new()
+        pinned = list(self._plan.shards)
+        paths: dict[int, Path] = {}
+        failed: dict[str, SourceError] = {}
+        wanted = [shard for shard in pinned if shard.missing is None]
+        ended: Ended = queue.SimpleQueue()
+        threads = ThreadPoolExecutor(
+            self._transfer.client.settings.connections, thread_name_prefix="gristmill-fetch"
+        )
+        kept = time.monotonic()
+        try:
+            for shard in wanted:
+                threads.submit(self._one, shard).add_done_callback(partial(_put, ended, shard))
+            for self._waiting in range(len(wanted), 0, -1):
+                shard, future = self._next(ended, progress)
+                try:
+                    got = future.result()
+                except SourceError as error:
+                    failed[shard.url] = error
+                    pinned[shard.number] = (
+                        absent(shard, reason_of(error)) if self._asked.allow_missing else shard
+                    )
+                else:
+                    paths[shard.number] = got.path
+                    pinned[shard.number] = msgspec.structs.replace(
+                        shard, sha256=got.sha256, size=got.size
+                    )
+                self._finish(shard)
+                progress.transfers(*self._told())
+                progress.done(name_of(shard))
+                if time.monotonic() - kept > KEEP_EVERY:
+                    keep(Plan(shards=pinned))
+                    kept = time.monotonic()
+        finally:
+            # Also on Ctrl-C: what is under way is checkpointed by its own thread, and then it goes.
+            self._transfer.client.end()
+            threads.shutdown(cancel_futures=True)
+        return Result(
+            Plan(shards=_without_returned(pinned, bool(failed), self._asked)), paths, failed
+        )
+
+    def _next(self, ended: Ended, progress: PhaseProgress) -> tuple[Planned, "Future[Fetched]"]:
+        while True:
+            try:
+                return ended.get(timeout=TELL_EVERY)
+            except queue.Empty:
+                while not self._transfer.client.told.empty():
+                    progress.line(self._transfer.client.told.get())
+                progress.transfers(*self._told())
+
+    def _finish(self, shard: Planned) -> None:
+        told = self._under_way.pop(shard.number, None)
+        if told is not None:
+            self._came += told["bytes"] - told["resumed"]
+            self._sizes.append(told["bytes"])
+
+    def _told(self) -> tuple[list[dict[str, Any]], int, int | None]:
+        """(what is under way, bytes that came, about how many are still to come: those not begun
+        count as the mean).
+        """
+        shards = list(self._under_way.values())
+        came = self._came + sum(told["bytes"] - told["resumed"] for told in shards)
+        sizes = self._sizes + [told["size"] for told in shards if told["size"]]
+        if not sizes:
+            return shards, came, None
+        mean = sum(sizes) / len(sizes)
+        rest = sum((told["size"] or mean) - told["bytes"] for told in shards)
+        return shards, came, int(rest + mean * max(0, self._waiting - len(shards)))
+
+    def _one(self, shard: Planned) -> Fetched:
+        """Have one shard here; a local file that was pinned before is not hashed again."""
+        remote = self._sources.remote(shard)
+        said = self._sources.sha256(shard)
+        if shard.sha256 is not None and said not in (None, shard.sha256):
+            raise SourceError(
+                f"{name_of(shard)}: the plan pinned sha256 {shard.sha256}, but its source's "
+                f"sha256sums say {said}. "
+                "Start a new corpus for the new bytes",
+                "changed",
+            )
+        promise = (
+            Promise(shard.sha256, shard.size)
+            if shard.sha256
+            else Promise(said, by="its source's sha256sums")
+        )
+        promise = promise._replace(
+            most=self._sources.most.get(shard.source), limit="its source's max_shard_bytes allows"
+        )
+        if remote is None:
+            path = self._folder / shard.url
+            same = shard.sha256 is not None and path.is_file() and path.stat().st_size == shard.size
+            if same and not self._asked.check_inputs:
+                return Fetched(
+                    path, shard.size or 0, shard.sha256 or ""
+                )  # process hashes what it reads, and compares
+            return self._transfer.fetch(self._local(shard), promise)
+        if self._asked.check_inputs and shard.sha256 is not None:
+            self._check_remote(remote, shard)
+        return self._transfer.fetch(remote, promise, self._teller(shard))
+
+    def _local(self, shard: Planned) -> Remote:
+        return Remote((self._folder / shard.url).resolve().as_uri())
+
+    def _check_remote(self, remote: Remote, shard: Planned) -> None:
+        """Ask whether a pinned shard is still what it was. Raises SourceError."""
+        size, sha256 = self._transfer.ask(remote)
+        known = self._transfer.cache.known(remote.url)
+        if (sha256 or shard.sha256) != shard.sha256 or (size is not None and size != shard.size):
+            raise SourceError(
+                (
+                    f"{remote.shown}: changed since the plan pinned it with {shard.size:,} "
+                    f"bytes, sha256 {shard.sha256}"
+                ),
+                "changed",
+            )
+        if (
+            known is not None
+            and known.sha256 == shard.sha256
+            and not self._transfer.is_unchanged(remote, known)
+        ):
+            raise SourceError(
+                f"{remote.shown}: changed since it was fetched: its ETag or date is another",
+                "changed",
+            )
+
+    def _teller(self, shard: Planned) -> Callable[[int, int | None, int], None]:
+        begun = time.monotonic()
+
+        def tell(here: int, size: int | None, resumed: int) -> None:
+            self._under_way[shard.number] = {
+                "shard": name_of(shard),
+                "bytes": here,
+                "size": size,
+                "resumed": resumed,
+                "seconds": time.monotonic() - begun,
+            }
+
+        return tell
+
+
+def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
+    """What a dry run tells: for each raw shard, then in all, a table for machines and a line for
+    people.
+    """
+    out: list[tuple[dict[str, Any], str]] = []
+    for row in rows:
+        told = {
+            "event": "shard",
+            "number": row.shard.number,
+            "source": row.shard.source,
+            "url": row.shard.url,
+        }
+        told |= {"state": row.state, "here": row.here, "size": row.size}
+        size = "size unknown" if row.size is None else f"{row.size / 1e6:,.1f} MB"
+        begun = f", {row.here / 1e6:,.1f} MB of it here" if row.state == "begun" else ""
+        out.append(
+            (
+                told,
+                f"{row.shard.number:>7,}  {row.state:<8}  {size:>14}  {name_of(row.shard)}{begun}",
+            )
+        )
+    coming = [row for row in rows if row.state in ("begun", "to fetch")]
+    unknown = sum(row.size is None for row in coming)
+    total = sum(row.size - row.here for row in coming if row.size is not None)
+    here = sum(row.here for row in rows)
+    told = {
+        "event": "total",
+        "shards": len(rows),
+        "to_fetch": len(coming),
+        "bytes": total,
+        "unknown": unknown,
+        "here": here,
+    }
+    more = f" and {unknown:,} of unknown size" if unknown else ""
+    line = (
+        f"{len(coming):,} of {len(rows):,} raw shards to fetch, {total / 1e6:,.1f} MB{more}; "
+        f"{here / 1e6:,.1f} MB are here"
+    )
+    return [*out, (told, line)]
+
+
+def _put(ended: Ended, shard: Planned, future: "Future[Fetched]") -> None:
+    ended.put((shard, future))
+
+
+def _without_returned(pinned: list[Planned], failed: bool, asked: Asked) -> list[Planned]:
+    """What was absent before, was planned once more and failed again keeps its old number only."""
+    shards = list(pinned)
+    if failed and not asked.allow_missing:
+        gone = {(shard.source, shard.url) for shard in shards if shard.missing is not None}
+        while (
+            (last := shards[-1]).sha256 is None
+            and last.missing is None
+            and (last.source, last.url) in gone
+        ):
+            shards.pop()
+    return shards

@@ -1,0 +1,308 @@
+"""What a source names: its URLs, globs, lists and crawls, expanded to raw shards in the source's
+own order.
+
+urls          as they stand; in an object store and on the hub a glob is listed
+files         paths, folders (all files in them) and globs, sorted by the bytes of the path
+paths         a list, one path a line (wet.paths.gz), `base_url` before each
+commoncrawl   the list of a crawl's WET or WARC files
+sample        a prefix of one seeded order of a list: 16 contains 8
+sha256sums    what each must be, in sha256sum's format, or a corpus' manifest.json or plan.json
+"""
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from gristmill.errors import RecipeError, SourceError
+from gristmill.recipe import Source
+from gristmill.store import remotes, secrets, urls
+from gristmill.store.codecs import Damage, Pieces
+from gristmill.store.download import Promise
+from gristmill.store.remotes import Remote
+from gristmill.store.transfer import Transfer
+
+LONGEST_LIST = 1 << 30  # bytes, decoded
+
+
+class Listed(NamedTuple):
+    """One raw shard that a source names."""
+
+    url: str  # as the plan stores it: a URL without secrets, or a path from the recipe's folder
+    remote: Remote | None  # null: a local path
+    sha256: str | None = None  # what the source says that it must be
+
+
+class Credentials:
+    """A source's Authorization header, for the origins that its recipe names: a list or a plan may
+    name any other.
+    """
+
+    def __init__(self, source: Source, allowed: Collection[str] = ()) -> None:
+        """Raises RecipeError where the environment holds no such variable, or it may not be sent
+        there: store/secrets.py.
+        """
+        named = [*source.urls, source.paths or "", source.sha256sums or ""]
+        named += [source.base_url] if source.paths or source.commoncrawl else []
+        web = [url for url in named if url.startswith(urls.WEB)]
+        where = f"source {source.name!r}"
+        self._header = (
+            secrets.header(source.authorization, web, allowed, where)
+            if source.authorization
+            else None
+        )
+        self._origins = {urls.origin(url) for url in web} if self._header else set()
+        self._hub = any(url.startswith(urls.HUB) for url in named)
+
+    def remote(self, url: str) -> Remote:
+        """A URL, with the header where it may go.
+
+        Raises RecipeError where user and password would go in the clear.
+        """
+        if urls.user_of(url) is not None:
+            secrets.check(url, "user and password")
+        own = (
+            self._hub
+            if url.startswith(urls.HUB)
+            else url.startswith(urls.WEB) and self._header and urls.origin(url) in self._origins
+        )
+        return Remote(url, self._header if own else None)
+
+
+def expand(
+    source: Source, folder: Path, transfer: Transfer, seed: int, *, ask: bool = True
+) -> list[Listed]:
+    """The raw shards of a source, in its own order, each once; `ask` false leaves lists alone,
+    which may be far away.
+    """
+    credentials = Credentials(source, transfer.client.settings.allow_env)
+    found: dict[str, Listed] = {}
+    names = list(source.urls)
+    for url in names:
+        if not urls.is_url(url):
+            raise RecipeError(
+                f"source {source.name!r}: {url.partition('?')[0].rpartition('@')[2]!r} is no "
+                f"URL of ours ({', '.join(urls.SCHEMES)}); local paths go "
+                "into `files`"
+            )
+    if ask:
+        for url in filter(remotes.is_pattern, names if transfer.resume_only else ()):
+            raise SourceError(
+                f"{urls.shown(url)}: --resume-only: it would have to be listed. Give the "
+                "plan (--plan)"
+            )
+        names = [
+            name
+            for url in names
+            for name in remotes.expand(credentials.remote(url), transfer.client)
+        ]
+    else:
+        names = [url for url in names if not remotes.is_pattern(url)]
+    listed = [_remote(source, url, credentials) for url in names]
+    for pattern in source.files:
+        listed += [Listed(path, None) for path in _files(source, pattern, folder)]
+    if ask:
+        listed += [
+            _remote(source, url, credentials)
+            for url in _listed(source, folder, transfer, seed, credentials)
+        ]
+    for shard in listed:
+        same = found.setdefault(shard.url, shard)
+        if (
+            same.remote is not None
+            and shard.remote is not None
+            and same.remote.url != shard.remote.url
+        ):
+            raise RecipeError(
+                f"source {source.name!r}: two URLs of {shard.remote.shown} differ only in "
+                "what is never stored (signatures, "
+                "tokens, users): a plan could not tell them apart"
+            )
+    if source.sha256sums is None:
+        return list(found.values())
+    digests = _Digests(source, folder, transfer, credentials)
+    return [shard._replace(sha256=digests.of(shard.url)) for shard in found.values()]
+
+
+def _remote(source: Source, url: str, credentials: Credentials) -> Listed:
+    try:
+        remote = credentials.remote(url)
+        return Listed(remote.stored, remote)
+    except SourceError as error:
+        raise RecipeError(f"source {source.name!r}: {error}") from error
+
+
+def _listed(
+    source: Source, folder: Path, transfer: Transfer, seed: int, credentials: Credentials
+) -> list[str]:
+    """The URLs of a source's lists, or the sample of them that it asks for."""
+    lists = [source.paths] if source.paths else []
+    if source.commoncrawl:
+        if not re.fullmatch(r"[A-Za-z0-9-]{1,40}", source.commoncrawl):
+            raise RecipeError(
+                f"source {source.name!r}: {source.commoncrawl!r} is no crawl's name, such as "
+                "CC-MAIN-2024-22"
+            )
+        lists.append(f"{source.base_url}crawl-data/{source.commoncrawl}/{source.kind}.paths.gz")
+    lines = [line for name in lists for line in _lines(name, folder, transfer, credentials)]
+    named = [line if urls.is_url(line) else source.base_url + line.lstrip("/") for line in lines]
+    if source.sample is None:
+        return named
+    return sorted(dict.fromkeys(named), key=lambda url: _place(seed, url))[: source.sample]
+
+
+def _place(seed: int, url: str) -> bytes:
+    """Where a URL stands in the seeded order, whatever the order of the list and whoever signed
+    it.
+    """
+    return hashlib.sha256(f"{seed}\0{urls.stored(url)}".encode()).digest()
+
+
+def _files(source: Source, pattern: str, folder: Path) -> list[str]:
+    if pattern.startswith("~"):
+        pattern = os.path.expanduser(pattern)
+    if (folder / pattern).is_dir():
+        return sorted(
+            (_relative(path, folder) for path in _within(folder / pattern)), key=os.fsencode
+        )
+    if not glob.has_magic(pattern) or (folder / pattern).is_file():
+        if not (folder / pattern).is_file():
+            raise RecipeError(f"source {source.name!r}: {folder / pattern}: no such file")
+        return [_relative(folder / pattern, folder)]
+    paths = glob.glob(
+        str(folder / pattern) if not os.path.isabs(pattern) else pattern, recursive=True
+    )
+    files = [_relative(Path(path), folder) for path in paths if os.path.isfile(path)]
+    return sorted(files, key=os.fsencode)
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    """The files in a folder and those below it.
+
+    Left out: names that begin with a dot or underscore, corpora and caches of ours, recipes.
+    """
+    for place, below, names in os.walk(folder):
+        if _is_ours(Path(place)):
+            below.clear()
+            continue
+        below[:] = [name for name in below if not name.startswith((".", "_"))]
+        for name in names:
+            path = Path(place, name)
+            if not name.startswith((".", "_")) and path.is_file() and not _is_recipe(path):
+                yield path
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder is a corpus, finished or not, or a cache."""
+    corpus = (folder / "manifest.lock").is_file() or (folder / "work/lock").is_file()
+    return corpus or all((folder / name).is_dir() for name in ("objects", "urls", "partial"))
+
+
+def _is_recipe(path: Path) -> bool:
+    if path.suffix != ".toml":
+        return False
+    with open(path, "rb") as file:
+        return b"[[source]]" in file.read(1 << 16)
+
+
+def _relative(path: Path, folder: Path) -> str:
+    name = Path(os.path.relpath(path, folder)).as_posix()
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise RecipeError(
+            f"{os.fsencode(path)!r}: a file name that is not UTF-8 cannot stand in a plan: "
+            "rename it"
+        ) from None
+    return name
+
+
+def _read(name: str, folder: Path, transfer: Transfer, credentials: Credentials) -> bytes:
+    """A list, decoded."""
+    most = Promise(most=LONGEST_LIST, limit="a list may have")
+    path = (
+        transfer.fetch(credentials.remote(name), most).path if urls.is_url(name) else folder / name
+    )
+    shown = urls.shown(name) if urls.is_url(name) else name
+    data = []
+    try:
+        with open(path, "rb") as file:
+            for piece in Pieces(file, LONGEST_LIST):
+                if isinstance(piece, Damage):
+                    raise SourceError(f"{shown}: the list is {piece.reason} at byte {piece.offset}")
+                data.append(piece)
+    except OSError as error:
+        raise RecipeError(f"{shown}: the list cannot be read: {error.strerror}") from error
+    return b"".join(data)
+
+
+def _lines(name: str, folder: Path, transfer: Transfer, credentials: Credentials) -> list[str]:
+    """The lines of a list such as Common Crawl's wet.paths.gz."""
+    data = _read(name, folder, transfer, credentials)
+    return [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+
+
+class _Digests:
+    """The digests that a source gives for its shards."""
+
+    def __init__(
+        self, source: Source, folder: Path, transfer: Transfer, credentials: Credentials
+    ) -> None:
+        assert source.sha256sums is not None
+        self._where = (
+            f"source {source.name!r}: "
+            f"{urls.shown(source.sha256sums) if urls.is_url(source.sha256sums) else source.sha256sums}"
+        )
+        self._by_name: dict[str, list[tuple[str, str]]] = {}
+        data = _read(source.sha256sums, folder, transfer, credentials)
+        named = self._table(data) if data.lstrip().startswith(b"{") else self._sums(data)
+        for path, digest in named:
+            self._by_name.setdefault(path.rpartition("/")[2], []).append((path, digest))
+
+    def _table(self, data: bytes) -> list[tuple[str, str]]:
+        try:
+            table: Any = msgspec.json.decode(data)
+            shards = table["raw_shards"] if "raw_shards" in table else table["shards"]
+            return [
+                (_path(shard["url"]), shard["sha256"]) for shard in shards if shard.get("sha256")
+            ]
+        except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+            raise RecipeError(f"{self._where}: neither a manifest nor a plan") from error
+
+    def _sums(self, data: bytes) -> list[tuple[str, str]]:
+        named = []
+        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            found = re.fullmatch(r"([0-9a-fA-F]{64})[ \t]+\*?(?:\./)?(.+)", line.strip())
+            if found is None:
+                raise RecipeError(f"{self._where}: line {number} is not `<sha256>  <path>`")
+            named.append((found[2], found[1].lower()))
+        return named
+
+    def of(self, url: str) -> str:
+        """The digest whose path is the end of this shard's.
+
+        Raises RecipeError where none is, or several differ.
+        """
+        path = _path(url)
+        ends = [
+            digest
+            for name, digest in self._by_name.get(path.rpartition("/")[2], [])
+            if ("/" + path).endswith("/" + name.lstrip("/"))
+        ]
+        if len(set(ends)) != 1:
+            said = "names no digest for" if not ends else "names several digests for"
+            raise RecipeError(f"{self._where}: {said} {url}")
+        return ends[0]
+
+
+def _path(url: str) -> str:
+    """The path of a URL, decoded; a local path is itself."""
+    return unquote(urls.split(url)[2]) if urls.is_url(url) else url

@@ -1,0 +1,1 @@
+"""What goes out: tokens or text, their shards, and the published manifest."""

@@ -1,0 +1,272 @@
+"""Publish: the plan, the recipe, the funnel and then the manifest and its lock.
+
+Written last; from here on the corpus is whole.
+"""
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from gristmill.corpus.corpus import Corpus, Record, versions
+from gristmill.corpus.funnel import Funnel, rates_of, table_of
+from gristmill.dedup.reference_corpus import ReferenceCorpus
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.filters.api.step import Input
+from gristmill.phases.inputs.plan import Plan, Planned
+from gristmill.phases.running.progress import Progress
+from gristmill.recipe import Recipe
+from gristmill.store.manifest import Manifest, RawShard, content_of
+from gristmill.store.manifest import decode as decode_manifest
+from gristmill.store.parts import Part, write_bytes, write_json
+from gristmill.store.proof import PROOF, seal, unseal
+from gristmill.tokens.tokenizer import Tokenizer
+
+PLAN, RECIPE, FUNNEL, RUN = "plan.json", "recipe.toml", "funnel.json", "run.json"
+
+
+def read_plan(
+    corpus: Corpus, given: Path | None, tell: Callable[[str], None] = lambda _: None
+) -> Plan:
+    """The corpus' plan so far; a given one (`--plan`) where it has none. `tell` hears where the one
+    under work/ is damaged: it is none.
+    """
+    for path in (corpus.work / PLAN, corpus.root / PLAN):
+        if path.parent == corpus.work and path.exists() and not is_sound(path):
+            tell(f"{path}: not as it was written: it is made anew")
+        elif path.exists():
+            own = _decode(path)
+            if given is not None and _names(own) != _names(_decode(given)):
+                raise RecipeError(
+                    f"--plan {given}: the corpus has a plan already, and another one. Choose "
+                    "a new folder"
+                )
+            return own
+    return _decode(given) if given is not None else Plan()
+
+
+def is_sound(path: Path) -> bool:
+    """Whether the plan of a run under way is as it was written; one without a digest of itself is
+    whatever it says.
+    """
+    try:
+        data = path.read_bytes()
+        if f'"{PROOF}"'.encode() in data:
+            unseal(data)
+        return bool(_decode(path))
+    except (OSError, ValueError, RecipeError):
+        return False
+
+
+def _decode(path: Path) -> Plan:
+    """Read a plan, or the plan that a manifest tells."""
+    try:
+        data = path.read_bytes()
+        if b'"raw_shards"' in data:
+            plan = Plan(shards=[_planned(shard) for shard in decode_manifest(data).raw_shards])
+        else:
+            plan = msgspec.json.decode(data, type=Plan)
+    except (OSError, msgspec.DecodeError, VerificationError) as error:
+        raise RecipeError(f"{path} is no plan: {error}") from error
+    if [shard.number for shard in plan.shards] != list(range(len(plan.shards))):
+        raise RecipeError(f"{path} is no plan: its shards are not numbered 0, 1, 2 ...")
+    return plan
+
+
+def _planned(shard: RawShard) -> Planned:
+    size = None if shard.missing else shard.compressed_bytes
+    return Planned(
+        number=shard.number,
+        source=shard.source,
+        url=shard.url,
+        sha256=shard.sha256,
+        size=size,
+        missing=shard.missing,
+    )
+
+
+def _names(plan: Plan) -> list[tuple[str, str]]:
+    return [(shard.source, shard.url) for shard in plan.shards]
+
+
+def write_plan(corpus: Corpus, plan: Plan) -> None:
+    """Keep the plan of the run under way."""
+    data = seal(plan)
+    path = corpus.work / PLAN
+    if not path.is_file() or path.read_bytes() != data:
+        write_bytes(corpus.work, PLAN, data)
+
+
+def recipe_digest(table: dict[str, Any]) -> str:
+    """The sha256 of the stored recipe."""
+    return hashlib.sha256(recipe_bytes(table)).hexdigest()
+
+
+def recipe_bytes(table: dict[str, Any]) -> bytes:
+    """The stored recipe as TOML; TOML has no null, so keys without a value are left out."""
+
+    def without_nulls(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+        return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+    return tomli_w.dumps(without_nulls(table)).encode()
+
+
+def made_by(tokenizer: Tokenizer | None) -> dict[str, str]:
+    """The manifest's `versions`: what byte-identity is promised for, and what else encodes."""
+    return versions() | (tokenizer.libraries if tokenizer else {})
+
+
+def is_current(
+    corpus: Corpus,
+    published: tuple[Manifest, bytes],
+    plan: Plan,
+    table: dict[str, Any],
+    inputs: dict[str, Any],
+    tokenizer: Tokenizer | None,
+) -> bool:
+    """Whether the published corpus is what this recipe, plan and version give; asks nothing of raw
+    files.
+    """
+    manifest = published[0]
+    raw = [(shard.number, shard.source, shard.url) for shard in manifest.raw_shards]
+    return (
+        manifest.recipe_sha256 == recipe_digest(table)
+        and manifest.versions == made_by(tokenizer)
+        and raw == [(shard.number, shard.source, shard.url) for shard in plan.shards]
+        and manifest.inputs == inputs
+        and all(_is_whole(corpus.root / part.path, part) for part in manifest.parts)
+    )
+
+
+def _is_whole(path: Path, part: Part) -> bool:
+    try:
+        return path.stat().st_size == part.size
+    except OSError:
+        return False
+
+
+def inputs_of(
+    recipe: Recipe,
+    found: dict[str, Input],
+    tokenizer: Tokenizer | None,
+    older: list[ReferenceCorpus],
+) -> dict[str, Any]:
+    """What the recipe pulls in besides raw shards, with digests: the manifest's `inputs`.
+
+    Where two sources have a step each of one kind, that of the later has the source's name in
+    brackets, if what it reads is another.
+    """
+    inputs: dict[str, Any] = {}
+    for source in recipe.source:
+        for step in recipe.all_steps(source.name):
+            for what, location in step.inputs().items():
+                entry = {"name": found[location].name, "sha256": found[location].sha256}
+                inputs[what if inputs.get(what, entry) == entry else f"{what}[{source.name}]"] = (
+                    entry
+                )
+    if tokenizer is not None:
+        inputs["tokens.tokenizer"] = {
+            "name": os.path.basename(tokenizer.name),
+            "sha256": tokenizer.sha256,
+        }
+    for place, corpus in enumerate(older):
+        inputs[f"deduplicate.against.{place}"] = {"name": corpus.root.name, "sha256": corpus.digest}
+    return dict(sorted(inputs.items()))
+
+
+def publish(
+    corpus: Corpus,
+    recipe: Recipe,
+    plan: Plan,
+    folder: Path,
+    *,
+    tokenizer: Tokenizer | None,
+    table: dict[str, Any],
+    inputs: dict[str, Any],
+    processed: dict[int, Record],
+    corpus_filtered: Record | None,
+    deduplicated: Record | None,
+    verdicts_written: dict[int, Record],
+    listed: Record | None,
+    written: dict[int, Record],
+    assembled: dict[int, Record],
+    progress: Progress,
+) -> Funnel:
+    """Gather all parts into a manifest and make it the corpus' state."""
+    if any(
+        step.name == "private"
+        for source in recipe.source
+        for step in recipe.late_steps(source.name)
+    ):
+        progress.line(
+            f"{corpus.root}: documents/, samples/ and contamination/ rest as texts came: "
+            "private waits until duplicates are gone"
+        )
+    counted = table_of(recipe, verdicts_written, listed, written, assembled)
+    parts = [
+        write_json(corpus.stage, PLAN, plan),
+        write_bytes(corpus.stage, RECIPE, recipe_bytes(table)),
+        write_json(corpus.stage, FUNNEL, counted),
+    ]
+    if tokenizer is not None:
+        parts.append(write_bytes(corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data))
+    for records in (processed, verdicts_written, written, assembled):
+        for record in records.values():
+            parts += [
+                part
+                for part in record.parts
+                if recipe.keep_documents or not part.path.startswith("documents/")
+            ]
+    for whole in (corpus_filtered, deduplicated, listed):
+        parts += whole.parts if whole is not None else []
+    parts.sort(key=lambda part: part.path)
+    raw_shards = []
+    for shard in plan.shards:
+        known: dict[str, Any] = {
+            "number": shard.number,
+            "source": shard.source,
+            "url": shard.url,
+            "sha256": shard.sha256,
+        }
+        if shard.number in processed:
+            counts = processed[shard.number].counts["raw"]
+            raw_shards.append(
+                RawShard(
+                    **known,
+                    **counts,
+                    unique_documents=verdicts_written[shard.number].counts["kept"],
+                )
+            )
+        else:
+            raw_shards.append(RawShard(**known, missing=shard.missing))
+    manifest = Manifest(
+        content=content_of(parts),
+        versions=made_by(tokenizer),
+        recipe_sha256=recipe_digest(table),
+        recipe=table,
+        inputs=inputs,
+        raw_shards=raw_shards,
+        funnel=counted,
+        parts=parts,
+    )
+    corpus.publish(manifest)
+    rates = rates_of(processed, deduplicated, written, assembled)
+    told = {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "folder": str(folder),
+        "machine": (
+            f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
+        ),
+        "phase_seconds": {name: round(took, 3) for name, took in progress.seconds.items()},
+        "megabytes_per_second": {name: round(rate, 1) for name, rate in rates.items()},
+    }
+    write_bytes(corpus.root, RUN, seal(told))
+    return Funnel(counted, rates)

@@ -1,0 +1,251 @@
+"""Tokenize: what `finish` leaves of a shard, as tokens with the end of text after each document.
+
+And `text/`, where no tokens are asked for: the same stream as Parquet.
+
+    work/tokens/<shard>.train      tokens, document after document
+    work/tokens/<shard>.val        the same, of the documents that are validation
+    work/tokens/<shard>.parquet    document, tokens, validation
+
+Which documents are validation is a keyed hash of the normalised text, never of the number: equal
+texts fall on one side.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gristmill import schema
+from gristmill.columns import utf8_buffers
+from gristmill.corpus.clusters import TABLE, found_in
+from gristmill.corpus.copies import Copies, digests
+from gristmill.corpus.corpus import Corpus, Record, content_key
+from gristmill.corpus.kept_documents import FOLDER, Late, finish, late_of, rewriter_of
+from gristmill.dedup.signatures import text_hashes
+from gristmill.filters.api.step import Input
+from gristmill.phases.inputs.plan import Plan
+from gristmill.phases.relations.frequent_lines import LIST, Cut
+from gristmill.recipe import Recipe
+from gristmill.schema import shard_name
+from gristmill.store.parts import Part, write_bytes, writing, writing_table
+from gristmill.store.proof import proven
+from gristmill.store.transfer import Transfer
+from gristmill.tokens.tokenizer import Tokenizer, load
+
+INDEX = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("tokens", pa.int64(), nullable=False),
+        pa.field("validation", pa.bool_(), nullable=False),
+    ]
+)
+
+
+class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a shard needs after its verdicts; goes to a worker."""
+
+    root: str
+    number: int
+    source: str
+    documents: str  # sha256 of the shard's documents
+    verdicts: str  # and of its verdicts
+    cut: Cut | None  # the frequent lines that go; null: none
+    late: Late | None  # the steps that wait until then; null: none
+    seed: int
+    tokenizer: str | None  # the part with the tokenizer; null: write text/
+    tokenizer_name: str | None = None
+    tokenizer_sha256: str | None = None
+    libraries: dict[str, str] = {}  # what encodes besides our kernel, and of which version
+    end_of_text: str | None = None
+    validation: float = 0.0
+    # sha256 of the shard's rows of duplicates/copies.parquet, which text/ shows; null: there are
+    # none
+    copies: str | None = None
+
+    def key(self) -> str:
+        """The content key."""
+        fields = msgspec.structs.asdict(self)
+        for name in ("root", "tokenizer", "tokenizer_name", "late"):
+            del fields[name]
+        return content_key("tokenize", **fields, late=self.late.key() if self.late else None)
+
+
+@lru_cache(1)
+def _tokenizer(path: Path, name: str, sha256: str, end_of_text: str | None) -> Tokenizer:
+    return Tokenizer(name, proven(path, sha256).read_bytes(), end_of_text)
+
+
+def is_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:
+    """Which of n texts are validation, (n,) bool: 64 bits of a keyed hash of the normalised text
+    below share * 2^64.
+    """
+    if share <= 0.0:
+        return np.zeros(len(texts), np.bool_)
+    from gristmill.kernels.unicode.normalised import normalise
+
+    offsets, data = normalise(*utf8_buffers(texts))
+    hashes = text_hashes(offsets, data, texts, key=f"validation {seed}".encode(), size=8)
+    return np.frombuffer(hashes, "<u8").astype(np.float64) < share * 2.0**64
+
+
+def tokenize(task: TokenizeTask, tell: Callable[[int], None]) -> Record:
+    """Tokenize one shard, or write its text."""
+    corpus = Corpus(Path(task.root))
+    name = shard_name(task.number)
+    cutter = task.cut.cutter(corpus.find(LIST), task.source) if task.cut else None
+    rewriter = rewriter_of(task.late)
+    with ExitStack() as stack:
+        hear: Callable[[pa.RecordBatch], None] = _hear_nothing
+        finished: list[Part] = []
+        if rewriter is not None:
+            measures, finished = stack.enter_context(
+                writing_table(corpus.stage, f"{FOLDER}/{name}.parquet", rewriter.schema)
+            )
+            hear = measures.write
+        documents = proven(corpus.find(f"documents/{name}.parquet"), task.documents)
+        verdicts = proven(corpus.find(f"verdicts/{name}.parquet"), task.verdicts)
+        stream = finish(documents, verdicts, cutter, rewriter, hear)
+        parts, work, counts = _write(corpus, task, stream, tell)
+    if cutter is not None:
+        counts["lines"] = cutter.counts
+    return corpus.record(
+        "tokenize", name, Record(key=task.key(), parts=parts + finished, work=work, counts=counts)
+    )
+
+
+def _hear_nothing(measures: pa.RecordBatch) -> None:
+    """Nothing is measured where nothing is rewritten."""
+
+
+def _write(
+    corpus: Corpus,
+    task: TokenizeTask,
+    stream: Iterator[pa.RecordBatch],
+    tell: Callable[[int], None],
+) -> tuple[list[Part], list[Part], dict[str, Any]]:
+    """Write a shard's documents as tokens, or as text: (the parts, the files under work/, what was
+    counted).
+    """
+    name = shard_name(task.number)
+    counts: dict[str, Any] = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0}
+    start = time.perf_counter()
+    parts: list[Part] = []
+    work: list[Part] = []
+    if task.tokenizer is None:
+        copies = Copies(corpus.find(TABLE) if task.copies else None, task.number, task.copies)
+        with writing_table(corpus.stage, f"text/{task.source}/{name}.parquet", schema.TEXT) as (
+            table,
+            parts,
+        ):
+            for batch in stream:
+                _count(counts, batch)
+                table.write(copies.added_to(batch))
+                tell(batch["text"].nbytes)
+        extra: dict[str, Any] = {}
+    else:
+        assert task.tokenizer_name is not None and task.tokenizer_sha256 is not None
+        path = corpus.find(task.tokenizer)
+        tokenizer = _tokenizer(path, task.tokenizer_name, task.tokenizer_sha256, task.end_of_text)
+        with (
+            writing(corpus.work, f"tokens/{name}.train") as train,
+            writing(corpus.work, f"tokens/{name}.val") as val,
+            writing_table(corpus.work, f"tokens/{name}.parquet", INDEX) as (table, index),
+        ):
+            for batch in stream:
+                _count(counts, batch)
+                tokens, lengths = with_ends(tokenizer, batch["text"])
+                counts["tokens"] += len(tokens)
+                validation = is_validation(batch["text"], share=task.validation, seed=task.seed)
+                if validation.any():
+                    held_out = np.repeat(validation, lengths)
+                    val.write(tokens[held_out])
+                    tokens = tokens[~held_out]
+                train.write(tokens)
+                columns = [batch["document"], pa.array(lengths), pa.array(validation)]
+                table.write(pa.RecordBatch.from_arrays(columns, schema=INDEX))
+                tell(batch["text"].nbytes)
+        work = [
+            Part(f"tokens/{name}.{end}", file.size, file.hexdigest())
+            for end, file in (("train", train), ("val", val))
+        ]
+        work += index
+        extra = {"work": [part.sha256 for part in work]}
+    return parts, work, counts | extra | {"seconds": time.perf_counter() - start}
+
+
+def tokenizer_of(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer | None:
+    """The recipe's tokenizer, by a path in `folder` or fetched; None: the recipe has no
+    [tokens].
+    """
+    tokens = recipe.tokens
+    if tokens is None:
+        return None
+    return load(
+        tokens.tokenizer, folder, transfer.cache.root, tokens.end_of_text, transfer.resume_only
+    )
+
+
+def tasks(
+    corpus: Corpus,
+    plan: Plan,
+    recipe: Recipe,
+    processed: dict[int, Record],
+    verdicts_written: dict[int, Record],
+    cut: Cut | None,
+    tokenizer: Tokenizer | None,
+    inputs: dict[str, Input],
+) -> dict[int, TokenizeTask]:
+    """A task for each shard that was processed; lays the tokenizer down for them."""
+    tokens = recipe.tokens
+    part: Part | None = None
+    if tokenizer:
+        part = write_bytes(corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data)
+    copied = recipe.deduplicate is not None and recipe.deduplicate.compares and tokenizer is None
+    copies = digests(found_in(corpus), list(processed)) if copied else {}
+    return {
+        number: TokenizeTask(
+            root=str(corpus.root),
+            number=number,
+            source=plan.shards[number].source,
+            documents=record.part("documents/").sha256,
+            verdicts=verdicts_written[number].parts[0].sha256,
+            cut=cut,
+            seed=recipe.seed,
+            late=late_of(recipe, plan.shards[number].source, inputs),
+            tokenizer=part.path if part else None,
+            tokenizer_name=tokenizer.name if tokenizer else None,
+            tokenizer_sha256=tokenizer.sha256 if tokenizer else None,
+            libraries=tokenizer.libraries if tokenizer else {},
+            end_of_text=tokens.end_of_text if tokens else None,
+            validation=tokens.validation if tokens else 0.0,
+            copies=copies.get(number),
+        )
+        for number, record in processed.items()
+    }
+
+
+def with_ends(tokenizer: Tokenizer, texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens of n texts, each with the end of text behind it, and their lengths (n,) int64, it
+    included.
+    """
+    offsets, tokens = tokenizer.encode(texts)
+    count = len(offsets) - 1
+    out = np.empty(len(tokens) + count, tokenizer.dtype)
+    ends = offsets[1:] + np.arange(count)
+    plain = np.ones(len(out), np.bool_)
+    plain[ends] = False
+    out[plain] = tokens
+    out[ends] = tokenizer.end_of_text
+    return out, np.diff(offsets) + 1
+
+
+def _count(counts: dict[str, Any], batch: pa.RecordBatch) -> None:
+    counts["documents"] += len(batch)
+    counts["characters"] += int(pa.compute.sum(pa.compute.utf8_length(batch["text"])).as_py() or 0)
+    counts["bytes"] += int(pa.compute.sum(pa.compute.binary_length(batch["text"])).as_py() or 0)

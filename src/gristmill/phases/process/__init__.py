@@ -1,0 +1,1 @@
+"""One raw shard at a time: documents, measures, signatures, samples."""

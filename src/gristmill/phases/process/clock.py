@@ -1,0 +1,54 @@
+"""Seconds and text bytes of each step, for the rates that `run` prints.
+
+They go to run.json and into no part.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+
+class Clock:
+    """Counts what each step took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.bytes: dict[str, int] = {}
+
+    def of(self, name: str) -> "_Span":
+        """Time what is done in a `with`."""
+        return _Span(self, name)
+
+    def around(
+        self, name: str, call: Callable[[pa.RecordBatch], Any]
+    ) -> Callable[[pa.RecordBatch], Any]:
+        def timed(batch: pa.RecordBatch) -> Any:
+            self.bytes[name] = self.bytes.get(name, 0) + batch["text"].nbytes
+            with self.of(name):
+                return call(batch)
+
+        return timed
+
+    def through(self, name: str, batches: Any) -> Any:
+        iterator = iter(batches)
+        while True:
+            with self.of(name):
+                batch = next(iterator, None)
+            if batch is None:
+                return
+            self.bytes[name] = self.bytes.get(name, 0) + batch["text"].nbytes
+            yield batch
+
+
+class _Span:
+    def __init__(self, clock: Clock, name: str) -> None:
+        self._clock, self._name = clock, name
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        took = time.perf_counter() - self._start
+        self._clock.seconds[self._name] = self._clock.seconds.get(self._name, 0.0) + took

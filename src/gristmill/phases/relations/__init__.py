@@ -1,0 +1,1 @@
+"""The whole corpus at once: corpus filters, duplicates, frequent lines."""

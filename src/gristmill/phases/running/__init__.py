@@ -1,0 +1,1 @@
+"""How a phase runs: what is done is not done again; progress; repair."""

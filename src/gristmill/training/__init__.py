@@ -1,0 +1,1 @@
+"""Training: tokenizers, text classifiers, n-gram models."""

@@ -1,0 +1,315 @@
+"""Training text classifiers and n-gram models, byte for byte again from the same files, and showing
+what a model file holds.
+
+Files are what a recipe reads: JSONL, Parquet, WARC and WET, a document a record; of a plain text
+file each paragraph is one (what stands between blank lines). The order of the files, and of the
+documents in them, changes no byte of a model: texts are sorted by their sha256 before a seeded
+shuffle, counts are sums. A classifier's training holds 16 bytes a word in memory, an n-gram model's
+some 100 a different n-gram.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill.columns import utf8_buffers
+from gristmill.errors import RecipeError
+from gristmill.filters.models import model_file
+from gristmill.filters.models.model_file import Model
+from gristmill.source.read import Shard
+from gristmill.source.rows import Fields
+from gristmill.store.parts import sha256_of
+from gristmill.user_input import local
+
+LEAST_WORDS = 1000  # of a reference text: fewer tell nothing of a language
+LARGEST_FILE = 1 << 30  # bytes of a plain text file
+_PARAGRAPHS = re.compile(r"\n[^\S\n]*\n")
+
+Files = Sequence[Path | str]
+
+
+def train_classifier(
+    good: Files,
+    bad: Files,
+    out: Path | str,
+    *,
+    seed: int = 1,
+    bits: int = 20,
+    epochs: int = 5,
+    rate: float = 0.2,
+    text: str = "text",
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Learn to tell good documents from bad ones, and write the classifier; `limit` is documents a
+    file.
+
+    `bits`: 2 ** bits weights. Raises RecipeError where a class has no document with a word.
+    """
+    from gristmill.filters.models.classifier_file import to_model
+    from gristmill.kernels.models import linear_classifier
+    from gristmill.kernels.unicode.normalised import normalise
+
+    target = local(out, "--out")
+    if not linear_classifier.LEAST_BITS <= bits <= linear_classifier.MOST_BITS:
+        raise RecipeError(
+            f"bits = {bits}: expected {linear_classifier.LEAST_BITS} to "
+            f"{linear_classifier.MOST_BITS}"
+        )
+    if epochs < 1 or not 0 < rate < 100 or not 0 <= seed < 1 << 63:
+        raise RecipeError(
+            f"epochs = {epochs}, rate = {rate}, seed = {seed}: expected at least 1; over 0; "
+            "0 to 2**63 - 1"
+        )
+    keys: list[bytes] = []
+    sizes: list[np.ndarray] = []
+    buckets: list[np.ndarray] = []
+    counts: dict[str, int] = {}
+    inputs: dict[str, list[str]] = {}
+    for label, (role, files) in enumerate((("bad", bad), ("good", good))):
+        documents = words = 0
+        inputs[role] = _digests(role, files)
+        for texts in _documents(files, text, limit):
+            offsets, found = linear_classifier.features(*normalise(*utf8_buffers(texts)), bits=bits)
+            some = np.diff(offsets) > 0
+            digests = [
+                hashlib.sha256(one.encode()).digest()
+                for one in texts.filter(pa.array(some)).to_pylist()
+            ]
+            keys += [digest + bytes([label]) for digest in digests]
+            sizes.append(np.diff(offsets)[some])
+            buckets.append(found)
+            documents += len(digests)
+            words += int((sizes[-1] + 1).sum()) // 2
+        if not documents:
+            raise RecipeError(
+                f"--{role}: no document with a word in {', '.join(map(str, files))}: a "
+                "classifier learns from both classes"
+            )
+        counts |= {f"{role}_documents": documents, f"{role}_words": words}
+    numbers = np.empty(len(keys), np.int64)
+    numbers[np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)] = np.arange(
+        len(keys)
+    )
+    labels = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), -1)[:, -1].copy()
+    offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
+    weights = linear_classifier.train(
+        offsets,
+        np.concatenate(buckets),
+        labels,
+        bits=bits,
+        epochs=epochs,
+        rate=rate,
+        seed=seed,
+        numbers=numbers,
+    )
+    parameters = {"bits": bits, "epochs": epochs, "rate": rate, "seed": seed}
+    return _written(target, to_model(weights, parameters, inputs, counts))
+
+
+def train_perplexity(
+    files: Files,
+    out: Path | str,
+    *,
+    order: int = 3,
+    vocabulary: int = 60_000,
+    least: int = 2,
+    text: str = "text",
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Estimate an n-gram model of words from reference text, and write it; `limit` is documents a
+    file.
+
+    `vocabulary`: so many of the commonest words have an n-gram of their own. `least`: n-grams of
+    three words and more that occur less often are left out. Raises RecipeError where the text has
+    fewer than LEAST_WORDS words.
+    """
+    from gristmill.filters.models import ngram_file
+    from gristmill.kernels.models import perplexity
+
+    target = local(out, "--out")
+    if (
+        not 1 <= order <= perplexity.ORDERS
+        or not 1 <= vocabulary <= perplexity.MOST_WORDS
+        or least < 1
+    ):
+        raise RecipeError(
+            f"order = {order}, vocabulary = {vocabulary}, least = {least}: expected 1 to "
+            f"{perplexity.ORDERS}; "
+            f"1 to {perplexity.MOST_WORDS}; at least 1"
+        )
+    inputs = {"reference": _digests("reference", files)}
+    known, documents = _vocabulary(files, text, limit)
+    words = sum(count for count, _ in known.values())
+    if words < LEAST_WORDS:
+        raise RecipeError(
+            f"{', '.join(map(str, files))}: {words:,} words: expected at least "
+            f"{LEAST_WORDS:,} of reference text. Give more"
+        )
+    chosen = sorted(known, key=lambda value: (-known[value][0], known[value][1]))[:vocabulary]
+    hashes = np.array(chosen, np.uint64)
+    table = perplexity.list_words(hashes)
+    grams = None
+    for offsets, data in _lines(files, text, limit):
+        starts, values, _, _ = perplexity.hash_words(offsets, data)
+        found = ngram_file.count(*_with_ends(starts, perplexity.find_ids(values, table)), order)
+        grams = found if grams is None else ngram_file.merge(grams, found)
+    assert grams is not None
+    grams = [
+        some for some in grams if len(some.keys)
+    ]  # where no line is long enough for the longest
+    arrays = ngram_file.estimate(grams, len(chosen) + perplexity.FIRST, least)
+    parameters = {"order": len(grams), "vocabulary": vocabulary, "least": least}
+    counts = {
+        "documents": documents,
+        "words": words,
+        "vocabulary": len(chosen),
+        "unknown_words": len(known) - len(chosen),
+        "ngrams": len(arrays["keys"]),
+    }
+    model = Model(
+        kind=ngram_file.KIND,
+        version=ngram_file.VERSION,
+        parameters=parameters,
+        inputs=inputs,
+        counts=counts,
+        arrays={"word_hashes": hashes, **arrays},
+    )
+    return _written(target, model)
+
+
+def show_model(path: Path | str) -> dict[str, Any]:
+    """What a model file of ours says of itself. Raises RecipeError."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            model = model_file.read(file)
+        size, sha256 = sha256_of(path)
+    except OSError as error:
+        raise RecipeError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise RecipeError(f"{path} is no model of gristmill: {error}") from error
+    return {**_told(model), "bytes": size, "sha256": sha256}
+
+
+def lines(told: dict[str, Any]) -> list[str]:
+    """What a model is, for people."""
+    found = [
+        (
+            f"{told['kind']}, version {told['version']}, {told['bytes']:,} bytes, sha256 "
+            f"{told['sha256']}"
+        )
+    ]
+    found.append(
+        "parameters: " + ", ".join(f"{name} {value}" for name, value in told["parameters"].items())
+    )
+    found.append(
+        "counts: " + ", ".join(f"{name} {value:,}" for name, value in told["counts"].items())
+    )
+    return found + [
+        f"{role}: {digest}" for role, digests in told["inputs"].items() for digest in digests
+    ]
+
+
+def _told(model: Model) -> dict[str, Any]:
+    return {
+        "kind": model.kind,
+        "version": model.version,
+        "parameters": model.parameters,
+        "counts": model.counts,
+        "inputs": model.inputs,
+    }
+
+
+def _written(out: Path, model: Model) -> dict[str, Any]:
+    sha256 = model_file.write(out, model)
+    return {**_told(model), "model": str(out), "bytes": out.stat().st_size, "sha256": sha256}
+
+
+def _digests(role: str, files: Files) -> list[str]:
+    if not files:
+        raise RecipeError(f"{role}: no files: name at least one")
+    found = []
+    for file in files:
+        if not Path(file).is_file():
+            raise RecipeError(f"{file}: no such file")
+        found.append(sha256_of(Path(file))[1])
+    return sorted(found)
+
+
+def _documents(files: Files, text: str, limit: int | None) -> Iterator[pa.Array]:
+    """The texts of files, a batch at a time; plain text by its paragraphs."""
+    for number, file in enumerate(files):
+        shard = Shard(
+            Path(file), number, fields=Fields(text, max_document_bytes=LARGEST_FILE), limit=limit
+        )
+        held: pa.Array | None = None  # plain text is one batch, and known for it once it is read
+        for batch in shard:
+            if held is not None:
+                yield held
+            held = batch["text"]
+        if held is not None and shard.counts["kind"] == "text":
+            held = pa.array(
+                [part for whole in held.to_pylist() for part in _PARAGRAPHS.split(whole)][:limit],
+                pa.string(),
+            )
+        if held is not None:
+            yield held
+
+
+def _lines(files: Files, text: str, limit: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The normalised lines of files, those without a word among them: (offsets (n + 1,) int64,
+    data).
+    """
+    from gristmill.filters.models.perplexity import split
+    from gristmill.kernels.unicode.normalised import normalise
+
+    for texts in _documents(files, text, limit):
+        yield normalise(*utf8_buffers(split(texts)[0]))
+
+
+def _vocabulary(
+    files: Files, text: str, limit: int | None
+) -> tuple[dict[int, tuple[int, bytes]], int]:
+    """By the hash of every different word how often it occurs, and the word; and the number of
+    documents.
+    """
+    from gristmill.filters.models.perplexity import split
+    from gristmill.kernels.models import perplexity
+    from gristmill.kernels.unicode.normalised import normalise
+
+    known: dict[int, tuple[int, bytes]] = {}
+    documents = 0
+    for texts in _documents(files, text, limit):
+        documents += len(texts)
+        offsets, data = normalise(*utf8_buffers(split(texts)[0]))
+        _, hashes, starts, stops = perplexity.hash_words(offsets, data)
+        values, first, counts = np.unique(hashes, return_index=True, return_counts=True)
+        for value, place, count in zip(
+            values.tolist(), first.tolist(), counts.tolist(), strict=True
+        ):
+            before = known.get(value)
+            word = data[starts[place] : stops[place]].tobytes() if before is None else before[1]
+            known[value] = ((before[0] if before else 0) + count, word)
+    return known, documents
+
+
+def _with_ends(starts: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lines of ids, (n + 1,) int64 into (words,) uint16, between BEGIN and END; lines without a
+    word are left out.
+    """
+    from gristmill.kernels.models.perplexity import BEGIN, END
+
+    sizes = np.diff(starts)
+    sizes = sizes[sizes > 0]
+    offsets = np.concatenate(([0], np.cumsum(sizes + 2)))
+    out = np.empty(offsets[-1], np.uint16)
+    inner = np.ones(len(out), bool)
+    inner[offsets[:-1]] = inner[offsets[1:] - 1] = False
+    out[offsets[:-1]], out[offsets[1:] - 1] = BEGIN, END
+    out[inner] = ids
+    return offsets, out
