@@ -24,12 +24,12 @@ import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.columns import utf8_buffers
-from gristmill.dedup.near import candidates
-from gristmill.engine.relations import duckdb_with
 from gristmill.dedup.duplicates import deduplicate
+from gristmill.dedup.near import candidates
 from gristmill.dedup.near.signature_rows import Table
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.signatures import sign
+from gristmill.engine.relations import duckdb_with
 from gristmill.kernels.hashing.minhash import distinct_shingles
 from gristmill.kernels.unicode.normalised import normalise
 

@@ -12,8 +12,8 @@ by hand.
 
 import argparse
 import base64
-import gzip
 import datetime
+import gzip
 import hashlib
 import importlib.metadata
 import json
@@ -153,7 +153,7 @@ REMARKS = {
     ),
     "languages": (
         "Labels of lid.176.ftz, as the step `language` gives them (equal to fastText's own, "
-        "label and score: tests/clean/test_fasttext.py)."
+        "label and score: tests/filters/models/test_fasttext.py)."
     ),
     "scores": (
         "fastText: a model of words and pairs of words, 100 dimensions, 500,000 buckets, "

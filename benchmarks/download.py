@@ -77,7 +77,7 @@ def shell(command: str, target: Path) -> float:
 def measure(data: Path, rounds: int, say: Any) -> list[dict[str, Any]]:
     """All rows; empty of numbers where nginx or curl is missing."""
     sys.path.insert(0, str(HERE.parent))
-    from tests import servers
+    from tests.support import servers
 
     if servers.nginx_binary() is None or shutil.which("curl") is None:
         return [{"failed": "nginx or curl is not installed"}]

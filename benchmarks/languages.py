@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from gristmill.filters.language.language import PACKAGED, Language
 from gristmill.filters.api.step import Input
+from gristmill.filters.language.language import PACKAGED, Language
 
 # ISO 639-3, as the sets name languages, and lid.176's label.
 LABELS = dict(

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gristmill.filters.api.step import Input
 from gristmill.filters.decontaminate.benchmarks import Benchmark
 from gristmill.filters.decontaminate.decontaminate import Decontaminate
-from gristmill.filters.api.step import Input
 
 SETS = {
     "humaneval": ("E_bench/HumanEval.jsonl.gz", ["prompt", "canonical_solution"]),

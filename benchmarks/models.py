@@ -12,7 +12,7 @@ All but tweets are cut into pieces of 50 words, and learned and held out as whol
 with these comes the rank correlation of score and length on crawled pages, and that of one piece's
 score with the length of the page that it is of: what longer pages have of their own. KenLM reads an
 ARPA file of order 5, full vocabulary, which an estimator in plain Python
-(tests/kernels/test_perplexity.py) made of the same reference text: KenLM's wheel trains none.
+(tests/kernels/models/test_perplexity.py) made of the same reference text: KenLM's wheel trains none.
 """
 
 import argparse
@@ -194,9 +194,9 @@ def articles(data: Path, parts: Cut = pieces) -> tuple[Labelled, Labelled]:
 def _classified(
     name: str, sets: tuple[Labelled, Labelled], peers: str | None, pages: list[str]
 ) -> dict[str, Any]:
-    from gristmill.filters.models.classifier import scorer
-    from gristmill.filters.api.step import Input
     from gristmill.columns import utf8_buffers
+    from gristmill.filters.api.step import Input
+    from gristmill.filters.models.classifier import scorer
     from gristmill.kernels.unicode.normalised import normalise
     from gristmill.training.train_models import train_classifier
 
@@ -268,12 +268,11 @@ def _classified(
 
 def perplexities(data: Path) -> list[dict[str, Any]]:
     """Rank correlations with KenLM, by kind of model."""
-    from tests import naive
-    from tests.kernels.test_perplexity import Estimate
-
-    from gristmill.filters.models.perplexity import Perplexity
     from gristmill.filters.api.step import Input
+    from gristmill.filters.models.perplexity import Perplexity
     from gristmill.training.train_models import train_perplexity
+    from tests.kernels.models.test_perplexity import Estimate
+    from tests.support import naive
 
     novels = sorted((data / "I_prose/english_novels").glob("*.txt"))
     reference = [path.read_text("utf-8", "replace")[:400_000] for path in novels[:8]]
@@ -337,7 +336,7 @@ def perplexities(data: Path) -> list[dict[str, Any]]:
 
 def _letters(text: str) -> str:
     """Characters as words, white space as one of them."""
-    from tests import naive
+    from tests.support import naive
 
     return "\n".join(
         " ".join(word for word in naive.normalise(line).replace(" ", "ˍ"))
@@ -369,9 +368,8 @@ model.save_model(sys.argv[2])
 
 def prepare(folder: Path, warm: list[str], peers: str | None) -> Path:
     """The models whose speed is measured, learned from texts of the same kind; made once."""
-    from tests import naive
-
     from gristmill.training.train_models import train_classifier, train_perplexity
+    from tests.support import naive
 
     key = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
     out = folder / f"models-{key}"
@@ -402,10 +400,9 @@ def prepare(folder: Path, warm: list[str], peers: str | None) -> Path:
 
 def arpa(path: Path, words: set[str]) -> str:
     """A model file of ours as KenLM reads it; `words` are those that its hashes may be of."""
-    from tests import naive
-
     from gristmill.filters.models import model_file
     from gristmill.kernels.models.perplexity import BEGIN, END, FIRST, UNIT, UNKNOWN
+    from tests.support import naive
 
     arrays = model_file.decode(path.read_bytes()).arrays
     known = {naive.hash_word(word): word for word in words}

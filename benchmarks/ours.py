@@ -38,21 +38,21 @@ def _works() -> dict[str, Any]:
     import rounds
 
     from gristmill import schema
-    from gristmill.filters.rules.c4 import C4
-    from gristmill.filters.models.classifier import Classifier
-    from gristmill.filters.rules.fineweb import FineWeb
-    from gristmill.filters.rules.gopher import Lab, Quality
-    from gristmill.filters.language.language import PACKAGED, Language
-    from gristmill.filters.extract.normalise import Normalise
-    from gristmill.filters.models.perplexity import Perplexity
-    from gristmill.filters.pii.private import Private
-    from gristmill.filters.rules.repetition import Repetition
-    from gristmill.filters.rules.simple import Simple
-    from gristmill.filters.api.step import Input
-    from gristmill.filters.models.toxicity import Toxicity
-    from gristmill.filters.lists.url import Url
     from gristmill.columns import utf8_buffers
     from gristmill.dedup.signatures import SEED
+    from gristmill.filters.api.step import Input
+    from gristmill.filters.extract.normalise import Normalise
+    from gristmill.filters.language.language import PACKAGED, Language
+    from gristmill.filters.lists.url import Url
+    from gristmill.filters.models.classifier import Classifier
+    from gristmill.filters.models.perplexity import Perplexity
+    from gristmill.filters.models.toxicity import Toxicity
+    from gristmill.filters.pii.private import Private
+    from gristmill.filters.rules.c4 import C4
+    from gristmill.filters.rules.fineweb import FineWeb
+    from gristmill.filters.rules.gopher import Lab, Quality
+    from gristmill.filters.rules.repetition import Repetition
+    from gristmill.filters.rules.simple import Simple
     from gristmill.kernels.hashing import minhash
     from gristmill.kernels.unicode.normalised import normalise
     from gristmill.store.cache import default_cache

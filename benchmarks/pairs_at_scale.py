@@ -137,10 +137,10 @@ def deduplicate(folder: Path, cuts: int | None = None) -> dict[str, Any]:
     """Find the duplicates: time, disk at the peak, recall and precision."""
     from gristmill.dedup import duplicates as deduplicating
     from gristmill.dedup.near import signature_rows
-    from gristmill.engine.relations import duckdb_with
     from gristmill.dedup.near.signature_rows import Table
     from gristmill.dedup.settings import Deduplicate, Near
     from gristmill.engine.executor import threads_with
+    from gristmill.engine.relations import duckdb_with
 
     tables = [Table(path, path, 0) for path in sorted(folder.glob("*.parquet"))]
     wanted = np.load(folder / "drops.npy")

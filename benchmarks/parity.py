@@ -24,11 +24,11 @@ import make_corpus
 import numpy as np
 import pyarrow as pa
 
+from gristmill.columns import utf8_buffers
 from gristmill.filters.rules.c4 import C4
 from gristmill.filters.rules.fineweb import FineWeb
 from gristmill.filters.rules.gopher import Quality
 from gristmill.filters.rules.repetition import Repetition
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.filters import c4
 from gristmill.kernels.text import words
 

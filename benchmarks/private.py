@@ -49,9 +49,9 @@ def ours(texts: list[str], **table: Any) -> Spans:
     """Spans by the step, in code points."""
     import pyarrow as pa
 
-    from gristmill.filters.pii.private import SUFFIXES, Private
-    from gristmill.filters.api.step import Input
     from gristmill.columns import utf8_buffers
+    from gristmill.filters.api.step import Input
+    from gristmill.filters.pii.private import SUFFIXES, Private
     from gristmill.kernels.pii.redact import KINDS as NAMES
 
     place = str(Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot")
@@ -251,8 +251,8 @@ def rate(texts: list[str]) -> float:
     import pyarrow as pa
 
     from gristmill import schema
-    from gristmill.filters.pii.private import SUFFIXES, Private
     from gristmill.filters.api.step import Input
+    from gristmill.filters.pii.private import SUFFIXES, Private
 
     place = str(Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot")
     measure = Private().load({SUFFIXES: Input("", place, "")})

@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 
-REQUIRED = set(filter(None, os.environ.get("GRISTMILL_REQUIRE", "").split(",")))
+from tests.support.skips import missing
+
 SOAK = int(os.environ.get("GRISTMILL_SOAK", "1"))
-
-
-def missing(part: str, reason: str) -> None:
-    """Skip for want of a part of the surroundings; fail where GRISTMILL_REQUIRE names it."""
-    if part in REQUIRED:
-        pytest.fail(f"GRISTMILL_REQUIRE names {part!r}, and {reason}", pytrace=False)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

@@ -15,11 +15,9 @@ from gristmill.engine.local import WorkerDied
 from gristmill.errors import REASONS, SourceError, reason_of, reason_of_file
 from gristmill.pipeline import ShardsFailed, run
 from gristmill.store.client import Settings
-from tests import faults
-from tests.corpora import jsonl, pages
-from tests.faults import Reply, Site, site
-
-ROOT = Path(__file__).parent.parent
+from tests.support import ROOT, faults
+from tests.support.corpora import jsonl, pages
+from tests.support.faults import Reply, Site, site
 
 
 def worded(status: int, words: str) -> faults.Fault:

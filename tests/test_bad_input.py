@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from gristmill.demonstration.server import serving
-from tests.corpora import jsonl, pages, record
+from tests.support.corpora import jsonl, pages, record
 
 
 class Told(NamedTuple):

@@ -3,7 +3,6 @@ a shell, in fresh processes.
 """
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -18,9 +17,9 @@ import pytest
 from backports import zstd
 
 import gristmill
-from tests.corpora import article, jsonl, pages, wet
+from tests.support import ROOT
+from tests.support.corpora import article, jsonl, pages, wet
 
-ROOT = Path(__file__).parent.parent
 # What a line holds that is not run here, and why not.
 NOT_RUN = {
     "make demo": "installs from a registry",

@@ -6,11 +6,10 @@ import hashlib
 import json
 from pathlib import Path
 
-
 from gristmill.corpus.corpus import versions
 from gristmill.pipeline import run
 from gristmill.store.manifest import decode
-from tests.corpora import lay_out
+from tests.support.corpora import lay_out
 
 GOLDEN = Path(__file__).parent / "golden.json"
 

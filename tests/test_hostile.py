@@ -19,8 +19,8 @@ from gristmill.store.client import Settings
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
 from gristmill.terminal import to_json
-from tests import faults
-from tests.faults import Reply, Site, site
+from tests.support import faults
+from tests.support.faults import Reply, Site, site
 
 ANSI = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b31m"
 BIDI = "\u202eevil\u202c\u2066x\u2069\u200e\u200f\u061c"

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from gristmill.filters.models import model_file
 from gristmill.errors import RecipeError
+from gristmill.filters.models import model_file
 from gristmill.tokens.table import LARGEST, MOST_IDS
 from gristmill.tokens.tokenizer import BYTE_LEVEL, Tokenizer
+from tests.support import ROOT
 
 FLAGS = {
     "single_word": False,
@@ -365,11 +366,7 @@ def test_tokenizers_that_lie_cost_little() -> None:
         "line.startswith('VmHWM')).split()[1])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parent.parent,
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) // 1024 < 1000

@@ -12,7 +12,7 @@ import pytest
 import gristmill
 from gristmill.pipeline import run
 from gristmill.tokens.tokenizer import Tokenizer
-from tests.corpora import RECIPE, digests, jsonl, lay_out, pages
+from tests.support.corpora import RECIPE, digests, jsonl, lay_out, pages
 
 
 @pytest.fixture(scope="module")

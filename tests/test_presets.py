@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from gristmill import init, rejudge, run, verify, why
-from gristmill.training.train_models import train_classifier
 from gristmill.store.manifest import decode
-from tests.corpora import digests
+from gristmill.training.train_models import train_classifier
+from tests.support.corpora import digests
 
 LISTS = {
     "domains": "bad.example",

@@ -10,7 +10,7 @@ import pytest
 from gristmill.pipeline import run
 from gristmill.store.manifest import decode
 from gristmill.tokens import tokenizer as tokenizers_of
-from tests.corpora import article, jsonl
+from tests.support.corpora import article, jsonl
 
 RECIPE = """
 [[source]]

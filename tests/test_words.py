@@ -14,8 +14,6 @@ import pytest
 import gristmill
 from gristmill import RecipeError, export, run
 from gristmill.phases.inputs.inputs import find
-from gristmill.training.train_models import train_perplexity
-from gristmill.training.train_tokenizer import train_tokenizer
 from gristmill.recipe import for_files, load, parse
 from gristmill.report.rejudge import rejudge
 from gristmill.report.size import size
@@ -23,8 +21,10 @@ from gristmill.store.cache import Cache
 from gristmill.store.client import Settings
 from gristmill.store.transfer import Transfer
 from gristmill.tokens.tokenizer import load as load_tokenizer
+from gristmill.training.train_models import train_perplexity
+from gristmill.training.train_tokenizer import train_tokenizer
 from gristmill.user_input import set_key
-from tests.corpora import jsonl
+from tests.support.corpora import jsonl
 
 RECIPE = """
 [[source]]

@@ -1,1 +1,1 @@
-"""Kernels against their slow twins (tests/naive.py)."""
+"""Kernels against their slow twins (tests/support/naive.py)."""

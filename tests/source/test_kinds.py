@@ -21,8 +21,8 @@ import pytest
 
 from gristmill.errors import SourceError
 from gristmill.source.rows import Fields
-from tests.corpora import record
 from tests.source import read
+from tests.support.corpora import record
 
 LINES = [
     json.dumps({"text": f"text {number}", "n": number}).encode() + b"\n" for number in range(12)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.store.codecs import zstd
 from gristmill.errors import SourceError
 from gristmill.source.rows import Fields
-from tests.corpora import record
+from gristmill.store.codecs import zstd
 from tests.source import Reading, read
+from tests.support.corpora import record
 
 HTML = (
     "<!DOCTYPE html><html><head><title>Mühle</title></head><body><p>The mill stands — "

@@ -14,8 +14,8 @@ from gristmill.store.cache import Cache, Known, key_of
 from gristmill.store.client import Settings
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
-from tests import faults
-from tests.faults import site
+from tests.support import faults
+from tests.support.faults import site
 
 URLS = [f"https://host.example/{name}" for name in "abcdef"]
 

@@ -19,8 +19,8 @@ from gristmill.store.client import Settings, Stopped
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Fetched, Transfer
-from tests import faults
-from tests.faults import Site, site
+from tests.support import faults
+from tests.support.faults import Site, site
 
 BODY = bytes(range(256)) * 5_000
 SHA256 = hashlib.sha256(BODY).hexdigest()

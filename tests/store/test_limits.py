@@ -20,8 +20,8 @@ from gristmill.store.client import Settings
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
-from tests import faults
-from tests.faults import Reply, Site, site
+from tests.support import faults
+from tests.support.faults import Reply, Site, site
 
 BODY = bytes(range(256)) * 2_000
 QUICK = Settings(backoff=0.0, retries=3, timeout=5.0, checkpoint_bytes=100_000)

@@ -25,9 +25,9 @@ from gristmill.store.client import Settings
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
-from tests import faults
-from tests.faults import File, site
-from tests.strategies import FUZZ
+from tests.support import faults
+from tests.support.faults import File, site
+from tests.support.strategies import FUZZ
 
 FAULTS = st.one_of(
     st.builds(faults.cut, st.floats(0, 1), st.booleans()),

@@ -21,9 +21,9 @@ from gristmill.store.client import Settings
 from gristmill.store.disk import Disk
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
-from tests import faults
-from tests.faults import Site, site
-from tests.strategies import FUZZ
+from tests.support import faults
+from tests.support.faults import Site, site
+from tests.support.strategies import FUZZ
 
 BODY = random.Random(7).randbytes(1_000_000)
 SETTINGS = Settings(backoff=0.0, retries=2, timeout=5.0, checkpoint_bytes=250_000)

@@ -19,8 +19,8 @@ from gristmill.store.cache import Cache
 from gristmill.store.client import Settings
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
-from tests import faults
-from tests.faults import site
+from tests.support import ROOT, faults
+from tests.support.faults import site
 
 NAMES = {
     "AWS_SECRET_ACCESS_KEY": "aws-s3cret",
@@ -253,7 +253,7 @@ def test_the_command_line_says_it_plainly_and_ends_with_2(tmp_path: Path) -> Non
 
 
 def test_the_module_says_what_the_page_says() -> None:
-    page = (Path(__file__).parent.parent.parent / "docs/fetching.md").read_text()
+    page = (ROOT / "docs/fetching.md").read_text()
     for name in (secrets.OURS + "*", secrets.HUB_TOKEN, secrets.NEVER + "*"):
         assert f"`{name}`" in page
     usual = Settings()

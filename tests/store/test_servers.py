@@ -23,9 +23,9 @@ from gristmill.store.cache import Cache
 from gristmill.store.client import Client, Settings
 from gristmill.store.remotes import Remote, expand
 from gristmill.store.transfer import Transfer
-from tests import servers
-from tests.conftest import missing
-from tests.faults import site
+from tests.support import servers
+from tests.support.faults import site
+from tests.support.skips import missing
 
 BODY = random.Random(3).randbytes(3_000_000)
 SHA256 = hashlib.sha256(BODY).hexdigest()

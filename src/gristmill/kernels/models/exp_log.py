@@ -3,7 +3,7 @@
 The C library's own differ between versions and processors in the last bit. Here there are only IEEE
 754 additions, multiplications and divisions of float64 in a fixed order (numba fuses none of them
 without fastmath), and frexp and ldexp, which are exact. Both stay within 4e-16 of the true value,
-relative (tests/kernels/test_elementary.py).
+relative (tests/kernels/models/test_exp_log.py).
 """
 
 import math

@@ -1,0 +1,287 @@
+"""Spark against the embedded engine: a real standalone cluster on 127.0.0.1, the same bytes, also
+when a worker dies.
+"""
+
+import json
+import os
+import pickle
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gristmill
+from gristmill import RecipeError, run, verify
+from gristmill.engine import nodes
+from gristmill.engine.spark import work
+from gristmill.training.train_models import train_perplexity
+from tests.dedup.test_duplicates import edited, real_documents
+from tests.support import ROOT
+from tests.support.corpora import article, digests, jsonl
+from tests.support.skips import missing
+from tests.support.spark import Cluster, cluster
+
+RECIPE = """
+[[source]]
+name = "web"
+files = ["web/*.jsonl"]
+[[source]]
+name = "docs"
+files = ["docs/*.jsonl"]
+[[step]]
+use = "gopher"
+sources = ["web"]
+[[step]]
+use = "perplexity"
+model = "usual.model"
+drop_highest = 0.1
+[[step]]
+use = "decontaminate"
+benchmarks = [{ name = "made", file = "items.jsonl", fields = ["text"] }]
+common = 8
+[[step]]
+use = "private"
+after_dedup = true
+[deduplicate]
+url = true
+scope = "SCOPE"
+order = "ORDER"
+near = {}
+lines = { most = 40 }
+"""
+# A driver that cannot do what is the nodes' to do: they are processes of their own, where it can be
+# done.
+DRIVER = """
+from gristmill.cli import main
+from gristmill.dedup import rows
+from gristmill.kernels import minhash, pairs
+
+def refuse(*given, **named):
+    raise AssertionError("done on the driver")
+
+rows.Repeated = minhash.band_keys = minhash.distinct_shingles = pairs.agreement = pairs.jaccard = refuse
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if shutil.which("java") is None:
+        missing("java", "Spark needs Java, and there is none")
+    with cluster(tmp_path_factory.mktemp("spark")) as started:
+        yield started
+
+
+def lay_out(folder: Path, texts: list[str], shards: int, scope: str, order: str = "plan") -> Path:
+    """Documents over the shards of two sources, with URLs that repeat; a model and a benchmark of
+    some of them.
+    """
+    (folder / "usual.jsonl").write_bytes(jsonl([{"text": text} for text in texts[:100]]))
+    train_perplexity([folder / "usual.jsonl"], folder / "usual.model")
+    (folder / "items.jsonl").write_bytes(
+        jsonl([{"text": " ".join(text.split()[:60])} for text in texts[100:130]])
+    )
+    pick = random.Random(7)
+    for number in range(shards):
+        rows = [
+            {"url": f"https://x.example/{pick.randrange(3 * len(texts))}", "text": text}
+            for text in texts[number::shards]
+        ]
+        path = folder / ("web" if number % 2 else "docs") / f"{number}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jsonl(rows))
+    (folder / "recipe.toml").write_text(RECIPE.replace("SCOPE", scope).replace("ORDER", order))
+    return folder / "recipe.toml"
+
+
+def run_on(spark: Cluster, recipe: Path, out: Path, *more: str) -> "subprocess.Popen[bytes]":
+    """A run from the command line: a Spark session is one a process."""
+    command = [
+        sys.executable,
+        "-c",
+        DRIVER,
+        "run",
+        str(recipe),
+        "--out",
+        str(out),
+        "--engine",
+        spark.address,
+        *more,
+    ]
+    return subprocess.Popen(
+        command, env=outside({}), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def ended(process: "subprocess.Popen[bytes]") -> str:
+    told = process.communicate(timeout=900)[0].decode("utf-8", "replace")
+    assert process.returncode == 0, told
+    return told
+
+
+@pytest.mark.parametrize("scope", ["corpus", pytest.param("source", marks=pytest.mark.soak)])
+def test_the_same_bytes_from_both_engines(spark: Cluster, tmp_path: Path, scope: str) -> None:
+    pick = random.Random(11)
+    texts = [article(number, 30) for number in range(200)]
+    texts += [
+        edited(pick.choice(texts), pick.choice([0.0, 0.005, 0.02, 0.08]), pick) for _ in range(300)
+    ]
+    # A template near the threshold fills buckets, so that rounds are needed.
+    page = article("template", 30)
+    texts += [edited(page, 0.02, pick) for _ in range(150)]
+    recipe = lay_out(tmp_path, texts, 6, scope, "longest")
+    process = run_on(spark, recipe, tmp_path / "spark")
+    here = run(recipe, out=tmp_path / "local", workers=2).table
+    ended(process)
+    assert digests(tmp_path / "spark") == digests(tmp_path / "local")
+    reasons = {
+        reason for step in here["steps"] for reason, count in step["reasons"].items() if count
+    }
+    assert reasons >= {
+        "deduplicate.same_url",
+        "deduplicate.near_duplicate",
+        "perplexity.highest",
+        "decontaminate.overlap",
+    }
+    verify(tmp_path / "spark")
+    # The other engine finds nothing to do: what was done is not Spark's, or the embedded engine's.
+    assert run(recipe, out=tmp_path / "spark", workers=1).table == here
+
+
+@pytest.mark.soak
+def test_20000_real_documents_and_a_worker_that_dies(
+    spark: Cluster, data: Path, tmp_path: Path
+) -> None:
+    pick = random.Random(12)
+    texts = real_documents(data)
+    texts = [text[:2500] for text in texts if len(text) > 300]
+    while len(texts) < 20_000:
+        texts.append(edited(pick.choice(texts), pick.choice([0.0, 0.005, 0.01, 0.02, 0.05]), pick))
+    recipe = lay_out(tmp_path, texts, 12, "corpus")
+    process = run_on(spark, recipe, tmp_path / "spark")
+
+    def kill() -> None:
+        """As soon as the first shard is done, a worker and all that it runs goes; another comes."""
+        state = tmp_path / "spark/work/state/process"
+        while process.poll() is None and not (state.is_dir() and any(state.iterdir())):
+            time.sleep(0.05)
+        subprocess.run(["pkill", "-KILL", "-P", str(spark.workers[0].pid)], check=False)
+        spark.workers[0].kill()
+        spark.add_worker()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    told = ended(process)
+    killer.join()
+    assert "failed" not in told
+    table = run(recipe, out=tmp_path / "local", workers=2).table
+    assert table["documents"] == len(texts) >= 20_000
+    assert sum(table["steps"][-1]["reasons"].values()) > 2_000
+    assert digests(tmp_path / "spark") == digests(tmp_path / "local")
+
+
+# Starts with each environment; what is said, and how long the nodes were asked (Spark's own start
+# aside).
+ASKED = """
+import json, os, sys, time
+from gristmill.engine import nodes, spark
+from gristmill.errors import RecipeError
+ask = nodes.check
+def timed(*given):
+    begun = time.monotonic()
+    try:
+        ask(*given)
+    finally:
+        print(time.monotonic() - begun)
+nodes.check = timed
+for environment in json.loads(sys.argv[2]):
+    os.environ |= environment
+    try:
+        spark.start(sys.argv[1]).stop()
+        print("as here")
+    except RecipeError as error:
+        print(str(error))
+    for name in environment:
+        del os.environ[name]
+"""
+
+
+def outside(more: dict[str, str]) -> dict[str, str]:
+    """The environment of a driver that nothing of Spark's was told to."""
+    ours = ("PYSPARK_PYTHON", "PYTHONPATH")
+    return (
+        {key: value for key, value in os.environ.items() if key not in ours}
+        | {"SPARK_LOCAL_IP": "127.0.0.1"}
+        | more
+    )
+
+
+def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_path: Path) -> None:
+    # A Python of the same version that has nothing installed.
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True
+    )
+    bare = str(tmp_path / "bare/bin/python")
+    # One library of another version, and gristmill of other files.
+    other = tmp_path / "other"
+    (other / "numba-0.1.dist-info").mkdir(parents=True)
+    (other / "numba-0.1.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: numba\nVersion: 0.1\n"
+    )
+    shutil.copytree(Path(gristmill.__file__).parent, other / "gristmill")
+    (other / "gristmill/errors.py").write_text("changed = True\n")
+    none = str(tmp_path / "none")
+    environments = [
+        {"PYSPARK_PYTHON": bare, "PYTHONPATH": str(tmp_path)},
+        {"PYTHONPATH": str(other)},
+        {"PYSPARK_PYTHON": none},
+        {},
+    ]
+    command = [sys.executable, "-c", ASKED, spark.address, json.dumps(environments)]
+    done = subprocess.run(command, env=outside({}), capture_output=True, text=True, check=True)
+    said = done.stdout.splitlines()
+    # A second or two alone; most of it is the start of executors, which takes a minute where this
+    # machine is busy.
+    assert max(map(float, said[::2])) < 300, said
+    assert re.search(
+        r"nodes are not as this machine.*: gristmill is not there \(here: \S+ \(files \w+\)\), brotli is not there",
+        said[1],
+    )
+    assert (
+        f"Install the same gristmill, with the same libraries, on every node for {bare}" in said[1]
+    )
+    assert re.search(
+        r"gristmill is (\S+ \(files \w+\)) \(here: (?!\1)\S+ \(files \w+\)\), numba is 0.1 \(here: \d",
+        said[3],
+    )
+    assert re.search(f"Python does not run on the nodes: .*{none}", said[5])
+    assert said[7] == "as here"
+
+
+def test_a_node_that_comes_later_is_asked_by_its_first_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = pickle.dumps(({**nodes.here(), "numba": "0.1", "of this machine": "1"}, len, []))
+    kind, error, _ = pickle.loads(work(task))
+    assert kind == "error"
+    assert re.search(r"numba is \S+ \(here: 0.1\), of this machine is not there", str(error))
+
+
+def test_libraries_that_are_asked_for_are_those_that_make_bytes() -> None:
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    named = {re.match(r"[\w.-]+", line)[0] for line in table}  # type: ignore[index]
+    assert named - {"rich", "tomli-w", "typer", "urllib3"} <= {*nodes.LIBRARIES, *nodes.EXTRAS}
+
+
+def test_no_such_engine(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": "text"}]))
+    with pytest.raises(RecipeError, match="no such engine; there are local, spark://host:port"):
+        run([str(tmp_path / "a.jsonl")], out=tmp_path / "corpus", engine="yarn")

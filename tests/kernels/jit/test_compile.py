@@ -1,0 +1,342 @@
+"""How kernels are compiled, and the folder in which their machine code rests."""
+
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from numba.core import caching
+
+import gristmill
+from gristmill.kernels.jit import compile as kernels
+from tests.support import ROOT
+
+SOURCES = Path(gristmill.__file__).parent.parent
+ALL = (
+    "from gristmill.kernels.jit import compile as kernels; kernels.import_all(); "
+    "print(kernels._folder())"
+)
+BUILT = ("filters.gopher_lines", "hashing.band_keys", "hashing.minhash", "hashing.pairs", "hashing.shuffle")  # the modules that these builds are of; all take a minute
+# One small module, and a kernel of it at work.
+FEW = """
+import numpy as np
+from gristmill.kernels.hashing import pairs
+from gristmill.kernels.jit import compile as kernels
+one = np.arange(8, dtype=np.uint32).reshape(2, 4)
+print(kernels._folder(), pairs.agreement(one, one, np.array([0, 0]), np.array([0, 1])).tolist())
+"""
+MEMORY = "None [4, 0]"
+
+
+def environment(folder: Path, sources: Path = SOURCES) -> dict[str, str]:
+    """That of a start with this folder for machine code, and with these sources."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in (kernels.BUILDING, "NUMBA_BOUNDSCHECK")
+    }
+    return {
+        **kept,
+        "GRISTMILL_KERNELS": str(folder),
+        "PYTHONPATH": str(sources),
+        kernels.ONLY: ",".join(BUILT),
+    }
+
+
+def start(folder: Path, code: str = FEW) -> subprocess.Popen[str]:
+    """A process of its own group that runs this code."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a process that ended well printed, and its complaints."""
+    out, complaints = process.communicate(timeout=300)
+    assert process.returncode == 0, complaints
+    return out.strip(), complaints
+
+
+def contents(folder: Path) -> dict[str, int]:
+    """Names of keyed folders and of builds, with how many files each has."""
+    return {path.name: len(list(path.iterdir())) for path in folder.iterdir() if path.is_dir()}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, int]]]:
+    """A folder in which a build was killed midway, and what it held then."""
+    folder = tmp_path_factory.mktemp("kernels")
+    folder.chmod(0o700)
+    process = start(folder, ALL)
+    deadline = time.monotonic() + 120
+    while not any(size >= 2 for size in contents(folder).values()):
+        assert process.poll() is None, "ended before it was killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    yield folder, contents(folder)
+    shutil.rmtree(folder)
+
+
+def test_killed_build_leaves_nothing_that_is_taken_for_whole(
+    killed: tuple[Path, dict[str, int]],
+) -> None:
+    _, left = killed
+    assert left, "was killed before it began"
+    assert all(".building-" in name for name in left)
+
+
+def test_many_starts_at_once_build_one_folder(killed: tuple[Path, dict[str, int]]) -> None:
+    """Four processes find no machine code and the rest of a killed build: one folder comes of it,
+    and all four run.
+    """
+    folder, _ = killed
+    processes = [start(folder, ALL) for _ in range(4)]
+    outcomes = [outcome(process) for process in processes]
+    kernels.import_all()
+    whole = [name for name in kernels.dispatchers if name.rpartition(".")[0] in BUILT]
+    assert contents(folder) == {kernels.key(): len(whole)}
+    place = folder / kernels.key()
+    assert [out for out, _ in outcomes] == [str(place)] * 4
+    assert sum("compiling kernels" in complaints for _, complaints in outcomes) == 1
+    assert place.stat().st_mode & 0o777 == 0o700
+    written = {path.name: path.stat().st_mtime_ns for path in place.iterdir()}
+    assert outcome(start(folder))[0] == f"{place} [4, 0]"
+    assert {path.name: path.stat().st_mtime_ns for path in place.iterdir()} == written, (
+        "a folder is never written again"
+    )
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_folder_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    """Nothing is built in it."""
+    tmp_path.chmod(mode)
+    try:
+        assert outcome(start(tmp_path)) == (MEMORY, "")
+        assert not list(tmp_path.iterdir())
+    finally:
+        tmp_path.chmod(0o700)
+
+
+class Opened:
+    """An object whose pickle makes a folder when it is loaded."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.marker),)
+
+
+def test_keyed_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    """Whatever lies in it is not loaded: it would run with this user's rights."""
+    tmp_path.chmod(0o700)
+    place, marker = tmp_path / kernels.key(), tmp_path / "loaded"
+    place.mkdir()
+    for name in ("_agree", "_jaccard", "_decide", "_mark", "_repeated"):
+        (place / f"pairs.{name}.code").write_bytes(pickle.dumps(Opened(marker)))
+    place.chmod(0o770)
+    assert outcome(start(tmp_path)) == (MEMORY, "")
+    assert not marker.exists()
+    # In a folder of this user's alone the same files are loaded: it was the mode that kept them
+    # out.
+    place.chmod(0o700)
+    start(tmp_path).communicate(timeout=300)
+    assert marker.exists()
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    """Kernels are compiled in memory, in silence."""
+    (tmp_path / "file").write_bytes(b"")
+    assert outcome(start(tmp_path / "file" / "kernels")) == (MEMORY, "")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+def test_folder_that_is_read_only(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        assert outcome(start(tmp_path)) == (MEMORY, "")
+        assert outcome(start(tmp_path / "kernels")) == (MEMORY, "")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_key_changes_with_every_source(tmp_path: Path) -> None:
+    """A comment in any file of the room is another key; the same bytes again are the same key."""
+    shutil.copytree(
+        SOURCES / "gristmill", tmp_path / "gristmill", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    code = """
+import pathlib
+from gristmill.kernels.jit import compile as kernels
+keys = [kernels.key()]
+for path in sorted(kernels.ROOM.rglob("*.py")):
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"# one more\\n")
+    keys.append(kernels.key())
+    path.write_bytes(whole)
+print(*keys, kernels.key())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(tmp_path, tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, *changed, last = done.stdout.split()
+    assert len(changed) >= len(kernels.modules())
+    assert len({first, *changed}) == 1 + len(changed)
+    assert last == first
+    assert first != kernels.key(), "machine code knows where its sources are installed"
+
+
+def test_build_of_all_is_whole() -> None:
+    """Each kernel's machine code, compiled by one of several processes, is in the folder that these
+    tests run from.
+    """
+    folder = kernels._folder()
+    if folder is None:
+        pytest.skip("machine code is kept nowhere here")
+    kernels.import_all()
+    assert {path.name for path in folder.iterdir()} == {
+        f"{name}.code" for name in kernels.dispatchers
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 100])
+def test_every_module_is_built_once(count: int) -> None:
+    shares = kernels._shares(count)
+    assert len(shares) == count
+    assert sorted(module for share in shares for module in share) == sorted(kernels.modules())
+
+
+def test_key_changes_with_the_processor_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = kernels.key()
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert kernels.key() != first
+
+
+def test_options_of_every_kernel() -> None:
+    """One signature, none compiled later; without the lock; one thread; exact arithmetic; not
+    numba's own cache.
+    """
+    kernels.import_all()
+    assert len(kernels.dispatchers) >= len(kernels.modules())
+    for name, dispatcher in kernels.dispatchers.items():
+        assert len(dispatcher.signatures) == 1, name
+        assert not dispatcher._can_compile, name
+        options = dispatcher.targetoptions
+        assert options["nogil"] is True, name
+        assert not options.get("parallel"), name
+        assert not options.get("fastmath"), name
+        assert not options.get("cache"), name
+        assert not isinstance(dispatcher._cache, caching._Cache), name
+
+
+def test_every_module_with_kernels_is_imported() -> None:
+    with_kernels = {
+        ".".join(path.relative_to(kernels.ROOM).with_suffix("").parts)
+        for path in kernels.ROOM.rglob("*.py")
+        if "
+@kernel(" in path.read_text("utf-8")
+    }
+    assert with_kernels == set(kernels.modules())
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_BOUNDSCHECK") == "1", reason="this is the checked run itself"
+)
+def test_bounds_are_kept(tmp_path: Path) -> None:
+    """The fuzz tests once more, a few examples each, with every index checked (compiled in
+    memory).
+    """
+    pytest.importorskip("hypothesis")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/kernels",
+        "-k",
+        "fuzz",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
+    surroundings = environment(tmp_path) | {
+        kernels.ONLY: ",".join(kernels.modules()),
+        "NUMBA_BOUNDSCHECK": "1",
+        "GRISTMILL_FUZZ": "0",
+    }
+    root = ROOT
+    done = subprocess.run(
+        command, env=surroundings, cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-5_000:]
+    assert not list(tmp_path.iterdir()), "checked code must not be kept"
+
+
+GUARDED = """
+import ctypes, mmap, sys
+import numpy as np
+from gristmill.kernels import bpe, gopher, merges, minhash, normalise, words
+
+size = 4 * mmap.PAGESIZE
+memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.mprotect(ctypes.c_void_p(start + size), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+if sys.argv[1:] == ["beyond"]:
+    ctypes.string_at(start + size, 1)
+single = [bytes([byte]) for byte in range(256)]
+encoder = bpe.Encoder(merges.merges_of_ranks([*single, b"ab", b" ab", b"abc", b"x" * 20]))
+multipliers, addends = minhash.permutations(4, 1)
+bases = ["x" * 150, " " * 140, "ab cde\\r\\n#\u2026 \u2022 " * 8]
+bases += ["\u3000\u00e9\u4e2d \u2028" * 10, "abc\U0001f600'll " * 12]
+for base in bases:
+    for cut in range(len(base) + 1):
+        for text in (base[:cut], base[cut:]):
+            raw = text.encode()
+            memory[size - len(raw) : size] = raw
+            data = np.frombuffer(memory, np.uint8, len(raw), size - len(raw))
+            offsets = np.array([0, len(raw)], np.int32)
+            gopher.count(data, words.find(offsets, data), most_words=1000)
+            normalise.normalise(offsets, data)
+            assert len(encoder.encode(offsets, data)[1]) <= len(raw)
+            plain = " ".join(text.split()).encode()
+            memory[size - len(plain) : size] = plain
+            data = np.frombuffer(memory, np.uint8, len(plain), size - len(plain))
+            wide = np.array([0, len(plain)], np.int64)
+            minhash.sign(wide, data, width=3, multipliers=multipliers, addends=addends)
+            minhash.distinct_shingles(wide, data, width=3)
+print("none")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as Linux has it")
+def test_no_kernel_reads_past_its_buffer() -> None:
+    """Wide loads are not checked by numba: here the byte after the last is one that ends the
+    process.
+    """
+    command = [sys.executable, "-c", GUARDED]
+    surroundings = environment(kernels.root()) | {kernels.ONLY: ",".join(kernels.modules())}
+    beyond = subprocess.run(
+        [*command, "beyond"], env=surroundings, capture_output=True, check=False
+    )
+    assert beyond.returncode == -signal.SIGSEGV, "there is no guard"
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "none\n"), done.stderr

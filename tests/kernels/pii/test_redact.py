@@ -1,0 +1,854 @@
+"""Personal data: kernels against re, ipaddress and int; datatrove's patterns; what is next to what;
+time.
+"""
+
+import ipaddress
+import re
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gristmill.columns import utf8_buffers
+from gristmill.kernels.pii import context_words, email_addresses, ip_addresses, numbers, phones
+from gristmill.kernels.pii import redact as kernel
+from tests.support import strategies
+
+DOMAINS = {"com", "org", "net", "de", "uk", "museum", "xn--p1ai", "info"}
+HASHED = context_words.word_hashes([name.encode() for name in sorted(DOMAINS)])
+ALL = frozenset(kernel.KINDS) - {"phone", "name"}
+BRACKETS = [f"<{kind.upper()}>".encode() for kind in kernel.KINDS]
+
+# --- the twins ---
+
+
+def addresses(text: str) -> list[tuple[int, int]]:
+    found, wall = [], 0
+    for sign in re.finditer("@", text):
+        at = sign.start()
+        if at < wall:
+            continue
+        local = (
+            re.search(r"[A-Za-z0-9._%+-]*\Z", text[wall:at])[0].rsplit("..", 1)[-1].lstrip(".-%")
+        )
+        if not local or local.endswith("."):
+            continue
+        end, place, before = None, at + 1, ""
+        for count, label in enumerate(re.match(r"[A-Za-z0-9.-]*", text[at + 1 :])[0].split("."), 1):
+            name = label.rstrip("-").lower()
+            if not name or name.startswith("-") or len(name) > 63:
+                break
+            if count > 1 and name in DOMAINS and name[0].isalpha():
+                end = (
+                    None
+                    if before == "example" and name in ("com", "net", "org")
+                    else place + len(name)
+                )
+            if len(name) < len(label):
+                break
+            place, before = place + len(label) + 1, name
+        if end is not None and not service(text, wall, at, local, end):
+            found.append((at - len(local), end))
+            wall = end
+    return found
+
+
+def is_word(name: str, hashes: np.ndarray) -> bool:
+    return context_words.word_hashes([name.lower().encode()])[0] in hashes
+
+
+def service(text: str, wall: int, at: int, local: str, end: int) -> bool:
+    if local.lower() not in ("git", "hg", "svn"):
+        return False
+    here = at - len(local)
+    slash = here > wall and text[here - 1] == "/"
+    return (
+        slash
+        or is_word(text[at + 1 : end], email_addresses.HOSTS)
+        or re.match(r"[:/][^\0- ]", text[end:]) is not None
+    )
+
+
+def before(text: str, at: int) -> bool:
+    return re.search(r"(?:[A-Za-z0-9_+]|[A-Za-z0-9][-.])\Z", text[:at]) is not None
+
+
+def after(text: str, at: int) -> bool:
+    return re.match(r"[A-Za-z0-9_]|[-.][A-Za-z0-9]", text[at:]) is not None
+
+
+NOBODYS = [
+    ipaddress.ip_network(name)
+    for name in "224.0.0.0/4 192.88.99.0/24 2001::/23 2001:db8::/32 2002::/16 3fff::/20".split()
+]
+
+
+def public(address: str) -> bool:
+    value = ipaddress.ip_address(address)
+    if value.version == 6 and value not in ipaddress.ip_network("2000::/3"):
+        return False
+    if str(value) in ("192.0.0.9", "192.0.0.10"):
+        return True
+    if value.version == 4 and value in ipaddress.ip_network("192.0.0.0/24"):
+        return False  # before Python 3.11.10 these were told otherwise
+    special = any(value.version == net.version and value in net for net in NOBODYS)
+    return not special and (value.version == 6 or value.is_global)
+
+
+def word_before(text: str, at: int) -> str:
+    line = re.search(r"[^\n\r@<>\[\]{}|]*\Z", text[:at])[0].encode()
+    for count, word in enumerate(reversed(list(re.finditer(rb"[A-Za-z]+", line)))):
+        if count == 4 or len(line) - word.end() >= 48:
+            break
+        name = word[0][-48:].decode()
+        if is_word(name, ip_addresses.NUMBERED):
+            return "near" if count == 0 and len(line) - word.end() <= 4 else "version"
+        if is_word(name, ip_addresses.ADDRESSED):
+            return "address"
+        if len(word[0]) >= 48:
+            break
+    return ""
+
+
+def low(text: str, at: int, octets: list[int]) -> bool:
+    if sum(octet < 32 for octet in octets) >= 3:
+        return True
+    fraction = re.search(r"\.[0-9]{1,6} \Z", text[:at])
+    return octets[0] < 32 and (octets[1] < 40 or fraction is not None)
+
+
+def addressed(text: str, at: int, end: int) -> bool:
+    if re.search(r"(?:::|[Ff]{3}:)\Z", text[:at]):
+        return True
+    if (
+        text[at - 1 : at] == "@"
+        or text[max(0, at - 2) : at] == "//"
+        or text[end : end + 4] == " - -"
+    ):
+        return True
+    more = re.compile(r"(?:/([0-9]{1,5})|:([0-9]{2,5}))(?![0-9])").match(text, end)
+    if not more or after(text, more.end()):
+        return False
+    return int(more[1]) <= 32 if more[1] else int(more[2]) < 1 << 16
+
+
+def ipv4(text: str, at: int) -> int | None:
+    octet = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9][0-9]|[0-9])"
+    match = re.compile(rf"{octet}(?:\.{octet}){{3}}").match(text, at)
+    if not match or after(text, match.end()) or not public(match[0]) or counted(match[0]):
+        return None
+    if re.match("[+~][A-Za-z0-9]", text[match.end() :]):
+        return None
+    if text[at - 1 : at] == "[" and text[match.end() : match.end() + 1] == "]":
+        return match.end()
+    word = word_before(text, at)
+    if word == "near":
+        return None
+    plain = not low(text, at, [*map(int, match[0].split("."))])
+    return match.end() if word == "address" or plain or addressed(text, at, match.end()) else None
+
+
+def counted(address: str) -> bool:
+    """Whether it may number a section."""
+    octets = [*map(int, address.split("."))]
+    return max(octets) < 32 or max(octets[1:]) < 16
+
+
+def ipv6(text: str, at: int) -> int | None:
+    if text[at - 1 : at] == ":" and not re.search(
+        r"[g-zG-Z]", re.search(r"[A-Za-z0-9]{0,12}\Z", text[: at - 1])[0]
+    ):
+        return None
+    run = re.compile("[0-9A-Fa-f:.]*").match(text, at)[0]
+    for size in range(min(len(run), 46), 0, -1):
+        try:
+            ipaddress.IPv6Address(run[:size])
+        except ValueError:
+            continue
+        end = at + size
+        if (
+            after(text, end)
+            or re.compile(r":(?![\0- ])").match(text, end)
+            or not public(run[:size])
+        ):
+            return None
+        if re.fullmatch("20[0-9][0-9]::", run[:size]) and text[end : end + 1] != "/":
+            return None
+        return end
+    return None
+
+
+def luhn(digits: str) -> bool:
+    doubled = [
+        sum(divmod(2 * int(d), 10)) if place % 2 else int(d)
+        for place, d in enumerate(reversed(digits))
+    ]
+    return sum(doubled) % 10 == 0
+
+
+ISSUERS = (
+    (r"4", {13, 16, 19}),
+    (r"5[1-5]|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720", {16}),
+    (r"3[47]", {15}),
+    (r"30[0-5]|3095|3[689]", {14, 16, 17, 18, 19}),
+    (r"352[89]|35[3-8]\d", {16, 17, 18, 19}),
+    (r"2131|1800", {15}),
+    (r"6011|64[4-9]|65|62|220[0-4]", {16, 17, 18, 19}),
+    (r"5018|5020|5038|5893|6304|6759|676[123]", set(range(12, 20))),
+)
+CARD = re.compile(
+    r"(\d{4})([ -])(?:\d{4}\2\d{4}\2\d{4}\2\d{3}|\d{4}\2\d{4}\2\d{4}|\d{6}\2\d{5}|\d{6}\2\d{4})|\d{12,19}",
+    re.ASCII,
+)
+FORMS = [
+    re.compile(form, re.ASCII)
+    for form in (
+        r"\d{12,19}(?!\d)",
+        r"\d{4}([ -])\d{4}\1\d{4}\1\d{4}\1\d{3}",
+        r"\d{4}([ -])\d{4}\1\d{4}\1\d{4}",
+        r"\d{4}([ -])\d{6}\1\d{5}",
+        r"\d{4}([ -])\d{6}\1\d{4}",
+    )
+]
+
+
+def is_card(digits: str) -> bool:
+    return luhn(digits) and any(
+        re.match(start, digits) and len(digits) in sizes for start, sizes in ISSUERS
+    )
+
+
+def term(text: str, at: int, end: int) -> bool:
+    """Whether what stands at text[at:end] is added or multiplied."""
+    for space in ("", " "):
+        sign = re.search(rf"(?<![*]){space}([+]{{1,3}}|[*]{{1,3}}|\^{{1,3}}){space}\Z", text[:at])
+        token = re.search(r"[A-Za-z0-9_*)]{1,16}\Z", text[: sign.start()]) if sign else None
+        if token and not token[0].endswith("*") and re.search("[A-Za-z_)]", token[0]):
+            return True
+    return (
+        re.compile(r"(?: \*{1,3} ?| \^{1,3} ?|\*{1,4}|\^{1,4})[A-Za-z(]").match(text, end)
+        is not None
+    )
+
+
+def counts(digits: str, phone: bool) -> bool:
+    return not is_card(digits) and not (phone and 7 <= len(digits) <= 15)
+
+
+def item(text: str, at: int, end: int, phone: bool = False) -> bool:
+    """Whether what stands at text[at:end] is one of several numbers in brackets, or between commas
+    with white space.
+    """
+    left = re.search(r"[\0- ]{0,32}\Z", text[:at]).start()
+    first = text[left - 1 : left] if left else ""
+    number = (
+        re.search(r"[(\[{,][\0- ]{0,32}-?([0-9]{1,32})\Z", text[: left - 1])
+        if first == ","
+        else None
+    )
+    lone = number and counts(number[1], phone)
+    space = re.compile(r"[\0- ]{0,32}")
+    right = space.match(text, end).end()
+    last = text[right : right + 1]
+    follows, spaced = "", False
+    if last == ",":
+        start = space.match(text, right + 1).end()
+        spaced = start > right + 1
+        more = re.compile(r"-?([0-9]{1,32})[\0- ]{0,32}[,)}\]]").match(text, start)
+        follows = more[1] if more and counts(more[1], phone) else ""
+    if first and first in "([{":
+        return bool(follows) and len(follows) not in (3, 4)
+    if last and last in ")]}":
+        return bool(lone)
+    return bool(lone and left < at and follows and (spaced or len(follows) in (3, 4)))
+
+
+def row(text: str, at: int, end: int) -> bool:
+    """Whether four groups of four digits rise, and go on rising on either side."""
+    groups = re.split("[ -]", text[at:end])
+    if [len(group) for group in groups] != [4] * 4 or groups != sorted(set(groups)):
+        return False
+    left = re.search(r"(?:\A|[^A-Za-z0-9])([0-9]{4})[\0- ]{1,32}\Z", text[:at])
+    right = re.compile(r"[\0- ]{1,32}([0-9]{4})(?![A-Za-z0-9])").match(text, end)
+    return bool((left and left[1] < groups[0]) or (right and right[1] > groups[3]))
+
+
+def card(text: str, at: int) -> int | None:
+    if re.search(r"[/=#$%&]\Z", text[:at]):
+        return None
+    for form in FORMS:
+        match = form.match(text, at)
+        if match and not after(text, match.end()) and is_card(re.sub("[ -]", "", match[0])):
+            span = at, match.end()
+            other = (
+                (term(text, *span) or item(text, *span)) if match[0].isdigit() else row(text, *span)
+            )
+            return None if other else match.end()
+    return None
+
+
+def ssn(text: str, at: int) -> int | None:
+    match = re.compile(r"(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}").match(text, at)
+    return match.end() if match and not after(text, match.end()) else None
+
+
+def layouts() -> dict[str, str]:
+    words = numbers.IBANS.split()
+    kinds = {"n": "[0-9]", "a": "[A-Z]", "c": "[A-Z0-9]"}
+    return {
+        country: re.sub(r"([nac])(\d+)", lambda m: f"{kinds[m[1]]}{{{m[2]}}}", layout)
+        for country, layout in zip(words[::2], words[1::2], strict=True)
+    }
+
+
+LAYOUTS = layouts()
+
+
+def iban(text: str, at: int) -> int | None:
+    """At the two letters."""
+    country = text[at : at + 2].upper()
+    if country not in LAYOUTS or before(text, at):
+        return None
+    for sign in ("", " ", "-"):
+        size = 4 + sum(map(int, re.findall(r"\{(\d+)\}", LAYOUTS[country])))
+        size += (size - 1) // 4 * len(sign)
+        piece = text[at : at + size]
+        groups = [piece[place : place + 5] for place in range(0, size, 5)] if sign else []
+        if sign and (
+            any(len(group) != 5 or group[4] != sign for group in groups[:-1])
+            or any(sign in group[:4] for group in groups)
+            or groups[-1].endswith(sign)
+        ):
+            continue
+        plain = piece.replace(sign, "") if sign else piece
+        if not plain.isascii() or plain not in (plain.upper(), plain.lower()):
+            continue
+        plain = plain.upper()
+        if not re.fullmatch(r"[A-Z]{2}[0-9]{2}" + LAYOUTS[country], plain) or after(
+            text, at + len(piece)
+        ):
+            continue
+        if int("".join(str(int(sign, 36)) for sign in plain[4:] + plain[:4])) % 97 == 1:
+            return at + len(piece)
+    return None
+
+
+def find_numbers(text: str, kinds: frozenset[str]) -> list[tuple[str, int, int]]:
+    found, wall = [], 0
+    for run in re.finditer("[0-9]+", text):
+        at = run.start()
+        if at < wall:
+            continue
+        rest = text[wall:]
+        place = at - wall
+        if (
+            "iban" in kinds
+            and re.search(r"[A-Za-z]{2}\Z", rest[:place])
+            and (end := iban(rest, place - 2))
+        ):
+            found.append(("iban", at - 2, wall + end))
+            wall += end
+            continue
+        if before(rest, place):
+            continue
+        for kind, search in (("ip", ipv4), ("ssn", ssn), ("card", card), ("ip", ipv6)):
+            if kind in kinds and (end := search(rest, place)):
+                found.append((kind, at, wall + end))
+                wall += end
+                break
+    return found
+
+
+def between(text: str, walls: list[tuple[int, int]], search) -> list[tuple]:
+    """What `search` finds between the spans."""
+    found, at = [], 0
+    for start, stop in [*walls, (len(text), len(text))]:
+        found += [(*rest, at + a, at + b) for *rest, a, b in search(text[at:start])]
+        at = stop
+    return found
+
+
+def find(text: str, kinds: frozenset[str]) -> list[tuple[str, int, int]]:
+    mails = addresses(text) if "email" in kinds else []
+    found = [("email", *span) for span in mails]
+    return sorted(
+        found + between(text, mails, lambda gap: find_numbers(gap, kinds)), key=lambda span: span[1]
+    )
+
+
+# datatrove 0.10.1, pipeline/formatters/pii.py: the two patterns.
+THEIR_MAIL = re.compile(
+    r"\b[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@(?:(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+"
+    r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?|\[(?:(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)\.){3}"
+    r"(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?|[A-Za-z0-9-]*[A-Za-z0-9]:)])"
+)
+THEIR_IP = re.compile(
+    r"(?:(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)\.){3}(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)"
+)
+
+
+def is_global(address: str) -> bool:
+    """ipaddress as Python 3.13 has it."""
+    try:
+        value = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if value in ipaddress.ip_network("192.0.0.0/24"):
+        return address in ("192.0.0.9", "192.0.0.10")
+    return value.is_global
+
+
+def find_as_datatrove(text: str, kinds: frozenset[str]) -> list[tuple[str, int, int]]:
+    mails = [match.span() for match in THEIR_MAIL.finditer(text)] if "email" in kinds else []
+
+    def addresses_of(gap: str) -> list[tuple[str, int, int]]:
+        return [("ip", *match.span()) for match in THEIR_IP.finditer(gap) if is_global(match[0])]
+
+    found = [("email", *span) for span in mails] + (
+        between(text, mails, addresses_of) if "ip" in kinds else []
+    )
+    return sorted(found, key=lambda span: span[1])
+
+
+def operand_before(gap: str, first: int, spaced: bool) -> int | None:
+    """Where the operand stops before a candidate; 0: there is none; None: no number starts so."""
+    if gap[first] != "+":
+        found = re.search(r"[0-9)\]_]([ \t*+/%&^-]{1,3})\Z", gap[:first])
+        return found.start(1) if found else 0
+    if re.search(r"[A-Za-z+_)\]]\Z", gap[:first]):
+        return None
+    if re.search(r"[0-9]\Z", gap[:first]):
+        return first
+    found = re.search(r"[0-9)\]_]( {1,2})\Z", gap[:first]) if spaced else None
+    return found.start(1) if found else 0
+
+
+def candidates(text: str, walls: list[tuple[int, int]], asked: int) -> list[tuple[int, int, int]]:
+    """Of each how far before it an operand stops (0: there is none), start and stop."""
+
+    def search(gap: str) -> list[tuple[int, int, int]]:
+        found = []
+        starts = r"(?<![0-9])[0-9]" if asked else r"\+[ (]?(?=[0-9])"
+        for match in re.finditer(starts, gap):
+            first, digit = match.span() if not asked else (match.start(), match.start())
+            if asked:
+                first -= gap[first - 1 : first] == "("
+                first -= first > 0 and gap[first - 1] == "+"
+            spaced = match[0] == "+ "
+            operand = operand_before(gap, first, spaced)
+            if operand is None or (gap[first] != "+" and before(gap, first)):
+                continue
+            run = re.compile(r"(?:[0-9]|[ ()./-](?![ ()./-]{2})){1,40}").match(
+                gap[: digit + 40], digit
+            )[0]
+            run = (
+                re.split(r"[ ()./-]{3}", gap[digit : digit + 40])[0]
+                if re.match(r".*[ ()./-]{3}", run)
+                else run
+            )
+            run = re.match(r"(?:[^0-9]*[0-9]){1,15}", run)[0]
+            if len(re.findall("[0-9]", run)) < 7:
+                continue
+            end = digit + len(run)
+            extension = re.compile("[xX][0-9]{1,7}").match(gap, end)
+            end = extension.end() if extension else end
+            groups = re.findall("[0-9]+", gap[digit:end])
+            if spaced and (
+                len(groups[0]) > 3
+                or len(groups) < 2
+                or (len(groups) == 2 and not re.search(" [0-9]", gap[digit:end]))
+            ):
+                continue
+            if (
+                gap[first] != "+"
+                and gap[digit:end].isdigit()
+                and (asked < 2 or item(gap, first, end, True) or term(gap, first, end))
+            ):
+                continue
+            found.append((first - operand if operand else 0, first, end))
+        return found
+
+    return between(text, walls, search)
+
+
+def rewrite(text: str, spans: list[tuple[str, int, int]]) -> str:
+    for kind, start, stop in reversed(spans):
+        text = f"{text[:start]}<{kind.upper()}>{text[stop:]}"
+    return text
+
+
+# --- the tests ---
+
+
+def in_bytes(text: str, spans: list[tuple]) -> list[tuple]:
+    return [(*rest, len(text[:a].encode()), len(text[:b].encode())) for *rest, a, b in spans]
+
+
+def told(column: pa.Array, spans: kernel.Spans) -> list[list[tuple[str, int, int]]]:
+    offsets, _ = utf8_buffers(column)
+    rows = []
+    for row in range(len(column)):
+        places = range(spans.offsets[row], spans.offsets[row + 1])
+        base = int(offsets[row])
+        rows.append(
+            [
+                (
+                    kernel.KINDS[spans.kinds[j]],
+                    int(spans.starts[j]) - base,
+                    int(spans.stops[j]) - base,
+                )
+                for j in places
+            ]
+        )
+    return rows
+
+
+def check(texts: list[str], column: pa.Array, kinds: frozenset[str] = ALL) -> None:
+    buffers = utf8_buffers(column)
+    spans = kernel.find(*buffers, kinds, HASHED)
+    expected = [find(text, kinds) for text in texts]
+    assert told(column, spans) == [
+        in_bytes(text, row) for text, row in zip(texts, expected, strict=True)
+    ]
+    out = kernel.rewrite(*buffers, spans, spans.kinds.astype(np.int32), BRACKETS)
+    assert [row.decode() for row in strategies.cut(*out)] == [
+        rewrite(text, row) for text, row in zip(texts, expected, strict=True)
+    ]
+    for asked in (phones.PLUS, phones.REGIONAL, phones.BARE):
+        offsets, firsts, lasts, limits, operands = phones.candidates(*buffers, spans, asked)
+        for row, (text, walls) in enumerate(zip(texts, expected, strict=True)):
+            places = slice(offsets[row], offsets[row + 1])
+            base = int(buffers[0][row])
+            columns = zip(
+                operands[places].tolist(),
+                firsts[places].tolist(),
+                lasts[places].tolist(),
+                strict=True,
+            )
+            found = [
+                (a - operand if operand else 0, a - base, b - base) for operand, a, b in columns
+            ]
+            wanted = candidates(text, [wall[1:] for wall in walls], asked)
+            assert found == in_bytes(text, wanted), text
+            ends = [*(start for _, start, _ in in_bytes(text, walls)), len(text.encode())]
+            assert [int(limit) - base for limit in limits[places]] == [
+                min(end for end in ends if end >= last) for *_, last in found
+            ]
+    theirs = kernel.find_as_datatrove(*buffers, kinds & {"email", "ip"})
+    assert told(column, theirs) == [
+        in_bytes(text, find_as_datatrove(text, kinds)) for text in texts
+    ]
+
+
+PIECES = (
+    *"@.-_+%:/ \n(){}[]<>=,;!#'",
+    *"0123456789",
+    "a",
+    "F",
+    "x",
+    "é",
+    "中",
+    "ſ",
+    "\u00b2",
+    "..",
+    "--",
+    "::",
+    ": ",
+    ", ",
+    "  ",
+    "foo",
+    "foo.bar",
+    "example",
+    "com",
+    ".com",
+    ".de",
+    ".museum",
+    "@foo.com",
+    "a@b.org",
+    "x@example.com",
+    "@[1.2.3.4]",
+    "@[1.2.3.a:]",
+    "1.2.3.4",
+    "8.8.4.99",
+    "31.31.31.31",
+    "32.1.1.16",
+    "99.15.15.15",
+    "10.0.0.1",
+    "256.1.1.1",
+    "1.02.3.4",
+    "192.0.0.9",
+    "192.0.0.8",
+    "224.0.0.1",
+    "192.88.99.1",
+    "100.64.0.1",
+    "172.32.1.1",
+    "198.18.0.1",
+    "203.0.113.9",
+    "169.254.1.1",
+    "2001:4860:4860::8888",
+    "2001:db8::1",
+    "2a00:1450:4001:81b::200e",
+    "2001::1",
+    "3fff:1::",
+    "2a00::1.2.3.4",
+    "2a00:1:2:3:4:5:6:7",
+    "IPv6:",
+    "078-05-1120",
+    "666-12-1234",
+    "123-45-6789",
+    "4111111111111111",
+    "4111 1111 1111 1111",
+    "3782 822463 10005",
+    "378282246310005",
+    "4111-1111-1111-1111",
+    "6304000000000000",
+    "501864667909",
+    "30288610434735",
+    "4131034282458809939",
+    " 111",
+    "GB82WEST12345698765432",
+    "gb82 west 1234 5698 7654 32",
+    "DE89370400440532013000",
+    "BE68 5390 0754 7034",
+    "NO9386011117947",
+    "FR76",
+    "GB",
+    "5.6.7.8",
+    "5.6.77.88",
+    "3.43.5.2",
+    "3.51.98.32",
+    "::ffff:",
+    "65.9.77.2",
+    "2006::",
+    "ip",
+    "IP ",
+    "host ",
+    "V8 ",
+    "version ",
+    "v",
+    "to ",
+    " - - [",
+    "~",
+    "*",
+    "^",
+    " * x",
+    "-2.12 ",
+    "git",
+    "git@github.com",
+    "git@foo.com",
+    ":x",
+    "//",
+    "(1, ",
+    ", 5)",
+    ", 99999]",
+    "x + ",
+    "2831823829, ",
+    "\n ",
+    "4220315081820346526",
+    "4031078400000",
+    "2831823829",
+    "+ 49 30 901820",
+    "+20210905-1",
+    "+1 415 555 0123",
+    "+44",
+    "+49 (0)30 123456",
+    "415-555-0123",
+    "x123",
+    "(415) ",
+    "555",
+)
+
+
+def pieces() -> st.SearchStrategy[str]:
+    """Texts of what kernels tell apart, side by side."""
+    return st.lists(st.sampled_from(PIECES), max_size=24).map("".join)
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    pad = draw(st.sampled_from((0, 0, 40, 55, 60, 63, 64))) * draw(st.sampled_from(("x", " ", "é")))
+    return pad + draw(st.one_of(pieces(), pieces(), strategies.texts()))
+
+
+@strategies.fuzz(600)
+@given(strategies.slices(texts()), st.sets(st.sampled_from(sorted(ALL)), min_size=1))
+@example((["1.2.3.456.7.8.9"], pa.array(["1.2.3.456.7.8.9"])), ALL)
+@example((["éa-b@x.com", "²a@b.de"], pa.array(["éa-b@x.com", "²a@b.de"])), {"email"})
+def test_fuzz_find(drawn: tuple[list[str], pa.Array], kinds: set[str]) -> None:
+    check(*drawn, frozenset(kinds))
+
+
+@strategies.fuzz(300)
+@given(pieces())
+def test_fuzz_redacted_twice_is_once(text: str) -> None:
+    """What stands beside what was found is judged alike before and after."""
+    offsets, data = strategies.buffers([text])
+    for _ in range(2):
+        spans = kernel.find(offsets, data, ALL, HASHED)
+        before_, offsets_, data_ = data.tobytes(), offsets, data
+        offsets, data = kernel.rewrite(
+            offsets_, data_, spans, spans.kinds.astype(np.int32), BRACKETS
+        )
+    assert data.tobytes() == before_
+
+
+CASES = {
+    "mail foo.bar@baz.com, or <a-b@c.org>.": ["email", "email"],
+    "x@example.com x@mail.example.org image@2x.png lodash@4.17.21.tgz a@b a@b.c": [],
+    "a..b@foo.com .a@foo.com a.@foo.com": ["email", "email"],
+    "foo@bar.com.Then it": ["email"],
+    "88.8.8.80 8.8.8.80:80 [8.8.8.80] 8.8.8.80/24 88.8.8.80.": ["ip"] * 5,
+    (
+        "v8.8.8.80 8.8.8.8.80 8.8.80 08.8.8.80 8.8.8.256 lib-8.8.8.80 8.8.8.80-rc section "
+        "8.5.1.4, 31.1.1.31, 143.6.15.1"
+    ): [],
+    (
+        "127.0.0.1 10.1.1.1 192.168.1.1 172.16.0.1 169.254.0.1 0.0.0.0 255.255.255.255 192.0.2.1 "
+        "224.0.0.251"
+    ): [],
+    "2001:4860:4860::8888 [2a00:1450::1]:80 IPv6:2a00::1 2a00::1: 2a00::1/64": ["ip"] * 5,
+    "V8 65.6.85.28, version 65.6.85.28: OID 65.6.85.28, 65.6.85.28+dfsg 65.6.85.28~rc": [],
+    (
+        "to 4.6.85.28 (>= 1.9.99.12) 3.43.6.1 libXi 1.91.6.1 V8 from 4.2.77.18 to 4.2.77.20 "
+        "-2.12 3.51.98.32 Oct 25 2000::"
+    ): [],
+    (
+        "IP 4.6.85.28 address: 4.2.77.18, from [4.6.85.28] http://4.6.85.28/ u@4.6.85.28 "
+        "4.6.85.28/24 4.6.85.28:80 ::ffff:4.6.85.28\n4.6.85.28 - - [27/Nov"
+    ): ["ip"] * 9,
+    "65.6.85.28 server IPv4 65.6.85.28 2000::/48": ["ip"] * 3,
+    "::1 fe80::1 fc00::1 ff02::1 2001:db8::1 2002::1 std::vector 2001:1 12:34:56 20:aa:bb:cc:dd:ee": [],
+    "078-05-1120 (123-45-6789)": ["ssn", "ssn"],
+    (
+        "000-12-3456 666-12-3456 900-12-3456 123-00-4567 123-45-0000 1123-45-6789 123-45-67890 "
+        "x-123-45-6789"
+    ): [],
+    "4111111111111111 4111-1111-1111-1111 3782 822463 10005": ["card"] * 3,
+    "4111111111111112 0.4111111111111111 /4111111111111111 4111 1111-1111 1111 1234567812345670": [],
+    (
+        "[4220315081820346526, 7177518203184491332], (1, 6458161865649291, -53), 86400000, "
+        "4031078400000]"
+    ): [],
+    (
+        "t**14 + 4828147466240000*t**12, n1 + 4111111111111111, f(6)+4111111111111111, "
+        "4111111111111111*x, 5360 5394 5428 5462 5496 5531\n 5565"
+    ): [],
+    (
+        "(4111111111111111) [4111111111111111, 378282246310005] (4111111111111111, 123)\n* "
+        "4111111111111111 see **4111111111111111** 1 + 4111111111111111"
+    ): ["card"] * 7,
+    "git@foo.org, git@foo.org: hg@bar.de svn@foo.com.": ["email"] * 4,
+    "GB82WEST12345698765432 DE89 3704 0044 0532 0130 00 gb82west12345698765432": ["iban"] * 3,
+    "GB83WEST12345698765432 XX82WEST12345698765432 Gb82WEST12345698765432 GB82WEST1234569876543": [],
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_cases(text: str) -> None:
+    column = pa.array([text])
+    check([text], column)
+    assert [
+        kind for kind, *_ in told(column, kernel.find(*utf8_buffers(column), ALL, HASHED))[0]
+    ] == CASES[text]
+
+
+def test_registries_are_ipaddress() -> None:
+    """Around every border of what is special, and some between."""
+    edges = [int(net.network_address) for net in map(ipaddress.ip_network, BORDERS)]
+    edges += [int(net.broadcast_address) for net in map(ipaddress.ip_network, BORDERS)]
+    texts = [
+        str(ipaddress.ip_address(max(0, min(edge + by, (1 << 32) - 1))))
+        for edge in edges
+        for by in (-1, 0, 1)
+    ]
+    column = pa.array(
+        [f"address {text}" for text in texts]
+    )  # low numbers need a sign that they are one
+    ours = told(column, kernel.find(*utf8_buffers(column), frozenset({"ip"}), HASHED))
+    theirs = told(column, kernel.find_as_datatrove(*utf8_buffers(column), frozenset({"ip"})))
+    assert [bool(row) for row in ours] == [public(text) and not counted(text) for text in texts]
+    assert [bool(row) for row in theirs] == [is_global(text) for text in texts]
+    assert 20 < sum(map(bool, ours)) < len(texts) - 20
+
+
+BORDERS = """0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.0.9/32 192.0.0.10/32 192.0.2.0/24
+192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4""".split()
+
+
+def test_ibans_of_every_country() -> None:
+    """One made for each country of the registry is found, and no digit of it may change."""
+    for country, layout in LAYOUTS.items():
+        body = "".join(
+            {"[0-9]": "7", "[A-Z]": "K", "[A-Z0-9]": "Z"}[kind] * int(size)
+            for kind, size in re.findall(r"(\[[^\]]+\])\{(\d+)\}", layout)
+        )
+        rest = int("".join(str(int(sign, 36)) for sign in f"{body}{country}00")) % 97
+        whole = f"{country}{98 - rest:02}{body}"
+        wrong = f"{country}{(98 - rest) % 97 + 1:02}{body}"
+        column = pa.array(
+            [whole, wrong, whole + "0", whole[:-1], " ".join(re.findall(".{1,4}", whole))]
+        )
+        found = told(column, kernel.find(*utf8_buffers(column), frozenset({"iban"}), HASHED))
+        assert [bool(row) for row in found] == [True, False, False, False, True], country
+
+
+def test_too_large_is_told() -> None:
+    offsets, data = strategies.buffers(["a@b.org " * 10])
+    spans = kernel.find(offsets, data, ALL, HASHED)
+    assert len(spans.kinds) == 10
+    with pytest.raises(OverflowError, match="2 GiB"):
+        kernel.rewrite(offsets, data, spans, np.zeros(10, np.int32), [b"x" * (1 << 28)])
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "@",
+        "a@",
+        "a.",
+        "a@b.",
+        "a@b.com",
+        "1",
+        "1.",
+        "1.1.1.1.",
+        "2001:",
+        "2001:0::",
+        "4111 ",
+        "41111111111111111111",
+        "123-",
+        "GB82",
+        "ip ",
+        "x",
+        "1, ",
+        "5.6.7.8 ",
+        "1234 ",
+        "4111111111111111,",
+        "+1",
+        "+1 ",
+        "1 1-",
+        "a-",
+        "é",
+        "@[1.1.1.",
+    ],
+)
+def test_hostile_text_takes_linear_time(unit: str) -> None:
+    """Twice the text takes about twice the time; a quadratic search would take four times as long,
+    and minutes.
+    """
+    times = []
+    for size in (1 << 20, 1 << 21):
+        buffers = strategies.buffers([unit * (size // len(unit))])
+        best = 1e9
+        for _ in range(3):
+            start = time.process_time()
+            spans = kernel.find(*buffers, ALL, HASHED)
+            kernel.find_as_datatrove(*buffers, frozenset({"email", "ip"}))
+            for asked in (phones.PLUS, phones.REGIONAL, phones.BARE):
+                phones.candidates(*buffers, spans, asked)
+            best = min(best, time.process_time() - start)
+        times.append(best)
+    assert times[1] < 3 * times[0] + 0.02
+    assert times[1] < 3

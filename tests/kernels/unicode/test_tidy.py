@@ -1,0 +1,252 @@
+"""Tidy text against three regular expressions in a row; what composition may change against
+unicodedata.
+"""
+
+import unicodedata
+from itertools import product
+
+import pyarrow as pa
+import pytest
+import regex
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gristmill.columns import utf8_buffers
+from gristmill.kernels.unicode import tidy as kernel
+from tests.support import strategies
+
+NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
+    chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF)
+)
+BREAK = regex.compile("\r\n|[\v\f\r\x1c\x1d\x1e\x85\u2028]")
+DROPPED = regex.compile(
+    f"[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069{NONCHARACTERS}]"
+)
+SCRIPTS = "".join(
+    rf"\p{{Script={name}}}"
+    for name in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")
+)
+# A URL stops at white space of str.isspace, at delimiters, and at letters and signs of where words
+# have no spaces.
+STOP = rf"[\s\x1c-\x1f\"<>]|[[\u3000-\u303f\uff01-\uff65]&&[\p{{P}}\p{{S}}]]|[\p{{L}}&&[{SCRIPTS}]]"
+URL = regex.compile(
+    rf"(?:(?i:https?)://|(?<![0-9A-Za-z])(?i:www)\.)(?:(?!{STOP})(?s:.))+", regex.V1
+)
+BLANKS = regex.compile("[\t \xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+
+
+def tidy(text: str, *, control: bool, urls: bool, space: bool) -> tuple[str, int]:
+    """The text, and how many URLs went."""
+    count = 0
+    if control:
+        text = BREAK.sub("\n", text).replace("\u2029", "\n\n").replace("\x1f", " ")
+        text = DROPPED.sub("", text)
+    if urls:
+        text, count = URL.subn("", text)
+    if space:
+        text = BLANKS.sub(" ", text)
+        text = regex.sub("\n{3,}", "\n\n", text.replace(" \n", "\n")).strip(" \n")
+    return text, count
+
+
+def check(batch: list[str], column: pa.Array) -> None:
+    for control, urls, space in product((True, False), repeat=3):
+        rules = {"control": control, "urls": urls, "space": space}
+        offsets, data, removed = kernel.tidy(*utf8_buffers(column), **rules)
+        assert offsets[0] == 0
+        assert offsets[-1] == len(data)
+        found = [text.decode() for text in strategies.cut(offsets, data)]
+        twins = [tidy(text, **rules) for text in batch]
+        assert found == [text for text, _ in twins], rules
+        assert removed.tolist() == [count for _, count in twins], rules
+        again = kernel.tidy(*strategies.buffers(found), **rules)
+        assert list(strategies.cut(again[0], again[1])) == [text.encode() for text in found], (
+            "tidied twice it differs"
+        )
+
+
+@strategies.fuzz(120)
+@given(strategies.slices())
+@example((["\r\r\n\n\r"], pa.array(["\r\r\n\n\r"])))
+def test_fuzz_tidy(drawn: tuple[list[str], pa.Array]) -> None:
+    check(*drawn)
+
+
+PIECES = (
+    *'htps:/.wW"<>xé中。',
+    "http",
+    "http://",
+    "HTTPS://",
+    "https:/",
+    "www.",
+    "www",
+    "://",
+    "\u200b",
+    "\u200b\u200b",
+    "\ufeff",
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\n\n\n",
+    " \n",
+    "\r\n",
+    "\r",
+    "\x1f",
+    "\x85",
+    "\u2028",
+    "\u2029",
+    "\xa0",
+    "\u3000",
+    "\u3041",
+    "\u302a",
+    "\u0338",
+    "ﾞ",
+    "ｈ",
+    "！",
+    "５",
+    "a/b",
+    "www.a.b/c?d=e#f",
+    "\ufffe",
+    "\U0001ffff",
+    "\U0001f600",
+    "\ufdd0",
+    "\ufdcf",
+    "\xad",
+    "\u2066",
+    "\u2064",
+    "\u200d",
+    "1",
+)
+
+
+@strategies.fuzz(300)
+@given(
+    st.lists(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), max_size=3),
+    st.sampled_from((0, 50, 63)),
+)
+@example(["hht\u200btp:\u200b/\u200b/\u200b\u200b x http:// www.", "http://<http://a>b"], 0)
+@example(["see http://a.b上www.c.d。 xwww.e www.f"], 60)
+def test_fuzz_urls_and_breaks(batch: list[str], before: int) -> None:
+    batch = ["x" * before + text for text in batch]
+    check(batch, pa.array(batch, pa.string()))
+
+
+def test_every_character() -> None:
+    """Each code point between letters, the crowded ones also after a blank and within a URL;
+    noncharacters too.
+    """
+    every = [
+        *strategies.known_characters(),
+        *(chr(p << 16 | low) for p in range(17) for low in (0xFFFE, 0xFFFF)),
+        "\ufdd0",
+    ]
+    every = [
+        character
+        for character in every
+        if ord(character) < 0x3500 or ord(character) >= 0xF900 or ord(character) % 64 == 0
+    ]
+    every = [
+        character for character in every if ord(character) < 0x20000 or ord(character) % 256 > 252
+    ]
+    crowded = [
+        character
+        for character in every
+        if ord(character) < 0x3100 or 0xFB00 <= ord(character) < 0x10000
+    ]
+    all_rules = {"control": True, "urls": True, "space": True}
+    only_urls = {"control": False, "urls": True, "space": False}
+    for form, characters, rules in (
+        ("a{}b", every, all_rules),
+        (" {} \n{}", crowded, all_rules),
+        ("http://a{}b", crowded, only_urls),
+        ("http://a{}b", crowded, all_rules),
+    ):
+        batch = [form.format(character, character) for character in characters]
+        offsets, data, removed = kernel.tidy(*strategies.buffers(batch), **rules)
+        twins = [tidy(text, **rules) for text in batch]
+        assert [text.decode() for text in strategies.cut(offsets, data)] == [
+            text for text, _ in twins
+        ]
+        assert removed.tolist() == [count for _, count in twins]
+
+
+def test_every_piece_at_every_place_of_a_block() -> None:
+    batch = [
+        "y" * before + piece + after
+        for piece in PIECES
+        for before in range(57, 66)
+        for after in ("", " ", "z" * 70)
+    ]
+    check(batch, pa.array(batch))
+
+
+@pytest.mark.parametrize(
+    "unit", ["http://", "www.", "\u200b", "http://\u200b", " \n", "\u2029", "://", "w", "\r", "é中"]
+)
+def test_long_runs(unit: str) -> None:
+    """Megabytes of what is looked at again and again take no longer for each byte."""
+    for times in (1 << 10, 1 << 20):
+        offsets, data, _ = kernel.tidy(
+            *strategies.buffers([unit * times]), control=True, urls=True, space=True
+        )
+        if times == 1 << 10:
+            assert (
+                data.tobytes().decode()
+                == tidy(unit * times, control=True, urls=True, space=True)[0]
+            )
+
+
+# What composition may change.
+
+
+def seconds() -> set[str]:
+    """What stands second in a pair that composes."""
+    found = {*map(chr, range(0x1161, 0x1176)), *map(chr, range(0x11A8, 0x11C3))}
+    for character in strategies.known_characters():
+        parts = unicodedata.normalize("NFD", character)
+        for part in parts[1:]:
+            found.add(part)
+    return found
+
+
+def test_what_is_settled_never_changes() -> None:
+    every = strategies.known_characters()
+    longest = kernel.unsettled(*strategies.buffers(list(every)))
+    composing = seconds()
+    for character, run in zip(every, longest.tolist(), strict=True):
+        if run == 0:
+            assert unicodedata.normalize("NFC", character) == character
+            assert unicodedata.combining(character) == 0
+            assert character not in composing
+    assert (longest == 0).mean() > 0.9
+    common = (
+        "Größe “naïve” – it’s… Ελληνικά русский עברית العربية 漢字ひらがなカタカナ한국어ქართული 😀"
+    )
+    assert kernel.unsettled(
+        *strategies.buffers([common.replace("ά", "α"), "e\u0301", "\u212b", ""])
+    ).tolist() == [0, 1, 1, 0]
+
+
+@strategies.fuzz(80)
+@given(strategies.slices())
+@example(
+    (
+        ["x" * 63 + "\u0301" * 3 + "é\u0301\u0301"],
+        pa.array(["x" * 63 + "\u0301" * 3 + "é\u0301\u0301"]),
+    )
+)
+def test_fuzz_unsettled(drawn: tuple[list[str], pa.Array]) -> None:
+    """A run is as long as that of its code points, each told alone."""
+    batch, column = drawn
+    for text, found in zip(batch, kernel.unsettled(*utf8_buffers(column)).tolist(), strict=True):
+        alone = kernel.unsettled(*strategies.buffers(list(text))).tolist()
+        runs = "".join("x" if run else " " for run in alone).split()
+        assert found == min(max(map(len, runs), default=0), kernel.LONG_RUN)
+        if found == 0:
+            assert unicodedata.is_normalized("NFC", text)
+
+
+def test_a_long_run_is_told() -> None:
+    texts = ["a" + "\u0301" * size for size in (1, 127, 128, 129, 1000)]
+    assert kernel.unsettled(*strategies.buffers(texts)).tolist() == [1, 127, 128, 128, 128]
