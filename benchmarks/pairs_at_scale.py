@@ -247,10 +247,10 @@ def measure(hands: "Hands", count: int) -> list[dict[str, Any]]:
     rows = []
     for times in (1, SIZES[0]):
         one = dedup.ours(hands, dedup.corpus(hands, count * times), BANDS, ROWS, 2, 1)
-        signature_rows.append(one | {"who": "texts, 32 x 4, 2 workers", "kind": "texts"})
+        rows.append(one | {"who": "texts, 32 x 4, 2 workers", "kind": "texts"})
     for times in SIZES:
-        signature_rows.append(signatures(hands, count * times, HOT, "signatures, 32 x 4"))
-    signature_rows.append(
+        rows.append(signatures(hands, count * times, HOT, "signatures, 32 x 4"))
+    rows.append(
         signatures(
             hands,
             count * SIZES[0],
@@ -259,10 +259,8 @@ def measure(hands: "Hands", count: int) -> list[dict[str, Any]]:
             CUTS,
         )
     )
-    signature_rows.append(
-        signatures(hands, count * SIZES[0], 1.0, "the same, all of them in one bucket")
-    )
-    return signature_rows
+    rows.append(signatures(hands, count * SIZES[0], 1.0, "the same, all of them in one bucket"))
+    return rows
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
@@ -274,7 +272,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         ),
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in signature_rows:
+    for row in rows:
         if "failed" in row:
             lines.append(
                 (
@@ -292,12 +290,12 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         )
     lines.append("")
     compared = [
-        ("texts, ratio at most 1.15", *signature_rows[:2]),
-        ("signatures, as they are cut by default", *signature_rows[2:4]),
+        ("texts, ratio at most 1.15", *rows[:2]),
+        ("signatures, as they are cut by default", *rows[2:4]),
     ]
     compared += [
-        ("signatures, with the same partitioning, ratio at most 1.15", row, signature_rows[3])
-        for row in signature_rows
+        ("signatures, with the same partitioning, ratio at most 1.15", row, rows[3])
+        for row in rows
         if row.get("cuts")
     ]
     for what, small, large in compared:
@@ -314,9 +312,9 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
                 f"processor {cpu:.2f})."
             )
         )
-    if "failed" not in signature_rows[3]:
-        met = "met" if signature_rows[3]["pss"] < 2e9 else "**not met**"
-        lines.append(f"* Memory under 2,000 MB: {met} ({signature_rows[3]['pss'] / 1e6:,.0f}).")
+    if "failed" not in rows[3]:
+        met = "met" if rows[3]["pss"] < 2e9 else "**not met**"
+        lines.append(f"* Memory under 2,000 MB: {met} ({rows[3]['pss'] / 1e6:,.0f}).")
     return lines
 
 

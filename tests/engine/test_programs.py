@@ -255,7 +255,10 @@ def test_nothing_that_lies_where_one_stands_is_run(folder: Path) -> None:
             "run('recipe.toml', out='fresh', allow_code=True)",
         ],
     ]
-    building = {"GRISTMILL_KERNELS": str(folder / "kernels"), "GRISTMILL_KERNELS_ONLY": "hashing.shuffle"}
+    building = {
+        "GRISTMILL_KERNELS": str(folder / "kernels"),
+        "GRISTMILL_KERNELS_ONLY": "hashing.shuffle",
+    }
     for command, more in zip(commands, ({}, building, {}), strict=True):
         done = subprocess.run(
             command, cwd=folder, env=environment | more, capture_output=True, text=True, check=False

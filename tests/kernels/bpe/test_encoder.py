@@ -170,11 +170,11 @@ def test_fuzz_ranks(seed: int, drawn: tuple[list[str], pa.Array]) -> None:
     """merges_of_ranks: what is a token merges, and a piece that is a token is never taken apart."""
     batch, column = drawn
     tokens = random_tokens(seed)
-    encoder = encoder.Encoder(merging.merges_of_ranks(tokens))
+    made = encoder.Encoder(merging.merges_of_ranks(tokens))
     twin = naive.Encoder(naive.merges_of_ranks(tokens))
     wanted = [twin.encode(text) for text in batch]
     for _ in ("merged", "from the table"):
-        assert tokens_of(encoder.encode(*utf8_buffers(column))) == wanted
+        assert tokens_of(made.encode(*utf8_buffers(column))) == wanted
 
 
 @strategies.fuzz(150)
@@ -187,11 +187,11 @@ def test_fuzz_list(seed: int, whole: bool, drawn: tuple[list[str], pa.Array]) ->
     """merges_of_list: only the list's merges, in the list's order."""
     batch, column = drawn
     tokens, merges = grown_merges(seed)
-    encoder = encoder.Encoder(merging.merges_of_list(tokens, merges, whole=whole))
+    made = encoder.Encoder(merging.merges_of_list(tokens, merges, whole=whole))
     twin = naive.Encoder(naive.merges_of_list(tokens, merges, whole=whole))
     wanted = [twin.encode(text) for text in batch]
     for _ in ("merged", "from the table"):
-        assert tokens_of(encoder.encode(*utf8_buffers(column))) == wanted
+        assert tokens_of(made.encode(*utf8_buffers(column))) == wanted
 
 
 @strategies.fuzz(60)
@@ -213,9 +213,9 @@ def test_fuzz_table_that_overflows(
         patch.setattr(encoder, "PIECES", pieces)
         patch.setattr(encoder, "ARENA", arena)
         patch.setattr(encoder, "SPELLING", spelling)
-        encoder = encoder.Encoder(merging.merges_of_ranks(tokens))
+        made = encoder.Encoder(merging.merges_of_ranks(tokens))
     for batch in [*many, *many]:
-        assert tokens_of(encoder.encode(*strategies.buffers(batch))) == [
+        assert tokens_of(made.encode(*strategies.buffers(batch))) == [
             twin.encode(text) for text in batch
         ]
 
@@ -235,11 +235,11 @@ def test_table_is_forgotten_and_learned_again(monkeypatch: pytest.MonkeyPatch) -
     for name, small_size in (("PIECES", 64), ("ARENA", 200), ("SPELLING", 500)):
         with monkeypatch.context() as patch:
             patch.setattr(encoder, name, small_size)
-            encoder = encoder.Encoder(merging.merges_of_ranks(tokens))
+            made = encoder.Encoder(merging.merges_of_ranks(tokens))
         used = []
         for text, tokens_wanted in zip(texts, wanted, strict=True):
-            assert tokens_of(encoder.encode(*strategies.buffers([text]))) == [tokens_wanted]
-            used.append(int(encoder._used[("PIECES", "ARENA", "SPELLING").index(name)]))
+            assert tokens_of(made.encode(*strategies.buffers([text]))) == [tokens_wanted]
+            used.append(int(made._used[("PIECES", "ARENA", "SPELLING").index(name)]))
         assert sum(after < before for before, after in zip(used, used[1:], strict=False)) > 3, (
             "never forgot"
         )

@@ -37,7 +37,7 @@ def attributes(page: str, at: int) -> tuple[int, int, bool]:
     value = re.compile(
         r"""[ \t\n\f\r]*=[ \t\n\f\r]*("[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|(?=>)|[^ \t\n\f\r>"'][^ \t\n\f\r>]*|\Z)"""
     )
-    count = 0
+    count, last = 0, ""
     while at < len(page):
         if page[at] == ">":
             return at + 1, count, at > 0 and page[at - 1] == "/" and last == "/"

@@ -22,7 +22,14 @@ ALL = (
     "from gristmill.kernels.jit import compile as kernels; kernels.import_all(); "
     "print(kernels._folder())"
 )
-BUILT = ("filters.gopher_lines", "hashing.band_keys", "hashing.minhash", "hashing.pairs", "hashing.shuffle")  # the modules that these builds are of; all take a minute
+# the modules that these builds are of; all take a minute
+BUILT = (
+    "filters.gopher_lines",
+    "hashing.band_keys",
+    "hashing.minhash",
+    "hashing.pairs",
+    "hashing.shuffle",
+)
 # One small module, and a kernel of it at work.
 FEW = """
 import numpy as np
@@ -250,8 +257,7 @@ def test_every_module_with_kernels_is_imported() -> None:
     with_kernels = {
         ".".join(path.relative_to(kernels.ROOM).with_suffix("").parts)
         for path in kernels.ROOM.rglob("*.py")
-        if "
-@kernel(" in path.read_text("utf-8")
+        if "\n@kernel(" in path.read_text("utf-8")
     }
     assert with_kernels == set(kernels.modules())
 

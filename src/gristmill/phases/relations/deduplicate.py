@@ -53,7 +53,9 @@ def open_all(settings: Deduplicate | None, folder: Path) -> list[ReferenceCorpus
     Raises RecipeError, VerificationError.
     """
     found: list[ReferenceCorpus] = []
-    for name in settings.against if settings else ():
+    if settings is None:
+        return found
+    for name in settings.against:
         root = (folder / name).absolute()
         published = Corpus(root).published() if root.is_dir() else None
         if published is None:
