@@ -214,8 +214,6 @@ class Download:
 
     def _wrong(self, whole: Whole) -> str | None:
         """What is wrong with the bytes, by every digest that is known of them."""
-        if self._joined and self._promised is None and self._remote.in_store:
-            self._ask_digest()
         for digest, by in (
             (self._promise.sha256, self._promise.by),
             (self._promised, "the server"),
@@ -228,15 +226,6 @@ class Download:
                     "for the new ones"
                 )
         return None
-
-    def _ask_digest(self) -> None:
-        """A range's answer holds no digest of the whole object: ask for it."""
-        with (
-            suppress(Again, SourceError),
-            self._client.open(self._remote.request("HEAD")) as answer,
-        ):
-            if answer.status == 200 and answer.headers.get("ETag") == self._partial.etag:
-                self._promised = digest_of(answer)
 
     # -- one attempt
 

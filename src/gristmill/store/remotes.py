@@ -9,15 +9,13 @@ hf://datasets/OWNER/NAME[@REVISION]/F   the hub's resolve URL; HF_TOKEN, HF_ENDP
 
 import base64
 import fnmatch
-import hashlib
-import hmac
 import os
 import re
 import threading
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import msgspec
 
@@ -64,8 +62,7 @@ class Remote(NamedTuple):
         """
         url, authorization, what = self.url, self.authorization, "an authorization"
         if self.in_store:
-            url, signed = _sign(self.url, method)
-            headers = {**(headers or {}), **signed}
+            url = _sign(self.url, method)
         elif url.startswith(HUB):
             url, token = _hub(self.url), os.environ.get(HUB_TOKEN)
             if token and not authorization:
@@ -121,67 +118,19 @@ def _store(url: str, *, patient: bool = True) -> tuple[Any, str]:
         return _stores[kept], _key(path.lstrip("/"))
 
 
-def _sign(url: str, method: Literal["GET", "HEAD"]) -> tuple[str, dict[str, str]]:
+def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
+    """The URL over HTTPS that answers for the object; its signature is obstore's (docs/adr/0014)."""
     store, key = _store(url)
     import obstore
 
     try:
-        signed = str(obstore.sign(store, method, key, SIGNED_FOR))
+        return str(obstore.sign(store, method, key, SIGNED_FOR))
     except Exception as error:
         # obstore's own words may quote keys and headers.
         raise SourceError(
             f"{shown(url)}: cannot be signed ({type(error).__name__}): are there credentials "
             "for it in the environment?"
         ) from error
-    return _with_checksum(signed, method)
-
-
-CHECKSUM = {"x-amz-checksum-mode": "ENABLED"}
-
-
-def _with_checksum(url: str, method: str) -> tuple[str, dict[str, str]]:
-    """Ask S3 for the object's checksum as well: (URL, headers). The header must be signed, and
-    obstore cannot be told of it.
-
-    AWS Signature Version 4, in the query. The signature is made again with the environment's secret
-    key, and only where that key proves to be the one that obstore signed with.
-    """
-    secret = os.environ.get("AWS_SECRET_ACCESS_KEY", "")
-    base, _, query = url.partition("?")
-    known = dict(pair.partition("=")[::2] for pair in query.split("&"))
-    made = known.pop("X-Amz-Signature", None)
-    if (
-        not secret
-        or known.get("X-Amz-Algorithm") != "AWS4-HMAC-SHA256"
-        or known.get("X-Amz-SignedHeaders") != "host"
-    ):
-        return url, {}
-    _, host, path, _ = split(url)
-
-    def signature(headers: dict[str, str]) -> str:
-        told = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-        pairs = "&".join(f"{name}={known[name]}" for name in sorted(known))
-        request = (
-            f"{method}\n{path}\n{pairs}\n{told}\n{';'.join(sorted(headers))}\nUNSIGNED-PAYLOAD"
-        )
-        scope = unquote(known["X-Amz-Credential"]).split("/")[1:]
-        digest = hashlib.sha256(request.encode()).hexdigest()
-        key = f"AWS4{secret}".encode()
-        for word in (
-            *scope,
-            f"AWS4-HMAC-SHA256\n{known['X-Amz-Date']}\n{'/'.join(scope)}\n{digest}",
-        ):
-            key = hmac.digest(key, word.encode(), "sha256")
-        return key.hex()
-
-    if signature({"host": host}) != made:
-        return url, {}
-    known["X-Amz-SignedHeaders"] = quote(";".join(["host", *CHECKSUM]), safe="")
-    again = signature({"host": host, **CHECKSUM})
-    return (
-        f"{base}?{'&'.join(f'{name}={value}' for name, value in known.items())}&X-Amz-Signature={again}",
-        CHECKSUM,
-    )
 
 
 def _key(path: str) -> str:
