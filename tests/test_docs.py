@@ -130,8 +130,8 @@ def test_what_is_shown_runs(
     begins = re.match(r"gristmill run|import gristmill\n", lines[0]) and "--resume-only" not in text
     shutil.copytree(world / ("fresh" if begins else "done"), folder)
     shutil.copytree(world / "last-week", tmp_path / "last-week")
-    if where.startswith("own-filters") and kind == "sh":
-        filters = next(body for at, _, body, _ in BLOCKS if at.startswith("own-filters"))
+    if where.startswith("custom-filters") and kind == "sh":
+        filters = next(body for at, _, body, _ in BLOCKS if at.startswith("custom-filters"))
         (folder / "filters.py").write_text(filters)
         with open(folder / "recipe.toml", "a") as recipe:
             recipe.write('\n[[step]]\nuse = "filters:shouted"\n')

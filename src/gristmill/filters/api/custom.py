@@ -9,7 +9,7 @@ The function says why a document goes, or null to keep it:
 
 A first parameter annotated as pyarrow.RecordBatch makes it one for batches; any other, or none, one
 for texts. The verdict is `too_shouted.<reason>`. What goes wrong in the function ends the run with
-an error that names the function and the document: nothing is skipped. docs/own-filters.md says what
+an error that names the function and the document: nothing is skipped. docs/custom-filters.md says what
 is promised.
 """
 
