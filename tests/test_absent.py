@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gristmill.pipeline
-from gristmill.engine.local import WorkerDied
+from gristmill.engine.engine import WorkerDied
 from gristmill.errors import REASONS, SourceError, reason_of, reason_of_file
 from gristmill.pipeline import ShardsFailed, run
 from gristmill.store.client import Settings

@@ -1,38 +1,42 @@
 """OPEN FIRST. The way through the house, in order.
 
     recipe.toml
-       |  plan        which raw shards, numbered; the list only grows
-           phases/inputs/plan.py
+       |  plan            which raw shards, numbered; the list only grows
+       |                                                            phases/inputs/plan.py
        v
-     fetch            remote shards into the cache, local ones in place; each pinned by sha256
-         phases/inputs/fetch.py
+     fetch                remote shards into the cache, local ones in place; each pinned by sha256
+       |                                                            phases/inputs/fetch.py
        v
-     process           raw -> documents, measures, signatures, samples; one streaming pass a shard
-         phases/process/process.py
+     process              raw -> documents, measures, signatures, samples; one pass over each shard
+       |                                                            phases/process/process.py
        v
-     corpus_filters            what goes by its rank in the whole corpus, where a step asks for that
-         phases/relations/corpus_filters.py
+     corpus_filters       what a document's rank in the whole corpus drops, where a step asks
+       |                                                            phases/relations/corpus_filters.py
        v
-     deduplicate           duplicates over the whole corpus; then each shard's verdicts, once
-         phases/relations/deduplicate.py
-       |              and, of what they leave, the lines that stand in too many documents
-           phases/relations/frequent_lines.py
+     deduplicate          duplicates over the whole corpus
+       |                                                            phases/relations/deduplicate.py
        v
-     tokenize         what is left, as a stream -> tokens (or text/, in a recipe without [tokens])
-         phases/output/tokenize.py
+     write_verdicts       each shard's verdicts, written once
+       |                                                            phases/relations/write_verdicts.py
        v
-     assemble         -> tokens/<source>/train_00000.bin, val_00000.bin ... in a seeded order
-         phases/output/assemble.py
+     count_lines,         the lines that stand in too many of the documents that are left
+     frequent_lines                                                 phases/relations/frequent_lines.py
+       |
        v
-     manifest, lock   written last
-         phases/output/publish.py
+     tokenize             what is left, as a stream -> tokens (or text/, without [tokens])
+       |                                                            phases/output/tokenize.py
+       v
+     assemble             -> tokens/<source>/train_00000.bin, val_00000.bin ... in a seeded order
+       |                                                            phases/output/assemble.py
+       v
+     manifest, lock       written last                              phases/output/publish.py
 
-A phase whose record holds its content key is not run again. Per-shard phases run on worker
-processes; the global ones wait for all planned shards.
+A phase whose record holds its content key is not run again. Phases over shards run on worker
+processes; those over the corpus wait for all planned shards.
 """
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +45,14 @@ import msgspec
 from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.corpus.funnel import Funnel
-from gristmill.engine import engines
+from gristmill.engine import engine as engines
 from gristmill.errors import GristmillError, RecipeError, SourceError
 from gristmill.phases.inputs import fetch, inputs, plan
 from gristmill.phases.output import assemble, publish, tokenize
 from gristmill.phases.process import process
 from gristmill.phases.relations import corpus_filters, deduplicate, frequent_lines
 from gristmill.phases.running import repair
-from gristmill.phases.running.phase_runner import Crew
+from gristmill.phases.running.phase_runner import PhaseRunner
 from gristmill.phases.running.progress import Progress
 from gristmill.recipe import Loaded, Recipe, check_pages, is_custom, read_recipe, stored, with_limit
 from gristmill.schema import shard_name
@@ -61,8 +65,6 @@ from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.user_input import local, output
 
 PHASES = ("plan", "fetch", "process", "deduplicate", "tokenize", "assemble")
-# of the relational engine, in a worker that stays under 1 GB; more is spilled to disk
-RELATIONS_MEMORY_MB = 400
 
 
 class ShardsFailed(SourceError):
@@ -224,8 +226,7 @@ class _Mill:
             return Funnel.stored(published[0].funnel, fresh=False)
         if until == "plan":
             return Funnel.empty()
-        with engines.engage(self.engine, self.workers, handle) as self.engaged:
-            self.crew = Crew(corpus, self.engaged.pool, self.progress)
+        with engines.start(self.engine, self.workers, handle) as self.started:
             self._fetch()
             if until == "fetch":
                 return Funnel.empty()
@@ -360,15 +361,7 @@ class _Mill:
     def _corpus_filters(self, processed: dict[int, Record]) -> Record | None:
         """What goes by the measures of the whole corpus, where a step asks for it."""
         sources = {number: self.plan.shards[number].source for number in processed}
-        task = corpus_filters.task_of(
-            self.corpus,
-            self.recipe,
-            sources,
-            self.inputs,
-            processed,
-            threads=self.workers,
-            memory_mb=RELATIONS_MEMORY_MB,
-        )
+        task = corpus_filters.task_of(self.corpus, self.recipe, sources, self.inputs, processed)
         return self._whole("corpus_filters", corpus_filters.corpus_filters, task) if task else None
 
     def _deduplicate(
@@ -376,22 +369,10 @@ class _Mill:
     ) -> tuple[dict[int, Record], Record | None]:
         scopes = self._scopes(list(processed))
         task = deduplicate.deduplicate_task(
-            self.corpus,
-            self.recipe,
-            self.folder,
-            processed,
-            scopes,
-            self.older,
-            corpus_filtered,
-            threads=self.workers,
-            memory_mb=RELATIONS_MEMORY_MB,
+            self.corpus, self.recipe, self.folder, processed, scopes, self.older, corpus_filtered
         )
         deduplicated = (
-            self._whole(
-                "deduplicate", self.engaged.with_executor(deduplicate.find_duplicates), task
-            )
-            if task
-            else None
+            self._whole("deduplicate", deduplicate.find_duplicates, task) if task else None
         )
         tasks = deduplicate.verdict_tasks(
             self.corpus, self.recipe, processed, corpus_filtered, deduplicated
@@ -420,14 +401,7 @@ class _Mill:
             frequent_lines.count_tasks(root, settings.lines, processed, verdicts_written),
         )
         task = frequent_lines.list_task(
-            root,
-            settings.lines,
-            processed,
-            counted,
-            self._scopes(list(processed)),
-            names,
-            threads=self.workers,
-            memory_mb=RELATIONS_MEMORY_MB,
+            root, settings.lines, processed, counted, self._scopes(list(processed)), names
         )
         return self._whole("frequent_lines", frequent_lines.list_frequent, task)
 
@@ -466,18 +440,15 @@ class _Mill:
 
     def _whole(self, phase: str, function: Callable[..., Record], task: Any) -> Record:
         """Run a phase that looks at the whole corpus at once."""
-        crew = Crew(self.corpus, self.engaged.deduplicating, self.progress)
-        return self._each(
-            phase, self.engaged.deduplicated(function), {0: task}, lambda _: "all", crew
-        )[0]
+        return self._each(phase, function, {0: task}, lambda _: "all", self.started.run_whole)[0]
 
     def _each(
         self,
         phase: str,
-        function: Callable[[Any, Callable[[int], None]], Record],
+        function: Callable[..., Record],
         tasks: dict[int, Any],
         name: Callable[[int], str] = shard_name,
-        crew: Crew | None = None,
+        engine_run: Callable[[list[engines.Job]], Iterator[engines.Event]] | None = None,
     ) -> dict[int, Record]:
         """Run a phase over its tasks; raise ShardsFailed when the others are finished."""
 
@@ -485,7 +456,8 @@ class _Mill:
             whole = phase in ("corpus_filters", "deduplicate", "frequent_lines", "assemble")
             return f"{phase} {name(number)}" if whole else self._shard(number)
 
-        records, failed = (crew or self.crew).each(phase, function, tasks, name, label)
+        runner = PhaseRunner(self.corpus, engine_run or self.started.run, self.progress)
+        records, failed = runner.each(phase, function, tasks, name, label)
         self._failed(phase, failed, label)
         return records
 

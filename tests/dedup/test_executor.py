@@ -21,10 +21,11 @@ from gristmill.dedup.near import candidates, signature_rows
 from gristmill.dedup.near.comparison import Known
 from gristmill.dedup.near.signature_rows import Signatures
 from gristmill.dedup.settings import Deduplicate, Near
-from gristmill.engine import engines
+from gristmill.engine.engine import Event, Job
 from gristmill.engine.executor import AHEAD, Executor, in_turn, threads_with
-from gristmill.engine.local import Event, Here, Job
+from gristmill.engine.local import run_here
 from gristmill.engine.relations import duckdb_with
+from gristmill.engine.spark import in_order
 from gristmill.kernels.hashing import pairs as kernels
 from tests.dedup.test_duplicates import tables
 from tests.dedup.test_near import in_small_pieces, templated
@@ -201,7 +202,7 @@ class Nodes:
     """Nodes that end their tasks in any order."""
 
     def run(self, jobs: list[Job]) -> Iterator[Event]:
-        for event in random.Random(3).sample(list(Here().run(jobs)), len(jobs)):
+        for event in random.Random(3).sample(list(run_here(jobs)), len(jobs)):
             yield Event(event.job, progress=0)  # units are told before a result
             yield event
 
@@ -213,7 +214,7 @@ def half(number: int) -> int | None:
 
 
 def test_nodes_answers_come_in_order_and_their_errors_as_they_are() -> None:
-    executor = partial(engines._on_nodes, Nodes())
+    executor = partial(in_order, Nodes().run)
     assert list(executor(half, iter(range(30)))) == [half(number) for number in range(30)]
     assert list(executor(half, [])) == []
     with pytest.raises(MachineError, match="no space left"):

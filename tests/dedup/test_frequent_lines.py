@@ -253,8 +253,9 @@ def test_sigkill_while_lines_are_listed(with_tokens: Path, tmp_path: Path) -> No
     run(with_tokens, out=corpus, workers=1, until="process")
     code = (
         "import os, signal, sys\n"
-        "from gristmill.dedup import lines\n"
-        "from gristmill.phases import lines as phase\n"
+        "from gristmill.dedup.lines import line_counts as lines\n"
+        "from gristmill.engine.local import LocalSession\n"
+        "from gristmill.phases.relations import frequent_lines as phase\n"
         "from gristmill.corpus.corpus import Corpus\n"
         "real = lines.frequent\n"
         "def deadly(*given, **named):\n"
@@ -263,7 +264,7 @@ def test_sigkill_while_lines_are_listed(with_tokens: Path, tmp_path: Path) -> No
         "lines.frequent = deadly\n"
         "import msgspec\n"
         "task = msgspec.json.decode(sys.argv[1].encode(), type=phase.ListTask)\n"
-        "phase.list_frequent(task, lambda _: None)\n"
+        "phase.list_frequent(task, lambda _: None, LocalSession(1))\n"
     )
     seen = []
     with pytest.MonkeyPatch.context() as patch:

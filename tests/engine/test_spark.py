@@ -205,7 +205,7 @@ nodes.check = timed
 for environment in json.loads(sys.argv[2]):
     os.environ |= environment
     try:
-        spark.start(sys.argv[1]).stop()
+        spark.connect(sys.argv[1]).stop()
         print("as here")
     except RecipeError as error:
         print(str(error))

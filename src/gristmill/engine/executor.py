@@ -1,5 +1,5 @@
 """Who does the tasks between two relations: threads of this process, or the nodes of a cluster
-(engine/engines.py).
+(engine/engine.py).
 
 A task is a tuple that can be pickled, of a function of a module; what it reads and writes are files
 in the folder that all share, and its answer says which. A node that was given up for lost may go on

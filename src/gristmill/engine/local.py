@@ -1,11 +1,11 @@
-"""The embedded engine: worker processes over tasks, on one machine.
+"""The local engine: worker processes on one machine, DuckDB and threads for the whole corpus.
 
 Workers come from a fork server that has the heavy modules loaded, or are fresh processes where fork
-is unsafe (server.py). Each takes one task at a time and tells of its progress over a pipe. A worker
-that dies takes its task with it and no other: the task fails, with the signal's name, and a new
-worker takes its place. Workers end with their parent, however it ends: each watches a pipe that
-only the parent holds open, and all hold the corpus' lock until they are gone. They know nothing of
-the caller's main module.
+is unsafe (server.py). Each takes one task at a time and sends its progress over a pipe. A worker
+that dies ends its own task and no other: the task fails, with the signal's name, and a new worker
+takes its place. Workers end with their parent, however it ends: each watches a pipe that only the
+parent holds open, and all hold the corpus' lock until they end. They know nothing of the caller's
+main module.
 """
 
 import os
@@ -14,41 +14,50 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from multiprocessing import connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from gristmill import interpreter
 from gristmill.engine import server
+from gristmill.engine.engine import Event, Job, WorkerDied
+from gristmill.engine.executor import threads_with
+from gristmill.engine.relations import RELATIONS_MEMORY_MB, Relations, duckdb_with
 from gristmill.errors import GristmillError
 from gristmill.store.parts import machine_errors
 
-TICK = 0.1  # seconds between two tellings of progress
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+TICK = 0.1  # seconds between two messages of progress
 
 
-class Job(NamedTuple):
-    """A call for a worker: a function of a module, and its task."""
-
-    name: str
-    function: Callable[[Any, Callable[[int], None]], Any]
-    task: Any
+def matches(name: str) -> bool:
+    """Whether an engine's name is this one's."""
+    return name == "local"
 
 
-class Event(NamedTuple):
-    """What became of a job: progress (units), a result, or an error."""
-
-    job: Job
-    progress: int = 0
-    result: Any = None
-    error: BaseException | None = None
+def start(name: str, workers: int, lock: int) -> "LocalEngine":
+    """Worker processes on this machine; they hold the descriptor `lock` as long as they live."""
+    return LocalEngine(workers, inherited=[lock])
 
 
-class WorkerDied(GristmillError):
-    """A worker process ended without an answer."""
+class LocalSession(NamedTuple):
+    """DuckDB and threads of the process that a task about the whole corpus runs in."""
 
-    reason = "worker"  # of errors.REASONS
+    threads: int
+    memory_mb: int = RELATIONS_MEMORY_MB
+
+    def open(self, temporary: Path, folders: list[Path]) -> Relations:
+        """DuckDB, out of core."""
+        return duckdb_with(self.threads, self.memory_mb)(temporary, folders)
+
+    def map(self, function: Callable[[Task], Answer], tasks: Iterable[Task], /) -> Iterator[Answer]:
+        """Run tasks on threads; the contract is executor.Executor's."""
+        return threads_with(self.threads)(function, tasks)
 
 
 class _Worker:
@@ -72,7 +81,7 @@ class _Worker:
         self.process.kill()
 
 
-class Pool:
+class LocalEngine:
     """Worker processes; use as a context."""
 
     def __init__(self, workers: int, *, inherited: list[int] | None = None) -> None:
@@ -84,7 +93,7 @@ class Pool:
         self._most = workers
         self._inherited = inherited or []
 
-    def __enter__(self) -> "Pool":
+    def __enter__(self) -> "LocalEngine":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -106,7 +115,7 @@ class Pool:
                     worker.pipe: worker for worker in self._workers if worker.job is not None
                 }
                 for ready in connection.wait(list(busy)):
-                    event = self._hear(busy[ready])
+                    event = self._next_event(busy[ready])
                     if event.result is not None or event.error is not None:
                         working -= 1
                     yield event
@@ -116,6 +125,13 @@ class Pool:
                 self._workers.remove(worker)
                 worker.close()
 
+    def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
+        """Run jobs about the whole corpus, each in a worker with DuckDB and threads."""
+        session = LocalSession(self._most)
+        return self.run(
+            [job._replace(function=partial(job.function, session=session)) for job in jobs]
+        )
+
     def _idle(self, wanted: int) -> list[_Worker]:
         idle = [worker for worker in self._workers if worker.job is None]
         while len(idle) < wanted and len(self._workers) < self._most:
@@ -123,7 +139,7 @@ class Pool:
             idle.append(self._workers[-1])
         return idle[:wanted]
 
-    def _hear(self, worker: _Worker) -> Event:
+    def _next_event(self, worker: _Worker) -> Event:
         job = worker.job
         assert job is not None
         try:
@@ -148,22 +164,15 @@ def _end_of(code: int | None) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
 
-def _hear_nothing(units: int) -> None:
-    """Nobody waits for progress."""
-
-
-class Here:
-    """Runs jobs in this process, one after another."""
-
-    def run(self, jobs: list[Job]) -> Iterator[Event]:
-        """Run jobs; yield an event when each ends."""
-        for job in jobs:
-            try:
-                with machine_errors(Path.cwd()):
-                    event = Event(job, result=job.function(job.task, _hear_nothing))
-            except Exception as error:  # noqa: BLE001 (whoever asked for the job decides)
-                event = Event(job, error=error)
-            yield event
+def run_here(jobs: list[Job]) -> Iterator[Event]:
+    """Run jobs in this process, one after another; yield an event when each ends."""
+    for job in jobs:
+        try:
+            with machine_errors(Path.cwd()):
+                event = Event(job, result=job.function(job.task, lambda _: None))
+        except Exception as error:  # noqa: BLE001 (whoever asked for the job decides)
+            event = Event(job, error=error)
+        yield event
 
 
 def serve_fresh(handles: str) -> None:
@@ -181,7 +190,7 @@ def serve(handles: list[int]) -> None:
     pipe = connection.Connection(handles[0])
     sys.path[:], folder = pipe.recv()
     os.chdir(folder)
-    teller = _Teller(pipe)
+    reporter = _Reporter(pipe)
     while True:
         try:
             function, task = pipe.recv()
@@ -189,10 +198,10 @@ def serve(handles: list[int]) -> None:
             return
         try:
             with machine_errors(Path.cwd()):
-                answer = ("result", function(task, teller.tell))
+                answer = ("result", function(task, reporter.add))
         except BaseException as error:  # noqa: BLE001 (whatever it is, the parent reports it with the task's name)
             answer = ("error", portable(error))
-        teller.flush()
+        reporter.flush()
         pipe.send(answer)
 
 
@@ -213,7 +222,7 @@ def _end_with_parent(handle: int) -> None:
     os._exit(1)
 
 
-class _Teller:
+class _Reporter:
     """Gathers progress, so that the pipe is not flooded."""
 
     def __init__(self, pipe: connection.Connection) -> None:
@@ -221,7 +230,7 @@ class _Teller:
         self._units = 0
         self._last = 0.0
 
-    def tell(self, units: int) -> None:
+    def add(self, units: int) -> None:
         import time
 
         self._units += units

@@ -39,6 +39,9 @@ class Relations(Protocol):
         ...
 
 
+# MB of memory for one relation in DuckDB, in a worker that stays under 1 GB; more is spilled
+RELATIONS_MEMORY_MB = 400
+
 Opener = Callable[[Path, list[Path]], Relations]  # where to spill, which folders to reach
 
 

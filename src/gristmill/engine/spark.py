@@ -11,26 +11,40 @@ import os
 import pickle
 import queue
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from gristmill import interpreter
 from gristmill.engine import nodes
-from gristmill.engine.local import Event, Job, WorkerDied, portable
+from gristmill.engine.engine import Event, Job, WorkerDied
+from gristmill.engine.local import portable, run_here
+from gristmill.engine.relations import Relations
 from gristmill.errors import RecipeError
 from gristmill.store.parts import machine_errors
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
 
 TASKS_A_CORE = 2  # handed to Spark at a time, so that no core waits for the driver
 
 
-def is_spark(engine: str) -> bool:
+def matches(name: str) -> bool:
     """Whether an engine's name is Spark's: `spark` (inside spark-submit) or `spark://host:port`."""
-    return engine == "spark" or engine.startswith("spark://")
+    return name == "spark" or name.startswith("spark://")
 
 
-def start(engine: str) -> Any:
+def start(name: str, workers: int, lock: int) -> "SparkEngine":
+    """The cluster as an engine; on the driver a task uses up to `workers` threads.
+
+    Nodes cannot hold the corpus' `lock`: the driver does.
+    """
+    return SparkEngine(connect(name), workers)
+
+
+def connect(engine: str) -> Any:
     """A SparkSession on the cluster, whose nodes are as this machine.
 
     Raises RecipeError where they are not, or the extra is not installed.
@@ -73,30 +87,37 @@ def start(engine: str) -> Any:
     return session
 
 
-class SparkPool:
+class SparkEngine:
     """The cluster as workers; use as a context."""
 
-    def __init__(self, session: Any) -> None:
-        """`session` is a SparkSession; it is stopped in the end."""
-        self.session = session
-        self._context = session.sparkContext
+    def __init__(self, spark: Any, threads: int) -> None:
+        """`spark` is a SparkSession; it is stopped in the end."""
+        self._spark = spark
+        self._context = spark.sparkContext
+        self._session = SparkSqlSession(self, spark, threads)
 
-    def __enter__(self) -> "SparkPool":
+    def __enter__(self) -> "SparkEngine":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.session.stop()
+        self._spark.stop()
+
+    def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
+        """Run jobs about the whole corpus on the driver, one after another."""
+        return run_here(
+            [job._replace(function=partial(job.function, session=self._session)) for job in jobs]
+        )
 
     def run(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs, as cores come free; yield events as they come."""
-        heard: queue.Queue[Event] = queue.Queue()
+        events: queue.Queue[Event] = queue.Queue()
         threads = ThreadPoolExecutor(TASKS_A_CORE * self._context.defaultParallelism)
         try:
             for job in jobs:
-                threads.submit(self._one, job, heard)
+                threads.submit(self._one, job, events)
             waiting = len(jobs)
             while waiting:
-                event = heard.get()
+                event = events.get()
                 waiting -= event.result is not None or event.error is not None
                 yield event
         finally:
@@ -105,16 +126,60 @@ class SparkPool:
             self._context.cancelAllJobs()
             threads.shutdown()
 
-    def _one(self, job: Job, heard: "queue.Queue[Event]") -> None:
+    def _one(self, job: Job, events: "queue.Queue[Event]") -> None:
         try:
             data = pickle.dumps((dict(nodes.here()), job.function, job.task))
             answer = self._context.parallelize([data], 1).map(work).collect()[0]
             kind, value, units = pickle.loads(answer)  # noqa: S301
         except Exception as error:  # noqa: BLE001 (whatever it is, it is this job's)
-            heard.put(Event(job, error=WorkerDied(f"its task on Spark failed: {error}")))
+            events.put(Event(job, error=WorkerDied(f"its task on Spark failed: {error}")))
             return
-        heard.put(Event(job, progress=units))
-        heard.put(Event(job, result=value) if kind == "result" else Event(job, error=value))
+        events.put(Event(job, progress=units))
+        events.put(Event(job, result=value) if kind == "result" else Event(job, error=value))
+
+
+class SparkSqlSession(NamedTuple):
+    """Spark SQL, and the nodes for the tasks between two queries."""
+
+    engine: SparkEngine
+    spark: Any
+    threads: int
+
+    def open(self, temporary: Path, folders: list[Path]) -> Relations:
+        """Spark SQL."""
+        from gristmill.engine.spark_sql import SparkRelations
+
+        return SparkRelations(self.spark, temporary, folders)
+
+    def map(self, function: Callable[[Task], Answer], tasks: Iterable[Task], /) -> Iterator[Answer]:
+        """Run each task on a node; all are drawn from `tasks` at once."""
+        return in_order(self.engine.run, function, tasks)
+
+
+def in_order(
+    run: Callable[[list[Job]], Iterator[Event]],
+    function: Callable[[Task], Answer],
+    tasks: Iterable[Task],
+) -> Iterator[Answer]:
+    """Run tasks as jobs; yield their answers in the order of the tasks. Raises a task's error."""
+    jobs = [Job(str(place), partial(_answer, function), task) for place, task in enumerate(tasks)]
+    answers: dict[str, Answer] = {}
+    following = 0
+    for event in run(jobs):
+        if event.error is not None:
+            raise event.error
+        if event.result is not None:
+            (answers[event.job.name],) = event.result
+        while str(following) in answers:
+            yield answers.pop(str(following))
+            following += 1
+
+
+def _answer(
+    function: Callable[[Task], Answer], task: Task, on_progress: Callable[[int], None]
+) -> tuple[Answer]:
+    """Run a task as a job: a result is never null."""
+    return (function(task),)
 
 
 def work(data: bytes) -> bytes:
@@ -123,7 +188,7 @@ def work(data: bytes) -> bytes:
     """
     units = 0
 
-    def tell(more: int) -> None:
+    def add(more: int) -> None:
         nonlocal units
         units += more
 
@@ -135,6 +200,6 @@ def work(data: bytes) -> bytes:
                 f"{socket.gethostname()} is not as the driver: {', '.join(said)}. docs/scale.md"
             )
         with machine_errors(Path.cwd()):
-            return pickle.dumps(("result", function(task, tell), units))
+            return pickle.dumps(("result", function(task, add), units))
     except BaseException as error:  # noqa: BLE001 (whatever it is, the driver reports it with the task's name)
         return pickle.dumps(("error", portable(error), units))

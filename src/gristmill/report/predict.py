@@ -5,8 +5,8 @@ memory and disk of each phase.
 from typing import Any, NamedTuple
 
 from gristmill.dedup.near.signature_rows import GROUP
+from gristmill.engine.relations import RELATIONS_MEMORY_MB
 from gristmill.phases.inputs.fetch import Row
-from gristmill.pipeline import RELATIONS_MEMORY_MB
 from gristmill.recipe import Recipe
 from gristmill.report.cost_model import FOLDERS, PHASES, WHOLE, Measured, ShardSeen
 from gristmill.report.sample import Download, Piece

@@ -28,7 +28,8 @@ import pyarrow.parquet as pq
 
 from gristmill.corpus.corpus import Corpus, Record, content_key
 from gristmill.dedup.near.signature_rows import among
-from gristmill.engine.relations import Opener, Relations, duckdb_with
+from gristmill.engine.engine import Session
+from gristmill.engine.relations import Relations
 from gristmill.filters.api.step import Input, Step
 from gristmill.filters.decontaminate import common_ngrams
 from gristmill.filters.decontaminate.decontaminate import Decontaminate, load
@@ -355,8 +356,6 @@ class CorpusFiltersTask(msgspec.Struct, frozen=True, kw_only=True):
     measures: dict[int, str]  # sha256 of each shard's measures
     provisional: dict[int, str]  # and of process's verdicts
     contamination: dict[int, str]  # and of what was found of benchmarks
-    threads: int
-    memory_mb: int
 
     def key(self) -> str:
         """The content key."""
@@ -368,11 +367,9 @@ class CorpusFiltersTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def corpus_filters(
-    task: CorpusFiltersTask, tell: Callable[[int], None], opener: Opener | None = None
+    task: CorpusFiltersTask, on_progress: Callable[[int], None], session: Session
 ) -> Record:
-    """Find what goes by the rules, by the embedded engine unless another is given; the drops rest
-    under work/.
-    """
+    """Find what goes by the rules; the drops rest under work/."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
     corpus.forget("corpus_filters", "all")
@@ -390,9 +387,9 @@ def corpus_filters(
         if number in task.contamination:
             proven(contamination, task.contamination[number])
         shards[number] = Shard(measures, contamination, partial(_standing, verdicts))
-    relations = partial(opener or duckdb_with(task.threads, task.memory_mb), work / "spill", [work])
+    relations = partial(session.open, work / "spill", [work])
     corpus_filtered = judge_whole(task.rules, shards, relations, work)
-    tell(len(corpus_filtered.documents))
+    on_progress(len(corpus_filtered.documents))
     shutil.rmtree(work)
     with writing_table(corpus.work, "corpus_filters/drops.parquet", DROPS) as (table, part):
         for batch in drops_of(corpus_filtered, [rule.reason for rule in task.rules]).to_batches(
@@ -441,9 +438,6 @@ def task_of(
     sources: Mapping[int, str],
     inputs: Mapping[str, Input],
     processed: dict[int, Record],
-    *,
-    threads: int,
-    memory_mb: int,
 ) -> CorpusFiltersTask | None:
     """The task of all shards that were processed; None: no step asks about the whole corpus."""
     rules = rules_of(recipe, sources, inputs)
@@ -452,8 +446,6 @@ def task_of(
     return CorpusFiltersTask(
         root=str(corpus.root),
         rules=rules,
-        threads=threads,
-        memory_mb=memory_mb,
         measures={number: record.part("measures/").sha256 for number, record in processed.items()},
         provisional={number: record.counts["verdicts"] for number, record in processed.items()},
         contamination={

@@ -29,8 +29,7 @@ from gristmill.dedup.exact import NEAR
 from gristmill.dedup.near.signature_rows import Table
 from gristmill.dedup.reference_corpus import ReferenceCorpus, open_older
 from gristmill.dedup.settings import FIELD, Deduplicate
-from gristmill.engine.executor import Executor, threads_with
-from gristmill.engine.relations import Opener, duckdb_with
+from gristmill.engine.engine import Session
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
@@ -116,8 +115,6 @@ class DeduplicateTask(msgspec.Struct, frozen=True, kw_only=True):
     deduplicate: Deduplicate
     folder: str  # which `against` is relative to
     digests: list[str]  # of the older corpora's manifests
-    threads: int
-    memory_mb: int
     read: list[Part] = []  # what must be as it was written
 
     def key(self) -> str:
@@ -137,14 +134,9 @@ class DeduplicateTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_duplicates(
-    task: DeduplicateTask,
-    tell: Callable[[int], None],
-    opener: Opener | None = None,
-    executor: Executor | None = None,
+    task: DeduplicateTask, on_progress: Callable[[int], None], session: Session
 ) -> Record:
-    """Find all duplicates of the corpus, by the embedded engine and on threads unless others are
-    given; the drops rest under work/.
-    """
+    """Find all duplicates of the corpus; the drops rest under work/."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
     corpus.forget("deduplicate", "all")
@@ -159,7 +151,7 @@ def find_duplicates(
         )
         for number, scope in zip(task.numbers, task.scopes, strict=True)
     ]
-    prove_all(((corpus.find(part.path), part.sha256) for part in task.read), task.threads)
+    prove_all(((corpus.find(part.path), part.sha256) for part in task.read), session.threads)
     against = open_all(task.deduplicate, Path(task.folder))
     if [corpus.digest for corpus in against] != task.digests:
         raise VerificationError(
@@ -176,9 +168,9 @@ def find_duplicates(
         tables,
         task.deduplicate,
         work,
-        opener=opener or duckdb_with(task.threads, task.memory_mb),
-        tell=tell,
-        executor=executor or threads_with(task.threads),
+        opener=session.open,
+        tell=on_progress,
+        executor=session.map,
         gone=gone,
         against=against,
     )
@@ -358,9 +350,6 @@ def deduplicate_task(
     scopes: list[int],
     older: list[ReferenceCorpus],
     corpus_filtered: Record | None,
-    *,
-    threads: int,
-    memory_mb: int,
 ) -> DeduplicateTask | None:
     """The task of all shards that were processed; None: the recipe compares nothing."""
     settings = recipe.deduplicate
@@ -381,8 +370,6 @@ def deduplicate_task(
         deduplicate=msgspec.structs.replace(settings, lines=None, largest_cluster=None),
         folder=str(folder),
         digests=[one.digest for one in older],
-        threads=threads,
-        memory_mb=memory_mb,
         read=[record.part(name) for record in processed.values() for name in sorted(read)],
     )
 

@@ -21,7 +21,7 @@ from gristmill.corpus.corpus import Corpus, Record, content_key
 from gristmill.corpus.kept_documents import finish
 from gristmill.dedup.lines import line_counts as relation
 from gristmill.dedup.settings import Deduplicate, Lines
-from gristmill.engine.relations import Opener, duckdb_with
+from gristmill.engine.engine import Session
 from gristmill.schema import shard_name
 from gristmill.store.parts import Part, writing_table
 from gristmill.store.proof import prove_all, proven
@@ -81,23 +81,17 @@ class ListTask(msgspec.Struct, frozen=True, kw_only=True):
     documents: list[str]  # sha256 of each shard's documents: a line is shown as one of them has it
     counted: list[str]  # and of its lines
     lines: Lines
-    threads: int
-    memory_mb: int
 
     def key(self) -> str:
         """The content key."""
         fields = msgspec.structs.asdict(self)
-        for name in ("root", "threads", "memory_mb", "sources"):
+        for name in ("root", "sources"):
             del fields[name]
         return content_key("frequent_lines", **fields, sources=list(self.sources.items()))
 
 
-def list_frequent(
-    task: ListTask, tell: Callable[[int], None], opener: Opener | None = None
-) -> Record:
-    """List the lines that stand in too many documents of the corpus; by the embedded engine unless
-    another is given.
-    """
+def list_frequent(task: ListTask, on_progress: Callable[[int], None], session: Session) -> Record:
+    """List the lines that stand in too many documents of the corpus."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
     work = corpus.work / "frequent_lines"
@@ -109,18 +103,16 @@ def list_frequent(
         read.append((corpus.work / f"count_lines/{shard_name(number)}.parquet", sha256))
         read.append((corpus.find(f"documents/{shard_name(number)}.parquet"), texts))
         tables.append(relation.Counted(read[-2][0], read[-1][0], scope))
-    prove_all(read, task.threads)
+    prove_all(read, session.threads)
     with writing_table(corpus.stage, LIST, relation.LISTED) as (table, part):
-        found = relation.frequent(
-            tables, task.lines, work, opener=opener or duckdb_with(task.threads, task.memory_mb)
-        )
+        found = relation.frequent(tables, task.lines, work, opener=session.open)
         for batch in found:
             sources = pa.array(
                 [task.sources.get(scope) for scope in batch["scope"].to_pylist()], pa.string()
             )
             columns = [*(batch[name] for name in relation.LISTED.names[:-1]), sources]
             table.write(pa.RecordBatch.from_arrays(columns, schema=relation.LISTED))
-            tell(batch.nbytes)
+            on_progress(batch.nbytes)
     shutil.rmtree(work, ignore_errors=True)
     counts = {"listed": table.rows, "seconds": time.perf_counter() - start}
     return corpus.record("frequent_lines", "all", Record(key=task.key(), parts=part, counts=counts))
@@ -150,9 +142,6 @@ def list_task(
     counted: dict[int, Record],
     scopes: list[int],
     names: list[str],
-    *,
-    threads: int,
-    memory_mb: int,
 ) -> ListTask:
     """The task of all shards that were counted; scope i > 0 is the source names[i - 1]."""
     return ListTask(
@@ -163,8 +152,6 @@ def list_task(
         documents=[record.part("documents/").sha256 for record in processed.values()],
         counted=[record.counts["work"] for record in counted.values()],
         lines=settings,
-        threads=threads,
-        memory_mb=memory_mb,
     )
 
 

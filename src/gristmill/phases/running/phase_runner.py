@@ -3,13 +3,12 @@ the others finish when one fails.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from gristmill.corpus.corpus import Corpus, Record
-from gristmill.engine.engines import Runs
-from gristmill.engine.local import Job
+from gristmill.engine.engine import Event, Job
 from gristmill.errors import Damaged, GristmillError, MachineError, RecipeError
 from gristmill.phases.running.progress import Progress
 from gristmill.phases.running.repair import shortened
@@ -22,17 +21,19 @@ class Ran(NamedTuple):
     failed: dict[int, GristmillError]
 
 
-class Crew:
-    """The workers of one run, and what they are told."""
+class PhaseRunner:
+    """Runs the tasks of a phase that are not done."""
 
-    def __init__(self, corpus: Corpus, pool: Runs, progress: Progress) -> None:
-        """`pool` is open for as long as the crew works."""
-        self._corpus, self._pool, self._progress = corpus, pool, progress
+    def __init__(
+        self, corpus: Corpus, run: Callable[[list[Job]], Iterator[Event]], progress: Progress
+    ) -> None:
+        """`run` is an open engine's `run` or `run_whole`."""
+        self._corpus, self._run, self._progress = corpus, run, progress
 
     def each(
         self,
         phase: str,
-        function: Callable[[Any, Callable[[int], None]], Record],
+        function: Callable[..., Record],
         tasks: dict[int, Any],
         name: Callable[[int], str],
         label: Callable[[int], str],
@@ -46,9 +47,11 @@ class Crew:
         # What is stored is looked at byte by byte; hashlib lets go of the interpreter, so threads
         # hash on all cores.
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            told: list[str] = []
+            damaged: list[str] = []
             stored = threads.map(
-                lambda given: self._corpus.done(phase, name(given[0]), given[1].key(), told.append),
+                lambda given: self._corpus.done(
+                    phase, name(given[0]), given[1].key(), damaged.append
+                ),
                 tasks.items(),
             )
             for (number, task), record in zip(tasks.items(), stored, strict=True):
@@ -56,12 +59,12 @@ class Crew:
                     records[number] = record
                 else:
                     jobs.append(Job(name(number), function, task))
-        for line in shortened(told):
+        for line in shortened(damaged):
             self._progress.line(f"{line}: {phase} makes it anew")
         numbers = {name(number): number for number in tasks}
         failed: dict[int, GristmillError] = {}
         with self._progress.phase(phase, len(jobs)) as progress:
-            for event in self._pool.run(jobs):
+            for event in self._run(jobs):
                 number = numbers[event.job.name]
                 if event.error is not None:
                     # The recipe's error would be every shard's.

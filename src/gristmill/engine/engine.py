@@ -1,0 +1,107 @@
+"""What an engine is, and which one does the work of a run.
+
+                                         local                       spark
+    Engine.run        tasks of shards    worker processes            nodes of the cluster
+    Engine.run_whole  tasks about the    one worker process          the driver
+                      whole corpus
+    Session.open      SQL                DuckDB in that process      Spark SQL
+    Session.map       tasks between two  threads of that process     nodes of the cluster
+                      SQL queries
+
+The pipeline knows these two protocols only. A further engine is one module with `matches` and
+`start`, named in MODULES.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from gristmill.engine.relations import Relations
+from gristmill.errors import GristmillError, RecipeError
+
+MODULES = ("local", "spark")  # in this folder
+NAMES = "local, spark://host:port, and spark inside spark-submit"
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+
+class Job(NamedTuple):
+    """A call for a worker: a function of a module, and its task."""
+
+    name: str
+    # (task, on_progress) -> result; of `run_whole` (task, on_progress, session)
+    function: Callable[..., Any]
+    task: Any
+
+
+class Event(NamedTuple):
+    """What became of a job: progress (units), a result, or an error."""
+
+    job: Job
+    progress: int = 0
+    result: Any = None
+    error: BaseException | None = None
+
+
+class WorkerDied(GristmillError):
+    """A worker process ended without an answer."""
+
+    reason = "worker"  # of errors.REASONS
+
+
+class Session(Protocol):
+    """What a task about the whole corpus works with."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads the task may use in its own process."""
+        ...
+
+    def open(self, temporary: Path, folders: list[Path]) -> Relations:
+        """Open SQL that spills to `temporary` and reads and writes in `folders`."""
+        ...
+
+    def map(self, function: Callable[[Task], Answer], tasks: Iterable[Task], /) -> Iterator[Answer]:
+        """Answers in the order of the tasks; the contract is executor.Executor's."""
+        ...
+
+
+class Engine(Protocol):
+    """What does the work of a run; use as a context."""
+
+    def __enter__(self) -> "Engine": ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def run(self, jobs: list[Job]) -> Iterator[Event]:
+        """Run jobs side by side; yield events as they come."""
+        ...
+
+    def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
+        """Run jobs about the whole corpus: each function gets a Session as its third argument."""
+        ...
+
+
+def check(name: str) -> None:
+    """Raise RecipeError where no engine has this name."""
+    _module(name)
+
+
+def start(name: str, workers: int, lock: int) -> Engine:
+    """Start an engine; it ends with its context.
+
+    `workers` is the largest number of local processes or threads. `lock` is the descriptor of the
+    corpus' lock, which local workers hold as long as they live.
+    """
+    engine: Engine = _module(name).start(name, workers, lock)
+    return engine
+
+
+def _module(name: str) -> Any:
+    for place in MODULES:
+        module = importlib.import_module(f"gristmill.engine.{place}")
+        if module.matches(name):
+            return module
+    raise RecipeError(f"--engine {name}: no such engine; there are {NAMES}")
