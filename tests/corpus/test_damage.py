@@ -95,7 +95,7 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Laid:
             "deduplicate",
             [
                 "deduplicate/drops.parquet",
-                "lines/00001.parquet",
+                "count_lines/00001.parquet",
                 "stage/verdicts/00000.parquet",
                 "stage/duplicates/copies.parquet",
             ],

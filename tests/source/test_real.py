@@ -37,7 +37,7 @@ PINNED: dict[str, tuple[str, int, dict[str, int], dict[str, int]]] = {
     "A_warc/cc_wet_cc_net/sample.warc.fixed.gz": ("wet", 3, {}, {"warcinfo": 1}),
     "A_warc/cc_wet_cc_net/sample.warc.txt": ("wet", 0, {"read.wrong_length": 4}, {}),
     "A_warc/cc_whirlwind_2024-22/whirlwind.warc.wet.gz": ("wet", 1, {}, {"warcinfo": 1}),
-    "A_warc/cc_text_datajuicer/redpajama-cc-2023-06-processed.jsonl": ("jsonl", 10, {}, {}),
+    "A_warc/cc_text_datajuicer/redpajama-cc-2023-06-refined.jsonl": ("jsonl", 10, {}, {}),
     "A_warc/cc_text_dolma/cc_en_head-0091.jsonl.gz": ("jsonl", 10, {}, {}),
 }
 REFUSED = {
