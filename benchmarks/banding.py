@@ -49,10 +49,8 @@ def main() -> None:
     ]
     print(f"{len(texts):,} documents of {', '.join(SETS)}\n")
     shown(
-        (
-            "| width | bands x rows | pairs at 0.8 | of them met | pairs met a document | after "
-            "signatures | of those below 0.7 | dropped | truth drops |"
-        )
+        "| width | bands x rows | pairs at 0.8 | of them met | pairs met a document | after "
+        "signatures | of those below 0.7 | dropped | truth drops |"
     )
     for width in (3, 5, 9):
         truth = similarities(texts, width)
@@ -66,10 +64,8 @@ def main() -> None:
         truth = similarities(some, 5)
         print(f"\n{name}: {len(some):,} documents")
         shown(
-            (
-                "| candidates of a bucket | pairs met a document | after signatures | dropped, "
-                "of what all candidates would drop |"
-            )
+            "| candidates of a bucket | pairs met a document | after signatures | dropped, "
+            "of what all candidates would drop |"
         )
         every = kept_by(truth, len(some))
         for most in (1, 2, 4, 8, 16):

@@ -406,7 +406,7 @@ class Measured:
         limit: int,
         environment: dict[str, str],
     ) -> None:
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._errors = tempfile.TemporaryFile("w+")
         command = [python, str(HERE / script), work, str(path), str(limit)]
         self._process = subprocess.Popen(
             command,
@@ -566,10 +566,8 @@ class Bench:
             data = load("gpt2", Path(), default_cache()).data
             if data.startswith(b"#version"):
                 raise SystemExit(
-                    (
-                        "only GPT-2's vocab.bpe is here, and the peers need r50k_base.tiktoken: "
-                        "have tiktoken fetch it"
-                    )
+                    "only GPT-2's vocab.bpe is here, and the peers need r50k_base.tiktoken: "
+                    "have tiktoken fetch it"
                 )
             ranks.write_bytes(data)
             table.write_text(json.dumps(tokenizer_json(data), ensure_ascii=False), "utf-8")
@@ -748,10 +746,8 @@ class Bench:
             run, inner = self._run_ours(path, folder / "*.warc.wet.gz", settings)
             runs.append(run)
             self.say(
-                (
-                    f"whole, {made['text_bytes'] / 1e6:,.0f} MB: {run['wall']:.1f} s, processor "
-                    f"{run['cpu']:.1f}"
-                )
+                f"whole, {made['text_bytes'] / 1e6:,.0f} MB: {run['wall']:.1f} s, processor "
+                f"{run['cpu']:.1f}"
             )
         funnel = inner["funnel"]
         if funnel["documents"] != made["documents"]:
@@ -869,10 +865,8 @@ class Bench:
                 }
             )
             self.say(
-                (
-                    f"pages, {extractor}: processor {run['cpu']:.1f} s, {kept['kept']} of "
-                    f"{kept['documents']} kept"
-                )
+                f"pages, {extractor}: processor {run['cpu']:.1f} s, {kept['kept']} of "
+                f"{kept['documents']} kept"
             )
         if self.peers is not None:
             try:
@@ -1087,10 +1081,12 @@ def render(results: dict[str, Any]) -> str:
         )
         lines += [
             "",
-            f"{told['date']}, {on['processor']}, {on['cores']} cores, {on['memory_gib']} GiB, "
-            f"{on['system']}, Python {on['python']}; "
-            f"load of the machine {told['load'][0]:.1f} before, {told['load'][1]:.1f} after; "
-            f"revision {told['revision']}. {versions}.",
+            (
+                f"{told['date']}, {on['processor']}, {on['cores']} cores, {on['memory_gib']} GiB, "
+                f"{on['system']}, Python {on['python']}; "
+                f"load of the machine {told['load'][0]:.1f} before, {told['load'][1]:.1f} after; "
+                f"revision {told['revision']}. {versions}."
+            ),
         ]
     lines += ["", "## Not measured by this harness", "", "Loader."]
     return "\n".join(lines) + "\n"

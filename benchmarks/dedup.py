@@ -119,10 +119,8 @@ def ours(
         runs.append(hands.tree([str(part) for part in command], environment, pinned=workers == 1))
         inner = json.loads(told.read_text())
         hands.say(
-            (
-                f"ours, {bands} x {rows}, {workers} workers: {runs[-1]['wall']:.1f} s, cpu "
-                f"{runs[-1]['cpu']:.1f}"
-            )
+            f"ours, {bands} x {rows}, {workers} workers: {runs[-1]['wall']:.1f} s, cpu "
+            f"{runs[-1]['cpu']:.1f}"
         )
     row = _row(f"gristmill, {bands} x {rows}, {_workers(workers)}", "texts", runs)
     row |= score(folder, np.fromiter(_kept_by_us(out, shards), np.int64)) | {
@@ -252,10 +250,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         if "failed" in row:
             lines.append(
-                (
-                    f"| {row['who']} | {row['verified']} | | not measured: {row['failed']} | | | "
-                    "| | | |"
-                )
+                f"| {row['who']} | {row['verified']} | | not measured: {row['failed']} | | | "
+                "| | | |"
             )
             continue
         base = bases[row["documents"]]

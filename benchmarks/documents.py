@@ -44,7 +44,7 @@ def _make(
     name: str, pools: list[make_corpus.Pool]
 ) -> tuple[list[str], list[tuple[int, int, float]]]:
     folder = make_corpus.data_folder() / "I_prose"
-    shuffle = random.Random(SEED)  # noqa: S311
+    shuffle = random.Random(SEED)
     if name == "english":
         texts = _pieces(
             [path.read_text("utf-8") for path in sorted(folder.glob("english_novels/*.txt"))]

@@ -40,8 +40,8 @@ try:
 except Enough:
     pass
 end = time.perf_counter()
-print(json.dumps({"seconds": end - begin, "cpu": time.process_time() - cpu, "first": first[0] - begin,
-    "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+print(json.dumps({"seconds": end - begin, "cpu": time.process_time() - cpu,
+    "first": first[0] - begin, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 """
 
 
@@ -198,10 +198,8 @@ def render(rows: list[dict[str, Any]]) -> list[str]:
             else f"at least {target}: " + ("met" if row["ratio"] >= target else "**not met**")
         )
         lines.append(
-            (
-                f"| {row['way'].replace('|', '&#124;')} | {row['seconds']:.2f} | "
-                f"{row['ratio']:.2f} | {met} |"
-            )
+            f"| {row['way'].replace('|', '&#124;')} | {row['seconds']:.2f} | "
+            f"{row['ratio']:.2f} | {met} |"
         )
     cost = 1 - ways[1]["ratio"]
     resume, memory, verify = (
@@ -215,14 +213,18 @@ def render(rows: list[dict[str, Any]]) -> list[str]:
             f"* What checkpoints every 64 MiB cost, of the whole: {cost:.1%} (target under 5 %: "
             f"{'met' if cost < 0.05 else '**not met**'})."
         ),
-        f"* From the start to the first new byte behind {resume['bytes'] / MB:,.0f} MB that "
-        f"were here: {resume['seconds']:.2f} s, "
-        f"{rate / MB:,.0f} MB/s; hashing alone does {resume['hashing'] / MB:,.0f} MB/s.",
+        (
+            f"* From the start to the first new byte behind {resume['bytes'] / MB:,.0f} MB that "
+            f"were here: {resume['seconds']:.2f} s, "
+            f"{rate / MB:,.0f} MB/s; hashing alone does {resume['hashing'] / MB:,.0f} MB/s."
+        ),
         (
             f"* Peak memory of the process: {memory['small'] / MB:,.0f} MB over a shard of 1 GB, "
             f"{memory['large'] / MB:,.0f} MB over one of 5 GB."
         ),
-        f"* `verify`, the check of parts: {verify['rate'] / MB:,.0f} MB/s on "
-        f"{verify['cores']} cores; hashing on one does "
-        f"{verify['one'] / MB:,.0f} MB/s.",
+        (
+            f"* `verify`, the check of parts: {verify['rate'] / MB:,.0f} MB/s on "
+            f"{verify['cores']} cores; hashing on one does "
+            f"{verify['one'] / MB:,.0f} MB/s."
+        ),
     ]

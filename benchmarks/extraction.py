@@ -1,9 +1,9 @@
-"""What HTML extraction keeps of pages whose true main content is known, beside the libraries called
-directly.
+r"""What HTML extraction keeps of pages whose true main content is known, beside the libraries
+called directly.
 
     python benchmarks/extraction.py --data DIR     a Markdown table of the sets in DIR/B_html
 
-Words are `\\w+`, in lower case, as a bag: precision, recall and F1 of each page, and their means. A
+Words are `\w+`, in lower case, as a bag: precision, recall and F1 of each page, and their means. A
 page on both sides empty counts 1, on one side 0. Each extractor runs over all pages of a set in one
 process; times are wall seconds, the best of ROUNDS.
 

@@ -7,6 +7,7 @@ beside it by processor time, which another process on the machine does not chang
 """
 
 import argparse
+import functools
 import json
 import tempfile
 import time
@@ -33,6 +34,11 @@ def timed(work: Callable[[], Any], count: int) -> tuple[float, float]:
     return count / (time.perf_counter() - wall), count / (time.process_time() - cpu)
 
 
+def _add(index: DuplicateIndex, batches: list[list[str]]) -> None:
+    for batch in batches:
+        index.add_batch(batch)
+
+
 def rows(texts: list[str], folder: Path) -> list[tuple[str, str, float, float, float | None]]:
     """(where, what, documents a second by the clock, by processor, bytes a document)."""
     found: list[tuple[str, str, float, float, float | None]] = []
@@ -48,7 +54,7 @@ def rows(texts: list[str], folder: Path) -> list[tuple[str, str, float, float, f
                 path.unlink(missing_ok=True)
             with DuplicateIndex(path, **options) as index:
                 parts = [texts[start : start + size] for start in range(0, len(texts), size)]
-                speed = timed(lambda: [index.add_batch(part) for part in parts], len(texts))
+                speed = timed(functools.partial(_add, index, parts), len(texts))
             found.append(
                 (
                     where,
@@ -80,7 +86,7 @@ def rows(texts: list[str], folder: Path) -> list[tuple[str, str, float, float, f
         path = folder / verify
         with DuplicateIndex(path, near=Near(verify=verify)) as index:
             parts = [texts[start : start + 1000] for start in range(0, len(texts), 1000)]
-            speed = timed(lambda: [index.add_batch(part) for part in parts], len(texts))
+            speed = timed(functools.partial(_add, index, parts), len(texts))
         found.append(
             (
                 f'disk, verify = "{verify}"',
@@ -100,10 +106,8 @@ def table(found: list[tuple[str, str, float, float, float | None]]) -> list[str]
     ]
     for where, what, wall, cpu, size in found:
         lines.append(
-            (
-                f"| {where} | {what} | {wall:,.0f} | {cpu:,.0f} | "
-                f"{'' if size is None else f'{size:,.0f}'} |"
-            )
+            f"| {where} | {what} | {wall:,.0f} | {cpu:,.0f} | "
+            f"{'' if size is None else f'{size:,.0f}'} |"
         )
     return lines
 
@@ -126,10 +130,8 @@ def main() -> None:
         index.add_batch(texts[:100])
     size = sum(len(text.encode()) for text in texts)
     print(
-        (
-            f"{len(texts):,} documents, {size / 1e6:,.1f} MB of text, {size / len(texts):,.0f} "
-            "bytes each"
-        )
+        f"{len(texts):,} documents, {size / 1e6:,.1f} MB of text, {size / len(texts):,.0f} "
+        "bytes each"
     )
     print()
     with tempfile.TemporaryDirectory(dir=asked.folder) as folder:

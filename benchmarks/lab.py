@@ -6,6 +6,7 @@ n-grams as joined strings; `zipped` counts tuples from `zip`, which costs a thir
 equal.
 """
 
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -63,8 +64,8 @@ def zipped(text: str) -> str:
         return "too_bulleted"
     if "…" in text and sum([line.rstrip().endswith("…") for line in lines]) / len(lines) > 0.30:
         return "too_truncated"
-    if max(Counter(zip(words, words[1:])).values()) / (count - 1) > 0.20:  # noqa: B905
+    if max(Counter(itertools.pairwise(words)).values()) / (count - 1) > 0.20:
         return "repeat_2gram"
-    if max(Counter(zip(words, words[1:], words[2:])).values()) / (count - 2) > 0.18:  # noqa: B905
+    if max(Counter(zip(words, words[1:], words[2:], strict=False)).values()) / (count - 2) > 0.18:
         return "repeat_3gram"
     return "ok"

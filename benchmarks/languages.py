@@ -119,10 +119,8 @@ def table(found: list[dict[str, Any]]) -> list[str]:
         if "mean" in row:
             worst = ", ".join(f"{language} {value:.2f}" for language, value in row["worst"])
             lines.append(
-                (
-                    f"| {row['what']} | {row['languages']} | {row['documents']:,} | "
-                    f"{row['mean']:.3f} | {row['median']:.3f} | {worst} |"
-                )
+                f"| {row['what']} | {row['languages']} | {row['documents']:,} | "
+                f"{row['mean']:.3f} | {row['median']:.3f} | {worst} |"
             )
     lines += [
         "",

@@ -148,10 +148,8 @@ def main() -> None:
     told = experiment(asked.data, items=asked.items)
     planted = told["planted"]
     print(
-        (
-            f"| layout | MMLU, of {planted['mmlu']:,} | ARC-easy, of {planted['arc']:,} "
-            "|\n|---|---|---|"
-        )
+        f"| layout | MMLU, of {planted['mmlu']:,} | ARC-easy, of {planted['arc']:,} "
+        "|\n|---|---|---|"
     )
     for layout, found in told["found"].items():
         print(f"| {layout} | {found['mmlu']:,} | {found['arc']:,} |")

@@ -12,7 +12,8 @@ All but tweets are cut into pieces of 50 words, and learned and held out as whol
 with these comes the rank correlation of score and length on crawled pages, and that of one piece's
 score with the length of the page that it is of: what longer pages have of their own. KenLM reads an
 ARPA file of order 5, full vocabulary, which an estimator in plain Python
-(tests/kernels/models/test_perplexity.py) made of the same reference text: KenLM's wheel trains none.
+(tests/kernels/models/test_perplexity.py) made of the same reference text: KenLM's wheel trains
+none.
 """
 
 import argparse
@@ -53,9 +54,11 @@ told = {}
 for name, kind in (("counts", CountVectorizer), ("tf-idf", TfidfVectorizer)):
     start = time.process_time()
     vectors = kind(ngram_range=(1, 2), token_pattern=r"\S+", lowercase=False)
-    found = LogisticRegression(max_iter=2000, class_weight="balanced").fit(vectors.fit_transform(train), labels)
+    found = LogisticRegression(max_iter=2000, class_weight="balanced")
+    found.fit(vectors.fit_transform(train), labels)
     took = time.process_time() - start
-    told[name] = {"seconds": took, "scores": found.predict_proba(vectors.transform(test))[:, 1].tolist()}
+    scores = found.predict_proba(vectors.transform(test))[:, 1].tolist()
+    told[name] = {"seconds": took, "scores": scores}
 json.dump(told, open(sys.argv[2], "w"))
 """
 
@@ -361,7 +364,8 @@ def rows(data: Path, peers: str | None) -> list[dict[str, Any]]:
 
 TRAIN_FASTTEXT = r"""
 import sys, fasttext
-model = fasttext.train_supervised(sys.argv[1], wordNgrams=2, dim=100, bucket=500_000, minn=0, maxn=0, epoch=1, thread=1, verbose=0)
+model = fasttext.train_supervised(sys.argv[1], wordNgrams=2, dim=100, bucket=500_000, minn=0,
+    maxn=0, epoch=1, thread=1, verbose=0)
 model.save_model(sys.argv[2])
 """
 
@@ -455,11 +459,9 @@ def table(found: list[dict[str, Any]]) -> list[str]:
             if isinstance(told, dict):
                 shown = f"gristmill, 2^{name[5:]} weights" if name.startswith("ours") else name
                 lines.append(
-                    (
-                        f"| {row['what']} | {row['train']:,} | {row['test']:,} | "
-                        f"{row['positive']:.0%} | {shown} | {told['auc']:.4f} | "
-                        f"{told['seconds']:.1f} |"
-                    )
+                    f"| {row['what']} | {row['train']:,} | {row['test']:,} | "
+                    f"{row['positive']:.0%} | {shown} | {told['auc']:.4f} | "
+                    f"{told['seconds']:.1f} |"
                 )
     lines += [
         "",
@@ -482,10 +484,8 @@ def table(found: list[dict[str, Any]]) -> list[str]:
     for row in found:
         if "spearman" in row:
             lines.append(
-                (
-                    f"| {row['what']} | {row['ngrams']:,} | {row['bytes'] / 1e6:.1f} | "
-                    f"{row['documents']:,} | {row['spearman']:.4f} |"
-                )
+                f"| {row['what']} | {row['ngrams']:,} | {row['bytes'] / 1e6:.1f} | "
+                f"{row['documents']:,} | {row['spearman']:.4f} |"
             )
     return lines
 

@@ -184,13 +184,13 @@ def _works() -> dict[str, Any]:
         "toxicity": lambda: Toxicity(
             lists=[str(toxic)], model=f"{models}/classifier", max_words=3, max_score=0.9
         ),
-        "lab": lambda: Lab(),
+        "lab": Lab,
         "quality": lambda: Quality(rules="datatrove-0.10"),
-        "repetition": lambda: Repetition(),
+        "repetition": Repetition,
         "c4": lambda: C4(line_stops=False),
-        "fineweb": lambda: FineWeb(),
-        "simple": lambda: Simple(),
-        "normalise": lambda: Normalise(),
+        "fineweb": FineWeb,
+        "simple": Simple,
+        "normalise": Normalise,
         "language": lambda: Language(keep=["en"]),
         "script": lambda: Language(keep=["Latn"], rules="script"),
         "url": lambda: Url(

@@ -225,10 +225,8 @@ def signatures(
         )
         row |= {"pss": run["peak_pss"]} | json.loads(told.read_text())
         hands.say(
-            (
-                f"{who}: {row['wall']:.1f} s, {row['pss'] / 1e6:,.0f} MB, disk "
-                f"{row['disk'] / 1e9:.1f} GB"
-            )
+            f"{who}: {row['wall']:.1f} s, {row['pss'] / 1e6:,.0f} MB, disk "
+            f"{row['disk'] / 1e9:.1f} GB"
         )
     except RuntimeError as error:
         hands.say(f"{who}: {error}")
@@ -275,10 +273,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         if "failed" in row:
             lines.append(
-                (
-                    f"| {row['who']} | {row['documents']:,} | not measured: {row['failed']} | | "
-                    "| | | | |"
-                )
+                f"| {row['who']} | {row['documents']:,} | not measured: {row['failed']} | | "
+                "| | | | |"
             )
             continue
         rest = "| | | |"
@@ -307,10 +303,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         )
         met = "" if "1.15" not in what else "met " if max(wall, cpu) <= 1.15 else "**not met** "
         lines.append(
-            (
-                f"* Time per document of ten times as many {what}: {met}(wall {wall:.2f}, "
-                f"processor {cpu:.2f})."
-            )
+            f"* Time per document of ten times as many {what}: {met}(wall {wall:.2f}, "
+            f"processor {cpu:.2f})."
         )
     if "failed" not in rows[3]:
         met = "met" if rows[3]["pss"] < 2e9 else "**not met**"

@@ -209,7 +209,7 @@ def real_texts(most: int) -> list[str]:
     wrapped as they came.
     """
     folder = make_corpus.data_folder()
-    pick = random.Random(1)  # noqa: S311
+    pick = random.Random(1)
     sources: list[str] = []
     for path in sorted((folder / "I_prose").rglob("*.txt")):
         text = path.read_text("utf-8", "replace")
@@ -246,7 +246,7 @@ def _near_duplicates(folder: Path) -> list[str]:
 
 def planted(real: list[str]) -> list[str]:
     """Real documents made to break one rule: LEAST_REASON times a little more for every reason."""
-    pick = random.Random(2)  # noqa: S311
+    pick = random.Random(2)
     english = [
         text for text in real if text.isascii() and len(text.split()) > 150 and text.count("\n") > 2
     ]
@@ -309,7 +309,7 @@ def planted(real: list[str]) -> list[str]:
             run = tokens[3 : 3 + size]
             gap = {5: 22, 6: 26, 7: 34, 8: 45, 9: 55, 10: 68}[size]
             pieces = [
-                tokens[k : k + gap] + (run if k else run + ["once"])
+                tokens[k : k + gap] + (run if k else [*run, "once"])
                 for k in range(0, len(tokens), gap)
             ]
             out.append(" ".join(word for piece in pieces for word in piece))
@@ -432,7 +432,10 @@ def adversarial(pick: random.Random, count: int) -> list[str]:
 
 def random_parameters(pick: random.Random) -> dict[str, dict[str, Any]]:
     """Parameters over their whole range; null disables."""
-    share = lambda: pick.choice((None, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9))  # noqa: E731
+
+    def share() -> float | None:
+        return pick.choice((None, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9))
+
     return {
         "gopher": {
             "min_doc_words": pick.choice((None, 1, 5, 20)),
@@ -520,10 +523,8 @@ def table(what: str, found: Findings) -> list[str]:
         )
         share = f"{found.others[name]:,} ({100 * found.others[name] / total:.2f} %)"
         out.append(
-            (
-                f"| {name} | {total:,} | {found.wrong[name]:,} | {counts['kept']:,} | "
-                f"{rarest[1]}, {rarest[0]:,} | {share} |"
-            )
+            f"| {name} | {total:,} | {found.wrong[name]:,} | {counts['kept']:,} | "
+            f"{rarest[1]}, {rarest[0]:,} | {share} |"
         )
     out += [
         "",
@@ -545,10 +546,12 @@ def table(what: str, found: Findings) -> list[str]:
 
 HEAD = """# The same verdicts as datatrove
 
-Written by `benchmarks/parity.py`. datatrove's Gopher quality, Gopher repetition, FineWeb and C4 filters and our steps of
-`rules = "datatrove-0.10"` judge the same documents. spaCy's words, as datatrove has them, are fed to our kernels as word offsets: the first
-reason, or that there is none, must be equal for each document and filter, and so must the text that C4's rules leave. The last
-column is what our own words (`str.split()`, and a sentence rule of ours for C4) change: the share of verdicts or reasons that are others.
+Written by `benchmarks/parity.py`. datatrove's Gopher quality, Gopher repetition, FineWeb and C4
+filters and our steps of `rules = "datatrove-0.10"` judge the same documents. spaCy's words, as
+datatrove has them, are fed to our kernels as word offsets: the first reason, or that there is none,
+must be equal for each document and filter, and so must the text that C4's rules leave. The last
+column is what our own words (`str.split()`, and a sentence rule of ours for C4) change: the share
+of verdicts or reasons that are others.
 """
 
 
@@ -581,7 +584,7 @@ def tasks_of(section: str, documents: int, fuzz: int) -> list[dict[str, Any]]:
     others.
     """
     if section == "adversarial":
-        pick = random.Random(3)  # noqa: S311
+        pick = random.Random(3)
         return [
             {"parameters": random_parameters(pick), "texts": adversarial(pick, 60)}
             for _ in range(fuzz // 60)

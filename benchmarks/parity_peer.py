@@ -68,7 +68,7 @@ def tokens(line: str) -> list[int]:
     ]
     out, at = [], 0
     with tokenizer.tokenizer.memory_zone():
-        for chunk in tokenizer._do_tokenize(line):  # noqa: SLF001
+        for chunk in tokenizer._do_tokenize(line):
             for token in chunk:
                 begin = line.index(token.text, at)
                 at = begin + len(token.text)

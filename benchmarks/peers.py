@@ -533,7 +533,7 @@ def whole() -> None:
     seen: dict[str, Any] = {"read": 0, "read_bytes": 0, "clean": 0, "kept": 0, "kept_bytes": 0}
 
     def count(name: str) -> Any:
-        def step(data: Any, rank: int = 0, world_size: int = 1) -> Any:  # noqa: ARG001
+        def step(data: Any, rank: int = 0, world_size: int = 1) -> Any:
             for document in data:
                 seen[name] += 1
                 if f"{name}_bytes" in seen:
@@ -563,7 +563,7 @@ def whole() -> None:
         count("kept"),
         DocumentTokenizer(
             str(out / "tokens"), asked.tokenizer, str(out / "work"), eos_token="<|endoftext|>"
-        ),  # noqa: S106
+        ),
     ]
     stages = {
         "first": (first, 1),
@@ -605,8 +605,8 @@ WORKS: dict[str, Any] = {
     "tiktoken": Tiktoken,
     "quicktok": Quicktok,
     "gigatoken": Gigatoken,
-    "lab-joined": lambda documents: _lab("joined")(documents),
-    "lab-zipped": lambda documents: _lab("zipped")(documents),
+    "lab-joined": _lab("joined"),
+    "lab-zipped": _lab("zipped"),
     **{
         f"datatrove-{short}{'-split' * split}": lambda documents, name=name, split=split: (
             DatatroveFilter(documents, name, split=bool(split))

@@ -147,14 +147,16 @@ def unlabelled(folder: Path) -> dict[str, list[str]]:
     from resiliparse.extract.html2text import extract_plain_text
 
     tables = []
-    with subprocess.Popen(
-        ["zstd", "-dcq", folder / "J_debian_docs/html.tar.zst"], stdout=subprocess.PIPE
-    ) as unpacking:
-        with tarfile.open(fileobj=unpacking.stdout, mode="r|") as archive:
-            for member in archive:
-                page = archive.extractfile(member).read() if member.isfile() else b""
-                if page.count(b"<td") >= 40:
-                    tables.append(extract_plain_text(page.decode("utf-8", "replace")))
+    with (
+        subprocess.Popen(
+            ["zstd", "-dcq", folder / "J_debian_docs/html.tar.zst"], stdout=subprocess.PIPE
+        ) as unpacking,
+        tarfile.open(fileobj=unpacking.stdout, mode="r|") as archive,
+    ):
+        for member in archive:
+            page = archive.extractfile(member).read() if member.isfile() else b""
+            if page.count(b"<td") >= 40:
+                tables.append(extract_plain_text(page.decode("utf-8", "replace")))
     draw = random.Random(1)
     return {
         name: draw.sample(texts, min(400, len(texts)))
@@ -181,10 +183,8 @@ def main() -> None:
 
     folder = make_corpus.data_folder()
     print(
-        (
-            '| set | kind | labelled | ours: found, false | ours with `regions = ["US"]` | ... '
-            "with presidio's eight | presidio: found, false |\n|---|---|---|---|---|---|---|"
-        )
+        '| set | kind | labelled | ours: found, false | ours with `regions = ["US"]` | ... '
+        "with presidio's eight | presidio: found, false |\n|---|---|---|---|---|---|---|"
     )
     for name in SETS:
         rows = json.loads((folder / "F_pii" / name).read_text("utf-8"))
@@ -212,17 +212,13 @@ def main() -> None:
         for *_, start, stop in row["trailer_emails"]
     ]
     print(
-        (
-            "\nDebian changelogs: "
-            f"{sum(any(a <= s and e <= b for _, a, b in spans) for spans, s, e in addresses)} of "
-            f"{len(addresses)} addresses.\n"
-        )
+        "\nDebian changelogs: "
+        f"{sum(any(a <= s and e <= b for _, a, b in spans) for spans, s, e in addresses)} of "
+        f"{len(addresses)} addresses.\n"
     )
     print(
-        (
-            '| text | documents | MB | found | phones with `regions = ["US"]` | ... with '
-            "presidio's eight | MB/s |\n|---|---|---|---|---|---|---|"
-        )
+        '| text | documents | MB | found | phones with `regions = ["US"]` | ... with '
+        "presidio's eight | MB/s |\n|---|---|---|---|---|---|---|"
     )
     for name, texts in unlabelled(folder).items():
         size = sum(len(text.encode()) for text in texts)

@@ -85,10 +85,8 @@ def main() -> None:
     print(f"{'':<24}{'predicted':>16}{'real':>16}{'':>4}{'predicted/real':>16}")
     for name, predicted, real, unit in rows:
         print(
-            (
-                f"{name:<24}{_shown(predicted):>16}{_shown(real):>16} "
-                f"{unit:<3}{predicted / max(real, 1e-9):>16.2f}"
-            )
+            f"{name:<24}{_shown(predicted):>16}{_shown(real):>16} "
+            f"{unit:<3}{predicted / max(real, 1e-9):>16.2f}"
         )
     print(json.dumps({"predicted": told, "real": [list(row) for row in rows]}))
 

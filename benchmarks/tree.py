@@ -58,7 +58,7 @@ def main() -> None:
             os.sched_setaffinity(0, {asked.core})
 
     start = time.perf_counter()
-    process = subprocess.Popen(command, start_new_session=True, preexec_fn=pin)  # noqa: PLW1509, S603
+    process = subprocess.Popen(command, start_new_session=True, preexec_fn=pin)  # noqa: PLW1509
     peak, samples, ended = 0, 0, threading.Event()
 
     def sample() -> None:

@@ -82,13 +82,13 @@ def test_the_list_is_closed_and_documented() -> None:
     assert list(REASONS) == sorted(REASONS)
     page = (ROOT / "docs/format.md").read_text()
     table = page[page.index("| `missing` |") :].partition("\n\n")[0]
-    assert sorted(re.findall(r"^ +\| `([a-z-]+)` \|", table, re.M)) == list(REASONS)
+    assert sorted(re.findall(r"^ +\| `([a-z-]+)` \|", table, re.MULTILINE)) == list(REASONS)
 
 
 def test_errors_carry_their_reason_through_a_pipe() -> None:
     assert reason_of(SourceError("words")) == "unreadable"
     assert reason_of(ShardsFailed("words")) == "unreadable"
-    assert reason_of(pickle.loads(pickle.dumps(SourceError("words", "not-text")))) == "not-text"  # noqa: S301
+    assert reason_of(pickle.loads(pickle.dumps(SourceError("words", "not-text")))) == "not-text"
     assert reason_of(WorkerDied("words")) == "worker"
     assert reason_of(SourceError("words", "the network's own")) == "unreadable"
     assert str(SourceError("words", "digest")) == "words"

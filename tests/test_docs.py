@@ -42,7 +42,7 @@ def blocks() -> Iterator[tuple[str, str, str, str]]:
     """(where, kind, text, the next block's text) of all that can be run: kind is python or sh."""
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         text = path.read_text()
-        found = list(re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S))
+        found = list(re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
         for place, block in enumerate(found):
             kind, body = block[1], block[2]
             where = f"{path.name}:{text.count(chr(10), 0, block.start()) + 1}"
@@ -106,7 +106,7 @@ def local_recipe() -> str:
     """The README's recipe, with files of ours for the crawl, and a tokenizer that needs no
     download.
     """
-    recipe = re.search(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    recipe = re.search(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert recipe is not None
     text = re.sub(
         r"commoncrawl = .*\nkind = .*\nsample = .*\n", 'files = ["data/*.jsonl"]\n', recipe[1]
@@ -124,7 +124,7 @@ def test_what_is_shown_runs(
     where: str, kind: str, text: str, following: str, world: Path, tmp_path: Path
 ) -> None:
     lines = [line for line in text.splitlines() if not any(sign in line for sign in NOT_RUN)]
-    if kind == "sh" and not lines or kind == "python" and len(lines) < len(text.splitlines()):
+    if (kind == "sh" and not lines) or (kind == "python" and len(lines) < len(text.splitlines())):
         pytest.skip("; ".join(reason for sign, reason in NOT_RUN.items() if sign in text))
     folder = tmp_path / "here"
     begins = re.match(r"gristmill run|import gristmill\n", lines[0]) and "--resume-only" not in text

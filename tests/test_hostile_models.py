@@ -324,7 +324,8 @@ for step, path in json.loads(sys.argv[1]):
         words = ""
     except RecipeError as error:
         words = str(error)
-    told.append((words, int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) // 1024))
+    peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    told.append((words, int(peak.split()[1]) // 1024))
 print(json.dumps(told))
 """
 

@@ -54,13 +54,13 @@ def test_only_one_file_reads_toml() -> None:
     assert [
         path.name
         for path in FILES
-        if re.search(r"^import tomllib|^from tomllib", path.read_text(), re.M)
+        if re.search(r"^import tomllib|^from tomllib", path.read_text(), re.MULTILINE)
     ] == ["recipe.py"]
 
 
 def test_the_manifest_module_opens_nothing() -> None:
     imported = re.findall(
-        r"^(?:import|from) ([a-z0-9_.]+)", (SOURCE / "store/manifest.py").read_text(), re.M
+        r"^(?:import|from) ([a-z0-9_.]+)", (SOURCE / "store/manifest.py").read_text(), re.MULTILINE
     )
     assert not {"os", "pathlib", "io", "urllib3", "shutil"} & {
         name.partition(".")[0] for name in imported
@@ -120,7 +120,7 @@ def test_the_command_lines_options_are_frozen(verb: str) -> None:
         check=True,
     ).stdout
     found = sorted(
-        set(re.findall(r"^ +(--[a-z-]+)", shown, re.M))
+        set(re.findall(r"^ +(--[a-z-]+)", shown, re.MULTILINE))
         - {f"--no-{name}" for name in ("allow-missing", "quick")}
     )
     assert found == OPTIONS[verb].split()
@@ -166,7 +166,7 @@ def test_the_format_page_shows_a_real_checkpoint_and_a_real_manifest() -> None:
     from gristmill.store.partial import Checkpoint
 
     page = (ROOT / "docs/format.md").read_text()
-    checkpoint, table = re.findall(r"```json\n(\{.*?\n\})\n```", page, re.S)
+    checkpoint, table = re.findall(r"```json\n(\{.*?\n\})\n```", page, re.DOTALL)
     assert set(json.loads(checkpoint)) == set(Checkpoint.__struct_fields__)
     assert msgspec.json.decode(checkpoint, type=Checkpoint).validator
     manifest = manifests.decode(json.dumps(json.loads(table)).encode())

@@ -219,10 +219,8 @@ def test_models_are_looked_for_beside_the_recipe_and_where_one_stands(
     monkeypatch.chdir(here)
     transfer = Transfer(Cache(tmp_path / "cache"), Settings())
     said = re.escape(
-        (
-            f"neither {beside / 'quality.model'} nor {here / 'quality.model'}): `gristmill model "
-            "train-classifier"
-        )
+        f"neither {beside / 'quality.model'} nor {here / 'quality.model'}): `gristmill model "
+        "train-classifier"
     )
     with pytest.raises(RecipeError, match=said):
         find("classifier.model", "quality.model", beside, transfer)

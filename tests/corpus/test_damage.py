@@ -224,10 +224,9 @@ def test_what_is_damaged_while_the_run_is_at_work_is_made_anew(
         ("_tokenize", "stage/duplicates/lines.parquet"),
         ("_assemble", "tokens/00000.train"),
     ]:
+        original = getattr(pipeline._Mill, phase)
 
-        def spoil(
-            self: Any, *given: Any, original: Any = getattr(pipeline._Mill, phase), name: str = name
-        ) -> Any:
+        def spoil(self: Any, *given: Any, original: Any = original, name: str = name) -> Any:
             if name not in spoilt:
                 spoilt.append(name)
                 flip(corpus / "work" / name)

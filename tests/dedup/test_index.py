@@ -2,6 +2,7 @@
 other hands and full disks.
 """
 
+import itertools
 import math
 import os
 import random
@@ -159,11 +160,8 @@ def test_the_slow_twin_says_the_same_however_the_texts_are_split(
         assert [index.verdict(number) for number in range(len(texts))] == wanted
     with DuplicateIndex(None, exact=exact, near=near) as index:
         bounds = sorted({0, len(texts), *(min(cut, len(texts)) for cut in cuts)})
-        split = [
-            index.add_batch(texts[one:other])
-            for one, other in zip(bounds, bounds[1:], strict=False)
-        ]
-        assert sum(split, []) == wanted
+        split = [index.add_batch(texts[one:other]) for one, other in itertools.pairwise(bounds)]
+        assert [answer for batch in split for answer in batch] == wanted
     if scopes == 2:
         apart = [number % 2 for number in range(len(texts))]
         with DuplicateIndex(None, exact=exact, near=near) as index:
@@ -557,7 +555,7 @@ def test_the_page_shows_what_is_printed(
 ) -> None:
     page = (ROOT / "docs/deduplication.md").read_text("utf-8")
     code, printed = re.search(
-        r"```python\n((?:(?!```).)*)```\n\n```\n(.*?)```", page, re.S
+        r"```python\n((?:(?!```).)*)```\n\n```\n(.*?)```", page, re.DOTALL
     ).groups()  # type: ignore[union-attr]
     monkeypatch.chdir(tmp_path)
     exec(code, {})

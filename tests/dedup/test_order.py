@@ -190,10 +190,8 @@ def test_the_date_of_a_record_puts_documents_in_order(tmp_path: Path) -> None:
     (tmp_path / "pages.wet").write_bytes(b"".join(records))
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
-        (
-            '[[source]]\nname = "web"\nfiles = ["pages.wet"]\n[deduplicate]\norder = "highest '
-            'field:date"\n'
-        )
+        '[[source]]\nname = "web"\nfiles = ["pages.wet"]\n[deduplicate]\norder = "highest '
+        'field:date"\n'
     )
     run(recipe, out=tmp_path / "c", workers=1)
     assert pq.read_table(tmp_path / "c/text/web/00000.parquet")["url"].to_pylist() == [

@@ -278,15 +278,15 @@ def test_what_cannot_be_compared_is_refused(crawls: Path, tmp_path: Path) -> Non
     plain = crawls / "plain.toml"
     plain.write_text('[[source]]\nname = "web"\nfiles = ["a.jsonl"]\n[deduplicate.near]\n')
     run(plain, out=tmp_path / "plain", workers=1)
-    for name, why in (
+    for name, reason in (
         ("other", "an index built with other parameters: near.bands is 16 in it, 32 in the recipe"),
         ("plain", r"it has no index; make it with `\[deduplicate\] index = true`"),
         ("none", "is no finished corpus"),
     ):
-        with pytest.raises(RecipeError, match=why):
+        with pytest.raises(RecipeError, match=reason):
             run(recipe(crawls, ["c"], [str(tmp_path / name)]), out=tmp_path / "c", workers=1)
     text = RECIPE.replace("FILES", '"c.jsonl"').replace("AGAINST", '"x"')
-    for changed, why in (
+    for changed, reason in (
         (
             text.replace("NEAR", "").replace("url = true", 'scope = "source"'),
             "against and index compare whole corpora",
@@ -298,5 +298,5 @@ def test_what_cannot_be_compared_is_refused(crawls: Path, tmp_path: Path) -> Non
         ),
     ):
         (crawls / "bad.toml").write_text(changed)
-        with pytest.raises(RecipeError, match=why):
+        with pytest.raises(RecipeError, match=reason):
             run(crawls / "bad.toml", out=tmp_path / "bad", workers=1)

@@ -137,6 +137,7 @@ def test_equal_pages_go_and_keep_their_urls(tmp_path: Path) -> None:
 def test_names_of_parameters_that_cannot_be(name: str) -> None:
     with pytest.raises(RecipeError, match="tracking"):
         parse(
-            f'[[source]]\nname = "web"\nfiles = ["a.jsonl"]\n[deduplicate]\ntracking = ["{name}"]\n',
+            '[[source]]\nname = "web"\nfiles = ["a.jsonl"]\n'
+            f'[deduplicate]\ntracking = ["{name}"]\n',
             "recipe.toml",
         )

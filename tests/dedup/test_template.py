@@ -157,9 +157,7 @@ def test_a_template_of_50_000_pages(tmp_path: Path, count: int) -> None:
     kept = [text for page, text in enumerate(pages.texts) if page not in drops]
     again = dropped(tmp_path / "again", kept, Near())
     print(
-        (
-            f"\n{count} pages: {len(kept)} kept, all pairs keep {len(all_pairs(pages))}; "
-            f"{missed:.3%} missed; again {len(again)}; {seconds:.0f} s"
-        )
+        f"\n{count} pages: {len(kept)} kept, all pairs keep {len(all_pairs(pages))}; "
+        f"{missed:.3%} missed; again {len(again)}; {seconds:.0f} s"
     )
     assert missed <= 0.005 and not again

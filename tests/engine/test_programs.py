@@ -82,7 +82,10 @@ import glob, tempfile
 before = set(glob.glob(tempfile.gettempdir() + "/pymp-*"))
 check("one")
 import multiprocessing.forkserver, multiprocessing.resource_tracker
-print(multiprocessing.forkserver._forkserver._forkserver_pid, multiprocessing.resource_tracker._resource_tracker._pid)
+print(
+    multiprocessing.forkserver._forkserver._forkserver_pid,
+    multiprocessing.resource_tracker._resource_tracker._pid,
+)
 print(set(glob.glob(tempfile.gettempdir() + "/pymp-*")) - before)
 from gristmill.engine import server
 print(server._servers[-1]._process.pid)
@@ -251,8 +254,11 @@ def test_nothing_that_lies_where_one_stands_is_run(folder: Path) -> None:
             sys.executable,
             "-P",
             "-c",
-            "from gristmill.engine import server\nserver.FORKS = False\nfrom gristmill import run\n"
-            "run('recipe.toml', out='fresh', allow_code=True)",
+            (
+                "from gristmill.engine import server\nserver.FORKS = False\n"
+                "from gristmill import run\n"
+                "run('recipe.toml', out='fresh', allow_code=True)"
+            ),
         ],
     ]
     building = {

@@ -57,17 +57,18 @@ order = "ORDER"
 near = {}
 lines = { most = 40 }
 """
-# A driver that cannot do what is the nodes' to do: they are processes of their own, where it can be
-# done.
+# A driver that cannot do the work of the nodes; they are processes of their own, which can.
 DRIVER = """
 from gristmill.cli import main
 from gristmill.dedup import rows
-from gristmill.kernels import minhash, pairs
+from gristmill.kernels.hashing import minhash, pairs
 
 def refuse(*given, **named):
     raise AssertionError("done on the driver")
 
-rows.Repeated = minhash.band_keys = minhash.distinct_shingles = pairs.agreement = pairs.jaccard = refuse
+rows.Repeated = refuse
+minhash.band_keys = minhash.distinct_shingles = refuse
+pairs.agreement = pairs.jaccard = refuse
 main()
 """
 
@@ -252,14 +253,16 @@ def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_p
     # machine is busy.
     assert max(map(float, said[::2])) < 300, said
     assert re.search(
-        r"nodes are not as this machine.*: gristmill is not there \(here: \S+ \(files \w+\)\), brotli is not there",
+        r"nodes are not as this machine.*: gristmill is not there "
+        r"\(here: \S+ \(files \w+\)\), brotli is not there",
         said[1],
     )
     assert (
         f"Install the same gristmill, with the same libraries, on every node for {bare}" in said[1]
     )
     assert re.search(
-        r"gristmill is (\S+ \(files \w+\)) \(here: (?!\1)\S+ \(files \w+\)\), numba is 0.1 \(here: \d",
+        r"gristmill is (\S+ \(files \w+\)) \(here: (?!\1)\S+ \(files \w+\)\), "
+        r"numba is 0.1 \(here: \d",
         said[3],
     )
     assert re.search(f"Python does not run on the nodes: .*{none}", said[5])

@@ -42,8 +42,13 @@ def response(
     kind: str = "text/html; charset=utf-8",
     more: str = "",
 ) -> bytes:
-    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{more}Content-Length: {len(body)}\r\n\r\n".encode()
-    return record(head + body, f"https://pages.example/{number}", number, kind="response")
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{more}Content-Length: {len(body)}"
+    return record(
+        head.encode() + b"\r\n\r\n" + body,
+        f"https://pages.example/{number}",
+        number,
+        kind="response",
+    )
 
 
 def warc(blocks: list[bytes]) -> bytes:

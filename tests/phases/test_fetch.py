@@ -255,7 +255,7 @@ def test_a_damaged_copy_in_the_cache_is_told_removed_and_fetched_again(
     cache = tmp_path / "cache"
     run(recipe, out=tmp_path / "whole", cache_dir=cache)
     call(*command(recipe, tmp_path / "corpus", cache, "--until", "fetch"))
-    victim = sorted((cache / "objects").iterdir())[0]
+    victim = min((cache / "objects").iterdir())
     data = bytearray(victim.read_bytes())
     data[len(data) // 2] ^= 1
     victim.write_bytes(data)

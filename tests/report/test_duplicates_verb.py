@@ -235,10 +235,12 @@ def test_the_command_prints_and_tells_machines_the_same(corpus: Path) -> None:
     assert json.loads(shown) == duplicates(corpus, top=2)
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert re.search(
-        r"^all +136 +4 +2\.9 % +41 +30\.1 % +30 +22\.1 % +61 +44\.9 %$", shown, re.M
+        r"^all +136 +4 +2\.9 % +41 +30\.1 % +30 +22\.1 % +61 +44\.9 %$", shown, re.MULTILINE
     ), shown
-    assert re.search(r"^news +54 +4 ", shown, re.M) and re.search(r"^shop +82 +0 ", shown, re.M)
-    assert re.search(r"^33 to 64 +1 +40 +29\.4 %$", shown, re.M)
+    assert re.search(r"^news +54 +4 ", shown, re.MULTILINE) and re.search(
+        r"^shop +82 +0 ", shown, re.MULTILINE
+    )
+    assert re.search(r"^33 to 64 +1 +40 +29\.4 %$", shown, re.MULTILINE)
     assert (
         "40 documents, 29.4 %" in shown
         and "  stays       0:40        https://news.example/large/0\n              Home" in shown
@@ -502,7 +504,7 @@ def test_copies_are_weights(corpus: Path) -> None:
     """The page's example, run on a corpus."""
     page = (ROOT / "docs/deduplication.md").read_text()
     code = next(
-        code for code in re.findall(r"```python\n(.*?)```", page, re.S) if "copies(" in code
+        code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "copies(" in code
     )
     names: dict[str, Any] = {}
     exec(re.sub(r'copies\(".*"\)', f"copies({str(corpus)!r})", code), names)

@@ -67,7 +67,8 @@ def peak_memory(path: Path) -> tuple[list[str], float]:
             for reason, text in zip(batch["reason"].to_pylist(), batch["text"].to_pylist()):
                 print(reason or len(text))
         # getrusage would count what the parent held when it started this process.
-        print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+        peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+        print(peak.split()[1])
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), path],

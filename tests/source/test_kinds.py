@@ -15,9 +15,9 @@ from pathlib import Path
 
 import lz4.frame
 import pyarrow as pa
-import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from gristmill.errors import SourceError
 from gristmill.source.rows import Fields
@@ -406,7 +406,7 @@ def test_an_arrow_batch_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatc
 def test_parquet_of_long_rows_and_of_dictionaries_is_read_by_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    texts = ["%03d" % number + "word " * 40_000 for number in range(60)]
+    texts = [f"{number:03d}" + "word " * 40_000 for number in range(60)]
     file = io.BytesIO()
     pq.write_table(pa.table({"text": texts}), file, write_batch_size=8)
     assert read(file.getvalue()).texts == texts

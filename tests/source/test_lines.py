@@ -96,10 +96,8 @@ def test_ill_formed_utf8_in_a_line_becomes_replacements(data: bytes) -> None:
 
 def test_numbers_that_json_does_not_have_and_numbers_that_are_too_large() -> None:
     row = between(
-        (
-            b'{"text": "a", "score": NaN, "other": [-Infinity, 1e999], "id": '
-            b"123456789012345678901234567890}"
-        )
+        b'{"text": "a", "score": NaN, "other": [-Infinity, 1e999], "id": '
+        b"123456789012345678901234567890}"
     )
     assert row["text"] == "a"
     assert json.loads(row["extra"]) == {

@@ -371,10 +371,7 @@ def test_a_page_over_the_limit_is_too_large() -> None:
     assert [row["reason"] for row in told.rows] == ["read.too_large", None]
     assert (
         only(
-            http(
-                "<p>".encode() + "é".encode("latin-1") * 900,
-                "Content-Type: text/html; charset=latin1",
-            ),
+            http(b"<p>" + "é".encode("latin-1") * 900, "Content-Type: text/html; charset=latin1"),
             1000,
         )
         == "read.too_large"

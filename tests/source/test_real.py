@@ -135,7 +135,7 @@ def test_the_texts_are_those_that_a_plain_reader_gives(data: Path, name: str) ->
 def test_of_the_file_with_rewritten_line_ends_every_record_has_a_row(data: Path) -> None:
     raw = gzip.decompress((data / SPARKWARC / "sample.wet.gz").read_bytes())
     told = read(data / SPARKWARC / "sample.wet.gz")
-    records = [match.start() for match in re.finditer(rb"^WARC/1\.0$", raw, re.M)]
+    records = [match.start() for match in re.finditer(rb"^WARC/1\.0$", raw, re.MULTILINE)]
     assert len(told.rows) == len(records) == 69
     assert [value for _, _, value in told.failed] == [
         start for start in records if start in {value for _, _, value in told.failed}

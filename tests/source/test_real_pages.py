@@ -163,5 +163,5 @@ def test_every_page_comes_out_as_its_file_is(data: Path, name: str) -> None:
     for row in rows:
         encoded = row["text"].encode()
         made = (encoded, b"\xef\xbb\xbf" + encoded, row["text"].encode("cp1252", "replace"))
-        exact += truth[row["url"]]["sha1"] in {hashlib.sha1(bytes).hexdigest() for bytes in made}
+        exact += truth[row["url"]]["sha1"] in {hashlib.sha1(page).hexdigest() for page in made}
     assert exact == len(truth)

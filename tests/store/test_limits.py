@@ -288,7 +288,8 @@ def test_a_missing_host_fails_soon_and_once_for_all(cache: Path) -> None:
     begun = time.monotonic()
     with pytest.raises(
         SourceError,
-        match=r": no connection\. The host has not answered at all: is its name right\? With --retry",
+        match=r": no connection\. The host has not answered at all: "
+        r"is its name right\? With --retry",
     ):
         transfer.fetch(Remote(f"{address}/a"))
     assert time.monotonic() - begun < 1.5
@@ -307,7 +308,8 @@ def test_a_name_that_nobody_knows_is_told(cache: Path) -> None:
     begun = time.monotonic()
     with pytest.raises(
         SourceError,
-        match=r"http://nowhere\.invalid/a: (the host's name is not known|nobody tells the host's address)",
+        match=r"http://nowhere\.invalid/a: "
+        r"(the host's name is not known|nobody tells the host's address)",
     ):
         Transfer(Cache(cache), Settings(first_answer=0.5, backoff=0.2)).fetch(
             Remote("http://nowhere.invalid/a")

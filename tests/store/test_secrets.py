@@ -235,10 +235,8 @@ def test_the_command_line_says_it_plainly_and_ends_with_2(tmp_path: Path) -> Non
         )
         assert told.returncode == 2
         assert told.stderr.startswith(
-            (
-                "gristmill: source 'web': authorization = 'MY_TOKEN': a recipe may name "
-                "GRISTMILL_AUTH_* and HF_TOKEN"
-            )
+            "gristmill: source 'web': authorization = 'MY_TOKEN': a recipe may name "
+            "GRISTMILL_AUTH_* and HF_TOKEN"
         )
         assert not server.asked
         told = subprocess.run(

@@ -4,6 +4,7 @@ sharing no code with them.
 A twin has the name of its kernel's wrapper and takes texts where that takes buffers.
 """
 
+import itertools
 import re
 import unicodedata
 from collections import Counter
@@ -472,7 +473,7 @@ class Encoder:
         while True:
             ranked = [
                 (pairs[pair][0], at)
-                for at, pair in enumerate(zip(parts, parts[1:], strict=False))
+                for at, pair in enumerate(itertools.pairwise(parts))
                 if pair in pairs
             ]
             if not ranked:
@@ -506,8 +507,8 @@ def standard_error(similarity: float, permutations: int) -> float:
 
 
 def predict(model: object, text: str, characters: int) -> tuple[str | None, float]:
-    """fasttext.predict's twin is the library itself (tests/filters/models/test_fasttext.py): label and score
-    of the first characters.
+    """fasttext.predict's twin is the library itself (tests/filters/models/test_fasttext.py): label
+    and score of the first characters.
     """
     labels, scores = model.predict(text.replace("\n", " ")[:characters])  # type: ignore[attr-defined]
     return (labels[0].removeprefix("__label__"), scores[0]) if labels else (None, 0.0)

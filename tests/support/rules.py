@@ -228,7 +228,7 @@ def c4(text: str, **switches: Any) -> tuple[str | None, str]:
         if on["longest_word"] is not None and any(len(word) > on["longest_word"] for word in words):
             continue
         if on["citations"]:
-            line = re.sub(r"\[\d*\]|\[edit\]|\[citation needed\]", "", line)  # noqa: PLW2901
+            line = re.sub(r"\[\d*\]|\[edit\]|\[citation needed\]", "", line)
         if on["line_stops"] and (
             not line.endswith((".", "?", "!", '"', "'")) or line.endswith("...")
         ):

@@ -168,10 +168,14 @@ from gristmill.filters.models.perplexity import Perplexity
 from tests.support.corpora import article
 from pathlib import Path
 folder, out = map(Path, sys.argv[1:])
-one = train_classifier([folder / "good0.jsonl"], [folder / "bad0.jsonl"], out / "c", bits=16)["sha256"]
-two = train_perplexity([folder / "good0.jsonl"], out / "p")["sha256"]
+good, bad = folder / "good0.jsonl", folder / "bad0.jsonl"
+one = train_classifier([good], [bad], out / "c", bits=16)["sha256"]
+two = train_perplexity([good], out / "p")["sha256"]
 texts = [article(f"held out {n}") for n in range(20)] + ["", "x"]
-scores = [measure(Classifier(model=str(out / "c")), texts)["score"], measure(Perplexity(model=str(out / "p")), texts)["perplexity"]]
+scores = [
+    measure(Classifier(model=str(out / "c")), texts)["score"],
+    measure(Perplexity(model=str(out / "p")), texts)["perplexity"],
+]
 print(one, two, hashlib.sha256(repr(scores).encode()).hexdigest())
 """
 
@@ -327,7 +331,8 @@ def test_a_fasttext_model_scores_by_a_label(tmp_path: Path) -> None:
     for label in (None, "good", "__label__"):
         with pytest.raises(
             RecipeError,
-            match=r"classifier.model: softmax.bin: label = .*: expected one of its labels: eng_Latn, deu_Latn",
+            match=r"classifier.model: softmax.bin: label = .*: "
+            r"expected one of its labels: eng_Latn, deu_Latn",
         ):
             measure(Classifier(model=str(softmax), label=label), texts)
 
@@ -502,7 +507,7 @@ def test_what_is_no_model_is_refused_with_what_it_is(
             else pytest.raises(RecipeError, match="KenLM's")
         ):
             measure(Perplexity(model=str(tmp_path / name), words="plain"), ["x"])
-        if name not in ("other",):
+        if name != "other":
             with pytest.raises(RecipeError, match=f"{name} is no model of gristmill"):
                 show_model(tmp_path / name)
     with pytest.raises(RecipeError, match="No such file"):
@@ -597,7 +602,7 @@ def test_the_verbs(files: Path, tmp_path: Path) -> None:
 
 def auc(scores: list[float], labels: list[int]) -> float:
     """The chance that a positive one scores higher than a negative one (ties: half)."""
-    values, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    _values, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
     positive = np.array(labels) == 1
     return float(

@@ -32,7 +32,8 @@ def shouted(text: str) -> str | None:
     return "capitals" if text.isupper() and len(text) > LIMIT else None
 
 def lorem(batch: pa.RecordBatch) -> pa.Array:
-    return pc.if_else(pc.match_substring(batch["text"], "lorem"), "filler", pa.scalar(None, pa.string()))
+    found = pc.match_substring(batch["text"], "lorem")
+    return pc.if_else(found, "filler", pa.scalar(None, pa.string()))
 
 def later(batch: "pa.RecordBatch"):
     return pa.nulls(len(batch))

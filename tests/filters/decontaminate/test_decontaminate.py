@@ -320,7 +320,13 @@ name = "web"
 files = ["a.jsonl"]
 [[step]]
 use = "decontaminate"
-benchmarks = [{name = "gsm8k", file = "https://user:pw@h.example/x?token=s3cret#sha256=ab", fields = ["question"]}, {name = "t", file = ["a", "b"]}]
+[[step.benchmarks]]
+name = "gsm8k"
+file = "https://user:pw@h.example/x?token=s3cret#sha256=ab"
+fields = ["question"]
+[[step.benchmarks]]
+name = "t"
+file = ["a", "b"]
 """
 
 

@@ -43,9 +43,13 @@ def twin(text: str, form: str | None, urls: bool) -> str:
 CASES = {
     # NFC; non-ASCII stays
     "Cafe\u0301 na\u00efve \u2126 \u4e2d\u6587": "Caf\u00e9 na\u00efve \u03a9 \u4e2d\u6587",
-    "one\r\ntwo\rthree\x85four\u2028five\u2029six\fseven": "one\ntwo\nthree\nfour\nfive\n\nsix\nseven",
+    "one\r\ntwo\rthree\x85four\u2028five\u2029six\fseven": (
+        "one\ntwo\nthree\nfour\nfive\n\nsix\nseven"
+    ),
     "a\0b\x07c\x7fd\x9be": "abcde",
-    "so\u00adft \ufeffhy\u200bphen\u2060 \u202eevil\u202c \u2067x\u2069 \ufdd0\uffff\U0001ffff": "soft hyphen evil x",
+    "so\u00adft \ufeffhy\u200bphen\u2060 \u202eevil\u202c \u2067x\u2069 \ufdd0\uffff\U0001ffff": (
+        "soft hyphen evil x"
+    ),
     "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f468\u200d\U0001f469\u200d\U0001f467": (
         "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 "
         "\U0001f468\u200d\U0001f469\u200d\U0001f467"

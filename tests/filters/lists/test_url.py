@@ -400,8 +400,8 @@ def real_urls(data: Path) -> list[str]:
             content = gzip.decompress(path.read_bytes())
         except (OSError, EOFError):
             continue
-        found += re.findall(rb"^WARC-Target-URI: *<?([^\s>]+)", content, re.M)
-        found += re.findall(rb"^(https?://\S+) ", content, re.M)
+        found += re.findall(rb"^WARC-Target-URI: *<?([^\s>]+)", content, re.MULTILINE)
+        found += re.findall(rb"^(https?://\S+) ", content, re.MULTILINE)
     return sorted({url.decode("utf-8", "replace") for url in found})
 
 
@@ -435,7 +435,8 @@ def planted(step: Url, pick: random.Random) -> Iterator[str]:
         for spelled in (word, small, small.upper(), small.title(), "-".join(small), f"x{small}y"):
             yield f"https://example.org/{spelled}/page"
             yield f"https://example.org/{spelled}.{pick.choice(soft)}_{pick.choice(soft)}"
-            yield f"http://{spelled}.example.net/{pick.choice(soft)}?{pick.choice(inside).replace(' ', '+')}"
+            query = pick.choice(inside).replace(" ", "+")
+            yield f"http://{spelled}.example.net/{pick.choice(soft)}?{query}"
 
 
 def test_verdicts_are_datatroves(data: Path, tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ import subprocess
 import sysconfig
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -121,7 +123,11 @@ def formatted(text: str) -> str:
         ("ip", THEIR_IP, is_global),
     ):
         turn = iter(LISTS[kind] * (len(text) + 1))
-        text = pattern.sub(lambda match: next(turn) if wanted(match[0]) else match[0], text)  # noqa: B023
+
+        def replace(match: re.Match[str], turn: Iterator[str] = turn, wanted: Any = wanted) -> str:
+            return next(turn) if wanted(match[0]) else match[0]
+
+        text = pattern.sub(replace, text)
     return text
 
 
@@ -213,9 +219,8 @@ def test_ones_own_placeholder_for_a_kind() -> None:
     text = "|||EMAIL_ADDRESS||| stays; test@gmail.com|test@gmail.com, 130.89.148.77 078-05-1120"
     (once,), counts = redact([text], placeholders=LABORATORY)
     assert (
-        once
-        == "|||EMAIL_ADDRESS||| stays; |||EMAIL_ADDRESS||||"
-        + "|||EMAIL_ADDRESS|||, |||IP_ADDRESS||| <SSN>"
+        once == "|||EMAIL_ADDRESS||| stays; |||EMAIL_ADDRESS||||"
+        "|||EMAIL_ADDRESS|||, |||IP_ADDRESS||| <SSN>"
     )
     assert counts[0]["emails"] == 2
     assert redact([once], placeholders=LABORATORY)[0] == [once]
@@ -402,7 +407,8 @@ def test_the_addresses_of_changelogs(data: Path) -> None:
 # --- code and documentation ---
 
 VERSIONED = re.compile(
-    r"(?:\bv[0-9]*|\boid|identifier|version|release|(?:bump|upgraded?|updated?) to|requires?|proto|libx[a-z]+|section)[ (:\"']*\Z",
+    r"(?:\bv[0-9]*|\boid|identifier|version|release|(?:bump|upgraded?|updated?) to|requires?"
+    r"|proto|libx[a-z]+|section)[ (:\"']*\Z",
     re.IGNORECASE,
 )
 NUMBERS_THERE = {"+31-641044153", "+31641044153", "+1-201-555-0123"}  # of test_urlparse.py
@@ -439,14 +445,16 @@ def test_debian_documentation(data: Path) -> None:
     finds and more were sections' numbers.
     """
     texts = []
-    with subprocess.Popen(
-        ["zstd", "-dcq", data / "J_debian_docs/html.tar.zst"], stdout=subprocess.PIPE
-    ) as unpacking:
-        with tarfile.open(fileobj=unpacking.stdout, mode="r|") as archive:
-            for member in archive:
-                page = archive.extractfile(member).read() if member.isfile() else b""
-                if re.search(rb"[0-9]\.[0-9]+\.[0-9]+\.[0-9]", page):
-                    texts.append(re.sub(r"<[^>]*>", "", page.decode("utf-8", "replace")))
+    with (
+        subprocess.Popen(
+            ["zstd", "-dcq", data / "J_debian_docs/html.tar.zst"], stdout=subprocess.PIPE
+        ) as unpacking,
+        tarfile.open(fileobj=unpacking.stdout, mode="r|") as archive,
+    ):
+        for member in archive:
+            page = archive.extractfile(member).read() if member.isfile() else b""
+            if re.search(rb"[0-9]\.[0-9]+\.[0-9]+\.[0-9]", page):
+                texts.append(re.sub(r"<[^>]*>", "", page.decode("utf-8", "replace")))
     counts = check_tree(texts)
     assert counts["ip"] > 300  # in the handbooks' examples
 

@@ -1,5 +1,5 @@
-"""Every published filter against its plain Python twin (tests/support/rules.py): reason and every measure,
-exact, on made and real text.
+"""Every published filter against its plain Python twin (tests/support/rules.py): reason and every
+measure, exact, on made and real text.
 """
 
 import random

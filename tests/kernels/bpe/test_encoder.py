@@ -1,5 +1,6 @@
 """Byte-pair encoding against the twin, tiktoken, and HF tokenizers."""
 
+import itertools
 import json
 import os
 import time
@@ -32,8 +33,8 @@ TRAINING = [
         "the theme of it"
     ),
     (
-        "naïve café Zoë über Straße, ab ab abab aaaa aaaa aaaaaaaa bbbb, 文字 文字 中文 ひらがな カタカナ, ไทย "
-        "ไทย, हिन्दी, 😀😀 👍🏽"
+        "naïve café Zoë über Straße, ab ab abab aaaa aaaa aaaaaaaa bbbb, "
+        "文字 文字 中文 ひらがな カタカナ, ไทย ไทย, हिन्दी, 😀😀 👍🏽"
     ),
     "international internationalisation nation national rationalise rational; internationalisation",
 ] * 3
@@ -54,9 +55,7 @@ def tokens_of(encoded: tuple[np.ndarray, np.ndarray]) -> list[list[int]]:
     offsets, tokens = encoded
     assert offsets[0] == 0
     assert offsets[-1] == len(tokens)
-    return [
-        tokens[start:stop].tolist() for start, stop in zip(offsets[:-1], offsets[1:], strict=True)
-    ]
+    return [tokens[start:stop].tolist() for start, stop in itertools.pairwise(offsets)]
 
 
 @cache
@@ -240,9 +239,7 @@ def test_table_is_forgotten_and_learned_again(monkeypatch: pytest.MonkeyPatch) -
         for text, tokens_wanted in zip(texts, wanted, strict=True):
             assert tokens_of(made.encode(*strategies.buffers([text]))) == [tokens_wanted]
             used.append(int(made._used[("PIECES", "ARENA", "SPELLING").index(name)]))
-        assert sum(after < before for before, after in zip(used, used[1:], strict=False)) > 3, (
-            "never forgot"
-        )
+        assert sum(after < before for before, after in itertools.pairwise(used)) > 3, "never forgot"
 
 
 def test_nothing_at_all() -> None:
@@ -268,7 +265,7 @@ def test_fuzz_gpt2_is_tiktokens(drawn: tuple[list[str], pa.Array]) -> None:
 @given(strategies.batches())
 def test_fuzz_twin_is_tiktokens(batch: list[str]) -> None:
     """The twin itself is right about GPT-2."""
-    ours, theirs = gpt2()
+    _ours, theirs = gpt2()
     twin = gpt2_twin()
     assert [twin.encode(text) for text in batch] == [theirs.encode_ordinary(text) for text in batch]
 

@@ -1,6 +1,7 @@
 """MinHash signatures against the twin, and their estimates against true Jaccard similarity."""
 
 import gzip
+import itertools
 import json
 import os
 from pathlib import Path
@@ -70,9 +71,7 @@ def test_fuzz_distinct_shingles(batch: list[str], width: int, characters: bool) 
         *buffers(batch), width=width, characters=characters
     )
     assert offsets[-1] == len(shingles)
-    got = [
-        shingles[start:stop].tolist() for start, stop in zip(offsets[:-1], offsets[1:], strict=True)
-    ]
+    got = [shingles[start:stop].tolist() for start, stop in itertools.pairwise(offsets)]
     assert got == [
         naive.distinct_shingles(text, width=width, characters=characters) for text in batch
     ]
@@ -125,7 +124,7 @@ def estimates(
         offsets, data, width=width, multipliers=multipliers, addends=addends
     )
     ends, shingles = minhash.distinct_shingles(offsets, data, width=width)
-    sets = [shingles[start:stop].tolist() for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+    sets = [shingles[start:stop].tolist() for start, stop in itertools.pairwise(ends)]
     pairs = len(left)
     shares = (signatures[:pairs] == signatures[pairs:]).mean(axis=1)
     return shares, np.array([naive.jaccard(sets[row], sets[pairs + row]) for row in range(pairs)])

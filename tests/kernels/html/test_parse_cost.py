@@ -33,9 +33,10 @@ def bounds(pages: list[str], steps: int = NEVER) -> parse_cost.Bounds:
 
 def attributes(page: str, at: int) -> tuple[int, int, bool]:
     """Slow twin of a tag's tokens: where the tag stops, its attributes, whether it ends in />."""
-    name = re.compile(r".[^ \t\n\f\r/>=]*", re.S)
+    name = re.compile(r".[^ \t\n\f\r/>=]*", re.DOTALL)
     value = re.compile(
-        r"""[ \t\n\f\r]*=[ \t\n\f\r]*("[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|(?=>)|[^ \t\n\f\r>"'][^ \t\n\f\r>]*|\Z)"""
+        r"""[ \t\n\f\r]*=[ \t\n\f\r]*("""
+        r""""[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|(?=>)|[^ \t\n\f\r>"'][^ \t\n\f\r>]*|\Z)"""
     )
     count, last = 0, ""
     while at < len(page):
@@ -55,7 +56,7 @@ def attributes(page: str, at: int) -> tuple[int, int, bool]:
 
 def raw_end(page: str, at: int, name: str) -> int:
     """Slow twin: where the end tag of raw text starts."""
-    token = re.compile(rf"</{name}(?=[\s/>])|<{name}(?=[\s/>])|<!--|-->", re.I | re.A)
+    token = re.compile(rf"</{name}(?=[\s/>])|<{name}(?=[\s/>])|<!--|-->", re.IGNORECASE | re.ASCII)
     commented = nested = False
     while found := token.search(page, at):
         what = found.group().lower()
@@ -78,15 +79,15 @@ def raw_end(page: str, at: int, name: str) -> int:
 def behind(page: str, at: int, inside: bool) -> int:
     """Slow twin: where a comment, or what is taken for one, stops."""
     if page.startswith("<!--", at):
-        found = re.compile(r"-?>|.*?--!?>", re.S).match(page, at + 4)
+        found = re.compile(r"-?>|.*?--!?>", re.DOTALL).match(page, at + 4)
     elif inside and page.startswith(CDATA, at):
-        found = re.compile(r".*?\]\]>", re.S).match(page, at + 9)
+        found = re.compile(r".*?\]\]>", re.DOTALL).match(page, at + 9)
     else:
-        found = re.compile(r".*?>", re.S).match(page, at + 2)
+        found = re.compile(r".*?>", re.DOTALL).match(page, at + 2)
     return found.end() if found else len(page)
 
 
-def naive_bound(page: str) -> tuple[int, int, int, int, int]:  # noqa: C901
+def naive_bound(page: str) -> tuple[int, int, int, int, int]:
     """Slow twin of markup.bound: (steps, depth, tags, crowd, parts)."""
     stack: list[
         tuple[str, int, bool]
@@ -118,8 +119,10 @@ def naive_bound(page: str) -> tuple[int, int, int, int, int]:  # noqa: C901
             at, count, closed = attributes(page, start.end())
             steps += count * count + open_of(parse_cost.FORMATTING) * 128
             if text and (
-                not kind & (parse_cost.WITHIN_TEXT | parse_cost.RAW)
-                and (tag.group() == "</" or name != "br")
+                (
+                    not kind & (parse_cost.WITHIN_TEXT | parse_cost.RAW)
+                    and (tag.group() == "</" or name != "br")
+                )
                 or (broken and tag.group() == "<" and name == "br")
             ):
                 parts, text = parts + 1, False

@@ -1,5 +1,6 @@
 """The linear classifier's features, training and scores against twins in plain Python."""
 
+import itertools
 import math
 
 import numpy as np
@@ -65,7 +66,7 @@ def train(
 @given(strategies.batches(), st.sampled_from((10, 18, 24)))
 def test_fuzz_features(texts: list[str], bits: int) -> None:
     offsets, buckets = linear_classifier.features(*normalise(*strategies.buffers(texts)), bits=bits)
-    assert [buckets[a:b].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)] == [
+    assert [buckets[a:b].tolist() for a, b in itertools.pairwise(offsets)] == [
         features(text, bits=bits) for text in texts
     ]
 
@@ -122,7 +123,7 @@ def test_a_longer_text_is_not_surer_of_itself() -> None:
     weights = linear_classifier.Weights(
         (np.arange(1 << 12) % 201 - 90).astype(np.int16), 0.01, -0.1
     )
-    texts = [" ".join(words * times) for times in (1, 2, 10, 200)] + [" ".join(words + ["w3"])]
+    texts = [" ".join(words * times) for times in (1, 2, 10, 200)] + [" ".join([*words, "w3"])]
     scores = linear_classifier.score(*normalise(*strategies.buffers(texts)), weights)
     assert np.allclose(scores, [score(text, weights) for text in texts], rtol=1e-12)
     logits = np.log(scores / (1 - scores)) - weights.bias

@@ -57,7 +57,7 @@ def score(line: str, vocabulary: list[str], model: dict[str, Any]) -> tuple[int,
     grams, order = model["grams"], model["order"]
     total, past = 0, (BEGIN,)
     for word in words:
-        gram = past + (word,)
+        gram = (*past, word)
         for size in range(min(order, len(gram)), 0, -1):
             known = grams.get(gram[-size:])
             if known is not None:
@@ -247,9 +247,7 @@ def test_fuzz_estimate(lines: list[list[str]], order: int, least: int) -> None:
     vocabulary = sorted({word for line in lines for word in line})
     _, told = fitted(lines, vocabulary, order, least)
     twin = Estimate(lines, told["order"], least)
-    names = {BEGIN: B, END: E, UNKNOWN: U} | {
-        number: word for number, word in enumerate(vocabulary, FIRST)
-    }
+    names = {BEGIN: B, END: E, UNKNOWN: U} | dict(enumerate(vocabulary, FIRST))
     stored = {
         tuple(names[part] for part in gram): costs
         for gram, costs in told["grams"].items()
@@ -312,7 +310,10 @@ def test_kenlm_says_the_same(order: int, least: int, tmp_path: Path) -> None:
     has seen.
     """
     kenlm = pytest.importorskip("kenlm", reason="kenlm is not installed")
-    clean = lambda text: [naive.normalise(line).split() for line in text.split("\n")]  # noqa: E731
+
+    def clean(text: str) -> list[list[str]]:
+        return [naive.normalise(line).split() for line in text.split("\n")]
+
     lines = [line for number in range(40) for line in clean(article(number)) if line]
     vocabulary = sorted({word for line in lines for word in line})
     model, _ = fitted(lines, vocabulary, order, least)

@@ -184,6 +184,6 @@ def test_huge_lines_and_very_many(text: str, paragraphs: bool) -> None:
     offsets, data = strategies.buffers([text])
     found = lines.find(offsets, data, paragraphs=paragraphs)
     assert len(found.stops) == len(find(text, paragraphs=paragraphs))
-    new, out = lines.cut_lines(data, found, np.zeros(len(found.stops), np.bool_))
+    _new, out = lines.cut_lines(data, found, np.zeros(len(found.stops), np.bool_))
     assert out.tobytes().decode() == text
     assert len(lines.cut_lines(data, found, np.ones(len(found.stops), np.bool_))[1]) == 0

@@ -187,7 +187,7 @@ def test_every_piece_at_every_place_of_a_block() -> None:
 def test_long_runs(unit: str) -> None:
     """Megabytes of what is looked at again and again take no longer for each byte."""
     for times in (1 << 10, 1 << 20):
-        offsets, data, _ = kernel.tidy(
+        _offsets, data, _ = kernel.tidy(
             *strategies.buffers([unit * times]), control=True, urls=True, space=True
         )
         if times == 1 << 10:
