@@ -12,7 +12,7 @@ All but tweets are cut into pieces of 50 words, and learned and held out as whol
 with these comes the rank correlation of score and length on crawled pages, and that of one piece's
 score with the length of the page that it is of: what longer pages have of their own. KenLM reads an
 ARPA file of order 5, full vocabulary, which an estimator in plain Python
-(tests/kernels/models/test_perplexity.py) made of the same reference text: KenLM's wheel trains
+(tests/support/kneser_ney.py) made of the same reference text: KenLM's wheel trains
 none.
 """
 
@@ -274,8 +274,8 @@ def perplexities(data: Path) -> list[dict[str, Any]]:
     from gristmill.filters.api.step import Input
     from gristmill.filters.models.perplexity import Perplexity
     from gristmill.training.train_models import train_perplexity
-    from tests.kernels.models.test_perplexity import Estimate
     from tests.support import naive
+    from tests.support.kneser_ney import Estimate
 
     novels = sorted((data / "I_prose/english_novels").glob("*.txt"))
     reference = [path.read_text("utf-8", "replace")[:400_000] for path in novels[:8]]

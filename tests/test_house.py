@@ -50,6 +50,15 @@ def test_every_module_says_what_it_is(path: Path) -> None:
             assert ast.get_docstring(node), f"{path}: {node.name}"
 
 
+def test_no_test_file_imports_from_another() -> None:
+    """What tests share is in tests/support; that holds for code in strings, for new interpreters,
+    too.
+    """
+    for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]:
+        found = re.findall(r"(?:from|import) (tests\.(?!support\b)[a-z_.]+)", path.read_text())
+        assert not found or path.name == "test_golden.py", f"{path}: {found}"
+
+
 def test_only_one_file_reads_toml() -> None:
     assert [
         path.name

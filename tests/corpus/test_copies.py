@@ -14,9 +14,9 @@ import pytest
 
 from gristmill import RecipeError, VerificationError, export, run, train_tokenizer
 from gristmill.report.copies import copies
-from tests.dedup.test_duplicates import edited
-from tests.dedup.test_reference_corpus import crawl, digest_of, recipe, verdicts
 from tests.support.corpora import article, digests, jsonl
+from tests.support.crawls import crawl, digest_of, recipe, verdicts
+from tests.support.duplicates import edited
 
 
 def truth(*corpora: Path) -> Counter[tuple[str, int]]:

@@ -2,22 +2,15 @@
 the rule one document at a time.
 """
 
-import gzip
-import json
 import random
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gristmill import schema
-from gristmill.dedup.duplicates import deduplicate
-from gristmill.dedup.near.signature_rows import Table
 from gristmill.dedup.settings import Deduplicate, Near
-from gristmill.dedup.signatures import sign
-from gristmill.engine.relations import duckdb_with
 from tests.support.corpora import article
+from tests.support.duplicates import edited, find, real_documents
 from tests.support.naive import normalise as naive_normalise
 
 
@@ -30,53 +23,6 @@ def shingles(text: str, width: int = 5) -> frozenset[tuple[str, ...]]:
 
 def jaccard(one: frozenset, other: frozenset) -> float:
     return len(one & other) / len(one | other) if one | other else 0.0
-
-
-def tables(
-    folder: Path, shards: list[list[str]], settings: Deduplicate, scopes: list[int] | None = None
-) -> list[Table]:
-    """Texts laid out as process leaves them."""
-    out = []
-    for number, texts in enumerate(shards):
-        first = schema.first_document(number)
-        rows = [{"document": first + row, "text": text} for row, text in enumerate(texts)]
-        batch = pa.RecordBatch.from_pylist(rows, schema.DOCUMENTS)
-        documents, signatures = folder / f"d{number}.parquet", folder / f"s{number}.parquet"
-        pq.write_table(pa.Table.from_batches([batch]), documents, row_group_size=100)
-        signed = sign(batch, settings)
-        pq.write_table(pa.Table.from_batches([signed]), signatures, row_group_size=100)
-        out.append(Table(signatures, documents, scopes[number] if scopes else 0))
-    return out
-
-
-def find(
-    folder: Path, shards: list[list[str]], settings: Deduplicate, scopes: list[int] | None = None
-) -> dict[int, dict]:
-    folder.mkdir(parents=True, exist_ok=True)
-    deduplicated = deduplicate(
-        tables(folder, shards, settings, scopes),
-        settings,
-        folder / "work",
-        opener=duckdb_with(2, 500),
-        tell=lambda _: None,
-    )
-    drops = deduplicated.drops.drop_columns("keeper_corpus")  # no other is there
-    return {row["document"]: row for row in drops.to_pylist()}
-
-
-def real_documents(data: Path) -> list[str]:
-    texts = []
-    for name in ("govuk_cc_wet_2024a", "postgresql_doc_13_15"):
-        with gzip.open(data / "C_neardup" / name / "docs.jsonl.gz") as file:
-            texts += [json.loads(line)["text"] for line in file]
-    return texts
-
-
-def edited(text: str, share: float, pick: random.Random) -> str:
-    words = text.split(" ")
-    for _ in range(int(len(words) * share)):
-        words[pick.randrange(len(words))] = f"edit{pick.randrange(10**6)}"
-    return " ".join(words)
 
 
 def test_recall_and_precision_against_all_pairs_on_1000_real_documents(

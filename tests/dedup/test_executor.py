@@ -27,8 +27,7 @@ from gristmill.engine.local import run_here
 from gristmill.engine.relations import duckdb_with
 from gristmill.engine.spark import in_order
 from gristmill.kernels.hashing import pairs as kernels
-from tests.dedup.test_duplicates import tables
-from tests.dedup.test_near import in_small_pieces, templated
+from tests.support.duplicates import in_small_pieces, tables, templated
 
 
 class Parts:

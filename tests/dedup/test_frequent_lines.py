@@ -23,9 +23,9 @@ from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
 from gristmill.report.lines import frequent
-from tests.kernels.text.test_lines import cut_lines, find
 from tests.support.corpora import article, digests, jsonl
 from tests.support.naive import normalise
+from tests.support.naive_lines import cut_lines, find
 
 BANNER = "We use cookies -- to improve your experience. ACCEPT all?"
 SAID = "we use cookies to improve your experience accept all"
@@ -518,7 +518,7 @@ def test_rejudge_says_that_lines_are_not_counted_again(recipe: Path, tmp_path: P
 def test_verify_sees_a_list_that_is_not_what_the_funnel_counts(
     recipe: Path, tmp_path: Path
 ) -> None:
-    from tests.report.test_verify import forge
+    from tests.support.manifests import forge
 
     run(recipe, out=tmp_path, workers=1)
     forge(tmp_path, lambda table: table["funnel"]["lines"].update(listed=99))

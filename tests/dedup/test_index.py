@@ -25,11 +25,9 @@ import gristmill
 from gristmill.dedup import DuplicateIndex, Verdict
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.errors import MachineError, RecipeError, VerificationError
-from tests.dedup.test_duplicates import edited, find
 from tests.support import ROOT, naive
 from tests.support.corpora import article, jsonl, lay_out
-
-SMALL = Near(bands=8, rows=2, shingle=2, threshold=0.5, candidates=2)
+from tests.support.duplicates import SMALL, chained, edited, find
 
 
 class Seen(NamedTuple):
@@ -179,21 +177,6 @@ def test_only_exact_duplicates() -> None:
     assert [verdict.keeper for verdict in verdicts] == [None, None, 0, None, None, None, 4]
 
 
-def chained(count: int, seed: int) -> list[str]:
-    """Pages, versions of versions of pages, and copies."""
-    pick = random.Random(seed)
-    texts = [article(f"index {seed} {number}", 16) for number in range(count // 5)]
-    while len(texts) < count:
-        kind = pick.random()
-        original = texts[-1] if kind < 0.5 else pick.choice(texts)
-        texts.append(
-            original.upper()
-            if kind > 0.9
-            else edited(original, pick.choice([0.004, 0.01, 0.03]), pick)
-        )
-    return texts
-
-
 def test_a_corpus_of_the_same_documents_has_the_same_verdicts(tmp_path: Path) -> None:
     near = Near()
     texts = chained(400, 1)
@@ -265,7 +248,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from gristmill.dedup import DuplicateIndex
-from tests.dedup.test_index import SMALL, chained
+from tests.support.duplicates import SMALL, chained
 texts, size = chained(300, 4), int(sys.argv[2])
 with DuplicateIndex(sys.argv[1], near=SMALL) as index:
     for start in range(len(index), 300, size):
@@ -346,8 +329,8 @@ def test_a_full_disk_is_told_and_harms_nothing(tmp_path: Path) -> None:
 
 def test_a_second_process_is_told(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom gristmill.dedup import DuplicateIndex\nfrom tests.dedup.test_index "
-        "import SMALL\n"
+        "import sys\nfrom gristmill.dedup import DuplicateIndex\n"
+        "from tests.support.duplicates import SMALL\n"
         "try: DuplicateIndex(sys.argv[1], near=SMALL).add('two')\n"
         "except Exception as error: print(type(error).__name__, error)\nelse: print('added')"
     )

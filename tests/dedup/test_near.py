@@ -15,45 +15,13 @@ import pytest
 
 from gristmill import MachineError, RecipeError, schema
 from gristmill.dedup.duplicates import deduplicate
-from gristmill.dedup.near import candidates, further_rounds, signature_rows, verify
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.signatures import SEED
 from gristmill.engine.relations import duckdb_with
 from gristmill.recipe import parse
-from tests.dedup.test_duplicates import edited, tables
 from tests.support import naive
-from tests.support.corpora import article
+from tests.support.duplicates import in_small_pieces, tables, templated
 from tests.support.skips import missing
-
-
-def templated(count: int, pick: random.Random) -> list[str]:
-    """Pages of few templates, with more or less of their own; copies; chains; texts shorter than a
-    shingle.
-    """
-    frames = [article(f"frame {number}", 14) for number in range(4)]
-    texts = ["", "!!!", "short one", "short one", "Short, one!"]
-    while len(texts) < count:
-        way = pick.random()
-        if way < 0.5:
-            texts.append(
-                edited(pick.choice(frames), pick.choice([0.0, 0.005, 0.02, 0.06, 0.1]), pick)
-            )
-        elif way < 0.8:
-            texts.append(edited(pick.choice(texts), pick.choice([0.0, 0.01, 0.03]), pick))
-        else:
-            texts.append(article(pick.random(), 10))
-    pick.shuffle(texts)
-    return texts
-
-
-def in_small_pieces(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
-    """Cuts of so many keys, and small chunks of keys, pairs and shingles."""
-    monkeypatch.setattr(signature_rows, "KEYS", keys)
-    monkeypatch.setattr(signature_rows, "CHUNK", 100)
-    monkeypatch.setattr(signature_rows, "LARGE", 30)
-    monkeypatch.setattr(further_rounds, "ASKED", 40)
-    monkeypatch.setattr(candidates, "PAIRS", 50)
-    monkeypatch.setattr(verify, "SHINGLES", 3000)
 
 
 def slow(

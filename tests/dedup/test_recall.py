@@ -23,8 +23,8 @@ from gristmill import schema
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.engine.relations import duckdb_with
-from tests.dedup.test_duplicates import tables
 from tests.support import naive
+from tests.support.duplicates import tables
 from tests.support.skips import missing
 
 COUNT, THRESHOLD, SHARD = 20_000, 0.8, 5_000

@@ -14,9 +14,9 @@ import pytest
 from gristmill import run
 from gristmill.dedup import DuplicateIndex
 from gristmill.dedup.settings import Deduplicate, Near
-from tests.dedup.test_duplicates import find
 from tests.support import naive
 from tests.support.corpora import jsonl
+from tests.support.duplicates import find
 
 WORDS, CHANGED, WIDTH = 400, 5, 5
 

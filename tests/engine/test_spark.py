@@ -23,9 +23,9 @@ from gristmill import RecipeError, run, verify
 from gristmill.engine import nodes
 from gristmill.engine.spark import work
 from gristmill.training.train_models import train_perplexity
-from tests.dedup.test_duplicates import edited, real_documents
 from tests.support import ROOT
 from tests.support.corpora import article, digests, jsonl
+from tests.support.duplicates import edited, real_documents
 from tests.support.skips import missing
 from tests.support.spark import Cluster, cluster
 

@@ -23,9 +23,9 @@ from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
 from gristmill.pipeline import run
 from gristmill.report.duplicates import duplicates, lines
-from tests.dedup.test_duplicates import edited
 from tests.support import ROOT
 from tests.support.corpora import article, digests, jsonl
+from tests.support.duplicates import edited
 from tests.support.naive import mix, normalise
 
 RECIPE = """

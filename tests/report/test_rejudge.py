@@ -13,8 +13,8 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.recipe import Source, parse
 from gristmill.report.rejudge import READ
 from gristmill.store.manifest import decode
-from tests.dedup.test_duplicates import edited
 from tests.support.corpora import article, digests, jsonl, pages, wet
+from tests.support.duplicates import edited
 
 STEPS = """
 seed = 7

@@ -21,6 +21,7 @@ from gristmill.report.diff import lines
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import sha256_of
 from tests.support.corpora import lay_out
+from tests.support.manifests import forge
 
 
 @pytest.fixture(scope="module")
@@ -38,25 +39,6 @@ def copy(corpus: Path, tmp_path: Path) -> Path:
 
 def parts(corpus: Path) -> list[str]:
     return [part["path"] for part in json.loads((corpus / "manifest.json").read_text())["parts"]]
-
-
-def forge(corpus: Path, change) -> None:  # type: ignore[no-untyped-def]
-    """Edit the manifest, and make lock, sums and content agree with it: only the counts can
-    tell.
-    """
-    table = json.loads((corpus / "manifest.json").read_text())
-    change(table)
-    manifest = manifests.decode(json.dumps(table).encode())
-    manifest = manifests.Manifest(
-        **{
-            **{f: getattr(manifest, f) for f in manifest.__struct_fields__},
-            "content": manifests.content_of(manifest.parts),
-        }
-    )
-    data = manifests.encode(manifest)
-    (corpus / "manifest.json").write_bytes(data)
-    (corpus / "manifest.lock").write_bytes(manifests.lock_of(data))
-    (corpus / "SHA256SUMS").write_bytes(manifests.sums(manifest.parts))
 
 
 def test_a_sound_corpus_verifies_here_and_by_sha256sum(corpus: Path) -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from gristmill.errors import SourceError
 from gristmill.source.rows import Fields
-from tests.source import Reading, read
-from tests.source.test_pages import BODY, HTML, http
 from tests.support.corpora import record
+from tests.support.http_pages import BODY, HTML, http
+from tests.support.shards import Reading, read
 
 WIDE = Fields(pages=True)
 URLS = [f"http://pages.example/{number}?a=b" for number in range(4)]

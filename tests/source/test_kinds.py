@@ -21,8 +21,8 @@ from pyarrow import feather
 
 from gristmill.errors import SourceError
 from gristmill.source.rows import Fields
-from tests.source import read
 from tests.support.corpora import record
+from tests.support.shards import read
 
 LINES = [
     json.dumps({"text": f"text {number}", "n": number}).encode() + b"\n" for number in range(12)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gristmill.errors import SourceError
 from gristmill.source.rows import Fields
-from tests.source import peak_memory, read
+from tests.support.shards import peak_memory, read
 
 A, B = b'{"text":"first"}\n', b'{"text":"last"}\n'
 

@@ -8,7 +8,7 @@ import pytest
 
 from gristmill.errors import SourceError
 from gristmill.source.rows import Fields
-from tests.source import Reading, read
+from tests.support.shards import Reading, read
 
 SPARKWARC = "A_warc/cc_sparkwarc_CC-MAIN-2016-50"
 SCALATOOLS = "A_warc/cc_wet_CommonCrawlScalaTools"

@@ -11,7 +11,7 @@ import pytest
 
 from gristmill.source.charset import decode
 from gristmill.source.rows import Fields
-from tests.source import Reading, read
+from tests.support.shards import Reading, read
 
 WIDE = Fields(pages=True)
 SPARKWARC = "A_warc/cc_sparkwarc_CC-MAIN-2016-50"

@@ -13,7 +13,7 @@ import pytest
 
 from gristmill.errors import SourceError
 from gristmill.source.rows import Fields
-from tests.source import read
+from tests.support.shards import read
 
 
 def packed(table: pa.Table, **options: Any) -> bytes:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gristmill.source.rows import Fields
-from tests.source import peak_memory, read
 from tests.support.corpora import record
+from tests.support.shards import peak_memory, read
 
 TEXTS = [f"The text of page {number}.\nIt has two lines." for number in range(5)]
 URLS = [f"http://pages.example/{number}" for number in range(5)]

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from gristmill.errors import SourceError
 from gristmill.source.read import Shard
 from gristmill.source.rows import Fields
-from tests.source import peak_memory, read
 from tests.support.corpora import record
+from tests.support.shards import peak_memory, read
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -11,7 +11,6 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,7 +19,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import RecipeError, SourceError, run, verify, why
-from gristmill.filters.api.step import Input, Step
 from gristmill.filters.models import model_file
 from gristmill.filters.models.classifier import Classifier
 from gristmill.filters.models.perplexity import Perplexity
@@ -30,9 +28,10 @@ from gristmill.report.rejudge import rejudge
 from gristmill.source.read import Shard
 from gristmill.source.rows import Fields
 from gristmill.training.train_models import show_model, train_classifier, train_perplexity
-from tests.filters.models.test_fasttext import BAGS, assemble, packaged
 from tests.support import ROOT
 from tests.support.corpora import article, jsonl
+from tests.support.fasttext_files import BAGS, assemble, packaged
+from tests.support.steps import given, measure
 
 SPAM = (
     "buy cheap watches now click here best price free shipping login sign up cart checkout "
@@ -45,17 +44,6 @@ def spam(seed: int) -> str:
     return "\n".join(
         " ".join(pick.choice(SPAM) for _ in range(pick.randint(3, 9))) for _ in range(12)
     )
-
-
-def given(path: Path) -> Input:
-    return Input(path.name, str(path), hashlib.sha256(path.read_bytes()).hexdigest())
-
-
-def measure(step: Step, texts: list[str], **paths: Path) -> dict[str, list[Any]]:
-    """What a step measures, its inputs given by location."""
-    inputs = {location: given(Path(location)) for location in step.inputs().values()}
-    found = step.load(inputs)(pa.RecordBatch.from_pydict({"text": pa.array(texts, pa.string())}))
-    return {name: column.to_pylist() for name, column in found.measures.items()}
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +150,7 @@ def test_paragraphs_of_plain_text_are_documents(tmp_path: Path) -> None:
 GENERIC = """
 import sys, hashlib
 from gristmill.training.train_models import train_classifier, train_perplexity
-from tests.training.test_models import measure
+from tests.support.steps import measure
 from gristmill.filters.models.classifier import Classifier
 from gristmill.filters.models.perplexity import Perplexity
 from tests.support.corpora import article
@@ -360,7 +348,7 @@ def test_toxic_words_are_counted_where_they_stand_alone(tmp_path: Path, classifi
 
 def test_kenlm_s_models_are_told_by_their_bytes(perplexity: Path, tmp_path: Path) -> None:
     pytest.importorskip("kenlm", reason="kenlm is not installed")
-    from tests.kernels.models.test_perplexity import Estimate
+    from tests.support.kneser_ney import Estimate
 
     arpa = tmp_path / "model"
     lines = [

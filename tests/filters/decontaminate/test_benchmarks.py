@@ -18,7 +18,7 @@ import pytest
 from gristmill.errors import RecipeError
 from gristmill.filters.decontaminate.benchmarks import Benchmark
 from gristmill.filters.decontaminate.decontaminate import Decontaminate
-from tests.filters.decontaminate.test_decontaminate import inputs_of, measure
+from tests.support.decontaminate import inputs_of, measure
 
 QUESTIONS = [
     "Which planet of our system has the greatest number of moons that are known so far, and why?",

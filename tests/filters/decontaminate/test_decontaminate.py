@@ -16,13 +16,13 @@ from hypothesis import given
 
 from gristmill import schema
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Decision, Input, Measured
 from gristmill.filters.decontaminate.benchmarks import Benchmark
 from gristmill.filters.decontaminate.common_ngrams import hits, judge_common, unlisted
 from gristmill.filters.decontaminate.decontaminate import Decontaminate, load
 from gristmill.recipe import parse, stored
 from tests.support import naive, strategies
 from tests.support.corpora import article
+from tests.support.decontaminate import inputs_of, measure
 
 QUESTION = (
     "A robe takes two bolts of blue fiber and half that much white fiber. How many bolts in "
@@ -72,21 +72,6 @@ def step(tmp_path: Path) -> Callable[..., Decontaminate]:
         return Decontaminate(benchmarks=[Benchmark(name="bolts", file=str(path), **own)], **keys)
 
     return make
-
-
-def inputs_of(step: Decontaminate) -> dict[str, Input]:
-    return {
-        location: Input(Path(location).name, location, "") for location in step.inputs().values()
-    }
-
-
-def measure(step: Decontaminate, texts: list[str]) -> tuple[Measured, Decision]:
-    column = pa.array(texts, pa.string())
-    documents = pa.array(np.arange(7, 7 + len(texts)), pa.int64())
-    measured = step.load(inputs_of(step))(
-        pa.RecordBatch.from_pydict({"document": documents, "text": column})
-    )
-    return measured, step.decide(measured.measures)
 
 
 def test_question_and_answer_together_and_each_by_itself(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.extract.normalise import Normalise
-from tests.kernels.unicode.test_tidy import PIECES, tidy
 from tests.support import strategies
+from tests.support.naive_tidy import PIECES, tidy
 
 
 def run(texts: list[str], **table) -> list[str]:

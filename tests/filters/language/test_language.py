@@ -20,9 +20,9 @@ from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Input, Measured
 from gristmill.filters.language import scripts
 from gristmill.filters.language.language import PACKAGED, Language
-from tests.filters.models.test_fasttext import assemble, packaged
 from tests.support import ROOT, strategies
 from tests.support.corpora import article
+from tests.support.fasttext_files import assemble, packaged
 
 ENGLISH = (
     "The old mill by the river has ground the grain of the villages around it for three "

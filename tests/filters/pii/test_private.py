@@ -29,9 +29,9 @@ from gristmill.filters.api.step import Input
 from gristmill.filters.pii import names, phone_numbers
 from gristmill.filters.pii.private import LISTS, SUFFIXES, Private
 from gristmill.kernels.pii.redact import KINDS as KIND_NAMES
-from tests.kernels.pii.test_redact import PIECES, THEIR_IP, THEIR_MAIL, is_global
 from tests.support import strategies
 from tests.support.corpora import article, jsonl
+from tests.support.pii import PIECES, THEIR_IP, THEIR_MAIL, is_global
 
 SNAPSHOT = Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot"
 INPUTS = {SUFFIXES: Input("suffixes", str(SNAPSHOT), "")}
