@@ -2,7 +2,6 @@
 nesting, bombs. Each is refused in words, and no process that reads one grows beyond a gigabyte.
 """
 
-import hashlib
 import json
 import struct
 import subprocess
@@ -42,20 +41,28 @@ def test_an_honest_one_is_still_read() -> None:
 
 
 def own(
-    arrays: list[dict[str, Any]], behind: bytes = b"", kind: str = "classifier", **more: Any
+    tensors: dict[str, Any],
+    behind: bytes = b"",
+    kind: str = "classifier",
+    described: str | None = None,
 ) -> bytes:
-    """A file of ours that says what it likes of itself."""
-    header = {
+    """A model file of gristmill with these entries in its header."""
+    usual = {
+        "format": model_file.FORMAT,
         "kind": kind,
         "version": 2 if kind == "classifier" else 1,
         "parameters": {},
         "inputs": {},
         "counts": {},
-        "arrays": arrays,
+        "sha256": "0" * 64,
     }
-    text = json.dumps({**header, "sha256": hashlib.sha256(behind).hexdigest(), **more}).encode()
-    head = model_file.MAGIC + struct.pack("<II", 1, more.get("said", len(text))) + text
-    return head + bytes(-len(head) % 64) + behind
+    header = {"__metadata__": {"gristmill": described or json.dumps(usual)}, **tensors}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text)) + text + behind
+
+
+def tensor(shape: list[int], begin: int, end: int, kind: str = "I16") -> dict[str, Any]:
+    return {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
 
 
 def fast(
@@ -86,44 +93,86 @@ def quantised(height: int, dimension: int) -> bytes:
     return head + struct.pack("<?qq", False, 1, dimension) + bytes(4 * dimension)
 
 
+LARGEST_MODEL = own({"weights": tensor([190 << 20], 0, 380 << 20)})
+
 MODELS: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     # name: (which step, bytes, length that the file is stretched to by a hole, words of the
     # refusal; empty: read, and small)
     "weights of 2^40": (
         "classifier",
-        lambda: own([{"name": "weights", "type": "i2", "shape": [1 << 39]}]),
+        lambda: own({"weights": tensor([1 << 39], 0, 1 << 40)}),
         0,
-        "too short for its array",
+        "it is damaged",
     ),
-    "weights of 2^63": (
+    "weights of 2^79": (
         "classifier",
-        lambda: own([{"name": "weights", "type": "i2", "shape": [1 << 39, 1 << 39]}]),
+        lambda: own({"weights": tensor([1 << 39, 1 << 39], 0, 8)}, bytes(8)),
         0,
-        "too short",
+        "it is damaged",
+    ),
+    "two arrays in one place": (
+        "classifier",
+        lambda: own({"a": tensor([4], 0, 8), "b": tensor([4], 0, 8)}, bytes(8)),
+        0,
+        "it is damaged",
     ),
     "a hole of 3 GB": (
         "classifier",
-        lambda: own([{"name": "weights", "type": "i2", "shape": [3 << 29]}]),
+        lambda: own({"weights": tensor([3 << 29], 0, 3 << 30)}),
         3 << 30,
         "bytes: expected",
     ),
-    "a header of 4 GB": (
+    "the largest file": (
         "classifier",
-        lambda: model_file.MAGIC + struct.pack("<II", 1, 0xFFFFFFFF) + b"{}",
+        lambda: LARGEST_MODEL,
+        len(LARGEST_MODEL) + (380 << 20),
+        "it is damaged: expected sha256",
+    ),
+    "an array of 70,000 dimensions": (
+        "classifier",
+        lambda: own({"weights": tensor([1] * 70_000, 0, 2)}, bytes(2)),
+        0,
+        "70000 dimensions",
+    ),
+    "bytes of no array": (
+        "classifier",
+        lambda: own({"weights": tensor([4], 0, 8)}, bytes(64)),
+        0,
+        "it is damaged",
+    ),
+    "50,000 arrays": (
+        "classifier",
+        lambda: own({f"w{number}": tensor([0], 0, 0) for number in range(50_000)}),
+        0,
+        "it is damaged",
+    ),
+    "a header of 16 EB": (
+        "classifier",
+        lambda: b"\xff" * 8 + model_file.START + b"{}",
+        0,
+        "header's size is wrong",
+    ),
+    "a header of 5 MB": (
+        "classifier",
+        lambda: struct.pack("<Q", 5 << 20) + model_file.START.ljust(5 << 20),
         0,
         "header's size is wrong",
     ),
     "a nested header": (
         "classifier",
-        lambda: own([], parameters={}).replace(
-            b'"parameters": {}', b'"parameters": {"a": ' + b"[" * 200_000
-        ),
+        lambda: struct.pack("<Q", 200_026) + model_file.START + b"[" * 200_000,
+        0,
+        "its header is damaged",
+    ),
+    "nested parameters": (
+        "classifier",
+        lambda: own({}, described='{"parameters": {"a": ' + "[" * 99_000),
         0,
         "its header is damaged",
     ),
     "n-grams of 2^40": (
         "perplexity",
-        lambda: own([{"name": "keys", "type": "u8", "shape": [1 << 39]}], kind="perplexity"),
+        lambda: own({"keys": tensor([1 << 39], 0, 1 << 42, "U64")}, kind="perplexity"),
         0,
         "is no n-gram",
     ),
@@ -200,7 +249,7 @@ def read(step, path):
         from gristmill.filters.models.perplexity import _scorer
         return _scorer(file, "normalised")
     from mmap import ACCESS_READ, mmap
-    from gristmill.clean import fasttext
+    from gristmill.filters.models import fasttext_file as fasttext
     with open(path, "rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:
         try:
             return fasttext.read(data), fasttext.read_bag(data)

@@ -468,13 +468,14 @@ def test_what_is_no_model_is_refused_with_what_it_is(
 ) -> None:
     whole = classifier.read_bytes()
     cases = {
-        "empty": (b"", "expected a file that starts with"),
+        "empty": (b"", "expected a model of gristmill"),
         "page": (b"<!doctype html><html>", "got b'<!doctype html>"),
-        "cut": (whole[:20], "cut short"),
-        "short": (whole[:-64], "damaged: expected sha256"),
+        "cut": (whole[:60], "cut short"),
+        "short": (whole[:-64], "is damaged: "),
         "flipped": (whole[:-1] + b"\x01", "damaged: expected sha256"),
-        "next": (whole[:16] + b"\x02" + whole[17:], "expected format version 1, got 2"),
-        "header": (whole.replace(b'"kind"', b'"kinb"'), "its header is damaged"),
+        "next": (whole.replace(b'"format\\":2', b'"format\\":3'), "expected format 2, got 3"),
+        "before": (model_file.MAGIC_1 + whole[16:], "expected format 2, got 1: train it again"),
+        "header": (whole.replace(b'"kind', b'"kinb'), "its header is damaged"),
         "other": (
             perplexity.read_bytes(),
             "expected a model of kind 'classifier', got 'perplexity'",

@@ -226,7 +226,10 @@ def _told(model: Model) -> dict[str, Any]:
 
 
 def _written(out: Path, model: Model) -> dict[str, Any]:
-    sha256 = model_file.write(out, model)
+    try:
+        sha256 = model_file.write(out, model)
+    except ValueError as error:
+        raise RecipeError(f"{out}: {error}") from error
     return {**_told(model), "model": str(out), "bytes": out.stat().st_size, "sha256": sha256}
 
 

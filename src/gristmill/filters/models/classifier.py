@@ -30,7 +30,7 @@ from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Check, Decision, Input, Inputs, Measured, check, refuse_nan
 from gristmill.filters.language.language import PREFIX, library_model
-from gristmill.filters.models import classifier_file, fasttext_file, model_file
+from gristmill.filters.models import classifier_file, fasttext_file, fasttext_format, model_file
 
 Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
 Score = Callable[[pa.Array], np.ndarray]  # n texts: (n,) float64
@@ -82,12 +82,11 @@ def scorer(step: str, file: Input, label: str | None) -> Score:
     where = f"{step}.model: {file.name}"
     try:
         with open(file.path, "rb") as opened:
-            head = opened.read(len(model_file.MAGIC))
+            head = opened.read(model_file.HEAD)
             if not model_file.is_ours(head):
-                if head[:4] != fasttext_file.MAGIC.to_bytes(4, "little"):
+                if head[:4] != fasttext_format.MAGIC.to_bytes(4, "little"):
                     raise ValueError(
-                        f"expected a file that starts with {model_file.MAGIC!r}, or a "
-                        f"fastText model, got {head!r}"
+                        f"expected {model_file.NOT_OURS}, or a fastText model, got {head!r}"
                     )
                 data = mmap(opened.fileno(), 0, access=ACCESS_READ)
                 return _by_fasttext(where, file, label, data)

@@ -1,5 +1,5 @@
-"""A classifier that `gristmill model train-classifier` trained: as a file's arrays, and as the
-kernel reads it (kernels.models.linear_classifier).
+"""A classifier of `gristmill model train-classifier`, as the arrays of a model file and as the kernel
+reads it (kernels.models.linear_classifier).
 """
 
 import math
@@ -10,10 +10,8 @@ import numpy as np
 from gristmill.filters.models.model_file import Model
 from gristmill.kernels.models.linear_classifier import LEAST_BITS, MOST_BITS, Weights
 
-KIND, VERSION = (
-    "classifier",
-    2,
-)  # 1: the sum over the root of the number of features, however many these are
+KIND = "classifier"
+VERSION = 2  # 1: the sum over the root of the number of features, however many these are
 
 
 def to_model(
@@ -49,5 +47,5 @@ def load(model: Model) -> Weights:
         raise ValueError(f"it has {table.shape} weights: expected a power of two")
     scale, bias = map(float, numbers)
     if not (math.isfinite(scale) and math.isfinite(bias)):
-        raise ValueError("its scale or bias is no number")
+        raise ValueError("its scale or bias is not a number")
     return Weights(np.ascontiguousarray(table, table.dtype.newbyteorder("=")), scale, bias)

@@ -1,21 +1,19 @@
-r"""Model files of our own: one for every kind that `gristmill model` trains. No code is ever in
-one, and none runs when it is read.
+"""The files that `gristmill model train-...` writes: safetensors, with one entry of metadata.
 
-    bytes          what
-    0              `gristmill model\n`, 16 bytes
-    16             format version, uint32; bytes of the header, uint32
-    24             the header: JSON, keys sorted
-                   zeros up to a multiple of 64 the arrays that the header names, in its order, each
-                   followed by zeros up to a multiple of 64
+No code is in such a file, and none runs when it is read. Any safetensors library opens it:
 
-All numbers are little-endian. The header says the kind, its own version, the parameters of the
-training, the sha256 of the training files by role (sorted), counts, the arrays' types and shapes,
-and the sha256 of all that stands behind it. Equal trainings give equal bytes: no clock, path or
-name is in a file.
+    8 bytes        bytes of the header, uint64, little-endian
+    the header     JSON: {"__metadata__": {"gristmill": DESCRIPTION}, tensor: dtype, shape, offsets}
+    the tensors    little-endian
+
+DESCRIPTION is `Description` as JSON in a string: the kind and its version, the parameters of the
+training, the sha256 of the training files by role (sorted), counts, and a sha256 of all this and
+of every tensor's name, type, shape and bytes. Equal trainings give equal bytes: no clock, path or
+name is in a file. More than one entry of metadata would be written in a random order.
+https://huggingface.co/docs/safetensors; why this format: docs/adr/0015.
 """
 
 import hashlib
-import math
 import os
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,74 +23,69 @@ import numpy as np
 
 from gristmill.store.parts import write_bytes
 
-MAGIC = b"gristmill model\n"
-VERSION = 1
-ALIGNMENT = 64
-LONGEST_HEADER = 4 << 20
-LARGEST = 512 << 20  # bytes of a file: it is read whole, by every worker
+FORMAT = 2  # 1: a layout of our own, until 0.1
+START = b'{"__metadata__":{"gristmill":'  # of the header of every file
+HEAD = 8 + len(START)  # bytes that `is_ours` needs
+MAGIC_1 = b"gristmill model\n"  # of files of format 1
+LONGEST_HEADER = 4 << 20  # bytes
+# Bytes of a file. Every worker reads it whole, and holds it twice for a moment.
+LARGEST = 384 << 20
 TYPES: dict[str, np.dtype[Any]] = {
-    "i2": np.dtype("<i2"),
-    "u1": np.dtype("u1"),
-    "u2": np.dtype("<u2"),
-    "u8": np.dtype("<u8"),
-    "f8": np.dtype("<f8"),
+    "I16": np.dtype("<i2"),
+    "U8": np.dtype("u1"),
+    "U16": np.dtype("<u2"),
+    "U64": np.dtype("<u8"),
+    "F64": np.dtype("<f8"),
 }
-
-
-class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An array of a file."""
-
-    name: str
-    type: str  # a key of TYPES
-    shape: list[int]
-
-
-class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a file says of itself."""
-
-    kind: str
-    version: int  # of the kind: what its arrays mean
-    parameters: dict[str, Any]
-    inputs: dict[str, list[str]]  # role -> sha256 of each training file, sorted
-    counts: dict[str, int]
-    arrays: list[Array]
-    sha256: str  # of everything behind the header
+NOT_OURS = "a model of gristmill (safetensors with `gristmill` in its metadata)"
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     """A model in memory."""
 
     kind: str
-    version: int
-    parameters: dict[str, Any]
-    inputs: dict[str, list[str]]
+    version: int  # of the kind: what its arrays mean
+    parameters: dict[str, Any]  # of the training
+    inputs: dict[str, list[str]]  # role -> sha256 of each training file, sorted
     counts: dict[str, int]
     arrays: dict[str, np.ndarray]
 
 
+class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a file says of itself; the fields of Model, less the arrays."""
+
+    format: int
+    kind: str
+    version: int
+    parameters: dict[str, Any]
+    inputs: dict[str, list[str]]
+    counts: dict[str, int]
+    sha256: str  # of the description without this field, and of the arrays: `_digest`
+
+
 def encode(model: Model) -> bytes:
-    """A model as the bytes of its file."""
-    names = {kind: name for name, kind in TYPES.items()}
-    arrays, behind = [], bytearray()
-    for name, array in model.arrays.items():
-        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        arrays.append(Array(name, names[little.dtype], list(little.shape)))
-        behind += little.tobytes()
-        behind += bytes(-len(behind) % ALIGNMENT)
-    header = msgspec.json.encode(
-        Header(
-            kind=model.kind,
-            version=model.version,
-            parameters=model.parameters,
-            inputs={role: sorted(digests) for role, digests in model.inputs.items()},
-            counts=model.counts,
-            arrays=arrays,
-            sha256=hashlib.sha256(behind).hexdigest(),
-        ),
-        order="sorted",
+    """A model as the bytes of its file. Raises ValueError where these are more than LARGEST."""
+    from safetensors.numpy import save
+
+    arrays = {
+        name: np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        for name, array in sorted(model.arrays.items())
+    }
+    description = Description(
+        format=FORMAT,
+        kind=model.kind,
+        version=model.version,
+        parameters=model.parameters,
+        inputs={role: sorted(digests) for role, digests in model.inputs.items()},
+        counts=model.counts,
+        sha256="",
     )
-    head = MAGIC + VERSION.to_bytes(4, "little") + len(header).to_bytes(4, "little") + header
-    return head + bytes(-len(head) % ALIGNMENT) + bytes(behind)
+    description = msgspec.structs.replace(description, sha256=_digest(description, arrays))
+    metadata = {"gristmill": msgspec.json.encode(description, order="sorted").decode()}
+    data = bytes(save(arrays, metadata=metadata))
+    if len(data) > LARGEST:
+        raise ValueError(f"the model has {len(data):,} bytes: expected {LARGEST:,} at most")
+    return data
 
 
 def write(path: Path, model: Model) -> str:
@@ -103,8 +96,10 @@ def write(path: Path, model: Model) -> str:
 
 
 def is_ours(head: bytes) -> bool:
-    """Whether a file that starts so is one of ours."""
-    return head.startswith(MAGIC)
+    """Whether a file that starts with these bytes (HEAD are enough) is one of ours, of any
+    format.
+    """
+    return head.startswith(START, 8) or head.startswith(MAGIC_1)
 
 
 def read(file: BinaryIO, kind: str | None = None, version: int | None = None) -> Model:
@@ -118,61 +113,75 @@ def read(file: BinaryIO, kind: str | None = None, version: int | None = None) ->
 def decode(data: bytes, kind: str | None = None, version: int | None = None) -> Model:
     """Read a file's bytes, of a kind and its version where they are given.
 
-    ValueError says what is wrong with it.
+    Raises ValueError, which says what is wrong with the file.
     """
+    from safetensors import SafetensorError, deserialize
+
+    if data.startswith(MAGIC_1):
+        raise ValueError(f"expected format {FORMAT}, got 1: train it again")
     if not is_ours(data):
-        raise ValueError(f"expected a file that starts with {MAGIC!r}, got {data[: len(MAGIC)]!r}")
-    if len(data) < 24:
-        raise ValueError("it is cut short")
-    found, size = int.from_bytes(data[16:20], "little"), int.from_bytes(data[20:24], "little")
-    if found != VERSION:
-        raise ValueError(f"expected format version {VERSION}, got {found}")
-    if size > min(LONGEST_HEADER, len(data) - 24):
+        raise ValueError(f"expected {NOT_OURS}, got {data[:HEAD]!r}")
+    size = int.from_bytes(data[:8], "little")
+    if size > min(LONGEST_HEADER, len(data) - 8):
         raise ValueError("it is cut short, or its header's size is wrong")
     try:
-        header = msgspec.json.decode(data[24 : 24 + size], type=Header)
+        metadata = msgspec.json.decode(data[8 : 8 + size], type=_Header).metadata
+        description = msgspec.json.decode(metadata.gristmill, type=Description)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"its header is damaged: {error}") from error
-    if kind is not None and header.kind != kind:
-        raise ValueError(f"expected a model of kind {kind!r}, got {header.kind!r}")
-    if version is not None and header.version != version:
-        raise ValueError(
-            f"expected version {version} of {kind!r}, got {header.version}: train it again"
-        )
-    behind = memoryview(data)[24 + size + -(24 + size) % ALIGNMENT :]
-    digest = hashlib.sha256(behind).hexdigest()
-    if digest != header.sha256:
-        raise ValueError(
-            f"it is damaged: expected sha256 {header.sha256} behind the header, got {digest}"
-        )
+    _check(description, kind, version)
+    try:
+        tensors: Any = deserialize(data)  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise ValueError(f"it is damaged: {error}") from error
+    arrays = {name: _array(name, tensor) for name, tensor in tensors}
+    digest = _digest(description, arrays)
+    if digest != description.sha256:
+        raise ValueError(f"it is damaged: expected sha256 {description.sha256}, got {digest}")
     return Model(
-        kind=header.kind,
-        version=header.version,
-        parameters=header.parameters,
-        inputs=header.inputs,
-        counts=header.counts,
-        arrays=_arrays(header, behind),
+        kind=description.kind,
+        version=description.version,
+        parameters=description.parameters,
+        inputs=description.inputs,
+        counts=description.counts,
+        arrays=arrays,
     )
 
 
-def _arrays(header: Header, behind: memoryview) -> dict[str, np.ndarray]:
-    arrays: dict[str, np.ndarray] = {}
-    at = 0
-    for array in header.arrays:
-        if (
-            array.type not in TYPES
-            or len(array.shape) > 2
-            or any(not 0 <= length < 1 << 40 for length in array.shape)
-        ):
-            raise ValueError(
-                f"its array {array.name!r} has the type {array.type!r} and the shape {array.shape}"
-            )
-        dtype, count = TYPES[array.type], math.prod(array.shape)
-        if count * dtype.itemsize > len(behind) - at:
-            raise ValueError(f"it is too short for its array {array.name!r}")
-        arrays[array.name] = np.frombuffer(behind, dtype, count, at).reshape(array.shape)
-        at += count * dtype.itemsize
-        at += -at % ALIGNMENT
-    if at != len(behind):
-        raise ValueError("it is longer or shorter than its arrays")
-    return arrays
+class _Metadata(msgspec.Struct, frozen=True):
+    gristmill: str
+
+
+class _Header(msgspec.Struct, frozen=True):
+    metadata: _Metadata = msgspec.field(name="__metadata__")
+
+
+def _check(description: Description, kind: str | None, version: int | None) -> None:
+    if description.format != FORMAT:
+        raise ValueError(f"expected format {FORMAT}, got {description.format}")
+    if kind is not None and description.kind != kind:
+        raise ValueError(f"expected a model of kind {kind!r}, got {description.kind!r}")
+    if version is not None and description.version != version:
+        raise ValueError(
+            f"expected version {version} of {kind!r}, got {description.version}: train it again"
+        )
+
+
+def _array(name: str, tensor: Any) -> np.ndarray:
+    """A tensor that safetensors has read, and whose bytes fit its shape."""
+    kind, shape = tensor["dtype"], tensor["shape"]
+    if kind not in TYPES or len(shape) > 2:
+        raise ValueError(f"its array {name!r} has the type {kind!r} and {len(shape)} dimensions")
+    data: bytes = tensor["data"]
+    return np.frombuffer(data, TYPES[kind]).reshape(shape)
+
+
+def _digest(description: Description, arrays: dict[str, np.ndarray]) -> str:
+    """The sha256 of a description and of its arrays, by name."""
+    parts = msgspec.structs.replace(description, sha256="")
+    digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted"))
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(msgspec.json.encode([name, array.dtype.str, list(array.shape)]))
+        digest.update(array.data)
+    return digest.hexdigest()

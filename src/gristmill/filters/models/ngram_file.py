@@ -117,7 +117,7 @@ def estimate(grams: list[Counts], vocabulary: int, least: int) -> dict[str, np.n
             shares[1:] = left[0] / (vocabulary - 2)
             shares[keys.astype(np.int64)] = share
         else:
-            backs.append(_executor(lower, contexts[starts], left))
+            backs.append(_of_contexts(lower, contexts[starts], left))
             shares, lower = share, keys[kept]
         stored.append((lower, shares))
     backs.append(np.ones(len(stored[-1][0])))
@@ -160,7 +160,7 @@ def _discounts(counts: np.ndarray) -> tuple[float, float, float]:
     return found if all(0 < d <= k for k, d in enumerate(found, 1)) else FALLBACK
 
 
-def _executor(keys: np.ndarray, contexts: np.ndarray, left: np.ndarray) -> np.ndarray:
+def _of_contexts(keys: np.ndarray, contexts: np.ndarray, left: np.ndarray) -> np.ndarray:
     """What each stored n-gram hands down as a context; 1 where it is none."""
     backs = np.ones(len(keys))
     places = np.searchsorted(keys, contexts)

@@ -147,7 +147,7 @@ def _sums(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 def _by_kenlm(where: str, file: Input, head: bytes, words: str) -> Callable[[pa.Array], np.ndarray]:
     if not head.startswith(KENLM_BINARY) and not head.lstrip().startswith(ARPA):
         raise ValueError(
-            f"expected a file that starts with {model_file.MAGIC!r}, {ARPA!r} or "
+            f"expected {model_file.NOT_OURS}, or a file that starts with {ARPA!r} or "
             f"{KENLM_BINARY!r}, got {head[:24]!r}"
         )
     if not head.startswith(KENLM_BINARY):
