@@ -39,6 +39,7 @@ import make_corpus
 import models
 import pairs_at_scale
 import rounds
+from wrapping import wrapped
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
@@ -75,11 +76,11 @@ LARGEST_ERROR = 0.05
 TITLES = {
     "encode": "GPT-2 encoding",
     "gopher": "Gopher, the lab's rules",
-    "filters": "Filters, each alone",
+    "filters": "Each filter alone",
     "language": "Language, of the first 1,000 characters",
-    "languages": "Languages told, and removed",
+    "languages": "Languages: accuracy, and documents dropped",
     "scores": "Scores by models",
-    "models": "How well models tell",
+    "models": "Accuracy of models",
     "private": "Personal data, redacted",
     "minhash": "MinHash signatures, 128 numbers, shingles of 5 words, from raw text",
     "decontaminate": "Decontamination: word 13-grams of six evaluation sets",
@@ -98,124 +99,110 @@ TITLES = {
 }
 REMARKS = {
     "encode": (
-        "Equal: the same tokens for every document. All have read other texts of the same "
-        "kind before; what "
-        "remembers pieces of text starts each round anew. tiktoken is called once a "
-        "document, the others in "
-        "batches."
+        "Equal: the same tokens for every document. All encoders have read other texts of the same "
+        "kind before; an encoder that caches pieces of text starts each round with an empty cache. "
+        "tiktoken is called once per document, the others in batches."
     ),
     "gopher": (
         "Equal: the same verdict for every document. The course's own Python has "
-        "`top_ngram_fraction` in the "
-        "course's idiom (`joined`) and in the fastest plain Python (`zipped`). datatrove's "
-        "rules are its "
-        "nearest (Gopher quality, then the top 2- and 3-grams), on its own words: its "
-        "verdicts are others by "
-        "design, and it stops at the first rule that fails. Ours counts all."
+        "`top_ngram_fraction` in the course's style (`joined`) and in the fastest plain Python "
+        "(`zipped`). datatrove has similar rules (Gopher quality, then the top 2- and 3-grams) on "
+        "its own words: its verdicts differ by design, and it stops at the first rule that fails. "
+        "Ours computes all values."
     ),
     "minhash": (
-        f"Equal: each side's estimates of {documents.PAIRS} planted pairs lie within a mean "
-        f"of {LARGEST_ERROR} of "
-        "their true Jaccard similarity. Each has its own words and normalisation: ours "
-        "lower-cases and takes out "
-        "punctuation, datatrove's more (numbers, accents), datasketch, rensa and Daft none."
+        f"Equal: the estimates of each side for {documents.PAIRS} planted pairs differ on average "
+        f"by at most {LARGEST_ERROR} from their true Jaccard similarity. Each side has its own "
+        "words and normalisation: ours lower-cases and removes punctuation, datatrove removes more "
+        "(numbers, accents), datasketch, rensa and Daft remove nothing."
     ),
     "whole": (
-        "MB are of text, uncompressed. Ours is timed from outside, start and imports "
-        "included; datatrove's "
-        "single pipeline (WarcReader, LanguageFilter, Gopher, the four stages of MinHash as "
-        "32 x 4, "
-        "DocumentTokenizer; a task a stage, its cache of words on) from inside, without "
-        "imports and without "
-        "loading its models. Its language model is lid.176.ftz, as ours; it reads whole "
-        "documents where ours "
-        "reads 1,000 characters, and it drops candidates without verifying them."
+        "MB are of uncompressed text. Ours is timed from outside, start and imports included. "
+        "datatrove's single pipeline (WarcReader, LanguageFilter, Gopher, the four stages of "
+        "MinHash as 32 x 4, DocumentTokenizer; one task per stage, its cache of words on) is timed "
+        "from inside, without imports and without loading its models. Its language model is "
+        "lid.176.ftz, as ours; it reads whole documents where ours reads 1,000 characters, and it "
+        "drops candidates without verifying them."
     ),
     "filters": (
-        "Rules of datatrove 0.10.1, whose verdicts ours are on equal words (PARITY.md); here "
-        "each side has its own. `split()`: datatrove's "
-        "words replaced by `str.split()`, and in C4 its sentences by words that end in a "
-        "full stop. Ours computes and keeps every "
-        "value, datatrove stops at the first rule that fails. Words are cut anew for each "
-        "filter on both sides. URLs are one a document, none "
-        "listed, with the full lists loaded before; MB are of the documents' text there too."
+        "Rules of datatrove 0.10.1. On equal words our verdicts are equal to its own (PARITY.md); "
+        "here each side has its own words. `split()`: datatrove's words are replaced by "
+        "`str.split()`, and in C4 its sentences by words that end in a full stop. Ours computes "
+        "and keeps every value, datatrove stops at the first rule that fails. Both sides split "
+        "words again for each filter. There is one URL per document, none is listed, and the full "
+        "lists are loaded before; MB are of the documents' text there, too."
     ),
     "language": (
-        "Equal: the same label for every document. MB are of whole documents. By script asks no "
-        "model."
+        "Equal: the same label for every document. MB are of whole documents. The script is "
+        "detected without a model."
     ),
     "private": (
         "Patterns alone, no names; docs/private.md has precision and recall. `rules = "
-        '"datatrove"`: the same texts come out, its lists\' addresses taken for one '
-        "another, for PIIFormatter counts on from document to document. The other rows are "
-        "of six kinds in ours; presidio's are its recognisers of these kinds, called without "
-        "its NLP engine."
+        '"datatrove"`: the same texts result if the addresses of its list count as equal, because '
+        "PIIFormatter continues its list from document to document. The other rows have our six "
+        "kinds; presidio has its recognisers of these kinds, called without its NLP engine."
     ),
     "languages": (
-        "Labels of lid.176.ftz, as the step `language` gives them (equal to fastText's own, "
+        "Labels of lid.176.ftz, as the step `language` computes them (equal to fastText's own, "
         "label and score: tests/filters/models/test_fasttext.py)."
     ),
     "scores": (
-        "fastText: a model of words and pairs of words, 100 dimensions, 500,000 buckets, "
-        "softmax (DCLM's kind); equal: the same documents below "
-        "0.5. The classifier of our own, of words and pairs too, stands beside the same "
-        "peer. KenLM reads our n-gram model as an ARPA file and gets "
-        "lines in small letters, made before; ours normalises them in its time. Models are "
-        "learned from other texts of the same kind."
+        "fastText: a model of words and word pairs, 100 dimensions, 500,000 buckets, softmax "
+        "(DCLM's kind); equal: the same documents below 0.5. Our own classifier, also on words and "
+        "word pairs, is compared with the same peer. KenLM reads our n-gram model as an ARPA file "
+        "and gets lines in lower case, made before; the time of ours includes normalisation. "
+        "Models are trained on other texts of the same kind."
     ),
     "models": (
-        "benchmarks/models.py says what each set is. scikit-learn's logistic regression (C = "
-        "1, balanced classes) has the same normalised words and "
-        "pairs of words, unhashed. Seconds are of one process' processor time, reading "
-        "included for ours. All n-gram models are of the same text."
+        "benchmarks/models.py says what each set is. scikit-learn's logistic regression (C = 1, "
+        "balanced classes) has the same normalised words and word pairs, unhashed. Seconds are "
+        "processor time of one process, for ours including reading. All n-gram models are of the "
+        "same text."
     ),
     "extraction": (
         "Word-level precision, recall and F1 (bags of `\\w+`, lower case), means over pages; "
-        "pages a second of one core. The step gives what the "
-        "libraries give when they are called directly."
+        "pages per second of one core. The step returns what the libraries return when they are "
+        "called directly."
     ),
     "fineweb": (
         "As the whole run above, with all steps of FineWeb: block lists, language, Gopher "
-        "repetition and quality, C4, FineWeb's own, near "
-        "duplicates as 14 x 8, redaction. datatrove's steps are those of its "
-        "examples/fineweb.py. Ours loads its lists in the run, "
-        "datatrove before it."
+        "repetition and quality, C4, FineWeb's own, near duplicates as 14 x 8, redaction. "
+        "datatrove's steps are those of its examples/fineweb.py. Ours loads its lists during the "
+        "run, datatrove before it."
     ),
     "pages": (
-        "MB are of HTML. trafilatura takes the most of both sides' time: 2.x here, 1.x with "
-        "datatrove, each page in a process of its own there. The recipe "
-        "with resiliparse instead stands beside. One run each; start and imports are in "
-        "ours, and corpus_filters here. datatrove's reader gives few of "
-        "these pages and says nothing of the others: compare by page."
+        "MB are of HTML. trafilatura takes most of the time on both sides: version 2.x here, 1.x "
+        "with datatrove, each page in a process of its own there. The recipe with resiliparse "
+        "instead is shown as well. One run each; the times of ours include start and imports, "
+        "which are a large share here. datatrove's reader returns few of these pages and does not "
+        "mention the others: compare the time per page."
     ),
     "scale": "One run each.",
     "dedup": (
-        "Each a whole process from outside, start and imports included, on all cores but "
-        "where one is named; peers once. Documents and their "
-        "known copies are dedup_corpus.py's, none near a similarity of 0.8: `copies left in` "
-        "should have gone, `lost` should have stayed. "
-        "Bands miss some copies whoever takes them; who does not verify drops what only "
-        "resembles. datatrove hashes with 64-bit xxhash, "
-        "its default, on spaCy's words, and counts no tokens here; a tool is stopped after "
-        "10 minutes, so it does a tenth of the documents as well. "
-        "Daft's script is its guide's. text-dedup is 0.4.0, the last on PyPI."
+        "Each tool is a whole process, timed from outside, start and imports included, on all "
+        "cores unless one is named; peers run once. Documents and their known copies are from "
+        "dedup_corpus.py, none near a similarity of 0.8: `copies left in` should have been "
+        "dropped, `lost` should have been kept. Bands miss some copies in every tool; a tool that "
+        "does not verify also drops documents that are only similar. datatrove hashes with 64-bit "
+        "xxhash, its default, on spaCy's words, and counts no tokens here. A tool is stopped after "
+        "10 minutes; it then also runs on a tenth of the documents. Daft's script is that of its "
+        "guide. text-dedup is 0.4.0, the last version on PyPI."
     ),
     "decontaminate": (
-        "HumanEval, GSM8K, ARC-easy, PIQA, LAMBADA and MMLU's dev sets are all loaded. Ours "
-        "is the whole step: normalising, looking up, rows of what was found, "
-        "the decision; equal: the same overlap as sets of words on the documents that these "
-        "did. 34 us a document is what allenai/decon's README tells "
-        "(30 GB, 5.2 million documents, machine not named, 5.8 KB each); it was not run "
-        "here. It samples its n-grams, ours looks at each."
+        "HumanEval, GSM8K, ARC-easy, PIQA, LAMBADA and MMLU's dev sets are all loaded. Ours is the "
+        "whole step: normalising, lookup, rows of finds, decision; equal: the same overlap as sets "
+        "of words on these documents. 34 us per document is from the README of allenai/decon (30 "
+        "GB, 5.2 million documents, machine not named, 5.8 KB each); it was not run here. It "
+        "samples its n-grams, ours looks up each one."
     ),
     "dedup-scale": (
         "One run each. Signatures are made with known duplicates (pairs_at_scale.py); recall and "
-        "precision are against those."
+        "precision are relative to those."
     ),
     "download": (
-        "Each way takes its turn in every round. Ours is timed in a process that has its "
-        "modules loaded, to the file "
-        "under its name; curl from outside. The server shares the cores."
+        "In every round each way runs once. Ours is timed in a process that has its modules "
+        "loaded, up to the file under its final name; curl is timed from outside. The server uses "
+        "the same cores."
     ),
     "startup": "Wall time, medians.",
 }
@@ -1049,8 +1036,8 @@ def render(results: dict[str, Any]) -> str:
         "# Measurements",
         "",
         (
-            "Written by `benchmarks/bench.py`; what each peer does stands in "
-            "`benchmarks/peers.py`. MB are 10^6 bytes."
+            "Written by `benchmarks/bench.py`; `benchmarks/peers.py` shows what each peer does. MB "
+            "are 10^6 bytes."
         ),
         "A ratio over 1 means that ours is faster.",
     ]
@@ -1088,8 +1075,7 @@ def render(results: dict[str, Any]) -> str:
                 f"revision {told['revision']}. {versions}."
             ),
         ]
-    lines += ["", "## Not measured by this harness", "", "Loader."]
-    return "\n".join(lines) + "\n"
+    return "\n".join(wrapped(lines)) + "\n"
 
 
 def _kernels(rows: list[dict[str, Any]]) -> list[str]:
@@ -1164,7 +1150,7 @@ def _whole(rows: list[dict[str, Any]]) -> list[str]:
         lines.append(
             f"* Times datatrove, target at least {_met(speed / slow, 100)} "
             f"({_number(speed / slow)}, ours on the large "
-            f"corpus; {_number(same)} on the same small one, where starting weighs). "
+            f"corpus; {_number(same)} on the same small one, where starting dominates). "
             "datatrove read "
             f"{theirs['read']:,} of {theirs['documents']:,} documents."
         )

@@ -238,7 +238,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         (
             f"{most['documents']:,} documents are {most['megabytes']:,.0f} MB, of which "
-            f"{most['right']:,} documents should stay."
+            f"{most['right']:,} documents should be kept."
         ),
         "",
         (

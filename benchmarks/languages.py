@@ -47,8 +47,8 @@ def told(
 
 
 def rows(data: Path, lid: str, web: Path) -> list[dict[str, Any]]:
-    """A row a set: languages, sentences, accuracy over all, and the languages told worst; then what
-    English rules remove.
+    """One row per set: languages, sentences, accuracy over all, and the languages with the lowest
+    accuracy; then what rules for English remove.
     """
     found: list[dict[str, Any]] = []
     sets = {
@@ -112,7 +112,7 @@ def rows(data: Path, lid: str, web: Path) -> list[dict[str, Any]]:
 def table(found: list[dict[str, Any]]) -> list[str]:
     """The rows in Markdown."""
     lines = [
-        "| set | languages | sentences | accuracy, mean of languages | median | told worst |",
+        "| set | languages | sentences | accuracy, mean of languages | median | lowest |",
         "|---|---|---|---|---|---|",
     ]
     for row in found:

@@ -451,7 +451,7 @@ def arpa(path: Path, words: set[str]) -> str:
 def table(found: list[dict[str, Any]]) -> list[str]:
     """The rows in Markdown."""
     lines = [
-        "| set | learned from | held out | of them positive | model | AUC | seconds to learn |",
+        "| set | training texts | held out | positive | model | AUC | training seconds |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in found:
@@ -463,18 +463,19 @@ def table(found: list[dict[str, Any]]) -> list[str]:
                     f"{row['positive']:.0%} | {shown} | {told['auc']:.4f} | "
                     f"{told['seconds']:.1f} |"
                 )
-    lines += [
-        "",
-        (
-            "| set | rank correlation of score and length, crawled pages | of one piece's score "
-            "and the page's length |"
-        ),
-        "|---|---|---|",
-    ]
+    correlated = [row for row in found if "lengths" in row]
+    if correlated:
+        lines += [
+            "",
+            (
+                "| set | rank correlation of score and length, crawled pages | of one piece's "
+                "score and the page's length |"
+            ),
+            "|---|---|---|",
+        ]
     lines += [
         f"| {row['what']} | {row['lengths'][0]:+.3f} | {row['lengths'][1]:+.3f} |"
-        for row in found
-        if "lengths" in row
+        for row in correlated
     ]
     lines += [
         "",

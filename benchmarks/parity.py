@@ -23,6 +23,7 @@ from typing import Any
 import make_corpus
 import numpy as np
 import pyarrow as pa
+from wrapping import wrapped
 
 from gristmill.columns import utf8_buffers
 from gristmill.filters.rules.c4 import C4
@@ -526,32 +527,22 @@ def table(what: str, found: Findings) -> list[str]:
             f"| {name} | {total:,} | {found.wrong[name]:,} | {counts['kept']:,} | "
             f"{rarest[1]}, {rarest[0]:,} | {share} |"
         )
-    out += [
-        "",
-        "Reasons: "
-        + "; ".join(
-            f"{name}: "
-            + ", ".join(
-                f"{reason} {count:,}"
-                for reason, count in found.reasons[name].most_common()
-                if reason != "kept"
-            )
-            for name in STEPS
-        )
-        + ".",
-        "",
-    ]
-    return out
+    out += ["", "Reasons:", ""]
+    for name in STEPS:
+        counts = found.reasons[name].most_common()
+        shown = ", ".join(f"{reason} {count:,}" for reason, count in counts if reason != "kept")
+        out.append(f"* {name}: {shown}.")
+    return [*out, ""]
 
 
 HEAD = """# The same verdicts as datatrove
 
-Written by `benchmarks/parity.py`. datatrove's Gopher quality, Gopher repetition, FineWeb and C4
-filters and our steps of `rules = "datatrove-0.10"` judge the same documents. spaCy's words, as
-datatrove has them, are fed to our kernels as word offsets: the first reason, or that there is none,
-must be equal for each document and filter, and so must the text that C4's rules leave. The last
-column is what our own words (`str.split()`, and a sentence rule of ours for C4) change: the share
-of verdicts or reasons that are others.
+Written by `benchmarks/parity.py`. datatrove's filters Gopher quality, Gopher repetition, FineWeb
+and C4 and our steps with `rules = "datatrove-0.10"` judge the same documents. Our kernels get
+spaCy's words, which datatrove uses, as word offsets. For each document and filter the first reason,
+or its absence, must be equal, and so must the text that C4's rules leave. The last column shows the
+effect of our own words (`str.split()`, and our own sentence rule for C4): the share of verdicts or
+reasons that change.
 """
 
 
@@ -627,7 +618,9 @@ def main() -> int:
         told[section] = [*table(SECTIONS[section], found), when, ""]
     kept.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
     text = (
-        HEAD + "\n" + "\n".join("\n".join(told[section]) for section in SECTIONS if section in told)
+        HEAD
+        + "\n"
+        + "\n".join("\n".join(wrapped(told[section])) for section in SECTIONS if section in told)
     )
     (asked.out / "PARITY.md").write_text(text, "utf-8")
     print(text)
