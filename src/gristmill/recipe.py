@@ -6,7 +6,6 @@ probably meant.
 """
 
 import difflib
-import importlib
 import os
 import re
 import tomllib
@@ -18,6 +17,8 @@ from msgspec import Meta
 
 from gristmill.dedup.settings import Deduplicate
 from gristmill.errors import RecipeError
+from gristmill.filters.api import registry
+from gristmill.filters.api.custom import Custom
 from gristmill.filters.api.step import Step
 from gristmill.store import urls
 from gristmill.store.parts import machine_errors, write_bytes
@@ -25,23 +26,6 @@ from gristmill.tokens.settings import Tokens
 from gristmill.user_input import is_scheme, local, recipe_text, set_key
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
-# where the class is that a [[step]] table makes, or the function that chooses one by the table
-STEPS = {
-    "c4": "rules.c4:C4",
-    "classifier": "models.classifier:Classifier",
-    "decontaminate": "decontaminate.decontaminate:Decontaminate",
-    "extract": "extract.extract:Extract",
-    "fineweb": "rules.fineweb:FineWeb",
-    "gopher": "rules.gopher:kind",
-    "language": "language.language:Language",
-    "normalise": "extract.normalise:Normalise",
-    "perplexity": "models.perplexity:Perplexity",
-    "private": "pii.private:Private",
-    "repetition": "rules.repetition:Repetition",
-    "simple": "rules.simple:Simple",
-    "toxicity": "models.toxicity:Toxicity",
-    "url": "lists.url:Url",
-}
 Measure = Literal["needed", "all"]
 Kind = Literal["wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text"]
 
@@ -178,13 +162,13 @@ def check_pages(recipe: Recipe) -> None:
     same.
     """
     for source in recipe.source:
-        if source.kind in ("warc", "html") and not any(
-            step.name == "extract" for step in recipe.steps(source.name)
-        ):
+        steps = recipe.steps(source.name) if source.kind in ("warc", "html") else None
+        if steps is not None and not any(step.takes_pages for step in steps):
+            known = [f'"{step.name}"' for step in registry.all_built_in() if step.takes_pages]
             raise RecipeError(
                 f'source {source.name!r} is of pages (kind = "{source.kind}"), and no step '
-                "takes their text out: put a [[step]] with "
-                'use = "extract" before the others. `--until fetch` fetches them without it'
+                f"takes their text out: put a [[step]] with use = {' or '.join(known)} before the "
+                "others. `--until fetch` fetches them without it"
             )
 
 
@@ -198,15 +182,15 @@ def step_name(table: dict[str, Any]) -> str:
     return str(table["use"]).rpartition(":")[2]
 
 
-def _kind(place: int, table: dict[str, Any]) -> Any:
+def _kind(place: int, table: dict[str, Any]) -> type[Step]:
     use = table.get("use")
     if is_custom(table):
-        return importlib.import_module("gristmill.filters.api.custom").Custom
-    if not isinstance(use, str) or use not in STEPS:
-        raise RecipeError(f"step[{place}].use = {use!r}: no such step{_suggest(str(use), STEPS)}")
-    module, _, name = STEPS[use].partition(":")
-    made = getattr(importlib.import_module(f"gristmill.filters.{module}"), name)
-    return made(table) if name == "kind" else made
+        return Custom
+    kind = registry.built_in(use) if isinstance(use, str) else None
+    if kind is None:
+        known = [step.name for step in registry.all_built_in()]
+        raise RecipeError(f"step[{place}].use = {use!r}: no such step{_suggest(str(use), known)}")
+    return kind.variant(table)
 
 
 def _check(recipe: Recipe, name: str, text: str) -> None:

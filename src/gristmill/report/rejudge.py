@@ -27,7 +27,6 @@ from gristmill.engine.executor import threads_with
 from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Input, Step
-from gristmill.filters.decontaminate.decontaminate import Decontaminate
 from gristmill.phases.inputs.inputs import find, is_as_made
 from gristmill.phases.process.rejudge import redecide
 from gristmill.phases.relations.corpus_filters import (
@@ -74,7 +73,7 @@ def rejudge(
     old = msgspec.convert(manifest.recipe, Recipe)
     _check(loaded.recipe, old)
     sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
-    corpus_filtered = reasons_of(old)
+    corpus_filtered = reasons_of(old.step)
     reasons: Counter[str] = Counter()
     judged = {}
     for number, source in sources.items():
@@ -87,7 +86,7 @@ def rejudge(
             everything=old.measure == "all",
         )
         reasons += judged[number].reasons
-    rules = rules_of(loaded.recipe, sources, _inputs(loaded, manifest))
+    rules = rules_of(asking(loaded.recipe.step), sources, _inputs(loaded, manifest))
     beyond = _corpus_filters(root, rules, judged)
     reasons += Counter(beyond["reason"].to_pylist())
     ranked_out = beyond["document"].to_numpy()
@@ -126,14 +125,14 @@ def rejudge(
 
 
 def _inputs(loaded: Loaded, manifest: Manifest) -> dict[str, Input]:
-    """What rules about the whole corpus read: the benchmarks of a step with `common`. Raises
-    RecipeError where they are not the corpus'.
+    """What rules about the whole corpus read. Raises RecipeError where it is not what the corpus
+    was made with.
     """
     found: dict[str, Input] = {}
     transfer = Transfer(Cache(Path(default_cache()).absolute()), Settings())
     try:
-        for step in asking(loaded.recipe):
-            for what, location in step.inputs().items() if isinstance(step, Decontaminate) else ():
+        for step in asking(loaded.recipe.step):
+            for what, location in step.inputs().items() if step.corpus_rules else ():
                 found[location] = find(what, location, loaded.folder, transfer)
                 if not is_as_made(found[location], what, manifest.inputs):
                     raise RecipeError(
@@ -194,10 +193,15 @@ def _shard(
 
 def _corpus_filters(root: Path, rules: list[Rule], judged: dict[int, _Judged]) -> pa.Table:
     """What goes by its rank among what stands: corpus_filters.DROPS."""
+    folders = {rule.step.table for rule in rules}
     shards = {
         number: Shard(
             root / f"measures/{shard_name(number)}.parquet",
-            root / f"contamination/{shard_name(number)}.parquet",
+            {
+                folder: root / f"{folder}/{shard_name(number)}.parquet"
+                for folder in folders
+                if folder
+            },
             partial(getattr, one, "standing"),
         )
         for number, one in judged.items()

@@ -25,13 +25,12 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Decision, Input, Inputs, Measured, keep_all
+from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step, keep_all
 from gristmill.schema import document_name
 
 USE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]{0,63}\Z"
@@ -39,13 +38,11 @@ RESERVED = ("deduplicate", "read")
 REASON = "^[a-z0-9_]{1,64}$"
 
 
-class Custom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Custom(Step, frozen=True, kw_only=True):
     """Drop documents for the reasons that a function gives."""
 
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset()
 
-    sources: list[str] | None = None
     use: Annotated[str, Meta(pattern=USE)]
 
     def __post_init__(self) -> None:
@@ -55,7 +52,7 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The function's name."""
         return self.use.partition(":")[2]
 

@@ -1,20 +1,28 @@
-"""What a step is: it measures a batch of documents, and decides from the measures alone.
+"""What a step is: a filter of gristmill's or of your own, with its parameters.
 
     batch -> load(inputs) -> Measured: the measures, and the text where the step rewrites it
     measures -> decide -> Decision: of each row a reason to drop it, or null
 
 Deciding needs no text, so that other thresholds can be tried on stored measures
 (phases/process/rejudge.py).
+
+A step is a frozen msgspec Struct below `Step`; its fields are the parameters that a [[step]] table
+of a recipe may set. `Step` says what it may declare besides; only `name`, `version` and `load` must
+be there. filters/api/registry.py finds built-in ones, filters/api/custom.py those of your own.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from gristmill.columns import utf8_buffers
+
+if TYPE_CHECKING:
+    from gristmill.filters.api.corpus_rules import CorpusRule
 
 
 class Input(NamedTuple):
@@ -33,14 +41,12 @@ Inputs = Mapping[str, Input]  # by the location that the recipe names
 class Measured(NamedTuple):
     """What a step finds in the n rows of a batch."""
 
-    measures: dict[
-        str, pa.Array
-    ]  # by name, each (n,): exact; null where there is nothing to measure
+    # by name, each (n,): exact; null where there is nothing to measure
+    measures: dict[str, pa.Array]
     text: pa.Array | None = None  # (n,) string without nulls: the texts as the step rewrites them
-    columns: Mapping[
-        str, pa.Array
-    ] = {}  # other columns of DOCUMENTS that the step fills, each (n,)
-    # rows of a table of its own, with `document`, in document order; of an empty batch it tells the
+    # other columns of DOCUMENTS that the step fills, each (n,)
+    columns: Mapping[str, pa.Array] = {}
+    # rows for the step's own table, with `document`, in document order; an empty batch shows the
     # schema
     found: pa.RecordBatch | None = None
 
@@ -62,39 +68,73 @@ class Check(NamedTuple):
     limit: float | None  # null: not checked
 
 
-class Step(Protocol):
-    """A frozen value with parameters (a msgspec Struct).
+class Rank(NamedTuple):
+    """A question about the whole corpus: the share of documents at one end of a measure is dropped.
 
-    `name` is the recipe's word, `version` changes whenever the same parameters may measure or
-    decide otherwise. `thresholds` names the parameters that only `decide` reads.
+    The verdict is `NAME.lowest` or `NAME.highest`, its threshold the quantile.
     """
 
+    measure: str  # a measure of the step's own
+    end: Literal["lowest", "highest"]
+    share: float  # of the documents that have the measure, above 0 and below 1
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of all steps: what they may declare, and what holds where they do not.
+
+    A step with a parameter `after_dedup` that is true waits until duplicates are removed. It then
+    rewrites texts and drops nothing: `decide` is not called.
+    """
+
+    # The recipe's word, which verdicts and measures carry. A built-in step's is its module's name,
+    # a step of your own has its class's name, whatever is said here.
+    name: ClassVar[str]
+    # One more whenever the same parameters may measure, rewrite or decide otherwise.
     version: ClassVar[int]
-    thresholds: ClassVar[frozenset[str]]
+    # The parameters that only `decide` and `ranks` read: `rejudge` can change them.
+    thresholds: ClassVar[frozenset[str]] = frozenset()
+    # The folder of its own table (`Measured.found`), one file a raw shard; null: it has none.
+    table: ClassVar[str | None] = None
+    # It takes the text out of pages: sources of HTML and WARC need such a step.
+    takes_pages: ClassVar[bool] = False
+    # What it takes out is not to be read again: where it waits, a run says where it can be.
+    redacts: ClassVar[bool] = False
+
+    sources: list[str] | None = None  # the sources that it applies to; null: all
+
+    @classmethod
+    def variant(cls, table: Mapping[str, Any]) -> type["Step"]:  # noqa: ARG003
+        """The class that a [[step]] table means: another one where `rules` changes the
+        parameters.
+        """
+        return cls
 
     @property
-    def name(self) -> str:
-        """The step's name, which its verdicts carry."""
-        ...
+    def corpus_rules(self) -> "Sequence[CorpusRule]":
+        """What it asks about the whole corpus by its own table; asked before `ranks`."""
+        return ()
 
     @property
-    def sources(self) -> list[str] | None:
-        """The sources that it applies to; null: all."""
-        ...
+    def ranks(self) -> Sequence[Rank]:
+        """What is dropped by its rank in the whole corpus."""
+        return ()
 
     def inputs(self) -> dict[str, str]:
-        """What the step's bytes depend on besides: a name for the manifest -> its location
-        (phases/inputs/inputs.py).
+        """What the step's results depend on besides text: a name for the manifest -> its location,
+        as phases/inputs/inputs.py reads it (a path, a URL, `version:PACKAGE`).
         """
-        ...
+        return {}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        """Load what the step needs; the function measures a batch of DOCUMENTS."""
-        ...
+        """Load what the step needs; the function measures a batch of DOCUMENTS, of no row too.
+
+        Measures must not depend on the other rows. Raises RecipeError where an input is unusable.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.load")
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        """Judge n rows by their measures."""
-        ...
+        """Judge n rows by their measures alone. A step that drops nothing leaves this out."""
+        return keep_all(len(next(iter(measures.values()))))
 
 
 def refuse_nan(parameters: Iterable[object]) -> None:

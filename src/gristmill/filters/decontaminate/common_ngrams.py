@@ -1,18 +1,28 @@
 """Common n-grams: what stands in more documents of a corpus than `common` is no evidence that a
 document holds a benchmark item.
 
-    contamination/<shard>.parquet -> hits -> ngrams.sql counts documents -> the list of common
-    n-grams contamination/<shard>.parquet + the list -> judge_common -> documents that go
+    contamination/<shard>.parquet -> hits -> ngrams.sql -> the list of common n-grams
+    contamination/<shard>.parquet + the list -> judge_common -> the documents to drop
 
 A common n-gram counts neither among an item's n-grams nor among those found: overlap = (matched -
 common ones matched) / (n-grams - common ones). An item of which nothing is left drops nothing.
 Tables are schema.CONTAMINATION with `hits`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill.engine.relations import Relations
+from gristmill.filters.api.corpus_rules import Answer, Kept
+from gristmill.filters.api.step import Inputs
+
+if TYPE_CHECKING:
+    from gristmill.kernels.decontaminate.items import Index
 
 HITS = pa.schema(
     [
@@ -27,6 +37,61 @@ DROPS = pa.schema(
         pa.field("threshold", pa.float64(), nullable=False),
     ]
 )
+
+
+COMMON = pa.schema(
+    [
+        pa.field("ngram", pa.int64(), nullable=False),  # its number among the benchmarks'
+        pa.field("documents", pa.int64(), nullable=False),  # that it stands in
+    ]
+)
+
+
+class CommonNgrams(NamedTuple):
+    """A rule by overlap with benchmarks, where n-grams that stand in too many documents do not
+    count.
+    """
+
+    table: str  # the folder of CONTAMINATION
+    common: int  # documents that an n-gram may stand in
+    threshold: float
+    parameters: dict[str, Any]  # of the step
+    load: "Callable[[Inputs], Index]"  # the benchmarks
+
+    @property
+    def reason(self) -> str:
+        return "overlap"
+
+    def key(self) -> dict[str, Any]:
+        return {"parameters": self.parameters}
+
+    def ask(
+        self, shards: Sequence[Kept], inputs: Inputs, relations: Callable[[], Relations], work: Path
+    ) -> Answer:
+        with pq.ParquetWriter(work / "hits.parquet", HITS, compression="none") as writer:
+            for shard in shards:
+                for batch in hits(shard.rows(self.table)):
+                    writer.write_table(pa.Table.from_batches([batch]))
+        with relations() as connection:
+            connection.table("hits", [work / "hits.parquet"], "document, ngram")
+            connection.row("parameters", most=self.common)
+            written = connection.write("ngrams", work / "ngrams.parquet")
+        listed = pa.concat_tables(pq.read_table(path) for path in written).cast(COMMON)
+        numbers = listed["ngram"].to_numpy()
+        index = self.load(inputs)
+        left = unlisted(index.part_offsets, index.part_ngrams, numbers)
+        found = (batch for shard in shards for batch in shard.rows(self.table))
+        drops = judge_common(found, numbers, left, threshold=self.threshold)
+        table = pa.Table.from_batches(list(drops), DROPS)
+        report = {
+            "common": self.common,
+            "ngrams": len(listed),
+            "threshold": self.threshold,
+            "dropped": len(table),
+        }
+        return Answer(
+            table["document"].to_numpy(), table["value"].to_numpy(), self.threshold, report, listed
+        )
 
 
 def hits(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -54,11 +119,11 @@ def judge_common(
         owners, ngrams = _unrolled(batch)
         counts = np.bincount(owners[~np.isin(ngrams, listed)], minlength=len(batch))
         shares = counts / np.maximum(left[batch["part"].to_numpy()], 1)
-        gone = (counts > 0) & (shares >= threshold)
-        documents = batch["document"].to_numpy()[gone]
-        order = np.lexsort((-shares[gone], documents))
+        dropped = (counts > 0) & (shares >= threshold)
+        documents = batch["document"].to_numpy()[dropped]
+        order = np.lexsort((-shares[dropped], documents))
         names, firsts = np.unique(documents[order], return_index=True)
-        values = shares[gone][order][firsts]
+        values = shares[dropped][order][firsts]
         columns = [pa.array(names), pa.array(values), pa.array(np.full(len(names), threshold))]
         yield pa.RecordBatch.from_arrays(columns, schema=DROPS)
 

@@ -27,6 +27,7 @@ decontamination.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import msgspec
@@ -36,11 +37,13 @@ from msgspec import Meta
 
 from gristmill import schema
 from gristmill.columns import utf8_buffers
+from gristmill.filters.api.corpus_rules import CorpusRule
 from gristmill.filters.api.step import (
     Check,
     Decision,
     Inputs,
     Measured,
+    Step,
     check,
     keep_all,
     refuse_nan,
@@ -52,26 +55,28 @@ from gristmill.filters.decontaminate.benchmarks import (
     plain_words,
     read_parts,
 )
+from gristmill.filters.decontaminate.common_ngrams import CommonNgrams
 
 if TYPE_CHECKING:
     from gristmill.filters.decontaminate.segment_minhash import Alike, Signed
     from gristmill.kernels.decontaminate.items import Index
     from gristmill.kernels.decontaminate.overlap import Found
 
+FOLDER = "contamination"
 FLOOR = 0.1
 LEAST_ROWS, WORDS_A_ROW = 16, 8  # of a document's rows
 CONTEXT = 200  # characters of text in a row, at most ...
 BEFORE = 40  # ... of which stand before the first n-gram
 
 
-class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Decontaminate(Step, frozen=True, kw_only=True):
     """Drop documents that hold items of evaluation sets."""
 
     name: ClassVar[str] = "decontaminate"
     version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset({"threshold"})
+    table: ClassVar[str | None] = FOLDER
 
-    sources: list[str] | None = None
     benchmarks: Annotated[list[Benchmark], Meta(min_length=1)]
     ngram: Annotated[int, Meta(ge=2, le=63)] = 13  # words
     threshold: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
@@ -114,6 +119,13 @@ class Decontaminate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             )
         # The recipe that is stored has every default filled in.
         msgspec.structs.force_setattr(self, "floor", floor)
+
+    @property
+    def corpus_rules(self) -> list[CorpusRule]:
+        if self.common is None:
+            return []
+        index = partial(_index, self)
+        return [CommonNgrams(FOLDER, self.common, self.threshold, msgspec.to_builtins(self), index)]
 
     def inputs(self) -> dict[str, str]:
         return {
@@ -160,6 +172,10 @@ def load(step: Decontaminate, inputs: Inputs) -> Loaded:
 
         signed = sign_parts(parts.offsets, parts.data)
     return Loaded(parts, index, counted, signed)
+
+
+def _index(step: Decontaminate, inputs: Inputs) -> "Index":
+    return load(step, inputs).table
 
 
 def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Measured:

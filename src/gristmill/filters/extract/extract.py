@@ -36,7 +36,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,7 +43,7 @@ from msgspec import Meta
 
 from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Check, Decision, Inputs, Measured, check
+from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check
 
 PAGES = frozenset(("text/html", "application/xhtml+xml"))
 MEASURES = ("bytes", "steps", "tags", "work", "depth", "failed", "characters")
@@ -68,14 +67,13 @@ class Page(NamedTuple):
     steps: int | None = None  # null: as bounded before
 
 
-class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Extract(Step, frozen=True, kw_only=True):
     """Replace HTML by its main text."""
 
     name: ClassVar[str] = "extract"
     version: ClassVar[int] = 2
-    thresholds: ClassVar[frozenset[str]] = frozenset()
+    takes_pages: ClassVar[bool] = True
 
-    sources: list[str] | None = None
     extractor: Literal["resiliparse", "trafilatura"] = "resiliparse"
     main_content: bool = True  # false: the whole page's text
     only_pages: bool = False

@@ -28,27 +28,24 @@ utf8proc, whose Unicode version is that of pyarrow.
 """
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Decision, Inputs, Measured, keep_all
+from gristmill.filters.api.step import Inputs, Measured, Step
 
 
-class Normalise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Normalise(Step, frozen=True, kw_only=True):
     """Rewrite texts to one normal form."""
 
     name: ClassVar[str] = "normalise"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset()
 
-    sources: list[str] | None = None
     form: Literal["NFC", "NFKC"] | None = "NFC"
     control: bool = True
     space: bool = True
@@ -78,9 +75,6 @@ class Normalise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             )
 
         return measure
-
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        return keep_all(len(measures["characters_removed"]))
 
     def _normalise(self, texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
         """The texts in normal form, and how many URLs each lost, (n,) int64."""

@@ -24,7 +24,6 @@ from functools import cache, partial
 from mmap import ACCESS_READ, mmap
 from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +31,7 @@ from msgspec import Meta
 
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Decision, Input, Inputs, Measured, refuse_nan
+from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step, refuse_nan
 from gristmill.filters.language import scripts
 from gristmill.filters.models.fasttext_file import Known, read
 
@@ -44,14 +43,13 @@ Find = Callable[[pa.Array, int | None], tuple[pa.Array, np.ndarray]]
 Score = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
-class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Language(Step, frozen=True, kw_only=True):
     """Keep documents in the languages or scripts asked for."""
 
     name: ClassVar[str] = "language"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"keep", "min_score"})
 
-    sources: list[str] | None = None
     keep: Annotated[list[str], Meta(min_length=1)]
     min_score: Score | dict[str, Score] = 0.65  # a table: of each language of `keep` its own
     characters: Annotated[int, Meta(ge=1)] | Literal["all"] = 1000

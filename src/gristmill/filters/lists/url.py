@@ -34,7 +34,7 @@ from msgspec import Meta
 
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Decision, Inputs, Measured
+from gristmill.filters.api.step import Decision, Inputs, Measured, Step
 from gristmill.filters.lists import lists
 from gristmill.filters.lists.domains import Suffixes, host_of
 from gristmill.filters.lists.lists import Entries
@@ -54,7 +54,7 @@ _BEFORE_SOFT = ("no_url", "domain", "subdomain", "url", "hard_blacklisted")
 Buffers = tuple[np.ndarray, np.ndarray]
 
 
-class Url(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Url(Step, frozen=True, kw_only=True):
     """Drop documents whose URL is listed.
 
     Lists are paths or URLs, plain or packed; archives in UT1's way for domains and URLs.
@@ -64,14 +64,13 @@ class Url(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"soft_threshold", "missing"})
 
-    sources: list[str] | None = None
-    domains: list[str] = []
-    urls: list[str] = []
-    words: list[str] = []
-    soft_words: list[str] = []
-    subwords: list[str] = []
+    domains: list[str] = msgspec.field(default_factory=list)
+    urls: list[str] = msgspec.field(default_factory=list)
+    words: list[str] = msgspec.field(default_factory=list)
+    soft_words: list[str] = msgspec.field(default_factory=list)
+    subwords: list[str] = msgspec.field(default_factory=list)
     soft_threshold: Annotated[int, Meta(ge=1)] = 2
-    allow_domains: list[str] = []
+    allow_domains: list[str] = msgspec.field(default_factory=list)
     missing: Literal["keep", "drop"] = "keep"
 
     def __post_init__(self) -> None:

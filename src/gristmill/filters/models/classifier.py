@@ -28,7 +28,17 @@ from msgspec import Meta
 
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Check, Decision, Input, Inputs, Measured, check, refuse_nan
+from gristmill.filters.api.step import (
+    Check,
+    Decision,
+    Input,
+    Inputs,
+    Measured,
+    Rank,
+    Step,
+    check,
+    refuse_nan,
+)
 from gristmill.filters.language.language import PREFIX, library_model
 from gristmill.filters.models import classifier_file, fasttext_file, fasttext_format, model_file
 
@@ -36,14 +46,13 @@ Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
 Score = Callable[[pa.Array], np.ndarray]  # n texts: (n,) float64
 
 
-class Classifier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Classifier(Step, frozen=True, kw_only=True):
     """Judge documents by a classifier's score. A null limit is not checked."""
 
     name: ClassVar[str] = "classifier"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_score", "max_score", "drop_lowest"))
 
-    sources: list[str] | None = None
     model: str  # a path or URL
     label: str | None = None  # of a fastText model: whose probability the score is
     min_score: float | None = None
@@ -54,9 +63,8 @@ class Classifier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         refuse_nan(msgspec.structs.astuple(self))
 
     @property
-    def ranks(self) -> list[tuple[str, str, float]]:
-        """What goes by its rank in the whole corpus: (measure, which end, share)."""
-        return [("score", "lowest", self.drop_lowest)] if self.drop_lowest is not None else []
+    def ranks(self) -> list[Rank]:
+        return [Rank("score", "lowest", self.drop_lowest)] if self.drop_lowest is not None else []
 
     def inputs(self) -> dict[str, str]:
         return {"classifier.model": self.model}

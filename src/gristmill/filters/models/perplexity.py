@@ -39,6 +39,8 @@ from gristmill.filters.api.step import (
     Input,
     Inputs,
     Measured,
+    Rank,
+    Step,
     check,
     measured,
     refuse_nan,
@@ -50,7 +52,7 @@ LN_10 = 2.302585092994046
 KENLM_BINARY, ARPA = b"mmap lm http://kheafield.com/code", b"\\data\\"
 
 
-class Perplexity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Perplexity(Step, frozen=True, kw_only=True):
     """Judge documents by their perplexity. A null limit is not checked."""
 
     name: ClassVar[str] = "perplexity"
@@ -59,7 +61,6 @@ class Perplexity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ("min_perplexity", "max_perplexity", "drop_lowest", "drop_highest")
     )
 
-    sources: list[str] | None = None
     model: str  # a path or URL
     words: Literal["normalised", "plain"] = "normalised"
     min_perplexity: float | None = None
@@ -73,10 +74,10 @@ class Perplexity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError("drop_lowest and drop_highest together drop all")
 
     @property
-    def ranks(self) -> list[tuple[str, str, float]]:
-        """What goes by its rank in the whole corpus: (measure, which end, share)."""
-        ends = (("lowest", self.drop_lowest), ("highest", self.drop_highest))
-        return [("perplexity", end, share) for end, share in ends if share is not None]
+    def ranks(self) -> list[Rank]:
+        lowest, highest = self.drop_lowest, self.drop_highest
+        found = [Rank("perplexity", "lowest", lowest)] if lowest is not None else []
+        return found + ([Rank("perplexity", "highest", highest)] if highest is not None else [])
 
     def inputs(self) -> dict[str, str]:
         return {"perplexity.model": self.model}

@@ -20,19 +20,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.columns import utf8_buffers
-from gristmill.filters.api.step import Check, Decision, Inputs, Measured, check, refuse_nan, share
+from gristmill.filters.api.step import (
+    Check,
+    Decision,
+    Inputs,
+    Measured,
+    Step,
+    check,
+    refuse_nan,
+    share,
+)
 from gristmill.filters.models.classifier import scorer
 
 
-class Toxicity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Toxicity(Step, frozen=True, kw_only=True):
     """Judge documents by toxic words and a classifier. A null limit is not checked."""
 
     name: ClassVar[str] = "toxicity"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("max_words", "max_share", "max_score"))
 
-    sources: list[str] | None = None
-    lists: list[str] = []
+    lists: list[str] = msgspec.field(default_factory=list)
     bounded: bool = True
     model: str | None = None
     label: str | None = None  # of a fastText model

@@ -45,7 +45,7 @@ from msgspec import Meta
 
 from gristmill.columns import strings_of, utf8_buffers
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Decision, Inputs, Measured, keep_all
+from gristmill.filters.api.step import Decision, Inputs, Measured, Step, keep_all
 from gristmill.filters.lists.domains import Suffixes
 from gristmill.filters.pii import names as people
 from gristmill.filters.pii import phone_numbers
@@ -87,14 +87,13 @@ class Names(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     )
 
 
-class Private(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Private(Step, frozen=True, kw_only=True):
     """Redact personal data."""
 
     name: ClassVar[str] = "private"
     version: ClassVar[int] = 2
-    thresholds: ClassVar[frozenset[str]] = frozenset()
+    redacts: ClassVar[bool] = True
 
-    sources: list[str] | None = None
     kinds: Annotated[list[Kind], Meta(min_length=1)] = msgspec.field(
         default_factory=lambda: list(DEFAULT)
     )

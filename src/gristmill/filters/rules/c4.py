@@ -24,24 +24,22 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
 from gristmill.columns import strings_of, utf8_buffers
-from gristmill.filters.api.step import Check, Decision, Inputs, Measured, check, measured
+from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check, measured
 
 
-class C4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class C4(Step, frozen=True, kw_only=True):
     """Cut lines and judge documents by C4's rules. A null limit is not checked."""
 
     name: ClassVar[str] = "c4"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_sentences",))
 
-    sources: list[str] | None = None
     line_stops: bool = True
     citations: bool = True
     min_line_words: Annotated[int, Meta(ge=1)] | None = 3

@@ -29,6 +29,7 @@ from gristmill.filters.api.step import (
     Decision,
     Inputs,
     Measured,
+    Step,
     by_words,
     check,
     measured,
@@ -37,7 +38,7 @@ from gristmill.filters.api.step import (
 )
 
 
-class FineWeb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FineWeb(Step, frozen=True, kw_only=True):
     """Judge documents by FineWeb's rules."""
 
     name: ClassVar[str] = "fineweb"
@@ -52,7 +53,6 @@ class FineWeb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
     )
 
-    sources: list[str] | None = None
     rules: Literal["datatrove-0.10", "datatrove-0.2"] = "datatrove-0.10"
     min_stopped_lines: float | None = 0.12
     keep_without_stops: bool = False  # a text in which no line is stopped is not judged by that
@@ -63,9 +63,6 @@ class FineWeb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __post_init__(self) -> None:
         refuse_nan(msgspec.structs.astuple(self))
-
-    def inputs(self) -> dict[str, str]:
-        return {}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         return by_words(self.measure)

@@ -45,6 +45,7 @@ from gristmill.filters.api.step import (
     Decision,
     Inputs,
     Measured,
+    Step,
     by_words,
     check,
     measured,
@@ -55,7 +56,7 @@ from gristmill.filters.api.step import (
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
 
-class Lab(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Lab(Step, frozen=True, kw_only=True):
     """Judge documents by Gopher's quality rules as the lab states them."""
 
     name: ClassVar[str] = "gopher"
@@ -73,7 +74,6 @@ class Lab(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         )
     )
 
-    sources: list[str] | None = None
     rules: Literal["lab"] = "lab"
     min_words: int = 50
     max_words: int = 100_000
@@ -88,8 +88,10 @@ class Lab(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def __post_init__(self) -> None:
         _check_limits(self)
 
-    def inputs(self) -> dict[str, str]:
-        return {}
+    @classmethod
+    def variant(cls, table: Mapping[str, Any]) -> type[Step]:
+        """The lab's rules, or datatrove's."""
+        return cls if table.get("rules", "lab") == "lab" else Quality
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         return self._measure
@@ -130,7 +132,7 @@ class Lab(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return check(checks, measures)
 
 
-class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Quality(Step, frozen=True, kw_only=True):
     """Judge documents by Gopher's quality rules as datatrove states them.
 
     A null limit is not checked.
@@ -152,7 +154,6 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
     )
 
-    sources: list[str] | None = None
     rules: Literal["datatrove-0.10", "datatrove-0.2"]
     min_words: int | None = 50
     max_words: int | None = 100_000
@@ -167,9 +168,6 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __post_init__(self) -> None:
         _check_limits(self)
-
-    def inputs(self) -> dict[str, str]:
-        return {}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         return by_words(self.measure)
@@ -217,11 +215,6 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             Check("enough_stop_words", "stop_words", "<", self.min_stop_words),
         )
         return check(checks, measures)
-
-
-def kind(table: Mapping[str, Any]) -> type[Lab | Quality]:
-    """What a `[[step]]` table of this module makes."""
-    return Lab if table.get("rules", "lab") == "lab" else Quality
 
 
 def _check_limits(step: Lab | Quality) -> None:

@@ -27,6 +27,7 @@ from gristmill.filters.api.step import (
     Decision,
     Inputs,
     Measured,
+    Step,
     by_words,
     check,
     measured,
@@ -35,7 +36,7 @@ from gristmill.filters.api.step import (
 )
 
 
-class Repetition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Repetition(Step, frozen=True, kw_only=True):
     """Judge documents by Gopher's repetition rules."""
 
     name: ClassVar[str] = "repetition"
@@ -51,7 +52,6 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
     )
 
-    sources: list[str] | None = None
     rules: Literal["datatrove-0.10", "datatrove-0.2"] = "datatrove-0.10"
     max_paragraphs: float | None = 0.3
     max_paragraph_characters: float | None = 0.2
@@ -75,9 +75,6 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if len(self.max_repeated) != 6:
             raise ValueError("max_repeated is for 5- to 10-grams: six numbers")
         refuse_nan((*msgspec.structs.astuple(self), *self.max_top, *self.max_repeated))
-
-    def inputs(self) -> dict[str, str]:
-        return {}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         return by_words(self.measure)

@@ -19,6 +19,7 @@ from gristmill.filters.api.step import (
     Decision,
     Inputs,
     Measured,
+    Step,
     check,
     measured,
     refuse_nan,
@@ -26,23 +27,19 @@ from gristmill.filters.api.step import (
 )
 
 
-class Simple(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Simple(Step, frozen=True, kw_only=True):
     """Judge documents by the plainest rules. A null limit is not checked."""
 
     name: ClassVar[str] = "simple"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_words", "max_upper", "max_special"))
 
-    sources: list[str] | None = None
     min_words: int | None = 50
     max_upper: float | None = 0.3
     max_special: float | None = 0.1
 
     def __post_init__(self) -> None:
         refuse_nan(msgspec.structs.astuple(self))
-
-    def inputs(self) -> dict[str, str]:
-        return {}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         return self._measure

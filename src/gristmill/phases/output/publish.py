@@ -201,14 +201,11 @@ def publish(
     progress: Progress,
 ) -> Funnel:
     """Gather all parts into a manifest and make it the corpus' state."""
-    if any(
-        step.name == "private"
-        for source in recipe.source
-        for step in recipe.late_steps(source.name)
-    ):
+    late = [step for source in recipe.source for step in recipe.late_steps(source.name)]
+    for name in sorted({step.name for step in late if step.redacts}):
         progress.line(
             f"{corpus.root}: documents/, samples/ and contamination/ rest as texts came: "
-            "private waits until duplicates are gone"
+            f"{name} waits until duplicates are gone"
         )
     counted = table_of(recipe, verdicts_written, listed, written, assembled)
     parts = [

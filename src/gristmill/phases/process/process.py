@@ -213,7 +213,7 @@ def process(task: Task, tell: Callable[[int], None]) -> Record:
     measures, found = _schemas(steps)
     timed = [NamedStep(step.name, clock.around(step.name, step.call)) for step in steps]
     source = task.source
-    pages = any(step.name == "extract" for step in steps)
+    pages = any(step.takes_pages for step in task.steps())
     fields = Fields(
         source.text, source.url, source.max_document_bytes, source.max_shard_bytes, pages
     )

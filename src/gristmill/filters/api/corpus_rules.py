@@ -1,0 +1,61 @@
+"""Rules about the whole corpus, by a step's own table: what a document holds beside what the others
+hold. `Step.corpus_rules` gives them; phases/relations/corpus_filters.py asks them.
+
+Where a document goes by the rank of one measure, `Step.ranks` is all that is needed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill.engine.relations import Relations
+from gristmill.filters.api.step import Inputs
+
+
+class Kept(Protocol):
+    """The documents of a raw shard that all steps keep, and the rules asked before."""
+
+    def measure(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Of the documents that have a measure (`step.measure`) the numbers, (n,) int64 ascending,
+        and the values, (n,) float64.
+        """
+        ...
+
+    def rows(self, table: str) -> Iterator[pa.RecordBatch]:
+        """Their rows in a step's own table, whole documents at a time, in document order."""
+        ...
+
+
+class Answer(NamedTuple):
+    """What a rule says: the documents to drop, what it compared, and what it found."""
+
+    documents: np.ndarray  # (n,) int64, ascending
+    values: np.ndarray  # (n,) float64
+    threshold: float  # NaN: there was nothing to compare
+    report: dict[str, Any]  # its entry in judgement/rules.json, besides `step`
+    # rows of judgement/ngrams.parquet, without `rule`
+    ngrams: pa.Table | None = None
+
+
+class CorpusRule(Protocol):
+    """A question about all documents that are kept."""
+
+    @property
+    def reason(self) -> str:
+        """The verdict's reason, without the step's name."""
+        ...
+
+    def key(self) -> dict[str, Any]:
+        """All that the answer depends on, but for tables, inputs and the step's version."""
+        ...
+
+    def ask(
+        self, shards: Sequence[Kept], inputs: Inputs, relations: Callable[[], Relations], work: Path
+    ) -> Answer:
+        """Which documents to drop. `work` is a folder for files on the way, which `relations` may
+        read and write.
+        """
+        ...
