@@ -1,24 +1,23 @@
-"""What tests share: real data where it is, a private cache, and the list of what was skipped for
-want of it.
-"""
+"""Fixtures of all tests: real data where there are some, a private cache, the size of a soak."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from tests.support.real_data import RealData
 from tests.support.skips import missing
 
 SOAK = int(os.environ.get("GRISTMILL_SOAK", "1"))
 
 
 @pytest.fixture(scope="session")
-def data() -> Path:
-    """The folder with real data (GRISTMILL_DATA)."""
+def data() -> RealData:
+    """The folder with real data (GRISTMILL_DATA): a set that is not in it skips the test."""
     folder = Path(os.environ.get("GRISTMILL_DATA") or Path.home() / ".cache" / "gristmill-data")
     if not folder.is_dir():
         missing("data", f"there is no real data at {folder}; set GRISTMILL_DATA")
-    return folder
+    return RealData(folder)
 
 
 @pytest.fixture(scope="session")

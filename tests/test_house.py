@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 import gristmill
-from tests.support import ROOT
+from tests.support import ROOT, skips
+from tests.support.real_data import RealData
 
 SOURCE = ROOT / "src/gristmill"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -57,6 +58,20 @@ def test_no_test_file_imports_from_another() -> None:
     for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]:
         found = re.findall(r"(?:from|import) (tests\.(?!support\b)[a-z_.]+)", path.read_text())
         assert not found or path.name == "test_golden.py", f"{path}: {found}"
+
+
+def test_a_set_of_real_data_that_is_missing_skips_or_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "I_prose").mkdir()
+    data = RealData(tmp_path)
+    assert data / "I_prose/novel.txt" == tmp_path / "I_prose/novel.txt"
+    monkeypatch.setattr(skips, "REQUIRED", set())
+    with pytest.raises(pytest.skip.Exception, match=r"there is no set A_warc in .*GRISTMILL_DATA"):
+        data / "A_warc/wayback"
+    monkeypatch.setattr(skips, "REQUIRED", {"data"})
+    with pytest.raises(pytest.fail.Exception, match="names 'data', and there is no set A_warc"):
+        data / "A_warc/wayback"
 
 
 def test_only_one_file_reads_toml() -> None:

@@ -3,7 +3,6 @@
 import gzip
 import itertools
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -149,20 +148,17 @@ def test_estimates_of_random_sets(similarity: float) -> None:
     assert abs(shares.std() / error - 1) < 0.25
 
 
-def test_estimates_of_real_pages() -> None:
+def test_estimates_of_real_pages(data: Path) -> None:
     """Two editions of a manual's pages: errors as large as chance makes them, and no more."""
-    named = os.environ.get("GRISTMILL_DATA") or Path.home() / ".cache" / "gristmill-data"
-    folder = Path(named) / "C_neardup" / "postgresql_doc_13_15"
-    if not folder.is_dir():
-        pytest.skip(f"{folder} is not there: set GRISTMILL_DATA to the folder of the test corpora")
+    folder = data / "C_neardup/postgresql_doc_13_15"
     with gzip.open(folder / "docs.jsonl.gz", "rt", encoding="utf-8") as file:
         pages = {page["id"]: page["text"] for page in map(json.loads, file)}
     rows = [line.split("\t") for line in (folder / "pairs.tsv").read_text("utf-8").splitlines()[1:]]
     rows = rows[:: max(1, len(rows) // 500)]
     sides = []
     for column in (0, 1):
-        offsets, data = normalise(*strategies.buffers([pages[row[column]] for row in rows]))
-        sides.append([text.decode() for text in strategies.cut(offsets, data)])
+        plain = normalise(*strategies.buffers([pages[row[column]] for row in rows]))
+        sides.append([text.decode() for text in strategies.cut(*plain)])
     count = 128
     shares, truth = estimates(*sides, 5, count)
     assert np.median(np.abs(truth - [float(row[3]) for row in rows])) < 0.02, (
