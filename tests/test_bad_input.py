@@ -8,13 +8,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from gristmill.demonstration.server import serving
+from tests.support.command import command_line
 from tests.support.corpora import jsonl, pages, record
 
 
@@ -36,7 +36,7 @@ def gristmill(*words: object, cwd: Path) -> Told:
     # The folder for kernels stays the user's own: they would be compiled again for each test.
     own = ["--cache-dir", "cache"] if words[0] == "run" and "--cache-dir" not in words else []
     done = subprocess.run(
-        [sys.executable, "-m", "gristmill", *map(str, words), *own],
+        command_line(*words, *own),
         cwd=cwd,
         capture_output=True,
         text=True,

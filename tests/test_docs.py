@@ -18,6 +18,7 @@ from backports import zstd
 
 import gristmill
 from tests.support import ROOT
+from tests.support.command import script
 from tests.support.corpora import article, jsonl, pages, wet
 
 # What a line holds that is not run here, and why not.
@@ -65,6 +66,8 @@ BLOCKS = list(blocks())
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that the examples name; in `done` their recipe has been run."""
     folder = tmp_path_factory.mktemp("docs")
+    (folder / "bin").mkdir()
+    script(folder / "bin")
     fresh = folder / "fresh"
     (fresh / "data").mkdir(parents=True)
     rows = pages(60)
@@ -138,18 +141,18 @@ def test_what_is_shown_runs(
     environment = {
         **os.environ,
         "CACHE": str(tmp_path / "cache"),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{world / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     if kind == "python":
         (folder / "example.py").write_text(text)
         command = [sys.executable, "example.py"]
     else:
-        script = (
+        shown = (
             "\n".join(lines)
             .replace("--tokenizer gpt2", "--tokenizer tokenizer.json")
             .replace("https://host/pages.jsonl.gz", f"file://{folder}/pages.jsonl.zst")
         )
-        command = ["sh", "-ec", re.sub(r"init recipe.toml", "init other.toml", script)]
+        command = ["sh", "-ec", re.sub(r"init recipe.toml", "init other.toml", shown)]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

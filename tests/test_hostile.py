@@ -5,7 +5,6 @@ sequences, bidirectional controls, line feeds.
 import json
 import os
 import subprocess
-import sys
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +19,7 @@ from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
 from gristmill.terminal import to_json
 from tests.support import faults
+from tests.support.command import command_line
 from tests.support.faults import Reply, Site, site
 
 ANSI = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b31m"
@@ -114,17 +114,7 @@ def test_what_a_run_tells_is_escaped_on_both_channels(tmp_path: Path, server: Si
     recipe.write_text(
         f'[[source]]\nname = "web"\nfiles = {files}\nurls = ["{server.address}/a.jsonl"]\n'
     )
-    command = [
-        sys.executable,
-        "-m",
-        "gristmill",
-        "run",
-        str(recipe),
-        "--out",
-        str(tmp_path / "out"),
-        "--until",
-        "fetch",
-    ]
+    command = command_line("run", str(recipe), "--out", str(tmp_path / "out"), "--until", "fetch")
     command += ["--cache-dir", str(tmp_path / "cache")]
     for more in ([], ["--json"], ["--json", "--dry-run"]):
         server.faults.clear()
@@ -157,15 +147,7 @@ def test_recipes_and_their_names_are_escaped(tmp_path: Path, file: str) -> None:
     key = json.dumps(HOSTILE + "\ngristmill: all is well")
     recipe.write_text(f'[[source]]\nname = {key}\nfiles = ["a"]\n')
     what = recipe if file != "missing" else tmp_path / f"none{HOSTILE}.toml"
-    command = [
-        sys.executable,
-        "-m",
-        "gristmill",
-        "run",
-        os.fspath(what),
-        "--out",
-        str(tmp_path / "out"),
-    ]
+    command = command_line("run", os.fspath(what), "--out", str(tmp_path / "out"))
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 2
     told = done.stderr.decode()
@@ -176,11 +158,7 @@ def test_recipes_and_their_names_are_escaped(tmp_path: Path, file: str) -> None:
 
 def test_bytes_that_are_no_utf_8_in_a_file_name(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path) + b"/bad\xff\x1b[31m.toml"
-    done = subprocess.run(
-        [sys.executable, "-m", "gristmill", "run", path, "--out", "x"],
-        capture_output=True,
-        check=False,
-    )
+    done = subprocess.run(command_line("run", path, "--out", "x"), capture_output=True, check=False)
     assert done.returncode == 2
     assert clean(done.stderr.decode())
     assert "Traceback" not in done.stderr.decode()

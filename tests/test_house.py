@@ -15,6 +15,7 @@ import pytest
 
 import gristmill
 from tests.support import ROOT, skips
+from tests.support.command import command_line
 from tests.support.real_data import RealData
 
 SOURCE = ROOT / "src/gristmill"
@@ -138,10 +139,7 @@ OPTIONS = {
 @pytest.mark.parametrize("verb", OPTIONS)
 def test_the_command_lines_options_are_frozen(verb: str) -> None:
     shown = subprocess.run(
-        [sys.executable, "-m", "gristmill", *verb.split(), "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
+        command_line(*verb.split(), "--help"), capture_output=True, text=True, check=True
     ).stdout
     found = sorted(
         set(re.findall(r"^ +(--[a-z-]+)", shown, re.MULTILINE))

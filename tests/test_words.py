@@ -5,7 +5,6 @@ tokenizers and models; each gets a plain answer.
 import os
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from gristmill.tokens.tokenizer import load as load_tokenizer
 from gristmill.training.train_models import train_perplexity
 from gristmill.training.train_tokenizer import train_tokenizer
 from gristmill.user_input import set_key
+from tests.support.command import command_line
 from tests.support.corpora import jsonl
 
 RECIPE = """
@@ -48,12 +48,7 @@ use = "some.filters:shouted"
 
 
 def mill(*words: object) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "gristmill", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return subprocess.run(command_line(*words), capture_output=True, text=True, check=False)
 
 
 def test_version() -> None:

@@ -4,7 +4,6 @@ it again, and the corpus is the same.
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.errors import MachineError, VerificationError
 from gristmill.pipeline import run
 from gristmill.report.duplicates import duplicates
+from tests.support.command import command_line
 from tests.support.corpora import RECIPE, digests, lay_out
 
 LINES = RECIPE.replace("near = {}", "near = {}\nlines = { most = 20 }\nlargest_cluster = 0.9")
@@ -377,15 +377,7 @@ def test_a_folder_that_nothing_can_be_written_to_is_refused_in_a_sentence(
     ):
         with pytest.raises(MachineError, match="Choose another"):
             laid.go(Path(out))
-    command = [
-        sys.executable,
-        "-m",
-        "gristmill",
-        "run",
-        str(laid.recipe),
-        "--out",
-        "/proc/gristmill",
-    ]
+    command = command_line("run", str(laid.recipe), "--out", "/proc/gristmill")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 5, done.stderr
     assert "Traceback" not in done.stderr

@@ -23,6 +23,7 @@ from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
 from gristmill.report.lines import frequent
+from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl
 from tests.support.naive import normalise
 from tests.support.naive_lines import cut_lines, find
@@ -468,10 +469,10 @@ def test_lines_tells_the_most_repeated(recipe: Path, tmp_path: Path) -> None:
     assert first["documents"] > 20
     assert normalise(first["text"]) == SAID
     assert told["listed"] == 1
-    command = [sys.executable, "-m", "gristmill", "lines", str(corpus), "--top", "1"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = command_line("lines", corpus, "--top", 1)
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert f"{first['documents']:,}" in shown and "cookies" in shown.lower()
-    shown = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True).stdout
     assert json.loads(shown) == told
 
 
@@ -480,8 +481,8 @@ def test_lines_escapes_what_drives_a_terminal(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path / "in", {"news": batch, "shop-1": []})
     run(recipe, out=tmp_path / "corpus", workers=1)
     assert frequent(tmp_path / "corpus", top=1)["lines"][0]["text"] == "\x1b[2Jcookies \u202e"
-    command = [sys.executable, "-m", "gristmill", "lines", str(tmp_path / "corpus")]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = command_line("lines", tmp_path / "corpus")
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert "\x1b" not in shown and "\u202e" not in shown
     assert r"\x1b[2Jcookies" in shown
 

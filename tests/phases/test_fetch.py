@@ -18,6 +18,7 @@ import gristmill
 from gristmill.errors import VerificationError
 from gristmill.pipeline import run
 from tests.support import faults
+from tests.support.command import command_line
 from tests.support.corpora import digests, jsonl, pages, wet
 from tests.support.faults import Site, site
 from tests.support.skips import missing
@@ -59,8 +60,9 @@ def lay_out(folder: Path, server: Site, shards: int = 12, count: int = 30) -> Pa
     return folder / "recipe.toml"
 
 
-def command(recipe: Path, corpus: Path, cache: Path, *more: str) -> list[str]:
-    arguments = [
+def words(recipe: Path, corpus: Path, cache: Path, *more: str) -> list[str]:
+    """The command line of a run."""
+    return [
         "run",
         str(recipe),
         "--out",
@@ -71,11 +73,11 @@ def command(recipe: Path, corpus: Path, cache: Path, *more: str) -> list[str]:
         "2",
         *more,
     ]
-    return [sys.executable, "-m", "gristmill", *arguments]
 
 
-def call(*arguments: str, code: int = 0) -> str:
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+def call(*words: str, code: int = 0) -> str:
+    """Run a command line; what it prints."""
+    done = subprocess.run(command_line(*words), capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
@@ -93,12 +95,13 @@ def test_kills_at_random_moments_of_a_run_of_many_shards(
     pick = random.Random(3)
     server.pace = 0.06
     kills = begun = resumed = corpora = 0
+    more = ("--checkpoint-bytes", "40kB", "--connections", "3")
     while kills < 10 * soak:
         corpora += 1
         corpus, cache = tmp_path / f"corpus-{corpora}", tmp_path / f"cache-{corpora}"
         for _ in range(5):
             process = subprocess.Popen(
-                command(recipe, corpus, cache, "--checkpoint-bytes", "40kB", "--connections", "3"),
+                [sys.executable, "-m", "gristmill", *words(recipe, corpus, cache, *more)],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
@@ -130,14 +133,14 @@ def test_a_cache_whose_disk_fills_stops_cleanly_and_goes_on(tmp_path: Path, serv
         missing("mount", "a small file system cannot be mounted here")
     try:
         told = call(
-            *command(recipe, tmp_path / "corpus", small / "cache", "--connections", "1"), code=5
+            *words(recipe, tmp_path / "corpus", small / "cache", "--connections", "1"), code=5
         )
         assert "no space left on the disk" in told
         assert "free some space and run the same command again" in told
         here = sum(path.stat().st_size for path in (small / "cache/objects").iterdir())
         assert here > 0  # what was whole before is kept
         subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
-        call(*command(recipe, tmp_path / "corpus", small / "cache"))
+        call(*words(recipe, tmp_path / "corpus", small / "cache"))
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
     run(recipe, out=tmp_path / "fresh", cache_dir=tmp_path / "cache")
@@ -149,30 +152,19 @@ def test_in_ci_a_warm_cache_is_enough_and_a_cold_one_fetches_nothing(
 ) -> None:
     recipe = lay_out(tmp_path, server, shards=3)
     cache = tmp_path / "cache"
-    told = call(*command(recipe, tmp_path / "cold", cache, "--resume-only"), code=3)
+    told = call(*words(recipe, tmp_path / "cold", cache, "--resume-only"), code=3)
     assert "--resume-only: 3 raw shards are neither in the cache" in told
     assert not server.asked
-    call(*command(recipe, tmp_path / "one", cache))
+    call(*words(recipe, tmp_path / "one", cache))
     count = len(server.asked)
-    call(*command(recipe, tmp_path / "two", cache, "--resume-only"))
+    call(*words(recipe, tmp_path / "two", cache, "--resume-only"))
     assert len(server.asked) == count
     pin = gristmill.verify(tmp_path / "one")["content"]
-    assert "as the manifest says" in call(
-        sys.executable, "-m", "gristmill", "verify", str(tmp_path / "two"), "--pin", pin
-    )
+    assert "as the manifest says" in call("verify", str(tmp_path / "two"), "--pin", pin)
     assert "is not the corpus that is pinned" in call(
-        sys.executable,
-        "-m",
-        "gristmill",
-        "verify",
-        str(tmp_path / "two"),
-        "--pin",
-        "0" * 64,
-        code=4,
+        "verify", str(tmp_path / "two"), "--pin", "0" * 64, code=4
     )
-    assert "byte for byte" in call(
-        sys.executable, "-m", "gristmill", "diff", str(tmp_path / "one"), str(tmp_path / "two")
-    )
+    assert "byte for byte" in call("diff", str(tmp_path / "one"), str(tmp_path / "two"))
 
 
 def test_a_dry_run_tells_what_would_come_and_changes_nothing(tmp_path: Path, server: Site) -> None:
@@ -182,7 +174,7 @@ def test_a_dry_run_tells_what_would_come_and_changes_nothing(tmp_path: Path, ser
     told = [
         json.loads(line)
         for line in call(
-            *command(recipe, tmp_path / "corpus", cache, "--dry-run", "--json")
+            *words(recipe, tmp_path / "corpus", cache, "--dry-run", "--json")
         ).splitlines()
     ]
     assert [(row["state"], row["size"]) for row in told[:-1]] == [
@@ -200,8 +192,8 @@ def test_a_dry_run_tells_what_would_come_and_changes_nothing(tmp_path: Path, ser
     assert {method for method, _, _ in server.asked} == {"HEAD"}
     del server.files["/2.warc.wet.gz"]
     server.faults.extend([faults.fine, faults.fine])
-    call(*command(recipe, tmp_path / "corpus", cache, "--until", "fetch"), code=3)
-    lines = call(*command(recipe, tmp_path / "corpus", cache, "--dry-run"))
+    call(*words(recipe, tmp_path / "corpus", cache, "--until", "fetch"), code=3)
+    lines = call(*words(recipe, tmp_path / "corpus", cache, "--dry-run"))
     assert "here" in lines.splitlines()[0]
     assert "size unknown" in lines.splitlines()[2]
     assert lines.splitlines()[3].startswith(
@@ -254,30 +246,28 @@ def test_a_damaged_copy_in_the_cache_is_told_removed_and_fetched_again(
     recipe = lay_out(tmp_path, server, shards=2)
     cache = tmp_path / "cache"
     run(recipe, out=tmp_path / "whole", cache_dir=cache)
-    call(*command(recipe, tmp_path / "corpus", cache, "--until", "fetch"))
+    call(*words(recipe, tmp_path / "corpus", cache, "--until", "fetch"))
     victim = min((cache / "objects").iterdir())
     data = bytearray(victim.read_bytes())
     data[len(data) // 2] ^= 1
     victim.write_bytes(data)
-    told = call(*command(recipe, tmp_path / "corpus", cache), code=3)
+    told = call(*words(recipe, tmp_path / "corpus", cache), code=3)
     assert "the copy in the cache was damaged and is removed: run again to fetch it" in told
-    call(*command(recipe, tmp_path / "corpus", cache))
+    call(*words(recipe, tmp_path / "corpus", cache))
     assert digests(tmp_path / "corpus") == digests(tmp_path / "whole")
 
 
 def test_a_run_pins_its_cache_until_it_is_done(tmp_path: Path, server: Site) -> None:
     recipe = lay_out(tmp_path, server, shards=3)
     cache = tmp_path / "cache"
-    told = call(
-        *command(recipe, tmp_path / "one", cache, "--until", "fetch", "--cache-bytes", "1kB")
-    )
+    told = call(*words(recipe, tmp_path / "one", cache, "--until", "fetch", "--cache-bytes", "1kB"))
     assert "more than the limit: unfinished runs need" in told
     assert len(list((cache / "objects").iterdir())) == 3
     # Another run on the same cache takes nothing away from the first.
     other = lay_out(tmp_path / "other", server, shards=1, count=20)
-    call(*command(other, tmp_path / "two", cache, "--cache-bytes", "1kB"))
+    call(*words(other, tmp_path / "two", cache, "--cache-bytes", "1kB"))
     count = len(server.asked)
-    call(*command(recipe, tmp_path / "one", cache, "--cache-bytes", "1kB"))
+    call(*words(recipe, tmp_path / "one", cache, "--cache-bytes", "1kB"))
     assert len(server.asked) == count
     assert not list((cache / "objects").iterdir())  # nobody needs anything any more
 
@@ -287,11 +277,11 @@ def test_a_manifest_is_a_plan(tmp_path: Path, server: Site) -> None:
     run(recipe, out=tmp_path / "one", cache_dir=tmp_path / "cache")
     for name in ("manifest.json", "plan.json"):
         corpus = tmp_path / name.partition(".")[0]
-        call(*command(recipe, corpus, tmp_path / "cold", "--plan", str(tmp_path / "one" / name)))
+        call(*words(recipe, corpus, tmp_path / "cold", "--plan", str(tmp_path / "one" / name)))
         assert digests(corpus) == digests(tmp_path / "one")
     server.put("/0.warc.wet.gz", b"other", etag='"2"')
     told = call(
-        *command(
+        *words(
             recipe,
             tmp_path / "late",
             tmp_path / "colder",

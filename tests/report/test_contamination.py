@@ -18,6 +18,7 @@ from gristmill import RecipeError, rejudge, run, verify, why
 from gristmill.report.contamination import COUNTS, contamination, lines
 from gristmill.store.manifest import decode
 from tests.support import ROOT, naive
+from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl
 
 ITEMS = [
@@ -151,16 +152,7 @@ def test_the_report_names_items_documents_and_text(recipe: Path, tmp_path: Path)
     with pytest.raises(RecipeError, match="no item 30"):
         contamination(corpus, item="30")
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "gristmill",
-            "contamination",
-            str(corpus),
-            "--item",
-            "b/5",
-            "--json",
-        ],
+        command_line("contamination", str(corpus), "--item", "b/5", "--json"),
         capture_output=True,
         text=True,
         check=True,

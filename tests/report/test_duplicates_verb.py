@@ -8,7 +8,6 @@ import random
 import re
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.pipeline import run
 from gristmill.report.duplicates import duplicates, lines
 from tests.support import ROOT
+from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl
 from tests.support.duplicates import edited
 from tests.support.naive import mix, normalise
@@ -230,10 +230,10 @@ def test_batches_and_row_groups_leave_no_trace(corpus: Path, tmp_path: Path) -> 
 
 
 def test_the_command_prints_and_tells_machines_the_same(corpus: Path) -> None:
-    command = [sys.executable, "-m", "gristmill", "duplicates", str(corpus), "--top", "2"]
-    shown = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
+    words = command_line("duplicates", corpus, "--top", 2)
+    shown = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True).stdout
     assert json.loads(shown) == duplicates(corpus, top=2)
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert re.search(
         r"^all +136 +4 +2\.9 % +41 +30\.1 % +30 +22\.1 % +61 +44\.9 %$", shown, re.MULTILINE
     ), shown
@@ -331,8 +331,8 @@ def test_what_drives_a_terminal_is_escaped(tmp_path: Path) -> None:
     assert r"https://a.example/\x1b]0;0\x07" in str(caught.value)
     run(recipe, out=corpus, workers=1)
     assert duplicates(corpus)["clusters"][0]["text"].startswith("\x1b[2Jcookies \u202e")
-    command = [sys.executable, "-m", "gristmill", "duplicates", str(corpus)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = command_line("duplicates", corpus)
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert not any(sign in shown for sign in "\x1b\x07\u202e")
     assert r"\x1b[2Jcookies \u202e and menus" in shown
 

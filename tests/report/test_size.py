@@ -3,7 +3,6 @@
 import gzip
 import json
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from gristmill.report.meter import PROC, Meter, folder_bytes
 from gristmill.report.sample import Piece, start_of
 from gristmill.report.size import lines, size
 from gristmill.store.client import Settings
+from tests.support.command import command_line
 from tests.support.corpora import RECIPE, digests, jsonl, lay_out, pages, wet
 from tests.support.faults import site
 
@@ -150,16 +150,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path, count=40)
 
     def ask(*more: str) -> "subprocess.CompletedProcess[str]":
-        command = [
-            sys.executable,
-            "-m",
-            "gristmill",
-            "size",
-            str(recipe),
-            "--out",
-            str(tmp_path / "corpus"),
-            *more,
-        ]
+        command = command_line("size", str(recipe), "--out", str(tmp_path / "corpus"), *more)
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     before = left_beside(recipe)

@@ -5,7 +5,6 @@ meant for it, and none goes in the clear.
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from gristmill.store.client import Settings
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
 from tests.support import ROOT, faults
+from tests.support.command import command_line
 from tests.support.faults import site
 
 NAMES = {
@@ -218,16 +218,7 @@ def test_the_command_line_says_it_plainly_and_ends_with_2(tmp_path: Path) -> Non
         recipe.write_text(
             RECIPE.format(url=server.put("/a.jsonl", b'{"text": "one"}\n'), name="MY_TOKEN")
         )
-        command = [
-            sys.executable,
-            "-m",
-            "gristmill",
-            "run",
-            str(recipe),
-            "--out",
-            str(tmp_path / "out"),
-            "--dry-run",
-        ]
+        command = command_line("run", str(recipe), "--out", str(tmp_path / "out"), "--dry-run")
         command += ["--cache-dir", str(tmp_path / "cache")]
         surroundings = {**os.environ, "MY_TOKEN": "s3cret"}
         told = subprocess.run(

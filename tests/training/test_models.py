@@ -29,6 +29,7 @@ from gristmill.source.read import Shard
 from gristmill.source.rows import Fields
 from gristmill.training.train_models import show_model, train_classifier, train_perplexity
 from tests.support import ROOT
+from tests.support.command import command_line
 from tests.support.corpora import article, jsonl
 from tests.support.fasttext_files import BAGS, assemble, packaged
 from tests.support.steps import given, measure
@@ -554,10 +555,7 @@ def test_recipes_that_ask_for_what_cannot_be(step: str, wrong: str) -> None:
 def test_the_verbs(files: Path, tmp_path: Path) -> None:
     def gristmill(*words: str, code: int = 0) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "gristmill", "model", *words],
-            capture_output=True,
-            text=True,
-            check=False,
+            command_line("model", *words), capture_output=True, text=True, check=False
         )
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
