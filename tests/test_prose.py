@@ -65,4 +65,6 @@ def test_files_that_are_named_exist(path: Path) -> None:
         str((path.parent / link).resolve().relative_to(ROOT))
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", path.read_text())
     }
+    # NAME and ROOM are the reader's; `digits` is the example of CONTRIBUTING.md.
+    named = {name for name in named if not re.search("NAME|ROOM|digits", name)}
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
