@@ -1,12 +1,12 @@
 """Tokens saved as a cookie banner spreads: `python banner.py [--documents N] [--most N]`.
 
 The textbook's experiment: one banner is put into a fraction p of real documents (pages of a
-government's site and of manuals, C_neardup below $GRISTMILL_DATA), at a line drawn at random. Four
-runs for each p: without deduplication, with exact and near duplicates removed, with frequent lines
-cut, and with both. Reduction is the share of the first run's tokens (GPT-2) that are gone.
+government site and of manuals, C_neardup below $GRISTMILL_DATA), at a random line. Four runs for
+each p: without deduplication, without exact and near duplicates, without frequent lines, and
+without both. Reduction is the share of the first run's GPT-2 tokens that are removed.
 
-What is gone at p = 0 is the pages' own: versions of one page, menus, footers. A banner that is cut
-leaves the text as it was, so that frequent lines alone leave the same tokens at every p.
+The reduction at p = 0 is a property of the pages: versions of one page, menus, footers. A text
+without its banner is as it was before, so frequent lines alone leave the same tokens at every p.
 """
 
 import argparse

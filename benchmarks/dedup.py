@@ -1,9 +1,9 @@
 """The whole near-deduplication of the same Parquet shards by gristmill and its peers, each a
 process tree measured from outside.
 
-What each kept is held against the truth of dedup_corpus.py, group by group: an original and its
-copies. Of a group there should be left one document and those copies that are no near duplicates;
-it does not count which of several equal ones stays.
+What each tool keeps is compared with the truth of dedup_corpus.py, group by group: an original and
+its copies. Of a group, one document should be kept, and those copies that are not near duplicates.
+Which of several equal documents is kept does not count.
 """
 
 import gzip

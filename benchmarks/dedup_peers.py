@@ -1,13 +1,14 @@
 """A peer's whole near-deduplication, in an environment of its own: `PYTHON dedup_peers.py TOOL
 SHARDS OUT CORES`.
 
-Each reads the Parquet shards and writes the documents that it keeps below OUT/kept, as its authors'
-examples do. All take 14 bands of 8 numbers over shingles of 5 words, datatrove's default, where
-they can be told to. What they need is peers.py's; text-dedup, which binds old versions of others,
-an environment with itself alone:
+Each peer reads the Parquet shards and writes the documents that it keeps below OUT/kept, as its
+authors' examples do. All use 14 bands of 8 numbers over shingles of 5 words, datatrove's default,
+if they have such settings. They need the packages of peers.py. text-dedup pins old versions of
+other packages, so it needs an environment of its own:
 
-    pip install --no-deps text-dedup pip install "click<9" "click-option-group<0.6" datasets ftfy
-    numpy regex "rich<14" scipy tqdm xxhash psutil setuptools
+    pip install --no-deps text-dedup
+    pip install "click<9" "click-option-group<0.6" datasets ftfy numpy regex "rich<14" scipy tqdm
+    pip install xxhash psutil setuptools
 """
 
 import argparse

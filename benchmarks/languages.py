@@ -1,9 +1,9 @@
-"""How well languages are told on labelled sets, and what each rule removes: `python languages.py
---data DIR`.
+"""Accuracy of language detection on labelled sets, and the share that each rule drops: `python
+languages.py --data DIR`.
 
-FLORES-200 devtest (1,012 sentences a language) and Tatoeba (LASER's 112 languages): the label of
-lid.176.ftz on each sentence, for the languages that both know. A sentence has no newline and a few
-words; pages are told better.
+FLORES-200 devtest (1,012 sentences per language) and Tatoeba (LASER's 112 languages): the label of
+lid.176.ftz for each sentence, for the languages that both know. A sentence has no newline and few
+words; accuracy on whole pages is higher.
 """
 
 import argparse

@@ -1,19 +1,19 @@
-"""How well trained models tell: `python models.py --peers PYTHON`. Classifiers by AUC on what they
-have not seen, beside scikit-learn's logistic regression on the same words; n-gram models by the
-rank correlation of their perplexities with KenLM's.
+"""Accuracy of trained models: `python models.py --peers PYTHON`. Classifiers by AUC on held-out
+texts, compared with scikit-learn's logistic regression on the same words; n-gram models by the rank
+correlation of their perplexities with KenLM's.
 
     tweets     Davidson's labels: hate or offensive against neither; a fifth of the tweets held out
     prose      paragraphs of wikitext-2 and of novels against text of gov.uk's WET and of crawled
                pages; a fifth of the sources held out
-    articles   main text of article-extraction-benchmark against what stands around it on the same
-               pages; a fifth of the pages held out
+    articles   main text of article-extraction-benchmark against the other text of the same pages;
+               a fifth of the pages held out
 
-All but tweets are cut into pieces of 50 words, and learned and held out as whole documents besides;
-with these comes the rank correlation of score and length on crawled pages, and that of one piece's
-score with the length of the page that it is of: what longer pages have of their own. KenLM reads an
-ARPA file of order 5, full vocabulary, which an estimator in plain Python
-(tests/support/kneser_ney.py) made of the same reference text: KenLM's wheel trains
-none.
+All but tweets are cut into pieces of 50 words, and are also used as whole documents. For these the
+benchmark also prints the rank correlation of score and length on crawled pages, and that of one
+piece's score with the length of its page, which shows what is in longer pages themselves. KenLM
+reads an ARPA file of order 5 with the full vocabulary. An estimator in plain Python
+(tests/support/kneser_ney.py) made it from the same reference text, because KenLM's wheel trains no
+model.
 """
 
 import argparse

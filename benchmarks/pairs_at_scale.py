@@ -1,15 +1,14 @@
 """Which signatures are duplicates, at one size and at ten times it, with known answers.
 
-    python pairs_at_scale.py make FOLDER DOCUMENTS SEED HOT    signatures as the corpus stores them,
-                                                               in shards of 100,000
-    python pairs_at_scale.py deduplicate FOLDER TOLD                dedup.duplicates over them, as a
-                                                                    whole run does it, without texts
-                                           --cuts N             ... with keys in so many cuts,
-                                                                whatever their number
+    python pairs_at_scale.py make FOLDER DOCUMENTS SEED HOT
+        writes signatures as the corpus stores them, in shards of 100,000
+    python pairs_at_scale.py deduplicate FOLDER TOLD [--cuts N]
+        runs dedup.duplicates over them, as a whole run does it, without texts, and writes the
+        result to the file TOLD; --cuts sets the number of cuts of the keys
 
-Any signature can be made from its document's number alone. 74 % are originals, 3 % are exact copies
-of an earlier original, 18 % near copies (1 to 25 of its 128 numbers are others, so the agreement is
-at least 0.8), 5 % are apart (30 to 60 are others); one copy in ten is of one of the first 64
+Every signature can be made from its document's number alone. 74 % are originals, 3 % are exact
+copies of an earlier original, 18 % near copies (1 to 25 of its 128 numbers differ, so the agreement
+is at least 0.8), 5 % are apart (30 to 60 differ). One copy in ten is of one of the first 64
 originals. HOT of all documents have the same first band and nothing else in common.
 """
 

@@ -2,12 +2,11 @@
 (rounds.py), or `whole ...`.
 
 Each peer gets documents in the form that it takes (a list of strings; Daft an Arrow table) and runs
-its fastest published form on one thread. What it needs:
+its fastest published form on one thread. It needs:
 
     pip install "datatrove[io,processing]" spacy fasttext-numpy2-wheel faust-cchardet python-magic
-    fasteners \
-        lxml_html_clean datasketch kenlm scikit-learn rensa daft presidio-analyzer tiktoken
-        quicktok-v1 gigatoken tokenizers
+    pip install fasteners lxml_html_clean datasketch kenlm scikit-learn rensa daft
+    pip install presidio-analyzer tiktoken quicktok-v1 gigatoken tokenizers
 """
 
 import argparse

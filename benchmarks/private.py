@@ -1,10 +1,10 @@
 """Precision and recall of redaction, as Markdown for docs/private.md: `python private.py [--peers
 PYTHON]`.
 
-Labelled texts are presidio's (F_pii); a labelled value is found where a span of its kind covers it,
-and a span is false where it touches no labelled value of its kind. Text without labels is counted
-by what is found: prose (novels), code (the running Python's standard library) and tables (pages of
-Debian's documentation with 40 cells or more).
+Labelled texts are presidio's (F_pii). A labelled value is found if a span of its kind covers it; a
+span is false if it touches no labelled value of its kind. For text without labels the finds are
+counted: prose (novels), code (the running Python's standard library) and tables (pages of Debian's
+documentation with 40 cells or more).
 """
 
 import argparse

@@ -1,14 +1,14 @@
 """A measured process: it loads its documents, then runs one round for each line that it reads, on
 one core.
 
-    -> {"ready": true, "megabytes": ..., "versions": {...}}        after imports and loading, which
-                                                                   no round counts
-    <- round        -> {"cpu": seconds, "wall": seconds}           processor time of all its threads
-    <- check        -> {"check": ...}                              of the last round's result, to
-                                                                   compare with another's
+    -> {"ready": true, "megabytes": ..., "versions": {...}}   after imports and loading, which are
+                                                              not timed
+    <- round   -> {"cpu": seconds, "wall": seconds}           processor time of all its threads
+    <- check   -> {"check": ...}                              of the last round's result, to compare
+                                                              with another's
 
-ours.py and peers.py are such processes. Standard library only: it runs in the peers' environment
-too.
+ours.py and peers.py are such processes. Standard library only: it also runs in the environment of
+the peers.
 """
 
 import argparse

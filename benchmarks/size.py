@@ -1,8 +1,8 @@
-"""What `gristmill size` predicts, beside what a run takes: `python size.py RECIPE OUT [--set
+"""What `gristmill size` predicts, and what a run takes: `python size.py RECIPE OUT [--set
 key=value] [--sample BYTES]`.
 
-OUT must not be there yet. The run is measured as the sample is (report/meter.py), with a worker a
-core. Input: `make_corpus.py`, and whole.toml with its files set, as bench.py does.
+OUT must not exist. The run is measured in the same way as the sample (report/meter.py), with one
+worker per core. Input: `make_corpus.py`, and whole.toml with its files set, as bench.py does.
 """
 
 import argparse
