@@ -26,8 +26,8 @@ from gristmill import schema
 from gristmill.columns import utf8_buffers
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.near import candidates
-from gristmill.dedup.near.signature_rows import Table
 from gristmill.dedup.settings import Deduplicate, Near
+from gristmill.dedup.shard_tables import ShardTables
 from gristmill.dedup.signatures import sign
 from gristmill.engine.relations import duckdb_with
 from gristmill.kernels.hashing.minhash import distinct_shingles
@@ -132,7 +132,7 @@ def ask(texts: list[str], near: Near) -> dict[str, Any]:
     """Deduplicate texts as one shard: what met, what was likely, what was compared, what goes."""
     settings = Deduplicate(exact=False, near=near)
     counts = Counter[str]()
-    original = candidates.likely
+    original = candidates.likely_pairs
 
     def counted(found: list[Path], *rest: Any) -> list[Path]:
         counts["met"] = sum(pq.read_metadata(path).num_rows for path in found)
@@ -149,18 +149,18 @@ def ask(texts: list[str], near: Near) -> dict[str, Any]:
         pq.write_table(
             pa.Table.from_batches([sign(batch, settings)]), folder / "signatures.parquet"
         )
-        module = sys.modules["gristmill.dedup.duplicates"]
-        module.likely = counted  # type: ignore[attr-defined]
+        module = sys.modules["gristmill.dedup.near.near_stage"]
+        module.likely_pairs = counted  # type: ignore[attr-defined]
         try:
             deduplicated = deduplicate(
-                [Table(folder / "signatures.parquet", folder / "documents.parquet", 0)],
+                [ShardTables(folder / "signatures.parquet", folder / "documents.parquet", 0)],
                 settings,
                 folder / "work",
                 opener=duckdb_with(2, 1000),
-                tell=lambda _: None,
+                on_progress=lambda _: None,
             )
         finally:
-            module.likely = original  # type: ignore[attr-defined]
+            module.likely_pairs = original  # type: ignore[attr-defined]
         found = pq.read_table(deduplicated.pairs)
         pairs = set(zip(found["document"].to_pylist(), found["candidate"].to_pylist(), strict=True))
         return {"pairs": pairs, "drops": deduplicated.drops["document"].to_pylist(), **counts}

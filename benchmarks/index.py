@@ -17,8 +17,7 @@ from typing import Any
 
 import make_corpus
 
-from gristmill.dedup import DuplicateIndex
-from gristmill.dedup.settings import Near
+from gristmill.dedup import DuplicateIndex, Near
 
 
 def documents(count: int, seed: int = 1) -> list[str]:

@@ -136,12 +136,12 @@ def deduplicate(folder: Path, cuts: int | None = None) -> dict[str, Any]:
     """Find the duplicates: time, disk at the peak, recall and precision."""
     from gristmill.dedup import duplicates as deduplicating
     from gristmill.dedup.near import signature_rows
-    from gristmill.dedup.near.signature_rows import Table
     from gristmill.dedup.settings import Deduplicate, Near
+    from gristmill.dedup.shard_tables import ShardTables
     from gristmill.engine.executor import threads_with
     from gristmill.engine.relations import duckdb_with
 
-    tables = [Table(path, path, 0) for path in sorted(folder.glob("*.parquet"))]
+    tables = [ShardTables(path, path, 0) for path in sorted(folder.glob("*.parquet"))]
     wanted = np.load(folder / "drops.npy")
     if cuts is not None:
         signature_rows.KEYS = len(wanted) * BANDS // cuts
@@ -168,7 +168,7 @@ def deduplicate(folder: Path, cuts: int | None = None) -> dict[str, Any]:
         work,
         opener=duckdb_with(threads, MEMORY_MB),
         executor=threads_with(threads),
-        tell=tell,
+        on_progress=tell,
     )
     now, cpu = time.perf_counter(), time.process_time() - cpu
     ended.set()

@@ -162,10 +162,22 @@ def test_a_wrong_type_is_told_with_path_and_line(
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("deduplicate.near.threshold", "0.0", "threshold is a similarity, over 0 and at most 1"),
-        ("deduplicate.near.threshold", "1.5", "threshold is a similarity, over 0 and at most 1"),
-        ("deduplicate.near.threshold", "nan", "threshold is a similarity, over 0 and at most 1"),
-        ("deduplicate.near.bands", "0", "bands and rows are at least 1"),
+        (
+            "deduplicate.near.threshold",
+            "0.0",
+            "threshold is a similarity: greater than 0, at most 1",
+        ),
+        (
+            "deduplicate.near.threshold",
+            "1.5",
+            "threshold is a similarity: greater than 0, at most 1",
+        ),
+        (
+            "deduplicate.near.threshold",
+            "nan",
+            "threshold is a similarity: greater than 0, at most 1",
+        ),
+        ("deduplicate.near.bands", "0", "bands and rows must be at least 1"),
         ("deduplicate.near.rows", "1000", "bands * rows (the permutations) at most 4096"),
         ("deduplicate.near.shingle", "0", "shingle is a number of words"),
         ("tokens.validation", "1.5", "validation is a share of documents, 0 to 1"),

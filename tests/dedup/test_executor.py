@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import MachineError
+from gristmill.dedup import disk_arrays, shard_tables
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.near import candidates, signature_rows
-from gristmill.dedup.near.comparison import Known
+from gristmill.dedup.near.comparison import KnownPairs
 from gristmill.dedup.near.signature_rows import Signatures
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.engine.engine import Event, Job
@@ -81,9 +82,9 @@ def found(
         settings,
         folder / "work",
         opener=opener,
-        tell=lambda _: None,
+        on_progress=lambda _: None,
         executor=executor,
-        gone=np.array([3, 4]),
+        dropped=np.array([3, 4]),
         **more,
     )
     left = sorted(path.name for path in (folder / "work").rglob("*"))
@@ -91,7 +92,9 @@ def found(
         assert not [
             name
             for name in left
-            if name.startswith(("keys-", "likely", "compared", "answered", "pairs", "near"))
+            if name.startswith(
+                ("keys-", "likely", "compared", "known", "pairs", "near", "keeper_pairs")
+            )
         ]
     return (
         deduplicated.drops,
@@ -121,7 +124,7 @@ def test_groups_threads_and_second_runs_give_the_same_bytes(
         (60, 200, 1, threads_with(2)),
         (1 << 17, 1 << 20, 1 << 18, threads_with(1)),
     ):
-        monkeypatch.setattr(signature_rows, "GROUP", group)
+        monkeypatch.setattr(shard_tables, "GROUP", group)
         monkeypatch.setattr(signature_rows, "HELD", held)
         monkeypatch.setattr(candidates, "RUN", run)
         drops, pairs, entries = found(tmp_path / f"{group}.{run}", settings, executor, Parts)
@@ -144,12 +147,12 @@ def test_there_are_as_many_tasks_as_groups_and_runs(
     monkeypatch.setattr(signature_rows, "KEYS", 2000)
     monkeypatch.setattr(candidates, "RUN", 100)
     for group, groups in ((1, 4), (41, 3), (1 << 17, 1)):
-        monkeypatch.setattr(signature_rows, "GROUP", group)
+        monkeypatch.setattr(shard_tables, "GROUP", group)
         ran.clear()
         _, pairs, _ = found(tmp_path / f"{group}", WAYS[0], counting, Parts)
-        assert ran["lay_out"] == ran["cut_texts"] == groups
-        assert ran["leave_out_single"] == 4
-        assert ran["rule_out"] == ran["compare_pairs"] >= len(pairs) / 100 > 2
+        assert ran["lay_out"] == ran["write_group"] == groups
+        assert ran["write_repeated"] == 4
+        assert ran["write_likely"] == ran["compare_pairs"] >= len(pairs) / 100 > 2
 
 
 def test_only_pairs_that_nobody_knows_are_compared(
@@ -168,7 +171,7 @@ def test_only_pairs_that_nobody_knows_are_compared(
     assert sum(compared) == len(pairs)
     compared.clear()
     told = pairs.filter(pa.array(np.arange(len(pairs)) % 3 > 0))
-    known = Known(*(told[name].to_numpy() for name in ("document", "candidate", "similarity")))
+    known = KnownPairs(*(told[name].to_numpy() for name in ("document", "candidate", "similarity")))
     again = found(tmp_path / "some", WAYS[0], threads_with(2), Parts, known=known)
     assert sum(compared) == len(pairs) - len(told)
     assert again[0].equals(drops)
@@ -181,9 +184,9 @@ def test_signatures_are_read_from_several_files(tmp_path: Path) -> None:
     begins = [0, 1, 400, 990]
     files = [tmp_path / f"{number}" for number in range(4)]
     for path, start, stop in zip(files, begins, [*begins[1:], 1000], strict=True):
-        signature_rows.write_array(path, values[start:stop])
+        disk_arrays.write_array(path, values[start:stop])
     places = pick.permutation(1000)
-    signature_rows.write_array(tmp_path / "places", places)
+    disk_arrays.write_array(tmp_path / "places", places)
     for wanted in (
         np.arange(1000),
         np.sort(pick.choice(1000, 60, replace=False)),

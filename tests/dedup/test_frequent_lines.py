@@ -17,8 +17,8 @@ import pytest
 
 import gristmill
 from gristmill import schema
-from gristmill.dedup.lines import line_counts as relation
-from gristmill.dedup.settings import Lines
+from gristmill.dedup.lines import line_counts
+from gristmill.dedup.settings import FrequentLines
 from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
@@ -102,7 +102,7 @@ def rows(corpus: Path, folder: str) -> list[dict[str, Any]]:
 
 
 def said(
-    documents: dict[int, str], source_of: Any, settings: Lines
+    documents: dict[int, str], source_of: Any, settings: FrequentLines
 ) -> tuple[list[tuple[int, str, int, Any]], dict[int, str]]:
     """The twin of it all: (documents, normalised line, earliest, source) of what is listed, and the
     texts without it.
@@ -141,17 +141,17 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("settings", "scope"),
     [
-        (Lines(most=3), "corpus"),
-        (Lines(most=3, keep="first"), "corpus"),
-        (Lines(most=6), "source"),
-        (Lines(most=1, keep="first"), "source"),
-        (Lines(most=2, unit="paragraphs", keep="first"), "corpus"),
-        (Lines(most=1, least_characters=len(SAID)), "corpus"),
-        (Lines(most=1, least_characters=len(SAID) + 1), "corpus"),
+        (FrequentLines(most=3), "corpus"),
+        (FrequentLines(most=3, keep="first"), "corpus"),
+        (FrequentLines(most=6), "source"),
+        (FrequentLines(most=1, keep="first"), "source"),
+        (FrequentLines(most=2, unit="paragraphs", keep="first"), "corpus"),
+        (FrequentLines(most=1, least_characters=len(SAID)), "corpus"),
+        (FrequentLines(most=1, least_characters=len(SAID) + 1), "corpus"),
     ],
 )
 def test_a_run_lists_and_cuts_what_the_twin_does(
-    recipe: Path, tmp_path: Path, settings: Lines, scope: str
+    recipe: Path, tmp_path: Path, settings: FrequentLines, scope: str
 ) -> None:
     corpus = tmp_path / "corpus"
     asked = {
@@ -414,10 +414,10 @@ def test_more_lines_than_are_held_are_counted_in_runs(monkeypatch: pytest.Monkey
         [f"line {pick}\nline {pick % 7}" for pick in range(start, start + 40)]
         for start in range(0, 400, 40)
     ]
-    settings = Lines(most=1)
-    whole = pa.Table.from_batches(relation.count(batches(shards), settings))
-    monkeypatch.setattr(relation, "RUN", 64)
-    runs = list(relation.count(batches(shards), settings))
+    settings = FrequentLines(most=1)
+    whole = pa.Table.from_batches(line_counts.count(batches(shards), settings))
+    monkeypatch.setattr(line_counts, "RUN", 64)
+    runs = list(line_counts.count(batches(shards), settings))
     assert len(runs) > 3
     assert all(run["hash"].to_pylist() == sorted(set(run["hash"].to_pylist())) for run in runs)
     summed = (
@@ -434,20 +434,22 @@ def test_more_lines_than_are_held_are_counted_in_runs(monkeypatch: pytest.Monkey
 def test_documents_that_lost_a_counted_line_are_told(tmp_path: Path) -> None:
     shards = [[f"{BANNER}\n{number}" for number in range(9)]]
     counted = tmp_path / "counted.parquet"
-    pq.write_table(pa.Table.from_batches(relation.count(batches(shards), Lines(most=3))), counted)
+    pq.write_table(
+        pa.Table.from_batches(line_counts.count(batches(shards), FrequentLines(most=3))), counted
+    )
     for name, texts in (("same", shards), ("other", [["", *shards[0][1:]]])):
         documents = tmp_path / f"{name}.parquet"
         pq.write_table(pa.Table.from_batches(batches(texts)), documents)
-        found = relation.frequent(
-            [relation.Counted(counted, documents, 0)],
-            Lines(most=3),
+        found = line_counts.frequent(
+            [line_counts.CountedShard(counted, documents, 0)],
+            FrequentLines(most=3),
             tmp_path / "work",
             opener=duckdb_with(1, 200),
         )
         if name == "same":
             assert [row["text"] for batch in found for row in batch.to_pylist()] == [BANNER]
         else:
-            with pytest.raises(VerificationError, match="1 lines that were counted are not there"):
+            with pytest.raises(VerificationError, match="1 lines that were counted are missing"):
                 list(found)
 
 
@@ -503,7 +505,7 @@ def test_export_of_a_corpus_of_tokens_is_cut_as_well(with_tokens: Path, tmp_path
     gristmill.export(tmp_path / "corpus", tmp_path / "out", to="jsonl")
     out = b"".join(path.read_bytes() for path in sorted((tmp_path / "out").rglob("*.jsonl")))
     found = [json.loads(line)["text"] for line in out.split(b"\n")[:-1]]
-    _, wanted = said(kept(tmp_path / "corpus", "documents"), lambda _: None, Lines(most=3))
+    _, wanted = said(kept(tmp_path / "corpus", "documents"), lambda _: None, FrequentLines(most=3))
     assert found == [wanted[number] for number in sorted(wanted)]
 
 

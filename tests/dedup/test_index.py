@@ -290,7 +290,7 @@ def test_an_addition_that_fails_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "gristmill.dedup.stream.index.TEXTS", 7
+        "gristmill.dedup.stream.duplicate_index.TEXTS", 7
     )  # so that parts of it were written, and their shingles held
     texts = chained(100, 5)[15:]
 
@@ -319,7 +319,7 @@ def test_a_full_disk_is_told_and_harms_nothing(tmp_path: Path) -> None:
         run = index._store._connection.execute
         (pages,) = run("pragma page_count").fetchone()
         run(f"pragma max_page_count = {pages + 3}")
-        with pytest.raises(MachineError, match="no place left"):
+        with pytest.raises(MachineError, match="the disk is full"):
             index.add_batch(texts[100:])
         assert len(index) == 100
         assert index.look_up(texts[100])[1:] == whole[100][1:]
@@ -344,8 +344,8 @@ def test_a_second_process_is_told(tmp_path: Path) -> None:
         index.add("one")
         said = second()
         assert said.startswith("MachineError")
-        assert "another process holds the index" in said
-        with pytest.raises(MachineError, match="another process holds"):
+        assert "another process has opened the index" in said
+        with pytest.raises(MachineError, match="another process has opened"):
             DuplicateIndex(tmp_path / "index", near=SMALL)
         assert index.add("one").keeper == 0
     assert second() == "added\n"
@@ -379,7 +379,7 @@ def test_other_parameters_are_refused(tmp_path: Path, other: dict, message: str)
 
 def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     DuplicateIndex(tmp_path / "index", near=SMALL).close()
-    monkeypatch.setattr("gristmill.dedup.stream.index.FORMAT", 999)
+    monkeypatch.setattr("gristmill.dedup.stream.duplicate_index.FORMAT", 999)
     with pytest.raises(RecipeError, match="format is 2 in it, 999 here"):
         DuplicateIndex(tmp_path / "index", near=SMALL)
 
@@ -389,7 +389,7 @@ def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_a_file_that_is_no_index_is_refused_and_left(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(RecipeError, match="no index"):
+    with pytest.raises(RecipeError, match="not an index"):
         DuplicateIndex(tmp_path / "file", near=SMALL)
     assert (tmp_path / "file").read_bytes() == content
 
@@ -399,7 +399,7 @@ def test_a_database_of_something_else_is_refused_and_left(tmp_path: Path) -> Non
     connection.execute("create table parameters (name text, value text)")
     connection.close()
     before = (tmp_path / "file").read_bytes()
-    with pytest.raises(RecipeError, match="a database of something else"):
+    with pytest.raises(RecipeError, match="a SQLite database of another program"):
         DuplicateIndex(tmp_path / "file", near=SMALL)
     assert (tmp_path / "file").read_bytes() == before
 
@@ -469,7 +469,7 @@ def test_candidates_are_ruled_out_four_standard_errors_below_the_floor(
     assert 69 < agreement < 128
     for least, dropped in ((agreement, True), (agreement + 1, False)):
         monkeypatch.setattr(
-            "gristmill.dedup.stream.matching.least_agreement", lambda near, least=least: least
+            "gristmill.dedup.stream.bucket_matches.least_agreement", lambda near, least=least: least
         )
         with DuplicateIndex(None) as index:
             index.add(texts[0])

@@ -168,7 +168,7 @@ def test_every_way_is_the_slow_stream(
         settings,
         tmp_path / "work",
         opener=duckdb_with(1, 300),
-        tell=lambda _: None,
+        on_progress=lambda _: None,
     )
     numbers = [schema.first_document(0) + row for row in range(45)] + [
         schema.first_document(1) + row for row in range(45)
@@ -203,7 +203,7 @@ def test_longest_first_is_the_slow_stream_of_sorted_texts(
         settings,
         tmp_path / "work",
         opener=duckdb_with(1, 300),
-        tell=lambda _: None,
+        on_progress=lambda _: None,
     )
     numbers = [schema.first_document(number // 45) + number % 45 for number in order]
     drops, compared = slow([texts[number] for number in order], near, [0] * 90)
@@ -230,7 +230,7 @@ def test_a_hot_bucket_costs_no_more_than_its_places(tmp_path: Path) -> None:
         settings,
         tmp_path / "work",
         opener=duckdb_with(2, 500),
-        tell=lambda _: None,
+        on_progress=lambda _: None,
     )
     assert pq.read_metadata(deduplicated.pairs).num_rows == sum(
         min(number, 8) for number in range(20_000)
@@ -275,10 +275,10 @@ def test_a_disk_that_fills_in_the_middle_of_a_sort(tmp_path: Path) -> None:
         ("permutations = 100", r"permutations = 100 is not bands \* rows = 32 \* 4 = 128"),
         (
             "threshold = 0.6\nfloor = 0.7",
-            "floor = 0.7 is a similarity, over 0 and at most threshold = 0.6",
+            "floor = 0.7: it must be greater than 0 and at most threshold = 0.6",
         ),
         ("floor = nan", "floor = nan"),
-        ("candidates = 17", "candidates is a number of a bucket's documents, 1 to 16"),
+        ("candidates = 17", "candidates is a number of documents of a bucket, from 1 to 16"),
         ('verify = "luck"', "Invalid enum value 'luck'"),
     ],
 )

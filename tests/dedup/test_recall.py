@@ -100,7 +100,7 @@ def test_recall_and_precision_on_20000_real_documents(data: Path, tmp_path: Path
         settings,
         tmp_path / "work",
         opener=duckdb_with(2, 400),
-        tell=lambda _: None,
+        on_progress=lambda _: None,
     )
     numbers = [schema.first_document(place // SHARD) + place % SHARD for place in range(COUNT)]
     plain = [naive.normalise(text) for text in texts]

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import RecipeError, SourceError, VerificationError, rejudge, run, verify, why
-from gristmill.dedup import reference_corpus
-from gristmill.dedup.near import signature_rows
+from gristmill.dedup import corpus_index, reference_corpus, shard_tables
+from gristmill.dedup.near import key_partitions, signature_rows
 from gristmill.report.why import lines
 from gristmill.store.manifest import decode
 from tests.support.corpora import digests, jsonl
@@ -86,10 +86,10 @@ def test_small_pieces_and_many_cuts(
         run(path, out=tmp_path / name, workers=1)
         before = digests(tmp_path / name)
         settings = load(path, {}).recipe.deduplicate
-        monkeypatch.setattr(signature_rows, "CHUNK", 64)
-        monkeypatch.setattr(reference_corpus, "ENTRIES", 10)
+        monkeypatch.setattr(key_partitions, "CHUNK", 64)
+        monkeypatch.setattr(corpus_index, "ENTRIES", 10)
         tables = [
-            signature_rows.Table(
+            shard_tables.ShardTables(
                 tmp_path / name / "signatures/00000.parquet",
                 tmp_path / name / "documents/00000.parquet",
                 0,
@@ -100,7 +100,7 @@ def test_small_pieces_and_many_cuts(
             settings,
             tmp_path / f"work.{name}",
             opener=duckdb_with(1, 300),
-            tell=lambda _: None,
+            on_progress=lambda _: None,
             against=phase.open_all(settings, crawls),
         )
         drops = {row["document"]: row["keeper"] for row in deduplicated.drops.to_pylist()}
@@ -115,7 +115,7 @@ def test_small_pieces_and_many_cuts(
 
 def test_an_index_in_many_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys that share first bits, some of many documents, looked up in pieces of ten."""
-    monkeypatch.setattr(reference_corpus, "ENTRIES", 10)
+    monkeypatch.setattr(corpus_index, "ENTRIES", 10)
     pick = random.Random(9)
     keys = (
         [pick.randrange(1 << 64) for _ in range(60)]
@@ -142,21 +142,19 @@ def test_an_index_in_many_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         whole = np.stack(
             [table[:, 0].astype(np.uint64).view(np.int64), table[:, 1].astype(np.int64)], axis=1
         )
-        written = reference_corpus.write_index(whole, documents, 7)
-        for place, column in zip(
-            (reference_corpus.KEYS, reference_corpus.DOCUMENTS), written, strict=True
-        ):
+        written = corpus_index.index_entries(whole, documents, 7)
+        for place, column in zip((corpus_index.KEYS, corpus_index.DOCUMENTS), written, strict=True):
             column.tofile(tmp_path / place.format(cut))
     corpus = reference_corpus.ReferenceCorpus(tmp_path, 3, "digest", np.arange(5), 8)
     wanted = sorted({*keys[::2], 0, 5, (1 << 64) - 1, *(cut << 61 for cut in range(8))})
-    found = corpus.look_up(np.array(wanted, np.uint64))
+    found = corpus_index.look_up(corpus, np.array(wanted, np.uint64))
     assert list(zip(*(column.tolist() for column in found), strict=True)) == [
         (key, ((3 + row // 100) << 32) + row % 100)
         for key in wanted
         for row in holders.get(key, [])[:16]
     ]
     assert corpus.documents(np.array([3 << 32, (7 << 32) + 99])).tolist() == [0, (4 << 32) + 99]
-    with pytest.raises(VerificationError, match="names documents that it has not"):
+    with pytest.raises(VerificationError, match="names documents that the corpus does not have"):
         corpus.numbers(np.array([5 << 32]))
 
 
@@ -180,7 +178,7 @@ def test_an_older_corpus_that_is_damaged(crawls: Path, tmp_path: Path) -> None:
         data = part.read_bytes()
         part.write_bytes(change(data))
         with pytest.raises(
-            (VerificationError, SourceError), match="not the|names documents|have a signature"
+            (VerificationError, SourceError), match="not the|names documents|have no signature"
         ):
             run(path, out=tmp_path / "c", workers=1)
         part.write_bytes(data)
@@ -228,8 +226,8 @@ def test_what_cannot_be_compared_is_refused(crawls: Path, tmp_path: Path) -> Non
     plain.write_text('[[source]]\nname = "web"\nfiles = ["a.jsonl"]\n[deduplicate.near]\n')
     run(plain, out=tmp_path / "plain", workers=1)
     for name, reason in (
-        ("other", "an index built with other parameters: near.bands is 16 in it, 32 in the recipe"),
-        ("plain", r"it has no index; make it with `\[deduplicate\] index = true`"),
+        ("other", "built with other parameters: near.bands is 16 there, 32 in the recipe"),
+        ("plain", r"has no index; set `index = true` in `\[deduplicate\]`"),
         ("none", "is no finished corpus"),
     ):
         with pytest.raises(RecipeError, match=reason):
@@ -240,10 +238,13 @@ def test_what_cannot_be_compared_is_refused(crawls: Path, tmp_path: Path) -> Non
             text.replace("NEAR", "").replace("url = true", 'scope = "source"'),
             "against and index compare whole corpora",
         ),
-        (text.replace("NEAR", 'group = "components"'), "what stays in an older corpus stays"),
+        (
+            text.replace("NEAR", 'group = "components"'),
+            "a document that a reference corpus keeps must stay kept",
+        ),
         (
             text.replace("near = { NEAR }", ""),
-            "index: it holds the bands of signatures, and there is no near",
+            r"index: an index holds the bands of signatures; add \[deduplicate.near\]",
         ),
     ):
         (crawls / "bad.toml").write_text(changed)

@@ -60,13 +60,12 @@ lines = { most = 40 }
 # A driver that cannot do the work of the nodes; they are processes of their own, which can.
 DRIVER = """
 from gristmill.cli import main
-from gristmill.dedup import rows
-from gristmill.kernels.hashing import minhash, pairs
+from gristmill.kernels.hashing import band_keys, minhash, pairs
 
 def refuse(*given, **named):
     raise AssertionError("done on the driver")
 
-rows.Repeated = refuse
+band_keys.Repeated = refuse
 minhash.band_keys = minhash.distinct_shingles = refuse
 pairs.agreement = pairs.jaccard = refuse
 main()

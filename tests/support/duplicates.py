@@ -11,9 +11,9 @@ import pytest
 
 from gristmill import schema
 from gristmill.dedup.duplicates import deduplicate
-from gristmill.dedup.near import candidates, further_rounds, signature_rows, verify
-from gristmill.dedup.near.signature_rows import Table
+from gristmill.dedup.near import candidates, jaccard, keeper_rounds, key_partitions, signature_rows
 from gristmill.dedup.settings import Deduplicate, Near
+from gristmill.dedup.shard_tables import ShardTables
 from gristmill.dedup.signatures import sign
 from gristmill.engine.relations import duckdb_with
 from tests.support.corpora import article
@@ -21,7 +21,7 @@ from tests.support.corpora import article
 
 def tables(
     folder: Path, shards: list[list[str]], settings: Deduplicate, scopes: list[int] | None = None
-) -> list[Table]:
+) -> list[ShardTables]:
     """Texts laid out as process leaves them."""
     out = []
     for number, texts in enumerate(shards):
@@ -32,7 +32,7 @@ def tables(
         pq.write_table(pa.Table.from_batches([batch]), documents, row_group_size=100)
         signed = sign(batch, settings)
         pq.write_table(pa.Table.from_batches([signed]), signatures, row_group_size=100)
-        out.append(Table(signatures, documents, scopes[number] if scopes else 0))
+        out.append(ShardTables(signatures, documents, scopes[number] if scopes else 0))
     return out
 
 
@@ -45,7 +45,7 @@ def find(
         settings,
         folder / "work",
         opener=duckdb_with(2, 500),
-        tell=lambda _: None,
+        on_progress=lambda _: None,
     )
     drops = deduplicated.drops.drop_columns("keeper_corpus")  # no other is there
     return {row["document"]: row for row in drops.to_pylist()}
@@ -89,11 +89,11 @@ def templated(count: int, pick: random.Random) -> list[str]:
 def in_small_pieces(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
     """Cuts of so many keys, and small chunks of keys, pairs and shingles."""
     monkeypatch.setattr(signature_rows, "KEYS", keys)
-    monkeypatch.setattr(signature_rows, "CHUNK", 100)
-    monkeypatch.setattr(signature_rows, "LARGE", 30)
-    monkeypatch.setattr(further_rounds, "ASKED", 40)
+    monkeypatch.setattr(key_partitions, "CHUNK", 100)
+    monkeypatch.setattr(key_partitions, "LARGE", 30)
+    monkeypatch.setattr(keeper_rounds, "ENTRIES", 40)
     monkeypatch.setattr(candidates, "PAIRS", 50)
-    monkeypatch.setattr(verify, "SHINGLES", 3000)
+    monkeypatch.setattr(jaccard, "SHINGLES", 3000)
 
 
 SMALL = Near(bands=8, rows=2, shingle=2, threshold=0.5, candidates=2)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus, Record
-from gristmill.dedup.near.signature_rows import read_documents
+from gristmill.dedup.shard_tables import read_documents
 from gristmill.errors import Damaged, RecipeError
 from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches

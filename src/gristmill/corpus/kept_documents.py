@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from gristmill import schema
 from gristmill.corpus.corpus import content_key
-from gristmill.dedup.lines.line_counts import Cutter
+from gristmill.dedup.lines.line_counts import LineRemover
 from gristmill.filters.api.judge import LEFT
 from gristmill.filters.api.step import Input, Step
 from gristmill.recipe import Recipe, Source
@@ -111,7 +111,7 @@ def rewriter_of(late: Late | None) -> Rewriter | None:
 def finish(
     documents: Path,
     verdicts: Path,
-    cutter: Cutter | None = None,
+    cutter: LineRemover | None = None,
     rewriter: Rewriter | None = None,
     hear: Callable[[pa.RecordBatch], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
@@ -132,7 +132,7 @@ def finish(
         for start in range(0, len(batch), step):
             part = batch.slice(start, step)
             if cutter is not None:
-                part = cutter.cut(part)
+                part = cutter.remove(part)
             if rewriter is not None:
                 part, measured = rewriter.rewrite(part)
                 hear(measured)

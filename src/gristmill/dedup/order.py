@@ -1,16 +1,16 @@
-"""The order that decides: of two alike documents the one that comes first stays.
+"""The order that decides: of two duplicates the one that comes first is kept.
 
-    plan                       as the plan numbers them; what is appended changes nothing before it
-    longest                    texts of most bytes first
-    highest STEP.MEASURE       by what a step measured, highest or lowest first; documents without a
-                               value come last
+    plan                    as the plan numbers documents; documents that are appended later do not
+                            change the verdicts of those before them
+    longest                 the texts with the most bytes first
+    highest STEP.MEASURE    by a step's measure; documents without a value come last
     lowest STEP.MEASURE
-    highest field:NAME         by a field that documents came with, a number or a date (ISO 8601);
-                               `a.b` is field b of the object a
+    highest field:NAME      by a field of the source, a number or a date (ISO 8601); `a.b` is the
+                            field b of the object a
     lowest field:NAME
 
-Equal ones go by number. In any order but the plan's, a document's place is its row in the near
-stage, and its number in same.sql.
+Documents of equal value are in the order of their numbers. In any order but the plan's, a
+document's place is its row in the near stage, and its number in same.sql.
 """
 
 import math
@@ -26,12 +26,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.dedup.settings import FIELD
+from gristmill.dedup.shard_tables import read_documents
 from gristmill.engine.relations import Relations
 from gristmill.errors import RecipeError
 from gristmill.store.parts import read_batches
 
 VALUED = pa.schema([pa.field("document", pa.int64()), pa.field("value", pa.float64())])
-PLACED_TOGETHER = 1 << 18  # documents of a row group: who wants the places of a few reads one
+PLACED_TOGETHER = 1 << 18  # documents of a row group: the places of a few are in one or two
 PLACED = pa.schema([pa.field("document", pa.int64()), pa.field("place", pa.int64())])
 
 
@@ -57,10 +58,10 @@ def put_in_order(
     relations: Callable[[], Relations],
     work: Path,
 ) -> Order | None:
-    """The order that a recipe's word asks for, of shards' documents and measures; None: the plan's.
+    """The order that a recipe names, over shards' documents and measures; None: the plan's.
 
-    Raises RecipeError where no step measures what it names, or no document has a number or a date
-    in the field that it names.
+    Raises RecipeError if no step has the measure that `order` names, or no document has a number or
+    a date in the field that it names.
     """
     if order == "plan":
         return None
@@ -82,6 +83,15 @@ def put_in_order(
         written = connection.write("order", work / "order.parquet")
     found = [pq.read_table(path)["document"].to_numpy() for path in written]
     return Order(np.concatenate(found), work / "places.parquet")
+
+
+def read_places(order: Path, documents: np.ndarray) -> np.ndarray:
+    """The places of documents (n,), sorted, in an order (a file of PLACED): (n,) int64."""
+    found = [
+        batch["place"].to_numpy()
+        for batch in read_documents(order, documents, ["document", "place"])
+    ]
+    return np.concatenate(found)
 
 
 def _values(
@@ -107,8 +117,8 @@ def _lengths(documents: Path) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 
 def _fields(documents: Path, name: str) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """By a field of those that rest in `extra`; `date` also by what the format told (a WARC
-    record's date).
+    """Values of a field in `extra`. For `date`, the format's own date (of a WARC record) where the
+    field is missing.
     """
     decode = msgspec.json.Decoder().decode
     for batch in read_batches(documents, ["document", "date", "extra"]):
@@ -121,13 +131,11 @@ def _fields(documents: Path, name: str) -> Iterator[tuple[pa.Array, pa.Array]]:
             found = [
                 date if value is None else value for value, date in zip(found, dates, strict=True)
             ]
-        yield batch["document"], pa.array(map(number_of, found), pa.float64())
+        yield batch["document"], pa.array(map(as_number, found), pa.float64())
 
 
 def _inside(fields: Any, name: str) -> Any:
-    """A field by its name, or by names of objects in one another with dots between them; null:
-    there is none.
-    """
+    """A field by its name, or by a path of names with dots; None: there is no such field."""
     if isinstance(fields, dict):
         if name in fields:
             return fields[name]
@@ -136,9 +144,10 @@ def _inside(fields: Any, name: str) -> Any:
     return None
 
 
-def number_of(value: Any) -> float | None:
-    """A number as it is, a date as seconds since 1970 (UTC where it names no zone); null:
-    neither.
+def as_number(value: Any) -> float | None:
+    """A number as it is, a date (ISO 8601) as seconds since 1970, in UTC if it names no zone.
+
+    None: neither a number nor a date.
     """
     if isinstance(value, str):
         try:
@@ -167,5 +176,5 @@ def _measures(measures: Path | None, order: str, name: str) -> Iterator[tuple[pa
         try:
             values = batch[name].cast(pa.float64())
         except pa.ArrowInvalid as error:
-            raise RecipeError(f"deduplicate.order = {order!r}: {name!r} is no number") from error
+            raise RecipeError(f"deduplicate.order = {order!r}: {name!r} is not a number") from error
         yield batch["document"], pc.if_else(pc.is_nan(values), None, values)

@@ -5,15 +5,14 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-FLOOR = 0.7  # pairs from here on are stored, so that another threshold reads no text
-# before the name of a documents' own field, where another name would be a measure's
-FIELD = "field:"
+FLOOR = 0.7  # pairs of at least this similarity are stored: another threshold then reads no text
+FIELD = "field:"  # before a field of the source, in an order; without it a name is a measure's
 ORDER = rf"^(plan|longest|(highest|lowest) ([A-Za-z0-9_]+\.[A-Za-z0-9_]+|{FIELD}\S.*))\Z"
-MOST_CANDIDATES = 16  # of a bucket: a column each in near.sql
-MOST_KEEPERS = 64  # of a bucket: what an index holds of it for later corpora
+MOST_CANDIDATES = 16  # of a bucket: near.sql has a column for each
+MOST_KEEPERS = 64  # kept documents of a bucket that an index holds for later corpora
 
-# Parameters that say how a visitor came, and nothing about the page: of campaigns (utm_), of
-# advertisers' clicks, of mailings.
+# URL parameters that say where a visitor came from, and nothing about the page: those of campaigns
+# (utm_), of clicks on advertisements, of mailings.
 TRACKING = (
     "utm_*",
     "fbclid",
@@ -37,17 +36,17 @@ TRACKING = (
 
 
 class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Near duplicates: MinHash signatures in bands, candidates from the documents that share a
-    band, verified.
+    """Near duplicates: documents that share a band of their MinHash signatures are candidates,
+    which are verified.
 
     A document's candidates are the first `candidates` documents of each of its buckets that come
-    before it; and if it goes for none of them, the first `keepers` documents of each that are kept.
+    before it; if it is a duplicate of none of them, the first `keepers` kept documents of each.
     """
 
-    shingle: int = 5
-    # of a shingle; scripts written without spaces have a word a character
+    shingle: int = 5  # units of a shingle
+    # In scripts written without spaces each character is a word.
     unit: Literal["words", "characters"] = "words"
-    # numbers in a signature; null: bands * rows, the only number that is right
+    # Numbers in a signature. Null: bands * rows, the only value that is accepted.
     permutations: int | None = None
     bands: int = 32
     rows: int = 4
@@ -60,11 +59,11 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         if not 1 <= self.shingle <= 100:
-            raise ValueError("shingle is a number of words or characters, 1 to 100")
+            raise ValueError("shingle is a number of words or characters, from 1 to 100")
         made = self.bands * self.rows
         if self.bands < 1 or self.rows < 1 or made > 4096:
             raise ValueError(
-                "bands and rows are at least 1, bands * rows (the permutations) at most 4096"
+                "bands and rows must be at least 1, and bands * rows (the permutations) at most 4096"
             )
         if self.permutations not in (None, made):
             raise ValueError(
@@ -72,22 +71,22 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 f"{self.rows} = {made}"
             )
         if not 0.0 < self.threshold <= 1.0:
-            raise ValueError("threshold is a similarity, over 0 and at most 1")
+            raise ValueError("threshold is a similarity: greater than 0, at most 1")
         floor = min(FLOOR, self.threshold) if self.floor is None else self.floor
         if not 0.0 < floor <= self.threshold:
             raise ValueError(
-                f"floor = {floor} is a similarity, over 0 and at most threshold = "
-                f"{self.threshold}: pairs below it are not known"
+                f"floor = {floor}: it must be greater than 0 and at most threshold = "
+                f"{self.threshold}; pairs below the floor are not stored"
             )
         if not 1 <= self.candidates <= MOST_CANDIDATES:
             raise ValueError(
-                f"candidates is a number of a bucket's documents, 1 to {MOST_CANDIDATES}"
+                f"candidates is a number of documents of a bucket, from 1 to {MOST_CANDIDATES}"
             )
         if not 0 <= self.keepers <= MOST_KEEPERS:
             raise ValueError(
-                f"keepers is a number of a bucket's kept documents, 0 to {MOST_KEEPERS}"
+                f"keepers is a number of kept documents of a bucket, from 0 to {MOST_KEEPERS}"
             )
-        # The recipe that is stored has every default filled in.
+        # The stored recipe has every default filled in.
         msgspec.structs.force_setattr(self, "permutations", made)
         msgspec.structs.force_setattr(self, "floor", floor)
 
@@ -98,70 +97,70 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def least(self) -> float:
-        """The floor: no pair below it is known."""
+        """The floor: pairs below it are not stored."""
         return self.threshold if self.floor is None else self.floor
 
 
-class Lines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Frequent lines: what stands in more than `most` documents, compared as normalised text, is
-    cut out of them; docs/lines.md.
+class FrequentLines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Frequent lines: a line that is in more than `most` documents, compared as normalised text, is
+    removed from them; docs/lines.md.
     """
 
-    most: Annotated[int, Meta(ge=1)]  # documents that a line may stand in
-    # first: it stays where it stands first, in the earliest document
+    most: Annotated[int, Meta(ge=1)]  # documents that a line may be in
+    # first: the line is kept at its first place, in the earliest document
     keep: Literal["none", "first"] = "none"
-    unit: Literal["lines", "paragraphs"] = "lines"  # paragraphs: with blank lines between them
-    # of a normalised line; a shorter one is never cut
+    unit: Literal["lines", "paragraphs"] = "lines"  # paragraphs have blank lines between them
+    # Of a normalised line. A shorter line is never removed.
     least_characters: Annotated[int, Meta(ge=1)] = 1
 
 
 class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which duplicates go. A document goes only for an earlier one that stays."""
+    """Which duplicates to drop. A document is dropped only for an earlier one that is kept."""
 
     url: bool = False  # equal URL
-    normal_urls: bool = True  # by their normal form: urls.py
-    # parameters that a normal form leaves out; `utm_*` stands for all that begin so
+    normal_urls: bool = True  # compare URLs in their normal form: url_form.py
+    # URL parameters that a normal form leaves out; `utm_*` is every name that begins with utm_
     tracking: tuple[str, ...] = TRACKING
     exact: bool = True  # equal normalised text
     near: Near | None = None
-    lines: Lines | None = None
+    lines: FrequentLines | None = None
     scope: Literal["corpus", "source"] = "corpus"  # source: compare within a source only
-    order: Annotated[str, Meta(pattern=ORDER)] = "plan"  # who stays: order.py
-    against: list[str] = []  # older corpora, whose documents come before all of these
-    index: bool = False  # leave an index, so that later corpora can be compared against this one
-    # The share of what is compared that one document and its copies may be; a larger cluster stops
-    # the run. null: no guard.
+    order: Annotated[str, Meta(pattern=ORDER)] = "plan"  # which duplicate is kept: order.py
+    against: list[str] = []  # reference corpora, whose documents come before all of these
+    index: bool = False  # write an index, so that later corpora can be compared against this one
+    # The largest share of the compared documents that one document and its copies may have; a
+    # larger cluster stops the run. Null: no limit.
     largest_cluster: Annotated[float, Meta(gt=0, le=1)] | None = None
 
     @property
     def compares(self) -> bool:
-        """Whether documents are compared with one another: the lines of [deduplicate.lines] are
-        not.
-        """
+        """Whether documents are compared with each other; [deduplicate.lines] alone does not."""
         return bool(self.url or self.exact or self.near)
 
     def __post_init__(self) -> None:
         for name in self.tracking:
             if name in ("", "*") or name != name.lower() or "*" in name[:-1]:
                 raise ValueError(
-                    f"tracking: {name!r}: write a parameter's name in small letters, or how "
-                    "names begin and then *"
+                    f"tracking: {name!r}: write the name of a URL parameter in lower case, or the "
+                    "beginning of names followed by *"
                 )
         if self.scope == "source" and (self.against or self.index):
             raise ValueError(
                 'against and index compare whole corpora; scope = "source" compares within a source'
             )
         if self.against and not self.compares:
-            raise ValueError("against: nothing is compared (url, exact, near)")
+            raise ValueError("against: no comparison is switched on; set url, exact or near")
         if self.against and self.near and self.near.group != "kept":
             raise ValueError(
-                'against: what stays in an older corpus stays; group = "components" may want '
-                "it gone"
+                "against: a document that a reference corpus keeps must stay kept, and group = "
+                '"components" may drop it; use group = "kept"'
             )
         if self.order != "plan" and (self.against or self.index):
             raise ValueError(
-                f'order = "{self.order}": against and index need order = "plan", in which '
-                "later documents change nothing"
+                f'order = "{self.order}": against and index need order = "plan", in which later '
+                "documents do not change the verdicts of earlier ones"
             )
         if self.index and self.near is None:
-            raise ValueError("index: it holds the bands of signatures, and there is no near")
+            raise ValueError(
+                "index: an index holds the bands of signatures; add [deduplicate.near]"
+            )

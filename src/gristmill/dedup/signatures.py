@@ -1,5 +1,5 @@
-"""What duplicates are found by: for each document the hash of its normalised text, and its MinHash
-signature.
+"""The hash of each document's normalised text, and its MinHash signature: duplicates are found by
+them.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from gristmill.columns import fixed_binary, utf8_buffers
 from gristmill.dedup.settings import Deduplicate
 
 HASH_BYTES = 16
-SEED = 1  # of the permutations: signatures of all corpora can be compared
+SEED = 1  # of the permutations, the same for all corpora: their signatures can be compared
 
 
 def text_hashes(
@@ -23,9 +23,10 @@ def text_hashes(
     key: bytes = b"",
     size: int = HASH_BYTES,
 ) -> bytes:
-    """BLAKE2b (RFC 7693) of n normalised texts, `size` bytes each, one after another.
+    """BLAKE2b (RFC 7693) of n normalised texts: n * size bytes.
 
-    A text that normalises to nothing is hashed as it is, apart from the others: `!!!` and `???` are
+    offsets (n + 1,) and data are the normalised texts, `texts` the original ones. A text whose
+    normal form is empty is hashed as it is, with a personalisation of its own: `!!!` and `???` are
     not equal.
     """
     view = np.ascontiguousarray(data).data
@@ -47,12 +48,12 @@ def text_hashes(
 
 
 def permutation_count(settings: Deduplicate) -> int:
-    """Numbers in a signature; 1 where near duplicates are not looked for (the column is null)."""
+    """Numbers in a signature; 1 without near duplicates (the column is null then)."""
     return settings.near.numbers if settings.near else 1
 
 
 def sign(batch: pa.RecordBatch, settings: Deduplicate) -> pa.RecordBatch:
-    """The signatures of a batch of documents, as schema.signatures."""
+    """The signatures of a batch of documents, in the form of schema.signatures."""
     from gristmill.kernels.hashing import minhash
     from gristmill.kernels.unicode.normalised import normalise
 

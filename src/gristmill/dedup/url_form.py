@@ -1,17 +1,17 @@
-"""The normal form of a URL: what is compared where `[deduplicate] url` asks for equal URLs. A
-document's own URL stays as it is.
+"""The normal form of a URL, by which `[deduplicate] url` compares. The URL in the documents does not
+change. RFC 3986, 6.2.2 and 6.2.3, except that http and https are the same.
 
-    http, https, any case      -> https                    RFC 3986, 6.2.2 and 6.2.3, but for http =
-                                                           https
-    host                       -> small letters, non-ASCII labels as Punycode (RFC 3492), no dot at
-                               its end
-    port 80 of http, 443 of https, or an empty one   -> none
-    an empty path              -> /
-    %c3                        -> %C3, in path and query; what is no such sign stays
-    tracking parameters        -> none; the others stay in their order
-    fragment                   -> none, unless it begins with `#!`: such pages differ by it
+    http, https, in any case       -> https
+    host                           -> lower case; labels that are not ASCII in Punycode (RFC 3492);
+                                      no dot at its end
+    port 80 of http, 443 of https,
+    or an empty port               -> removed
+    an empty path                  -> /
+    %c3 in path and query          -> %C3; a % without two hexadecimal digits is not changed
+    tracking parameters            -> removed; the others keep their order
+    fragment                       -> removed, unless it begins with `#!`: such pages differ by it
 
-Anything else, and whatever has no host, is compared as it is written.
+Anything else, and a URL without a host, is compared as it is written.
 """
 
 import re
@@ -35,8 +35,9 @@ _PORTS = {"http": "80", "https": "443"}
 
 
 def normal_form(url: str, tracking: tuple[str, ...]) -> str:
-    """The normal form. tracking: names of parameters that are left out, in small letters; one that
-    ends in `*` stands for all that begin so.
+    """The normal form of a URL.
+
+    tracking: names of parameters to remove, in lower case; a name that ends in `*` is a prefix.
     """
     found = _PARTS.fullmatch(url.rstrip())
     if found is None:
@@ -63,8 +64,8 @@ def _host(host: str) -> str:
     host = host.lower().removesuffix(".")
     if host.isascii():
         return host
-    # A label that is too long for any host is left: Punycode's time goes with the square of its
-    # length.
+    # A label longer than any host may have is left as it is: the time of Punycode grows with the
+    # square of its length.
     labels = (
         label
         if label.isascii() or len(label) > LABEL
@@ -77,31 +78,31 @@ def _host(host: str) -> str:
 def _query(query: str, tracking: tuple[str, ...]) -> str:
     """Without tracking parameters."""
     whole, starts = _names(tracking)
-    stays = []
+    kept = []
     for part in query.split("&"):
         name = part.partition("=")[0].lower()
         if name not in whole and not name.startswith(starts):
-            stays.append(part)
-    return "&".join(stays)
+            kept.append(part)
+    return "&".join(kept)
 
 
 @lru_cache(maxsize=8)
 def _names(tracking: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Whole names, and how others begin."""
+    """Whole names, and prefixes of names."""
     whole = frozenset(name for name in tracking if not name.endswith("*"))
     return whole, tuple(name[:-1] for name in tracking if name.endswith("*"))
 
 
-class Urls(NamedTuple):
-    """A table of documents whose URLs are brought to their normal form: a task."""
+class UrlTask(NamedTuple):
+    """A table of documents whose URLs are written in their normal form: a task."""
 
     documents: Path
     tracking: tuple[str, ...]
     work: Path
 
 
-def write_keys(task: Urls) -> Path:
-    """Write the normal forms, KEYS."""
+def write_keys(task: UrlTask) -> Path:
+    """Write the normal forms of a table: a Parquet file of KEYS."""
     target = fresh(task.work, "urls")
     form = partial(normal_form, tracking=task.tracking)
     with pq.ParquetWriter(target, KEYS, compression="zstd") as writer:
@@ -116,6 +117,6 @@ def write_keys(task: Urls) -> Path:
 def normal_urls(
     documents: list[Path], tracking: tuple[str, ...], work: Path, executor: Executor
 ) -> dict[Path, Path]:
-    """For each table of documents the file of its normal forms."""
-    written = executor(write_keys, [Urls(path, tracking, work) for path in documents])
+    """Write the normal forms of tables of documents; returns the file of each table."""
+    written = executor(write_keys, [UrlTask(path, tracking, work) for path in documents])
     return dict(zip(documents, written, strict=True))

@@ -22,8 +22,8 @@ from gristmill import schema
 from gristmill.columns import strings_of, utf8_buffers
 from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
-from gristmill.dedup.exact import EXACT, NEAR, SAME_URL
-from gristmill.dedup.near.signature_rows import read_documents
+from gristmill.dedup.drops import EXACT, NEAR, SAME_URL
+from gristmill.dedup.shard_tables import read_documents
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.kernels.unicode.normalised import normalise
 from gristmill.phases.output.publish import read_plan

@@ -4,7 +4,7 @@ memory and disk of each phase.
 
 from typing import Any, NamedTuple
 
-from gristmill.dedup.near.signature_rows import GROUP
+from gristmill.dedup.shard_tables import GROUP
 from gristmill.engine.relations import RELATIONS_MEMORY_MB
 from gristmill.phases.inputs.fetch import Row
 from gristmill.recipe import Recipe

@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.dedup.duplicates import PAIRS_FOUND, deduplicate
-from gristmill.dedup.near.comparison import Known
-from gristmill.dedup.near.signature_rows import Table
+from gristmill.dedup.duplicates import deduplicate
+from gristmill.dedup.near.comparison import KnownPairs
+from gristmill.dedup.near.near_stage import PAIRS_FOUND
+from gristmill.dedup.shard_tables import ShardTables
 from gristmill.engine.executor import threads_with
 from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError
@@ -223,7 +224,7 @@ def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray
     by_source = settings.scope == "source"
     places = {source.name: place for place, source in enumerate(recipe.source, 1)}
     tables = [
-        Table(
+        ShardTables(
             root / f"signatures/{shard_name(shard.number)}.parquet",
             root / f"documents/{shard_name(shard.number)}.parquet",
             places[shard.source] if by_source else 0,
@@ -256,11 +257,11 @@ def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray
             settings,
             Path(work).resolve(),
             opener=duckdb_with(os.cpu_count() or 1, MEMORY_MB),
-            tell=lambda _: None,
+            on_progress=lambda _: None,
             executor=threads_with(os.cpu_count() or 1),
-            gone=np.sort(gone),
+            dropped=np.sort(gone),
             against=against,
-            known=Known(
+            known=KnownPairs(
                 *(known[name].to_numpy() for name in ("document", "candidate", "similarity"))
             ),
         ).drops

@@ -1,1 +1,1 @@
-"""Lines that stand in too many documents."""
+"""Lines that are in too many documents."""

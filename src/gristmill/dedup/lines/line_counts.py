@@ -1,18 +1,18 @@
-"""Frequent lines: lines (or paragraphs) that stand in more documents than they may, and texts
+"""Frequent lines: the lines (or paragraphs) that are in more than `most` documents, and texts
 without them.
 
-    kept documents of a shard -> counted     hash, documents, earliest: one row a line, sorted by
-                                             hash, in runs of bounded size
-    counted of all shards     -> lines.sql   those that stand in more than `most` documents
-                              -> texts       each line as its earliest document has it; its hash
-                                             must be the one that was counted
-                              -> listed.sql  in the order of the list
-    the list + a text         -> Cutter      the text without them
+    kept documents of a shard -> counted      hash, documents, earliest: one row a line, sorted by
+                                              hash, in runs of bounded size
+    counted of all shards     -> lines.sql    the lines that are in more than `most` documents
+                              -> texts        each line as its earliest document has it; its hash
+                                              must be the one that was counted
+                              -> listed.sql   in the order of the list
+    the list + a text         -> LineRemover  the text without them
 
-Lines are compared by 64 bits of their normalised text. Of N different lines of which L are listed,
-one that is not is cut with the chance N * L / 2^64: 10^10 lines and 10^6 listed give 5 in 10,000,
-for the whole corpus. Whoever makes lines collide on purpose gains nothing: repeating somebody's
-line makes it frequent as well.
+Lines are compared by 64 bits of their normalised text. With N different lines, L of them listed,
+the chance that any other line is removed by mistake is N * L / 2^64: 5 in 10,000 for 10^10 lines
+and 10^6 listed, over the whole corpus. An attacker gains nothing by making lines collide: to repeat
+somebody's line makes it frequent as well.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.columns import strings_of, utf8_buffers
-from gristmill.dedup.settings import Lines
+from gristmill.dedup.settings import FrequentLines
 from gristmill.engine.relations import Opener
 from gristmill.errors import Damaged
 from gristmill.store.parts import read_batches
@@ -34,8 +34,8 @@ from gristmill.store.parts import read_batches
 if TYPE_CHECKING:
     from gristmill.kernels.text import lines as kernels
 
-RUN = 1 << 21  # lines counted together (24 bytes each, some times over)
-SHOWN = 500  # characters of a line that the list holds
+RUN = 1 << 21  # lines counted together (24 bytes each, and temporary copies)
+SHOWN = 500  # characters of a line that the list stores
 
 COUNTED = pa.schema(
     [pa.field(name, pa.int64(), nullable=False) for name in ("hash", "documents", "earliest")]
@@ -51,32 +51,31 @@ LISTED = pa.schema(
 FOUND = pa.schema([pa.field("scope", pa.int64(), nullable=False), *COUNTED, LISTED.field("text")])
 
 
-class Counted(NamedTuple):
-    """The lines of one raw shard, and its documents."""
+class CountedShard(NamedTuple):
+    """The counted lines of one raw shard, and its documents."""
 
     lines: Path  # COUNTED
     documents: Path
     scope: int  # documents of different scopes are never counted together
 
 
-class _Hashed(NamedTuple):
+class _HashedLines(NamedTuple):
     """The lines of a batch of texts."""
 
     data: np.ndarray  # the texts' buffer
     lines: "kernels.Lines"
     hashes: np.ndarray  # (lines,) int64
-    counts: np.ndarray  # (lines,) bool: long enough to be counted
+    counts: np.ndarray  # (lines,) bool: the line is long enough to count
 
 
-def _hashed(texts: pa.Array, settings: Lines) -> _Hashed:
+def _hashed(texts: pa.Array, settings: FrequentLines) -> _HashedLines:
     from gristmill.kernels.text import lines as kernels
     from gristmill.kernels.unicode.normalised import normalise
 
     offsets, data = utf8_buffers(texts)
     found = kernels.find(offsets, data, paragraphs=settings.unit == "paragraphs")
-    # White space at its ends is none of a normalised text: a line may be taken together with its
-    # end.
-    return _Hashed(
+    # A normalised text has no white space at its ends, so a line may be hashed with its line end.
+    return _HashedLines(
         data,
         found,
         *kernels.hash_lines(*normalise(found.starts, data), least=settings.least_characters),
@@ -88,11 +87,11 @@ def _owners(batch: pa.RecordBatch, lines: "kernels.Lines") -> np.ndarray:
     return np.repeat(batch["document"].to_numpy(), np.diff(lines.offsets))
 
 
-def count(batches: Iterable[pa.RecordBatch], settings: Lines) -> Iterator[pa.RecordBatch]:
-    """Count in how many documents each line stands: COUNTED, sorted by hash.
+def count(batches: Iterable[pa.RecordBatch], settings: FrequentLines) -> Iterator[pa.RecordBatch]:
+    """Count in how many documents each line is: COUNTED, sorted by hash.
 
-    A line has one row, or one in each of several batches where there are too many different ones to
-    be held.
+    A line has one row in a batch; if there are too many different lines for memory, it may have a
+    row in several batches.
     """
     waiting: list[tuple[np.ndarray, ...]] = []
     held = 0
@@ -114,9 +113,9 @@ def count(batches: Iterable[pa.RecordBatch], settings: Lines) -> Iterator[pa.Rec
 def _summed(
     hashes: np.ndarray, documents: np.ndarray, earliest: np.ndarray, *, distinct: bool = False
 ) -> tuple[np.ndarray, ...]:
-    """Rows of one hash as one row, sorted by hash.
+    """Merge the rows of each hash, given in document order, into one; sorted by hash.
 
-    Rows come in document order; `distinct` counts equal ones of a document once.
+    `distinct`: a line that a document repeats is counted once.
     """
     order = np.argsort(hashes, kind="stable")
     hashes, documents, earliest = hashes[order], documents[order], earliest[order]
@@ -135,11 +134,12 @@ def _batch(columns: tuple[np.ndarray, ...]) -> pa.RecordBatch:
 
 
 def frequent(
-    tables: list[Counted], settings: Lines, work: Path, *, opener: Opener
+    tables: list[CountedShard], settings: FrequentLines, work: Path, *, opener: Opener
 ) -> Iterator[pa.RecordBatch]:
-    """The list: FOUND, those of most documents first, then by hash.
+    """The list of frequent lines: FOUND, those of most documents first, then by hash.
 
-    `work` is for what is needed on the way.
+    Temporary files are written to the folder `work`. Raises Damaged if documents changed after
+    their lines were counted.
     """
     if not tables:
         return
@@ -161,13 +161,15 @@ def frequent(
         yield from read_batches(path)
 
 
-def _with_texts(table: Counted, frequent: list[Path], settings: Lines) -> Iterator[pa.RecordBatch]:
-    """The frequent lines whose earliest document is of this shard, as it has them: FOUND."""
+def _with_texts(
+    table: CountedShard, frequent: list[Path], settings: FrequentLines
+) -> Iterator[pa.RecordBatch]:
+    """The frequent lines whose earliest document is in this shard, with their texts: FOUND."""
     with pq.ParquetFile(table.documents, pre_buffer=False) as documents:
         for group in range(documents.num_row_groups):
             statistics = documents.metadata.row_group(group).column(0).statistics
             if statistics is None or not statistics.has_min_max:
-                continue  # no row
+                continue  # an empty row group
             within = [("earliest", ">=", statistics.min), ("earliest", "<=", statistics.max)]
             wanted = pq.read_table(frequent, filters=within, use_threads=False)
             if not len(wanted):
@@ -183,12 +185,12 @@ def _with_texts(table: Counted, frequent: list[Path], settings: Lines) -> Iterat
                     yield found
             if left:
                 raise Damaged(
-                    f"{table.documents}: {left} lines that were counted are not there: it "
-                    "changed since"
+                    f"{table.documents}: {left} lines that were counted are missing: the file "
+                    "changed since they were counted"
                 )
 
 
-def _texts(batch: pa.RecordBatch, wanted: pa.Table, settings: Lines) -> pa.RecordBatch:
+def _texts(batch: pa.RecordBatch, wanted: pa.Table, settings: FrequentLines) -> pa.RecordBatch:
     """The rows of `wanted` (sorted by hash) whose earliest document is in the batch, with their
     lines.
     """
@@ -198,7 +200,7 @@ def _texts(batch: pa.RecordBatch, wanted: pa.Table, settings: Lines) -> pa.Recor
     own = wanted["earliest"].to_numpy()[places] == _owners(batch, hashed.lines)
     at = np.flatnonzero(own & (hashes[places] == hashed.hashes))
     rows, firsts = np.unique(places[at], return_index=True)
-    # Every line's text and its end by turns.
+    # The text of a line and its line end alternate.
     ends = np.empty(2 * len(hashed.hashes) + 1, np.int32)
     ends[::2], ends[1::2] = hashed.lines.starts, hashed.lines.stops
     texts = strings_of(ends, hashed.data).take(pa.array(2 * at[firsts]))
@@ -209,33 +211,33 @@ def _texts(batch: pa.RecordBatch, wanted: pa.Table, settings: Lines) -> pa.Recor
     )
 
 
-class Listed(NamedTuple):
-    """The list, as far as cutting needs it: 16 bytes a line."""
+class LineList(NamedTuple):
+    """The list of frequent lines, as removing them needs it: 16 bytes a line."""
 
     hashes: np.ndarray  # (k,) int64, sorted
     earliest: np.ndarray  # (k,) int64: the earliest document of each
 
 
 @lru_cache(1)
-def load(path: Path, sha256: str, source: str | None) -> Listed:
-    """Read the list of a source (null: of all). The digest says which list it is, to the cache."""
+def load(path: Path, sha256: str, source: str | None) -> LineList:
+    """Read the list of a source (None: of all). The cache distinguishes lists by their sha256."""
     table = pq.read_table(path, columns=["hash", "earliest", "source"], use_threads=False)
     if source is not None:
         table = table.filter(pc.equal(table["source"], source))
     hashes = table["hash"].to_numpy()
     order = np.argsort(hashes)
-    return Listed(hashes[order], table["earliest"].to_numpy()[order])
+    return LineList(hashes[order], table["earliest"].to_numpy()[order])
 
 
-class Cutter:
-    """Cuts frequent lines out of the documents of a shard, and counts what it cut."""
+class LineRemover:
+    """Removes frequent lines from the documents of a shard, and counts what it removed."""
 
-    def __init__(self, listed: Listed, settings: Lines) -> None:
+    def __init__(self, listed: LineList, settings: FrequentLines) -> None:
         self._listed, self._settings = listed, settings
         self.counts = {"cut": 0, "characters": 0, "documents": 0, "emptied": 0}
 
-    def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with its texts cut; a text that becomes empty stays."""
+    def remove(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch without frequent lines; a document whose text becomes empty is kept."""
         from gristmill.kernels.text.lines import cut_lines
 
         texts, listed = batch["text"], self._listed
@@ -243,17 +245,19 @@ class Cutter:
             return batch
         hashed = _hashed(texts, self._settings)
         places = np.minimum(np.searchsorted(listed.hashes, hashed.hashes), len(listed.hashes) - 1)
-        gone = listed.hashes[places] == hashed.hashes
+        removed = listed.hashes[places] == hashed.hashes
         if self._settings.keep == "first":
-            own = np.flatnonzero(gone & (listed.earliest[places] == _owners(batch, hashed.lines)))
+            own = np.flatnonzero(
+                removed & (listed.earliest[places] == _owners(batch, hashed.lines))
+            )
             _, firsts = np.unique(hashed.hashes[own], return_index=True)
-            gone[own[firsts]] = False
-        if not gone.any():
+            removed[own[firsts]] = False
+        if not removed.any():
             return batch
-        new = strings_of(*cut_lines(hashed.data, hashed.lines, gone))
-        self.counts["cut"] += int(gone.sum())
+        new = strings_of(*cut_lines(hashed.data, hashed.lines, removed))
+        self.counts["cut"] += int(removed.sum())
         self.counts["documents"] += int(
-            np.count_nonzero(np.diff(np.append(0, np.cumsum(gone))[hashed.lines.offsets]))
+            np.count_nonzero(np.diff(np.append(0, np.cumsum(removed))[hashed.lines.offsets]))
         )
         self.counts["characters"] += _characters(texts) - _characters(new)
         lengths = pc.binary_length(new)

@@ -1,7 +1,7 @@
--- What is left when documents that are gone are left aside.
--- in:  every(document, ..., scope), gone(document)
+-- The documents that are not dropped.
+-- in:  every(document, ..., scope), dropped(document)
 -- out: the columns of every
 select every.*
 from every
-left join gone on every.document = gone.document
-where gone.document is null
+left join dropped on every.document = dropped.document
+where dropped.document is null

@@ -1,4 +1,4 @@
--- Frequent lines in the order of the list: those of most documents first.
+-- Frequent lines in the order of the list: most documents first.
 -- in:  found(scope, hash, documents, earliest, text)
 -- out: the columns of found
 select scope, hash, documents, earliest, text

@@ -1,4 +1,4 @@
--- Documents in the order that decides: highest value first, none last, equal ones by number.
+-- Documents in the order that decides: highest value first, nulls last, equal values by number.
 -- in:  valued(document, value)
 -- out: document
 select document

@@ -1,4 +1,4 @@
--- What is left over, by place in the order that decides.
+-- The documents that are left, by their place in the order that decides.
 -- in:  unplaced(document, value, scope), places(document, place)
 -- out: document (its place), value, scope
 select places.place as document, unplaced.value, unplaced.scope

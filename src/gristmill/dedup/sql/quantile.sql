@@ -1,4 +1,4 @@
--- How often each value of a measure stands, lowest first.
+-- How many documents have each value of a measure, lowest first.
 -- in:  valued(value)
 -- out: value, documents
 select value, count(*) as documents

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.corpus.corpus import Corpus, Record, content_key
-from gristmill.dedup.near.signature_rows import among
+from gristmill.dedup.disk_arrays import in_sorted
 from gristmill.engine.engine import Session
 from gristmill.engine.relations import Relations
 from gristmill.filters.api.corpus_rules import CorpusRule
@@ -72,7 +72,7 @@ class _Kept(NamedTuple):
         table = pq.read_table(self.shard.measures, columns=["document", name], use_threads=False)
         documents = table["document"].to_numpy()
         values = table[name].cast(pa.float64()).to_numpy()  # a null is NaN
-        kept = self.shard.kept() & ~np.isnan(values) & ~among(documents, self.dropped)
+        kept = self.shard.kept() & ~np.isnan(values) & ~in_sorted(documents, self.dropped)
         return documents[kept], values[kept]
 
     def rows(self, table: str) -> Iterator[pa.RecordBatch]:
@@ -81,7 +81,7 @@ class _Kept(NamedTuple):
         path = self.shard.tables[table]
         rows = pa.Table.from_batches(list(read_batches(path)), pq.read_schema(path))
         documents = rows["document"].to_numpy()
-        wanted = among(documents, kept) & ~among(documents, self.dropped)
+        wanted = in_sorted(documents, kept) & ~in_sorted(documents, self.dropped)
         yield from rows.filter(pa.array(wanted)).combine_chunks().to_batches()
 
 

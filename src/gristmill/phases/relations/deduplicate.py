@@ -24,11 +24,12 @@ import pyarrow.parquet as pq
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus, Record, content_key
 from gristmill.corpus.formats import FORMAT_VERSIONS
-from gristmill.dedup.duplicates import DROPS, PAIRS_FOUND, deduplicate
-from gristmill.dedup.exact import NEAR
-from gristmill.dedup.near.signature_rows import Table
-from gristmill.dedup.reference_corpus import ReferenceCorpus, open_older
+from gristmill.dedup.drops import NEAR
+from gristmill.dedup.duplicates import DROPS, deduplicate
+from gristmill.dedup.near.near_stage import PAIRS_FOUND
+from gristmill.dedup.reference_corpus import ReferenceCorpus, open_reference
 from gristmill.dedup.settings import FIELD, Deduplicate
+from gristmill.dedup.shard_tables import ShardTables
 from gristmill.engine.engine import Session
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.recipe import Recipe
@@ -68,7 +69,7 @@ def open_all(settings: Deduplicate | None, folder: Path) -> list[ReferenceCorpus
                 )
         first = found[-1].end if found else 0
         digest = hashlib.sha256(published[1]).hexdigest()
-        found.append(open_older(root, published[0], digest, settings, first))
+        found.append(open_reference(root, published[0], digest, settings, first))
     return found
 
 
@@ -143,7 +144,7 @@ def find_duplicates(
     work = corpus.work / "deduplicate"
     shutil.rmtree(work, ignore_errors=True)
     tables = [
-        Table(
+        ShardTables(
             corpus.find(f"signatures/{shard_name(number)}.parquet"),
             corpus.find(f"documents/{shard_name(number)}.parquet"),
             scope,
@@ -169,9 +170,9 @@ def find_duplicates(
         task.deduplicate,
         work,
         opener=session.open,
-        tell=on_progress,
+        on_progress=on_progress,
         executor=session.map,
-        gone=gone,
+        dropped=gone,
         against=against,
     )
     with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):

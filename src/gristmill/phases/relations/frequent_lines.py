@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from gristmill.corpus.corpus import Corpus, Record, content_key
 from gristmill.corpus.kept_documents import finish
-from gristmill.dedup.lines import line_counts as relation
-from gristmill.dedup.settings import Deduplicate, Lines
+from gristmill.dedup.lines import line_counts
+from gristmill.dedup.settings import Deduplicate, FrequentLines
 from gristmill.engine.engine import Session
 from gristmill.schema import shard_name
 from gristmill.store.parts import Part, writing_table
@@ -61,11 +61,11 @@ def count(task: CountTask, tell: Callable[[int], None]) -> Record:
             tell(batch["text"].nbytes)
             yield batch
 
-    settings = Lines(most=1, unit=task.unit, least_characters=task.least_characters)  # type: ignore[arg-type]
+    settings = FrequentLines(most=1, unit=task.unit, least_characters=task.least_characters)  # type: ignore[arg-type]
     with writing_table(
-        corpus.work, f"count_lines/{name}.parquet", relation.COUNTED, plain=True
+        corpus.work, f"count_lines/{name}.parquet", line_counts.COUNTED, plain=True
     ) as (table, part):
-        for batch in relation.count(told(), settings):
+        for batch in line_counts.count(told(), settings):
             table.write(batch)
     counts = {"work": part[0].sha256, "rows": table.rows, "seconds": time.perf_counter() - start}
     return corpus.record("count_lines", name, Record(key=task.key(), work=part, counts=counts))
@@ -80,7 +80,7 @@ class ListTask(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[int, str]  # the name of each scope; empty: lines are counted over all sources
     documents: list[str]  # sha256 of each shard's documents: a line is shown as one of them has it
     counted: list[str]  # and of its lines
-    lines: Lines
+    lines: FrequentLines
 
     def key(self) -> str:
         """The content key."""
@@ -102,16 +102,16 @@ def list_frequent(task: ListTask, on_progress: Callable[[int], None], session: S
     ):
         read.append((corpus.work / f"count_lines/{shard_name(number)}.parquet", sha256))
         read.append((corpus.find(f"documents/{shard_name(number)}.parquet"), texts))
-        tables.append(relation.Counted(read[-2][0], read[-1][0], scope))
+        tables.append(line_counts.CountedShard(read[-2][0], read[-1][0], scope))
     prove_all(read, session.threads)
-    with writing_table(corpus.stage, LIST, relation.LISTED) as (table, part):
-        found = relation.frequent(tables, task.lines, work, opener=session.open)
+    with writing_table(corpus.stage, LIST, line_counts.LISTED) as (table, part):
+        found = line_counts.frequent(tables, task.lines, work, opener=session.open)
         for batch in found:
             sources = pa.array(
                 [task.sources.get(scope) for scope in batch["scope"].to_pylist()], pa.string()
             )
-            columns = [*(batch[name] for name in relation.LISTED.names[:-1]), sources]
-            table.write(pa.RecordBatch.from_arrays(columns, schema=relation.LISTED))
+            columns = [*(batch[name] for name in line_counts.LISTED.names[:-1]), sources]
+            table.write(pa.RecordBatch.from_arrays(columns, schema=line_counts.LISTED))
             on_progress(batch.nbytes)
     shutil.rmtree(work, ignore_errors=True)
     counts = {"listed": table.rows, "seconds": time.perf_counter() - start}
@@ -119,7 +119,10 @@ def list_frequent(task: ListTask, on_progress: Callable[[int], None], session: S
 
 
 def count_tasks(
-    root: str, settings: Lines, processed: dict[int, Record], verdicts_written: dict[int, Record]
+    root: str,
+    settings: FrequentLines,
+    processed: dict[int, Record],
+    verdicts_written: dict[int, Record],
 ) -> dict[int, CountTask]:
     """A task for each shard that was processed."""
     return {
@@ -137,7 +140,7 @@ def count_tasks(
 
 def list_task(
     root: str,
-    settings: Lines,
+    settings: FrequentLines,
     processed: dict[int, Record],
     counted: dict[int, Record],
     scopes: list[int],
@@ -159,13 +162,13 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     """The list and what is done by it, for the phases that finish."""
 
     sha256: str  # of the list
-    settings: Lines
+    settings: FrequentLines
     by_source: bool
 
-    def cutter(self, path: Path, source: str) -> relation.Cutter:
+    def cutter(self, path: Path, source: str) -> line_counts.LineRemover:
         """What cuts a shard of a source; `path` is where the list lies."""
-        return relation.Cutter(
-            relation.load(
+        return line_counts.LineRemover(
+            line_counts.load(
                 proven(path, self.sha256), self.sha256, source if self.by_source else None
             ),
             self.settings,

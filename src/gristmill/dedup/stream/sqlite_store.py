@@ -1,17 +1,17 @@
 """The tables of an index for a stream: one SQLite file, one process at a time, one transaction for
 each addition.
 
-    parameters   name -> value             what the index was built with
-    documents    document -> verdict       every document; a kept one has no reason
-    hashes       scope, text hash -> the earliest document of that text
-    texts        document -> signature, and its normalised text where that is verified; kept
-                 documents only
-    buckets      band key, document        the first documents of each bucket, kept or not, and its
-                                           first kept ones
+    parameters   name -> value           the parameters that the index was built with
+    documents    document -> verdict     every document; a kept one has no reason
+    hashes       scope, text hash        -> the earliest document of that text
+    texts        document -> signature   of kept documents; and their normalised texts if texts are
+                                         compared
+    buckets      band key, document      the first documents of each bucket, kept or not, and its
+                                         first kept documents
 
-Why SQLite: a transaction that a kill cannot halve, and nothing to install. Why zstd's normalised
-text and not shingle hashes: on 8,000 web pages 2.1 KB a document against 6.4 KB, for 65 us to pack
-it once and 80 us each time that it is compared.
+Why SQLite: a killed process cannot leave half a transaction, and there is nothing to install. Why
+normalised texts in zstd and not shingle hashes: on 8,000 web pages they take 2.1 KB a document and
+not 6.4 KB, for 65 us to compress a text once and 80 us each time it is compared.
 """
 
 import json
@@ -33,13 +33,13 @@ else:
     from backports import zstd
 
 MAGIC = b"SQLite format 3\0"  # of the file format: https://sqlite.org/fileformat2.html, 1.3
-APPLICATION = 0x67726978  # "grix", where SQLite keeps whose file it is
-PATIENCE = 1.0  # seconds that opening waits for another process to let go
+APPLICATION = 0x67726978  # "grix": SQLite's application_id, which says whose file it is
+PATIENCE = 1.0  # seconds to wait, when opening, for another process to close the file
 CACHE = 256 << 20  # bytes of pages held in memory, at most
-# pages in the log before they are moved to the file: buckets lie anywhere, so many changes share a
-# page
+# Pages in the log before they are moved to the file. Buckets are spread over the whole file, so the
+# more changes are moved together, the more of them share a page.
 CHECKPOINT = 16_384
-LEVEL = 1  # of zstd: 3 packs no better and takes half as long again
+LEVEL = 1  # of zstd: level 3 takes 1.5 times as long, and the result is not smaller
 
 TABLES = """
 create table parameters (name text primary key, value text not null) without rowid;
@@ -53,7 +53,7 @@ Synchronous = Literal["full", "normal", "off"]
 
 
 class Verdict(NamedTuple):
-    """What an index says of a text, as a row of a corpus' verdicts."""
+    """The verdict of a text, like a row of a corpus' verdicts."""
 
     document: int  # 0, 1, 2 ... in order of adding
     reason: str | None  # null: kept
@@ -61,26 +61,25 @@ class Verdict(NamedTuple):
     similarity: float | None  # to the keeper
 
 
-class Store:
-    """The tables. Nothing here knows the rule."""
+class SqliteStore:
+    """Reads and writes the tables. The rule is not here, but in duplicate_index.py."""
 
     def __init__(
         self, path: Path | str | None, parameters: dict[str, str], synchronous: Synchronous
     ) -> None:
-        """Open or create; refuse what is no index or has other parameters."""
+        """Open or create. Raises RecipeError for another file, or an index with other parameters."""
         self._name = "the index in memory" if path is None else str(path)
-        # With a checksum: SQLite has none, and a flipped bit would change what is near.
+        # With a checksum, which SQLite lacks: a flipped bit would change similarities.
         options: dict[Any, int] = {
             zstd.CompressionParameter.compression_level: LEVEL,
             zstd.CompressionParameter.checksum_flag: 1,
         }
         self._packer = zstd.ZstdCompressor(options=options)
-        where = (
-            ":memory:" if path is None else os.path.abspath(path)
-        )  # never a bare name: it may be `:memory:`
+        # An absolute path: the name of a file may be ":memory:".
+        where = ":memory:" if path is None else os.path.abspath(path)
         if path is not None:
-            self._look(where)
-        with self._told():
+            self._check_file(where)
+        with self._raising_ours():
             self._connection = sqlite3.connect(
                 where, timeout=PATIENCE, isolation_level=None, check_same_thread=False
             )
@@ -91,22 +90,21 @@ class Store:
                 raise
 
     def close(self) -> None:
-        """Let go of the file; what the log holds is moved into it."""
-        with self._told():
+        """Close the file; the log is moved into it."""
+        with self._raising_ours():
             self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written within, or nothing."""
-        with self._told():
+        """Store all that is written within the block, or nothing of it."""
+        with self._raising_ours():
             self._connection.execute("begin immediate")
             try:
                 yield
                 self._connection.execute("commit")
             except BaseException:
-                if (
-                    self._connection.in_transaction
-                ):  # some errors of the disk roll back by themselves
+                # SQLite itself rolls back after some errors of the disk.
+                if self._connection.in_transaction:
                     self._connection.execute("rollback")
                 raise
 
@@ -116,7 +114,7 @@ class Store:
         return 0 if last is None else last + 1
 
     def verdict(self, document: int) -> Verdict | None:
-        """What was said of a document."""
+        """The verdict of a document; None: there is no such document."""
         row = self._row(
             "select document, reason, keeper, similarity from documents where document = ?",
             document,
@@ -124,15 +122,15 @@ class Store:
         return Verdict(*row) if row else None
 
     def earliest(self, scope: int, text_hash: bytes) -> int | None:
-        """The first document of a text."""
+        """The first document of a text, by its hash."""
         row = self._row(
             "select document from hashes where scope = ? and text_hash = ?", scope, text_hash
         )
         return row[0] if row else None
 
     def bucket(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the buckets of (n,) int64 keys hold: (keys (m,), documents (m,)) int64, in no
-        order.
+        """The entries of the buckets of (n,) int64 keys: keys (m,) and documents (m,) int64,
+        unsorted.
         """
         rows = self._among(
             "select key, document from buckets where key in (select value from json_each(?))", keys
@@ -141,8 +139,8 @@ class Store:
         return held[:, 0], held[:, 1]
 
     def signatures(self, documents: np.ndarray, numbers: int) -> tuple[np.ndarray, np.ndarray]:
-        """The signatures of those of (n,) sorted documents that are kept: (documents (m,) int64,
-        (m, numbers) uint32).
+        """The signatures of the kept ones of (n,) sorted documents: documents (m,) int64 and
+        signatures (m, numbers) uint32.
         """
         rows = self._among(
             (
@@ -158,11 +156,11 @@ class Store:
         return kept, values.astype(np.uint32, copy=False)
 
     def text(self, document: int) -> bytes:
-        """The normalised text of a kept document."""
+        """The normalised text of a kept document. Raises VerificationError if it is damaged."""
         (packed,) = self._row("select text from texts where document = ?", document) or (None,)
         if packed is None:
             raise VerificationError(
-                f"{self._name}: the text of document {document} is missing; build the index anew"
+                f"{self._name}: the text of document {document} is missing; build the index again"
             )
         try:
             return bytes(zstd.decompress(packed))
@@ -178,12 +176,11 @@ class Store:
         texts: Iterable[tuple[int, bytes, bytes | None]],
         buckets: Iterable[tuple[int, int]],
     ) -> None:
-        """Add documents, within a transaction.
-
-        Texts come normalised, buckets best in order of their keys.
+        """Add rows to the tables, within a transaction. Texts are normalised; `buckets` are written
+        faster in the order of their keys.
         """
         packed = ((document, signature, self._pack(text)) for document, signature, text in texts)
-        with self._told():
+        with self._raising_ours():
             many = self._connection.executemany
             many(
                 "insert into documents values (?, ?, ?, ?)",
@@ -199,18 +196,18 @@ class Store:
         )
 
     def _row(self, query: str, *values: Any) -> Any:
-        with self._told():
+        with self._raising_ours():
             return self._connection.execute(query, values).fetchone()
 
     def _among(self, query: str, numbers: np.ndarray) -> list[Any]:
-        """One query for all: a third of the time that one each takes."""
+        """One query for all numbers: it takes a third of the time of one query each."""
         if not len(numbers):
             return []
-        with self._told():
+        with self._raising_ours():
             return self._connection.execute(query, (json.dumps(numbers.tolist()),)).fetchall()
 
-    def _look(self, path: str) -> None:
-        """Refuse a file that SQLite did not write: it takes a very short one for an empty one."""
+    def _check_file(self, path: str) -> None:
+        """Refuse a file that SQLite did not write: SQLite takes a very short file for an empty one."""
         try:
             with open(path, "rb") as file:
                 start = file.read(len(MAGIC))
@@ -219,7 +216,9 @@ class Store:
         except OSError as error:
             raise MachineError(f"{self._name}: the index cannot be read: {error}") from error
         if start not in (b"", MAGIC):
-            raise RecipeError(f"{self._name}: no index; give the path of an index, or a new one")
+            raise RecipeError(
+                f"{self._name}: not an index; give the path of an index, or of a new file"
+            )
 
     def _open(self, parameters: dict[str, str], synchronous: Synchronous) -> None:
         run = self._connection.execute
@@ -228,10 +227,10 @@ class Store:
         (tables,) = run("select count(*) from sqlite_master").fetchone()
         if whose != APPLICATION and (whose or tables):
             raise RecipeError(
-                f"{self._name}: a database of something else; give the path of an index, or "
-                "a new one"
+                f"{self._name}: a SQLite database of another program; give the path of an index, "
+                "or of a new file"
             )
-        # Only from here on may anything be written: the file is ours, or empty.
+        # Write nothing before this line: only here it is certain that the file is ours, or empty.
         run("pragma journal_mode = wal")
         run(f"pragma synchronous = {synchronous}")
         run(f"pragma cache_size = {-(CACHE >> 10)}")
@@ -248,22 +247,22 @@ class Store:
 
     def _check(self, there: dict[str, str], asked: dict[str, str]) -> None:
         other = [
-            f"{name} is {there.get(name, 'not there')} in it, {asked.get(name, 'not there')} here"
+            f"{name} is {there.get(name, 'missing')} in it, {asked.get(name, 'missing')} here"
             for name in sorted(there.keys() | asked.keys())
             if there.get(name) != asked.get(name)
         ]
         if other:
             raise RecipeError(
                 f"{self._name}: an index built with other parameters: {'; '.join(other)}. "
-                "Open it with its own, or build another"
+                "Open it with its own parameters, or build another one"
             )
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """SQLite's errors by whose turn it is."""
+    def _raising_ours(self) -> Iterator[None]:
+        """Raise SQLite's errors as GristmillErrors, by who can solve them."""
         try:
             yield
-        except sqlite3.ProgrammingError:  # the caller's: closed already
+        except sqlite3.ProgrammingError:  # the caller's mistake: the store is closed
             raise
         except sqlite3.Error as error:
             raise self._error(error) from error
@@ -272,19 +271,17 @@ class Store:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
             return RecipeError(
-                f"{self._name}: no index: {error}; give the path of an index, or a new one"
+                f"{self._name}: not an index: {error}; give the path of an index, or of a new file"
             )
         if code == sqlite3.SQLITE_CORRUPT:
-            return VerificationError(f"{self._name}: the index is damaged: {error}; build it anew")
+            return VerificationError(f"{self._name}: the index is damaged: {error}; build it again")
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return MachineError(
-                f"{self._name}: another process holds the index; one at a time: close it "
-                "there first"
+                f"{self._name}: another process has opened the index; close it there first"
             )
         if code == sqlite3.SQLITE_FULL:
             return MachineError(
-                f"{self._name}: no place left on the disk: {error}; nothing of this addition "
-                "is stored"
+                f"{self._name}: the disk is full: {error}; nothing of this addition is stored"
             )
         if code in _MACHINE:
             return MachineError(f"{self._name}: the index cannot be read or written: {error}")

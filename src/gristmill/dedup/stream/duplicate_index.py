@@ -1,19 +1,20 @@
-"""An index for a stream: whether a text is a duplicate of an earlier one that stays, told as each
-comes.
+"""An index for a stream of texts: is a text a duplicate of an earlier one that is kept?
 
-The rule is that of a corpus (`duplicates.py`), one document at a time:
+The rule is that of a corpus (duplicates.py), one document at a time:
 
-    text -> normalised -> hash        an equal text came before: its verdict, or it as keeper; no
-                                      further
-                       -> signature   band keys -> candidates: the first `near.candidates` documents
-                                      of each bucket
-                                      agreement: candidates that are out of reach are discarded
-                                      unread verified: of the candidates that stay, the most like
-                                      one, of equals the earliest none goes for it: the same with
-                                      the first `near.keepers` kept documents of each bucket
+    normalised text -> hash        if an equal text was added before: a copy of it, and no further
+                                   step
+                    -> signature   its band keys give the candidates: the first `near.candidates`
+                                   documents of each bucket
+                    -> agreement   candidates are discarded, without reading their texts, if the
+                                   signatures agree in too few places
+                    -> verified    of the candidates that are kept, the most similar one; of equally
+                                   similar ones the earliest
+                    -> keepers     if it is a duplicate of none of them: the same with the first
+                                   `near.keepers` kept documents of each bucket
 
-Which documents are first in a bucket depends on no verdict, so a batch finds those pairs at once;
-only verdicts, and kept ones, go one by one.
+Which documents are first in a bucket does not depend on verdicts, so a batch finds those pairs
+together; verdicts are found one after another.
 """
 
 import json
@@ -26,42 +27,40 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from gristmill.dedup.exact import EXACT, NEAR
+from gristmill.dedup.drops import EXACT, NEAR
 from gristmill.dedup.settings import Near
-from gristmill.dedup.stream.matching import Met, Pairs, Signed, sign_texts
-from gristmill.dedup.stream.tables import Store, Synchronous, Verdict
+from gristmill.dedup.stream.bucket_matches import BucketMatches, Candidates, SignedTexts, sign_texts
+from gristmill.dedup.stream.sqlite_store import SqliteStore, Synchronous, Verdict
 from gristmill.errors import RecipeError
 from gristmill.kernels.hashing import minhash, pairs
 
-# of the tables, and of all that is computed into them: normalised text, hashes, signatures, keys
+# The format of the tables and of their values: normalised texts, hashes, signatures, keys.
 FORMAT = 2
-TEXTS = 1024  # taken together, at most
-CHARACTERS = 16 << 20  # of texts taken together, but for one that is longer by itself
+TEXTS = 1024  # texts that are judged together, at most
+CHARACTERS = 16 << 20  # of texts that are judged together, unless one text is longer
 SHINGLES = 8 << 20  # shingle hashes of stored documents held in memory (8 bytes each)
 DEFAULT = Near()
 
 
 class DuplicateIndex:
-    """Texts come one after another; each is told whether it is a duplicate of an earlier one that
-    was kept.
+    """Says of each added text whether it is a duplicate of an earlier one that was kept.
 
-    A text is dropped if, and only if, it is like an earlier one that is kept: equal to it once both
-    are normalised (`exact`), or a near duplicate by `near`. What is said stays said, however much
-    comes later.
+    A text is dropped if, and only if, it is a duplicate of an earlier text that is kept: equal to
+    it after normalisation (`exact`), or similar to it by `near`. A verdict never changes later.
 
-    The index is one SQLite file (and its `-wal` beside it while it is open), or in memory where
-    `path` is None. It holds the normalised texts of kept documents where `near.verify` is "text":
-    treat it as you treat them. One process holds it, from opening to `close`; threads of that
-    process may share it.
+    The index is one SQLite file (with a `-wal` file beside it while it is open), or in memory if
+    `path` is None. With `near.verify = "text"` it contains the normalised texts of kept documents:
+    protect it as you protect those texts. One process at a time can open it; the threads of that
+    process can share it.
 
-    Each `add` and `add_batch` is one transaction. A process that is killed leaves what was added,
-    each addition whole or not at all. `synchronous` is SQLite's, with a write-ahead log: "full" has
-    each addition on the disk before it returns; "normal" may lose the last additions when the power
-    goes, "off" may lose the index then. None of them loses anything when a process is killed.
+    Each `add` and `add_batch` is one transaction: if the process is killed, an addition is stored
+    whole or not at all. `synchronous` is SQLite's setting, with a write-ahead log: with "full" each
+    addition is on the disk before the call returns; when the power fails, "normal" may lose the
+    last additions, and "off" the whole index. No setting loses data when a process is killed.
 
-    Raises RecipeError for a file that is no index, or one that was built with other parameters;
-    MachineError where another process holds it, the disk is full or the file cannot be written;
-    VerificationError where it is damaged.
+    Raises RecipeError for a file that is not an index, or was built with other parameters;
+    MachineError if another process has opened it, the disk is full or the file cannot be written;
+    VerificationError if it is damaged.
     """
 
     def __init__(
@@ -73,12 +72,12 @@ class DuplicateIndex:
         synchronous: Synchronous = "full",
     ) -> None:
         """Open the index at `path`, or create it."""
-        _refuse(exact, near, synchronous)
+        _check_arguments(exact, near, synchronous)
         self._exact = exact
         self._near = near
         self._lock = threading.RLock()
-        self._store = Store(path, _parameters(exact, near), synchronous)
-        self._shingles = _Held(SHINGLES)
+        self._store = SqliteStore(path, _parameters(exact, near), synchronous)
+        self._shingles = _ShingleCache(SHINGLES)
 
     def __enter__(self) -> "DuplicateIndex":
         return self
@@ -91,17 +90,17 @@ class DuplicateIndex:
             return self._store.count()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._store.close()
 
     def add(self, text: str, *, scope: int = 0) -> Verdict:
-        """Add a text, and say what becomes of it. Texts of different scopes are never compared."""
+        """Add a text and return its verdict. Texts of different scopes are never compared."""
         return self.add_batch([text], scope=scope)[0]
 
     def add_batch(self, texts: Iterable[str], *, scope: int = 0) -> list[Verdict]:
-        """Add texts in order, all or none; the verdicts are those of adding one by one."""
-        _refuse_scope(scope)
+        """Add texts in order, all or none. The verdicts are those of adding them one by one."""
+        _check_scope(scope)
         verdicts: list[Verdict] = []
         with self._lock:
             try:
@@ -111,33 +110,37 @@ class DuplicateIndex:
                         self._store.write(*judged)
                         verdicts += judged.verdicts
             except BaseException:
-                self._shingles.clear()  # the numbers of what is not stored go to other texts
+                self._shingles.clear()  # numbers that were not stored will be given to other texts
                 raise
         return verdicts
 
     def look_up(self, text: str, *, scope: int = 0) -> Verdict:
-        """Say what would become of a text, as the document that it would be. Adds nothing."""
-        _refuse_scope(scope)
+        """The verdict that a text would have if it were added now. Adds nothing."""
+        _check_scope(scope)
         with self._lock:
             return self._judge([text], scope).verdicts[0]
 
     def verdict(self, document: int) -> Verdict:
-        """What was said of a document when it was added. Raises IndexError where there is none."""
+        """The verdict of a document. Raises IndexError if the index has no such document."""
         with self._lock:
             found = self._store.verdict(document)
         if found is None:
             raise IndexError(f"document {document}: the index has {len(self)}")
         return found
 
-    def _judge(self, texts: list[str], scope: int) -> "_Judged":
-        """What would become of texts, and what to store of them. Nothing is written here."""
+    def _judge(self, texts: list[str], scope: int) -> "_BatchVerdicts":
+        """The verdicts of texts, and the rows to store for them. Nothing is written here."""
         signed = sign_texts(texts, self._store.count(), self._near)
         copies = self._copies(signed, scope)
         near = self._near
         fresh = np.array([copy is None for copy in copies]) & (signed.shingles > 0)
-        met = None if near is None else Met(signed, np.flatnonzero(fresh), scope, near, self._store)
+        matches = (
+            None
+            if near is None
+            else BucketMatches(signed, np.flatnonzero(fresh), scope, near, self._store)
+        )
         verdicts: list[Verdict] = []
-        own: dict[int, np.ndarray] = {}  # shingles of these texts, once they are needed
+        own: dict[int, np.ndarray] = {}  # shingles of these texts, computed when needed
         for place, copy in enumerate(copies):
             document = signed.first + place
             verdict = Verdict(document, None, None, None)
@@ -146,12 +149,14 @@ class DuplicateIndex:
                     document,
                     verdicts[copy - signed.first] if copy >= signed.first else self.verdict(copy),
                 )
-            elif met is not None and near is not None:
-                verdict = self._decide(document, signed, met.first(place), verdicts, own, near)
+            elif matches is not None and near is not None:
+                verdict = self._decide(document, signed, matches.first(place), verdicts, own, near)
                 if verdict.reason is None:
-                    verdict = self._decide(document, signed, met.others(place), verdicts, own, near)
+                    verdict = self._decide(
+                        document, signed, matches.others(place), verdicts, own, near
+                    )
                 if verdict.reason is None:
-                    met.keep(place)
+                    matches.keep(place)
             verdicts.append(verdict)
         first_ones = [
             (scope, signed.hashes[place], signed.first + place)
@@ -159,17 +164,17 @@ class DuplicateIndex:
             if copies[place] is None
         ]
         kept = [place for place in np.flatnonzero(fresh).tolist() if verdicts[place].reason is None]
-        return _Judged(
+        return _BatchVerdicts(
             verdicts,
             first_ones if self._exact else [],
             [signed.row(place, text=near.verify == "text") for place in kept]
             if near is not None
             else [],
-            met.entries if met is not None else [],
+            matches.entries if matches is not None else [],
         )
 
-    def _copies(self, signed: Signed, scope: int) -> list[int | None]:
-        """For each text the earliest document that is equal to it."""
+    def _copies(self, signed: SignedTexts, scope: int) -> list[int | None]:
+        """The earliest document that is equal to each text; None: there is none."""
         if not self._exact:
             return [None] * len(signed.hashes)
         copies: list[int | None] = []
@@ -185,24 +190,24 @@ class DuplicateIndex:
     def _decide(
         self,
         document: int,
-        signed: Signed,
-        among: Pairs,
+        signed: SignedTexts,
+        among: Candidates,
         verdicts: list[Verdict],
         own: dict[int, np.ndarray],
         near: Near,
     ) -> Verdict:
-        """The verdict of a text that no equal one came before, as far as these candidates tell."""
+        """The verdict by these candidates of a text without an earlier equal one."""
         candidates, similarities = among
-        stays = [
+        kept = [
             other < signed.first or verdicts[other - signed.first].reason is None
             for other in candidates.tolist()
         ]
-        if not any(stays):
+        if not any(kept):
             return Verdict(document, None, None, None)
-        candidates, similarities = candidates[stays], similarities[stays]
+        candidates, similarities = candidates[kept], similarities[kept]
         if near.verify == "text":
             similarities = self._compare(document, candidates.tolist(), signed, own, near)
-        best = int(np.argmax(similarities))  # of equals the first, which is the earliest
+        best = int(np.argmax(similarities))  # of equally similar ones the earliest
         if near.verify != "none" and similarities[best] < near.threshold:
             return Verdict(document, None, None, None)
         return Verdict(document, NEAR, int(candidates[best]), float(similarities[best]))
@@ -211,7 +216,7 @@ class DuplicateIndex:
         self,
         document: int,
         candidates: list[int],
-        signed: Signed,
+        signed: SignedTexts,
         own: dict[int, np.ndarray],
         near: Near,
     ) -> np.ndarray:
@@ -232,8 +237,8 @@ class DuplicateIndex:
         return pairs.jaccard(offsets, np.concatenate(sets), np.zeros_like(right), right)
 
 
-class _Judged(NamedTuple):
-    """Verdicts, and what the store takes beside them."""
+class _BatchVerdicts(NamedTuple):
+    """Verdicts, and the other rows to store."""
 
     verdicts: list[Verdict]
     hashes: list[tuple[int, bytes, int]]
@@ -241,8 +246,8 @@ class _Judged(NamedTuple):
     buckets: list[tuple[int, int]]
 
 
-class _Held:
-    """The shingles used last, up to so many."""
+class _ShingleCache:
+    """The shingles that were used most recently: at most `most` hashes, or one document's."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -250,21 +255,21 @@ class _Held:
         self._sets: OrderedDict[int, np.ndarray] = OrderedDict()
 
     def get(self, document: int) -> np.ndarray | None:
-        """A document's, where they are held."""
+        """A document's shingles; None: not in the cache."""
         found = self._sets.get(document)
         if found is not None:
             self._sets.move_to_end(document)
         return found
 
     def put(self, document: int, shingles: np.ndarray) -> None:
-        """Hold a document's; those used longest ago go."""
+        """Add a document's shingles; the least recently used ones are removed."""
         self._sets[document] = shingles
         self._size += len(shingles)
         while self._size > self._most and len(self._sets) > 1:
             self._size -= len(self._sets.popitem(last=False)[1])
 
     def clear(self) -> None:
-        """Hold none."""
+        """Remove all."""
         self._sets.clear()
         self._size = 0
 
@@ -280,7 +285,7 @@ def _distinct(text: bytes, near: Near) -> np.ndarray:
 
 
 def _copied(document: int, of: Verdict) -> Verdict:
-    """The verdict of a text that is equal to an earlier one: what that one went for, or itself."""
+    """The verdict of a text that equals an earlier one: that one's own verdict if it was dropped."""
     return (
         Verdict(document, EXACT, of.document, 1.0)
         if of.reason is None
@@ -290,7 +295,7 @@ def _copied(document: int, of: Verdict) -> Verdict:
 
 def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
     """Texts in parts that fit memory."""
-    if isinstance(texts, str):  # its characters would be taken for texts
+    if isinstance(texts, str):  # else each of its characters would be a text
         raise TypeError("add_batch takes several texts; add takes one")
     part: list[str] = []
     size = 0
@@ -305,7 +310,7 @@ def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _parameters(exact: bool, near: Near | None) -> dict[str, str]:
-    """What an index must have been built with, name by name."""
+    """The parameters that an index must have been built with, by name."""
     of_near = {} if near is None else msgspec.to_builtins(near)
     values = {"format": FORMAT, "exact": exact, "near": near is not None}
     return {
@@ -314,20 +319,20 @@ def _parameters(exact: bool, near: Near | None) -> dict[str, str]:
     }
 
 
-def _refuse(exact: bool, near: Near | None, synchronous: str) -> None:
+def _check_arguments(exact: bool, near: Near | None, synchronous: str) -> None:
     if synchronous not in ("full", "normal", "off"):
-        raise RecipeError(f"synchronous = {synchronous!r}: write full, normal or off")
+        raise RecipeError(f"synchronous = {synchronous!r}: it must be full, normal or off")
     if near is None and not exact:
         raise RecipeError(
-            "an index of neither exact nor near duplicates finds nothing; ask for one of them"
+            "an index of neither exact nor near duplicates finds nothing: set exact = True or near"
         )
     if near is not None and near.group != "kept":
         raise RecipeError(
-            f"group = {near.group!r}: a stream does not know its components before it ends; "
-            "write kept"
+            f"group = {near.group!r}: the components of a stream are not known before it ends; "
+            "use kept"
         )
 
 
-def _refuse_scope(scope: int) -> None:
+def _check_scope(scope: int) -> None:
     if not 0 <= scope < 1 << 63:
-        raise RecipeError(f"scope = {scope}: write a number from 0 up to 2^63 - 1")
+        raise RecipeError(f"scope = {scope}: it must be from 0 to 2^63 - 1")

@@ -1,11 +1,11 @@
 """Verifying candidates: exact Jaccard similarity of the texts' shingles, out of core, in tasks
 (executor.py).
 
-    likely pairs                               -> which documents stand in one
+    likely pairs                               -> the documents that are in a pair
     a group of shards                          -> the distinct shingles of those documents, on disk
     a file of likely pairs + all the shingles  -> the pairs again, with their similarities
 
-Shingles take about as many bytes as the texts, and rest on disk while pairs are compared; a task
+Shingles take about as many bytes as the texts. They are on disk while pairs are compared; a task
 compares a few thousand pairs at a time.
 """
 
@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.columns import utf8_buffers
+from gristmill.dedup.disk_arrays import map_array, write_array
 from gristmill.dedup.near.candidates import LIKELY
-from gristmill.dedup.near.signature_rows import Table, grouped, mapped, read_documents, write_array
 from gristmill.dedup.settings import Near
+from gristmill.dedup.shard_tables import ShardTables, grouped, read_documents
 from gristmill.engine.executor import Executor, fresh
 from gristmill.store.parts import read_batches
 
@@ -29,17 +30,18 @@ SHINGLES = 1 << 22  # hashes that are compared together (8 bytes each)
 
 
 class Shingles(NamedTuple):
-    """The distinct shingles of k documents that stand in a pair, in files one after another."""
+    """The distinct shingles of k documents that are in a pair, in consecutive files."""
 
     files: list[Path]  # (hashes,) uint64 each
-    begins: list[int]  # of each file, its first hash's place among all
+    begins: list[int]  # of each file, the place of its first hash among all
     rows: Path  # (k,) int64: the documents' rows, sorted
-    places: Path  # (k,) int64: of each, its first hash's place among all
-    sizes: Path  # (k,) int64: how many it has
+    places: Path  # (k,) int64: the place of each one's first hash among all
+    sizes: Path  # (k,) int64: how many hashes each one has
 
     def read(self, begins: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """The hashes (offsets[-1],) of n documents: begins (n,) are their places, offsets (n + 1,)
-        where each goes.
+        """Read the hashes (offsets[-1],) of n documents.
+
+        begins (n,) are the places of their first hashes; offsets (n + 1,) the places in the result.
         """
         hashes = np.empty(offsets[-1], np.uint64)
         view = hashes.data.cast("B")
@@ -58,16 +60,16 @@ class Shingles(NamedTuple):
         return hashes
 
 
-class Texts(NamedTuple):
-    """Consecutive tables, some of whose texts are cut into shingles: a task."""
+class ShingleTask(NamedTuple):
+    """Consecutive tables, some of whose texts are split into shingles: a task."""
 
     tables: list[Path]
-    wanted: Path  # (k,) int64, sorted: of which documents, among others
+    wanted: Path  # (k,) int64, sorted: of which documents; some may be in other tables
     near: Near
     work: Path
 
 
-class Shingled(NamedTuple):
+class ShingleFiles(NamedTuple):
     """The shingles of a task's n documents."""
 
     hashes: Path  # (hashes,) uint64
@@ -75,7 +77,7 @@ class Shingled(NamedTuple):
 
 
 def write_shingles(
-    groups: list[tuple[list[Table], np.ndarray]],
+    groups: list[tuple[list[ShardTables], np.ndarray]],
     involved: np.ndarray,
     near: Near,
     work: Path,
@@ -83,8 +85,8 @@ def write_shingles(
 ) -> Shingles:
     """Write the shingles of documents.
 
-    groups: tables, and which of their documents (sorted); all groups together are the rows
-    `involved`.
+    Each of `groups` has tables, and the documents (sorted) wanted of them; the documents of all
+    groups, one after another, are the rows `involved`.
     """
     tasks = []
     for place, (tables, documents) in enumerate(groups):
@@ -92,17 +94,17 @@ def write_shingles(
         write_array(wanted, documents)
         if len(documents):
             tasks += [
-                Texts([table.documents for table in group], wanted, near, work)
+                ShingleTask([table.documents for table in group], wanted, near, work)
                 for group in grouped(tables)
             ]
-    done = list(executor(cut_texts, tasks))
-    sizes = np.concatenate([np.fromfile(cut.sizes, np.int64) for cut in done])
-    for cut in done:
-        cut.sizes.unlink()
-    ends = np.cumsum([cut.hashes.stat().st_size // 8 for cut in done]).tolist()
+    written = list(executor(write_group, tasks))
+    sizes = np.concatenate([np.fromfile(group.sizes, np.int64) for group in written])
+    for group in written:
+        group.sizes.unlink()
+    ends = np.cumsum([group.hashes.stat().st_size // 8 for group in written]).tolist()
     order = np.argsort(involved, kind="stable")
     return _placed(
-        [cut.hashes for cut in done],
+        [group.hashes for group in written],
         [0, *ends[:-1]],
         (involved, np.cumsum(sizes) - sizes, sizes),
         order,
@@ -115,7 +117,10 @@ def joined(some: Shingles, more: Shingles, work: Path) -> Shingles:
     after = some.begins[-1] + some.files[-1].stat().st_size // 8
     rows, places, sizes = (
         np.concatenate(
-            [mapped(getattr(some, name), np.int64), mapped(getattr(more, name), np.int64) + shift]
+            [
+                map_array(getattr(some, name), np.int64),
+                map_array(getattr(more, name), np.int64) + shift,
+            ]
         )
         for name, shift in (("rows", 0), ("places", after), ("sizes", 0))
     )
@@ -136,21 +141,21 @@ def _placed(
     order: np.ndarray,
     work: Path,
 ) -> Shingles:
-    """Write down where each row's shingles are, by row."""
+    """Write the place of each row's shingles, sorted by row."""
     paths = [fresh(work, f"shingles.{name}") for name in ("rows", "places", "sizes")]
     for path, column in zip(paths, columns, strict=True):
         write_array(path, column[order])
     return Shingles(files, begins, *paths)
 
 
-def cut_texts(task: Texts) -> Shingled:
-    """Write the shingles of those texts of a group that are wanted."""
+def write_group(task: ShingleTask) -> ShingleFiles:
+    """Write the shingles of the wanted texts of a group."""
     from gristmill.kernels.hashing import minhash
     from gristmill.kernels.unicode.normalised import normalise
 
-    near, wanted = task.near, mapped(task.wanted, np.int64)
-    cut = Shingled(fresh(task.work, "shingles"), fresh(task.work, "shingles.sizes"))
-    with open(cut.hashes, "wb") as hashes_of, open(cut.sizes, "wb") as sizes:
+    near, wanted = task.near, map_array(task.wanted, np.int64)
+    files = ShingleFiles(fresh(task.work, "shingles"), fresh(task.work, "shingles.sizes"))
+    with open(files.hashes, "wb") as hashes_of, open(files.sizes, "wb") as sizes:
         for table in task.tables:
             for batch in read_documents(table, wanted, ["document", "text"]):
                 offsets, hashes = minhash.distinct_shingles(
@@ -160,11 +165,11 @@ def cut_texts(task: Texts) -> Shingled:
                 )
                 hashes_of.write(hashes.data)
                 sizes.write(np.diff(offsets).astype(np.int64, copy=False).data)
-    return cut
+    return files
 
 
-class Compared(NamedTuple):
-    """A file of likely pairs that are compared: a task."""
+class CompareTask(NamedTuple):
+    """A file of likely pairs to compare: a task."""
 
     pairs: Path
     shingles: Shingles
@@ -174,39 +179,40 @@ class Compared(NamedTuple):
 def compare(
     likely: list[Path], shingles: Shingles, work: Path, executor: Executor
 ) -> Iterator[Path]:
-    """Likely pairs again, LIKELY, with the similarity of all; of each file one, as they are done.
-    The files of `likely` are removed.
+    """Write each file of likely pairs again, LIKELY, with the similarity of every pair.
+
+    Yields the new files in the same order; the files of `likely` are removed.
     """
-    tasks = (Compared(path, shingles, work) for path in likely)
+    tasks = (CompareTask(path, shingles, work) for path in likely)
     for before, target in zip(likely, executor(compare_pairs, tasks), strict=True):
         before.unlink()
         yield target
 
 
-def compare_pairs(task: Compared) -> Path:
+def compare_pairs(task: CompareTask) -> Path:
     """Write a file of likely pairs again, with the similarities of those that had none."""
     target = fresh(task.work, "compared")
     with pq.ParquetWriter(target, LIKELY, compression="zstd") as writer:
         for batch in read_batches(task.pairs):
-            one, other, similarities = (column.to_numpy() for column in batch.columns)
+            left, right, similarities = (column.to_numpy() for column in batch.columns)
             new = np.isnan(similarities)
             similarities = similarities.copy()
-            similarities[new] = _similarities(one[new], other[new], task.shingles)
+            similarities[new] = _similarities(left[new], right[new], task.shingles)
             writer.write_table(
                 pa.table([batch["document"], batch["candidate"], similarities], schema=LIKELY)
             )
     return target
 
 
-def _similarities(one: np.ndarray, other: np.ndarray, shingles: Shingles) -> np.ndarray:
-    """Of pairs of rows, grouped by `one`: (pairs,) float64."""
+def _similarities(left: np.ndarray, right: np.ndarray, shingles: Shingles) -> np.ndarray:
+    """The similarities of pairs of rows, grouped by `left`: (pairs,) float64."""
     from gristmill.kernels.hashing import pairs
 
     rows, places, sizes = (
-        mapped(path, np.int64) for path in (shingles.rows, shingles.places, shingles.sizes)
+        map_array(path, np.int64) for path in (shingles.rows, shingles.places, shingles.sizes)
     )
-    left, right = np.searchsorted(rows, one), np.searchsorted(rows, other)
-    similarities = np.empty(len(one))
+    left, right = np.searchsorted(rows, left), np.searchsorted(rows, right)
+    similarities = np.empty(len(left))
     for start, stop in _runs(sizes[left] + sizes[right]):
         wanted, at = np.unique(
             np.concatenate([left[start:stop], right[start:stop]]), return_inverse=True
@@ -221,7 +227,7 @@ def _similarities(one: np.ndarray, other: np.ndarray, shingles: Shingles) -> np.
 
 
 def _runs(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Cut pairs of so many hashes each into runs of no more than SHINGLES, or of one pair."""
+    """Runs of pairs of at most SHINGLES hashes, or of one pair; `sizes` are the pairs' hashes."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):
@@ -232,11 +238,11 @@ def _runs(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def involved_rows(likely: list[Path], size: int) -> np.ndarray:
-    """Which of `size` rows stand in a pair that is to be compared, sorted."""
-    stands = np.zeros(size, bool)
+    """Which of `size` rows are in a pair whose similarity is not known, sorted."""
+    involved = np.zeros(size, bool)
     for path in likely:
         for batch in read_batches(path):
             new = np.isnan(batch["similarity"].to_numpy())
             for name in ("document", "candidate"):
-                stands[batch[name].to_numpy()[new]] = True
-    return np.flatnonzero(stands)
+                involved[batch[name].to_numpy()[new]] = True
+    return np.flatnonzero(involved)

@@ -1,6 +1,4 @@
-"""What texts meet in the buckets of an index: the candidates of a batch, before a verdict is
-known.
-"""
+"""The candidates of a batch of texts in the buckets of an index, before verdicts are known."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -12,22 +10,22 @@ from gristmill.columns import utf8_buffers, well_formed
 from gristmill.dedup.near.candidates import least_agreement
 from gristmill.dedup.settings import Near
 from gristmill.dedup.signatures import HASH_BYTES, SEED, text_hashes
-from gristmill.dedup.stream.tables import Store
+from gristmill.dedup.stream.sqlite_store import SqliteStore
 from gristmill.kernels.hashing import minhash, pairs
 from gristmill.kernels.unicode.normalised import normalise
 
-PAIR_BITS = 48  # of a candidate in a pair; a place among the texts of a batch stands above them
+PAIR_BITS = 48  # of the candidate in a pair; the place of the text in its batch is above them
 
 
-class Signed(NamedTuple):
-    """Texts, and what they are found by."""
+class SignedTexts(NamedTuple):
+    """n texts with their hashes and signatures."""
 
-    first: int  # the document that the first of them is
+    first: int  # the document number of the first text
     hashes: list[bytes]
     offsets: np.ndarray  # (n + 1,) int64 into data: the normalised texts
     data: np.ndarray  # (bytes,) uint8
     signatures: np.ndarray  # (n, permutations) uint32
-    shingles: np.ndarray  # (n,) int64: how many
+    shingles: np.ndarray  # (n,) int64: how many shingles each text has
 
     def text(self, document: int) -> bytes:
         """The normalised text of one of them."""
@@ -35,28 +33,28 @@ class Signed(NamedTuple):
         return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes()
 
     def row(self, place: int, *, text: bool) -> tuple[int, bytes, bytes | None]:
-        """What is stored of one that stays."""
+        """The row to store for a text that is kept."""
         document = self.first + place
         signature = self.signatures[place].astype("<u4", copy=False).tobytes()
         return document, signature, self.text(document) if text else None
 
 
-class Pairs(NamedTuple):
+class Candidates(NamedTuple):
     """The candidates of one text, ascending."""
 
     candidates: np.ndarray  # int64
     agreements: np.ndarray  # float64: the share of the two signatures that agrees
 
 
-class Met:
-    """What a batch of texts meets: the first documents of all buckets at once, the kept ones of
-    large buckets as they become known.
+class BucketMatches:
+    """The candidates of a batch of texts: the first documents of all buckets, found together, and the
+    kept documents of large buckets, as they become known.
     """
 
     def __init__(
-        self, signed: Signed, fresh: np.ndarray, scope: int, near: Near, store: Store
+        self, signed: SignedTexts, fresh: np.ndarray, scope: int, near: Near, store: SqliteStore
     ) -> None:
-        """`fresh` are the places of texts that no equal one came before."""
+        """`fresh` are the places of texts without an earlier equal text."""
         self._signed, self._near = signed, near
         scopes = np.full(len(fresh), scope, np.uint64)
         keys = minhash.band_keys(
@@ -71,34 +69,30 @@ class Met:
         heads = np.repeat(heads, np.diff(heads, append=len(keys)))
         ranks = np.arange(len(keys)) - heads
         new = documents >= signed.first
-        self._kept, signatures = store.signatures(
-            np.unique(held), near.numbers
-        )  # those that are kept
+        # Only kept documents have a signature in the store.
+        self._kept, signatures = store.signatures(np.unique(held), near.numbers)
         self._signatures = np.concatenate([signatures, signed.signatures])
         enters = new & (ranks < near.candidates)
-        self.entries = list(
-            zip(keys[enters].tolist(), documents[enters].tolist(), strict=True)
-        )  # (key, document): what enters buckets
-        self._look(documents, heads, ranks, new)
+        # (key, document) of the texts that enter a bucket
+        self.entries = list(zip(keys[enters].tolist(), documents[enters].tolist(), strict=True))
+        self._pair_with_first(documents, heads, ranks, new)
         behind = new & ~enters
         large = np.isin(heads, heads[behind])
-        self._keys: dict[int, list[int]] = {}  # of a text its keys of large buckets
-        self._held: dict[
-            int, list[int]
-        ] = {}  # of a large bucket's key its kept documents, ascending
+        self._keys: dict[int, list[int]] = {}  # a text's keys of large buckets
+        self._held: dict[int, list[int]] = {}  # kept documents of a large bucket, ascending, by key
         self._behind: set[tuple[int, int]] = set(
             zip(keys[behind].tolist(), documents[behind].tolist(), strict=True)
         )
-        stays = np.isin(documents[large], self._kept)
+        kept = np.isin(documents[large], self._kept)
         for key, document, is_kept in zip(
-            keys[large].tolist(), documents[large].tolist(), stays.tolist(), strict=True
+            keys[large].tolist(), documents[large].tolist(), kept.tolist(), strict=True
         ):
             if document >= signed.first:
                 self._keys.setdefault(document - signed.first, []).append(key)
             elif is_kept:
                 self._held.setdefault(key, []).append(document)
 
-    def _look(
+    def _pair_with_first(
         self, documents: np.ndarray, heads: np.ndarray, ranks: np.ndarray, new: np.ndarray
     ) -> None:
         """Pair texts with the first documents of their buckets."""
@@ -111,12 +105,12 @@ class Met:
         places, self._pairs = self._likely(both >> PAIR_BITS, both & ((1 << PAIR_BITS) - 1))
         self._bounds = np.searchsorted(places, np.arange(len(self._signed.hashes) + 1)).tolist()
 
-    def _likely(self, places: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, Pairs]:
-        """Of pairs of texts and documents those whose document may stay and is not ruled out by the
-        signatures.
+    def _likely(self, places: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, Candidates]:
+        """The pairs of texts and documents whose document may be kept, and whose signatures do not
+        rule the pair out.
         """
         if not len(places):
-            return places, Pairs(candidates, np.empty(0))
+            return places, Candidates(candidates, np.empty(0))
         first, kept, near = self._signed.first, self._kept, self._near
         possible = (candidates >= first) | np.isin(candidates, kept)
         places, candidates = places[possible], candidates[possible]
@@ -127,17 +121,17 @@ class Met:
         if near.verify == "text":
             likely = agreement >= least_agreement(near)
             places, candidates, agreement = places[likely], candidates[likely], agreement[likely]
-        return places, Pairs(candidates, agreement / near.numbers)
+        return places, Candidates(candidates, agreement / near.numbers)
 
-    def first(self, place: int) -> Pairs:
+    def first(self, place: int) -> Candidates:
         """The candidates of a text among the first documents of its buckets."""
         own = slice(self._bounds[place], self._bounds[place + 1])
-        return Pairs(self._pairs.candidates[own], self._pairs.agreements[own])
+        return Candidates(self._pairs.candidates[own], self._pairs.agreements[own])
 
-    def others(self, place: int) -> Pairs:
-        """Its candidates among the first kept documents of its large buckets.
+    def others(self, place: int) -> Candidates:
+        """The candidates of a text among the first kept documents of its large buckets.
 
-        All texts before it were kept, or not.
+        The verdicts of all texts before it must be known.
         """
         found = {
             document
@@ -150,8 +144,8 @@ class Met:
         )[1]
 
     def keep(self, place: int) -> None:
-        """A text is kept: it enters the large buckets that hold fewer than `keepers` kept
-        documents.
+        """Note that a text is kept: it enters those of its large buckets that hold fewer than
+        `keepers` kept documents.
         """
         document = self._signed.first + place
         for key in self._keys.get(place, ()):
@@ -162,10 +156,8 @@ class Met:
                     self.entries.append((key, document))
 
 
-def sign_texts(texts: list[str], first: int, near: Near | None) -> Signed:
-    """Normalise texts, of which the first will be document `first`, and compute what they are found
-    by.
-    """
+def sign_texts(texts: list[str], first: int, near: Near | None) -> SignedTexts:
+    """Normalise texts and compute their hashes and signatures; the first text is document `first`."""
     try:
         column = pa.array(texts, pa.string())
     except UnicodeEncodeError:
@@ -174,7 +166,7 @@ def sign_texts(texts: list[str], first: int, near: Near | None) -> Signed:
     joined = text_hashes(offsets, data, column)
     hashes = [joined[at : at + HASH_BYTES] for at in range(0, len(joined), HASH_BYTES)]
     if near is None:
-        return Signed(
+        return SignedTexts(
             first,
             hashes,
             offsets,
@@ -191,10 +183,10 @@ def sign_texts(texts: list[str], first: int, near: Near | None) -> Signed:
         addends=addends,
         characters=near.unit == "characters",
     )
-    return Signed(first, hashes, offsets, data, signatures, shingles)
+    return SignedTexts(first, hashes, offsets, data, signatures, shingles)
 
 
 @lru_cache(maxsize=8)
 def _permutations(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """They are made in Python: half of the time that one text takes."""
+    """Cached: to make them takes half as long as to sign a text."""
     return minhash.permutations(count, SEED)

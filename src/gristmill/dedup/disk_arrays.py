@@ -1,0 +1,66 @@
+"""Arrays of numbers in files: written whole, mapped into memory, or read row by row."""
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GAP = 16  # rows nobody asked for that one read may include between two that are wanted
+SPAN = 2048  # wanted rows that one read returns, at most
+
+
+def write_array(path: Path, array: np.ndarray) -> None:
+    """Write an array to a file, in its own byte order and without a header.
+
+    Raises OSError with its error number where the disk is full; numpy's `tofile` loses that number.
+    """
+    path.write_bytes(np.ascontiguousarray(array).data)
+
+
+def map_array(path: Path, kind: Any, width: int = 1) -> np.ndarray:
+    """Map a file of numbers into memory: (n,), or (n, width) where `width` is over 1; read-only.
+
+    Pages that were touched count as memory while the array lives, so map a file again for each
+    piece of work.
+    """
+    if path.stat().st_size == 0:
+        flat = np.empty(0, kind)
+    else:
+        with open(path, "rb") as file:
+            flat = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), kind)
+    return flat if width == 1 else flat.reshape(-1, width)
+
+
+def read_rows(path: Path, rows: np.ndarray, out: np.ndarray) -> None:
+    """Fill out (n, width) uint32 with the rows (n,) of a file of `width` numbers a row.
+
+    `rows` are sorted, each once. A memory map would be shorter, but it would hold sixteen pages for
+    each page that is touched: a kernel also maps the neighbours of a page.
+    """
+    width = out.shape[1]
+    breaks = np.flatnonzero(np.diff(rows) > GAP) + 1
+    ends = np.append(np.union1d(breaks, np.arange(SPAN, len(rows), SPAN)), len(rows)).tolist()
+    start = 0
+    with open(path, "rb") as file:
+        for stop in ends if len(rows) else ():
+            first, last = int(rows[start]), int(rows[stop - 1])
+            if last - first == stop - start - 1:
+                os.preadv(file.fileno(), [out[start:stop].data.cast("B")], 4 * width * first)
+            else:
+                span = np.empty((last - first + 1, width), np.uint32)
+                os.preadv(file.fileno(), [span.data.cast("B")], 4 * width * first)
+                out[start:stop] = span[rows[start:stop] - first]
+            start = stop
+
+
+def in_sorted(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Which of the values are among the sorted `others`: (n,) bool.
+
+    Time grows with the values, not with the others.
+    """
+    if not len(others):
+        return np.zeros(len(values), bool)
+    places = np.minimum(np.searchsorted(others, values), len(others) - 1)
+    return np.asarray(others[places] == values)

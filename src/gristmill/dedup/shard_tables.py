@@ -1,0 +1,60 @@
+"""The tables of a raw shard that deduplication reads: its signatures, documents and measures."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill.dedup.disk_arrays import in_sorted
+
+# Documents of a group of shards, or a few more: the last table of a group is taken whole.
+GROUP = 1 << 17
+
+
+class ShardTables(NamedTuple):
+    """The signatures of one raw shard, and its documents."""
+
+    signatures: Path
+    documents: Path
+    scope: int  # documents of different scopes are never compared
+    measures: Path | None = None  # what an order may ask for
+
+
+def grouped(tables: list[ShardTables]) -> Iterator[list[ShardTables]]:
+    """Consecutive tables in groups of at least GROUP documents; the last group may have fewer."""
+    group: list[ShardTables] = []
+    size = 0
+    for table in tables:
+        group.append(table)
+        size += pq.read_metadata(table.signatures).num_rows
+        if size >= GROUP:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def read_documents(
+    path: Path, documents: np.ndarray, columns: list[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some documents (sorted int64), in order, from a table sorted by document.
+
+    `columns` are the columns to read; None: all. At most one row group is in memory, and only row
+    groups that hold a wanted document are read.
+    """
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        for group in range(file.num_row_groups):
+            statistics = file.metadata.row_group(group).column(0).statistics
+            if statistics is None or not statistics.has_min_max:
+                continue  # an empty row group
+            low, high = np.searchsorted(documents, [statistics.min, statistics.max + 1])
+            if low < high:
+                for batch in file.read_row_group(
+                    group, columns=columns, use_threads=False
+                ).to_batches(max_chunksize=4096):
+                    mask = in_sorted(batch["document"].to_numpy(), documents[low:high])
+                    if mask.any():
+                        yield batch.filter(pa.array(mask))
