@@ -93,7 +93,8 @@ def test_the_manifest_module_opens_nothing() -> None:
 
 
 def test_no_class_inherits_for_reuse() -> None:
-    allowed = {"Protocol", "NamedTuple", "Exception", "Enum"}
+    # A step is a value with parameters; what it may declare has its defaults in Step.
+    allowed = {"Protocol", "NamedTuple", "Exception", "Enum", "Step"}
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
             # urllib3's pools name the class of their connections: there is no other way in.
@@ -117,7 +118,7 @@ OPTIONS = {
     "lines": "--help --json --top",
     "contamination": "--benchmark --help --item --json",
     "duplicates": "--help --json --top",
-    "rejudge": "--help --json --out --set",
+    "rejudge": "--allow-code --help --json --out --set",
     "curve": "--bands --budget --help --json --permutations --rows --threshold",
     "size": (
         "--allow-code --allow-env --cache-dir --cores --help --json --machines --out --sample --set"

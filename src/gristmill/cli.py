@@ -188,6 +188,9 @@ def rejudge(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A recipe key: step.language.min_score=0.5.")
     ] = None,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Let filter classes of your own decide.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Tell what a corpus would keep with other thresholds, from its stored measures.
@@ -197,7 +200,7 @@ def rejudge(
     from gristmill.report.rejudge import lines
     from gristmill.report.rejudge import rejudge as ask
 
-    told = ask(recipe, out=out, settings=settings_of(set_))
+    told = ask(recipe, out=out, settings=settings_of(set_), allow_code=allow_code)
     say(told, as_json, lines(told))
 
 

@@ -54,7 +54,16 @@ from gristmill.phases.relations import corpus_filters, deduplicate, frequent_lin
 from gristmill.phases.running import repair
 from gristmill.phases.running.phase_runner import PhaseRunner
 from gristmill.phases.running.progress import Progress
-from gristmill.recipe import Loaded, Recipe, check_pages, is_custom, read_recipe, stored, with_limit
+from gristmill.recipe import (
+    Loaded,
+    Recipe,
+    check_pages,
+    read_recipe,
+    refuse_code,
+    stored,
+    with_classes,
+    with_limit,
+)
 from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.client import Settings, asked_of
@@ -105,12 +114,10 @@ def run(
     if until is not None and until not in PHASES:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(PHASES)}")
     fetching = asked_of(connections, checkpoint_bytes, retry, allow_env)
-    mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, preset, fetching, show)
-    own = [table["use"] for table in mill.recipe.step if is_custom(table)]
-    if own and not allow_code:
-        raise RecipeError(
-            f"the recipe runs code of one's own ({', '.join(own)}): read it, then say --allow-code"
-        )
+    loaded = read_recipe(recipe, tokenizer, settings, preset)
+    if not allow_code:
+        refuse_code(loaded.recipe)
+    mill = _mill(with_classes(loaded), out, limit, cache_dir, fetching, show)
     engines.check(engine)
     mill.workers, mill.engine = workers or os.cpu_count() or 1, engine
     mill.asked = fetch.Asked(allow_missing, check_inputs)
@@ -142,7 +149,8 @@ def dry_run(
     fetched into the cache.
     """
     fetching = asked_of(connections, None, retry, allow_env)
-    mill = _mill(recipe, out, settings, limit, cache_dir, tokenizer, preset, fetching, None)
+    loaded = read_recipe(recipe, tokenizer, settings, preset)
+    mill = _mill(loaded, out, limit, cache_dir, fetching, None)
     mill.asked = fetch.Asked()
     try:
         mill.make_plan(mill.corpus.published(), Path(plan_file) if plan_file else None)
@@ -152,17 +160,13 @@ def dry_run(
 
 
 def _mill(
-    recipe: Path | str | Loaded | list[str],
+    loaded: Loaded,
     out: Path | str | None,
-    settings: dict[str, str] | None,
     limit: int | None,
     cache_dir: Path | str | None,
-    tokenizer: str | None,
-    preset: str,
     fetching: Settings,
     show: Callable[[dict[str, Any]], None] | None,
 ) -> "_Mill":
-    loaded = read_recipe(recipe, tokenizer, settings, preset)
     root = output(out, loaded.recipe.output, loaded.folder)
     if limit is not None:
         loaded = loaded._replace(recipe=with_limit(loaded.recipe, limit))

@@ -25,6 +25,7 @@ FOLDERS = (
     "samples",
     "judgement",
     "contamination",
+    "tables",
     "duplicates",
     "finished",
     "index",
@@ -119,7 +120,7 @@ def _is_folder(pieces: tuple[str, ...]) -> bool | None:
             | ("assemble", _)
         ):
             return True
-        case ("stage", "text" | "tokens", _):
+        case ("stage", "text" | "tokens" | "tables", _):
             return True
         case ("stage", name):
             return name in FOLDERS
@@ -130,7 +131,7 @@ def _is_folder(pieces: tuple[str, ...]) -> bool | None:
             | ("state", _, _)
         ):
             return False
-        case ("stage", "text" | "tokens", _, _):
+        case ("stage", "text" | "tokens" | "tables", _, _):
             return False
         case ("stage", _, _):
             return False

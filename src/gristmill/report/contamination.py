@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.errors import RecipeError
-from gristmill.phases.process.reuse import FOUND
+from gristmill.filters.decontaminate.decontaminate import FOLDER
 from gristmill.report.verify import published
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
@@ -61,7 +61,7 @@ def contamination(
     """
     root = Path(corpus)
     manifest, _ = published(root)
-    paths = [root / part.path for part in manifest.parts if part.path.startswith(f"{FOUND}/")]
+    paths = [root / part.path for part in manifest.parts if part.path.startswith(f"{FOLDER}/")]
     if not paths:
         raise RecipeError(
             f"{root}: no step looks for benchmark items. Write a [[step]] with use = "

@@ -40,7 +40,19 @@ from gristmill.phases.relations.corpus_filters import (
     rules_of,
 )
 from gristmill.phases.relations.deduplicate import open_all
-from gristmill.recipe import Loaded, Recipe, is_late, load, make_step, stored
+from gristmill.recipe import (
+    CODE,
+    Loaded,
+    Recipe,
+    is_late,
+    load,
+    make_step,
+    refuse_classes,
+    step_name,
+    stored,
+    with_classes,
+    with_same_classes,
+)
 from gristmill.report.verify import published
 from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
@@ -58,6 +70,7 @@ def rejudge(
     *,
     out: Path | str | None = None,
     settings: dict[str, str] | None = None,
+    allow_code: bool = False,
 ) -> dict[str, Any]:
     """What the recipe's corpus would keep: counts by step and reason, before and after, and how
     many documents must be read again.
@@ -66,13 +79,19 @@ def rejudge(
     are not there to be compared: `kept` counts neither. `lines` says that a run would cut frequent
     lines: they are not counted again here, and take no document away.
 
-    Raises RecipeError where the recipe measures something else than the corpus did.
+    `allow_code` lets classes of your own decide. Raises RecipeError where the recipe measures
+    something else than the corpus did.
     """
     loaded = recipe if isinstance(recipe, Loaded) else load(Path(recipe), settings)
+    if allow_code:
+        loaded = with_classes(loaded)
+    else:
+        refuse_classes(loaded)
     root = output(out, loaded.recipe.output, loaded.folder, "no corpus")
     manifest, _ = published(root)
-    old = msgspec.convert(manifest.recipe, Recipe)
+    old = with_same_classes(msgspec.convert(manifest.recipe, Recipe), loaded.recipe)
     _check(loaded.recipe, old)
+    _check_code(loaded, manifest)
     sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
     corpus_filtered = reasons_of(old.step)
     reasons: Counter[str] = Counter()
@@ -123,6 +142,16 @@ def rejudge(
             for reason in sorted(was.keys() | reasons.keys())
         },
     }
+
+
+def _check_code(loaded: Loaded, manifest: Manifest) -> None:
+    """Refuse classes of your own whose file is not what the corpus was made with."""
+    for table in loaded.recipe.step:
+        file, what = table.get(CODE), f"own.{step_name(table)}"
+        if isinstance(file, Input) and not is_as_made(file, what, manifest.inputs):
+            raise RecipeError(
+                f"{table['use']}: {file.path} is not what the corpus was made with. Run the recipe"
+            )
 
 
 def _inputs(loaded: Loaded, manifest: Manifest) -> dict[str, Input]:
@@ -278,7 +307,7 @@ def _check(new: Recipe, old: Recipe) -> None:
             for source in table["source"]
         }
         for place, filled in enumerate(table["step"]):
-            step = make_step(place, filled)
+            step = make_step(place, recipe.step[place])
             if not is_late(step):  # those that wait measure nothing that is judged
                 told[f"step.{place}"] = {
                     key: value for key, value in filled.items() if key not in step.thresholds

@@ -9,8 +9,8 @@ The function says why a document goes, or null to keep it:
 
 A first parameter annotated as pyarrow.RecordBatch makes it one for batches; any other, or none, one
 for texts. The verdict is `too_shouted.<reason>`. What goes wrong in the function ends the run with
-an error that names the function and the document: nothing is skipped. docs/custom-filters.md says what
-is promised.
+an error that names the function and the document: nothing is skipped. docs/custom-filters.md says
+what is promised.
 """
 
 import importlib
@@ -36,6 +36,7 @@ from gristmill.schema import document_name
 USE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]{0,63}\Z"
 RESERVED = ("deduplicate", "read")
 REASON = "^[a-z0-9_]{1,64}$"
+REASONS = "is no reason: null keeps a document; a reason has up to 64 of a-z, 0-9 and _"
 
 
 class Custom(Step, frozen=True, kw_only=True):
@@ -72,6 +73,34 @@ class Custom(Step, frozen=True, kw_only=True):
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         reason = measures["reason"]
         return Decision(reason.cast(pa.string()), *keep_all(len(reason))[1:])
+
+
+class Unloaded(Step, frozen=True, kw_only=True):
+    """A class of your own that was not imported: nobody said --allow-code."""
+
+    version: ClassVar[int] = 0
+
+    use: Annotated[str, Meta(pattern=USE)]
+    parameters: dict[str, Any]  # unchecked
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The class's name."""
+        return self.use.partition(":")[2]
+
+    @property
+    def after_dedup(self) -> bool:
+        """Whether it waits until duplicates are removed."""
+        return self.parameters.get("after_dedup") is True
+
+    def inputs(self) -> dict[str, str]:
+        return {f"own.{self.name}": f"code:{self.use.partition(':')[0]}"}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        raise RecipeError(f"{self.use}: its code was not allowed to run: say --allow-code")
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        raise RecipeError(f"{self.use}: its code was not allowed to run: say --allow-code")
 
 
 def find_source(module: str, folder: Path) -> Path:
@@ -194,11 +223,7 @@ def _of_batch(
     use: str, function: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch
 ) -> pa.Array:
     """The reasons of a function for batches, (n,) string."""
-    where = (
-        f"{_document(batch, 0)} to {_document(batch, len(batch) - 1)}"
-        if len(batch)
-        else "no document"
-    )
+    where = rows_of(batch)
     try:
         reasons = function(batch)
     except (Exception, SystemExit) as error:
@@ -226,12 +251,16 @@ def _of_batch(
     return reasons
 
 
+def rows_of(batch: pa.RecordBatch) -> str:
+    """The documents of a batch, for an error."""
+    if not len(batch):
+        return "no document"
+    return f"{_document(batch, 0)} to {_document(batch, len(batch) - 1)}"
+
+
 def _document(batch: pa.RecordBatch, row: int) -> str:
     return f"document {document_name(batch['document'][row].as_py())}"
 
 
 def _bad(reason: object) -> str:
-    return (
-        f"{reason!r:.100} is no reason: null keeps a document; a reason has up to 64 of a-z, 0-9 "
-        "and _"
-    )
+    return f"{reason!r:.100} {REASONS}"

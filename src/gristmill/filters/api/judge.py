@@ -1,6 +1,6 @@
 """The one place that drops documents.
 
-Steps say why a row should go; here it goes, and the sum is checked.
+Steps say why a row should be dropped; here it is, and the sum is checked.
 
 rows in = rows of verdicts = rows kept + rows dropped
 """
@@ -41,13 +41,12 @@ class Judged(NamedTuple):
 
     kept: pa.RecordBatch  # DOCUMENTS
     verdicts: pa.RecordBatch  # VERDICTS, one a row in, in document order
-    measures: (
-        pa.RecordBatch
-    )  # document, and a column for each `step.measure`; null where the document did not get there
-    dropped: list[
-        pa.RecordBatch
-    ]  # the rows that went, as they came to the step, with `reason` (step.reason) and `value`
-    found: Sequence[pa.RecordBatch] = ()  # what the step that finds rows found, in document order
+    # document, and a column for each `step.measure`; null where the document did not get there
+    measures: pa.RecordBatch
+    # the rows that were dropped, as they came to the step, with `reason` (step.reason) and `value`
+    dropped: list[pa.RecordBatch]
+    # by step, the rows for its own table, in document order
+    found: Mapping[str, Sequence[pa.RecordBatch]] = {}
 
 
 EMPTY = "empty"  # the reason where a rewriting step leaves nothing
@@ -77,26 +76,26 @@ def judge(
         pa.nulls(len(batch), pa.float64()),
     )
     measured: dict[str, _Column] = {}
-    found = []
+    found: dict[str, list[pa.RecordBatch]] = {}
     alive = pa.array(np.ones(len(rows), bool))
     for step in steps:
         if not len(rows):
             break
         said = _of_text(step.call(rows))
         if said.found is not None:
-            found.append(said.found)
+            found.setdefault(step.name, []).append(said.found)
         for name, column in said.measures.items():
             full = f"{step.name}.{name}"
             measured[full] = _Column(batch["document"], measures.field(full).type)
             measured[full].put(rows["document"], column)
         reason = pc.if_else(alive, said.reason, None) if everything else said.reason
         named = pc.binary_join_element_wise(step.name, reason, ".").cast(pa.string())
-        left, stays = verdicts.split(rows, named, said.value, said.threshold)
+        left, kept = verdicts.split(rows, named, said.value, said.threshold)
         if everything:
-            alive = pc.and_(alive, stays)
+            alive = pc.and_(alive, kept)
             rows = _rewritten(rows, said, None)
         else:
-            rows = _rewritten(left, said, None if len(left) == len(rows) else stays)
+            rows = _rewritten(left, said, None if len(left) == len(rows) else kept)
     if everything:
         rows = rows.filter(alive)
     table = verdicts.table()
@@ -112,13 +111,13 @@ def judge(
 
 
 def _of_text(said: Judgement) -> Judgement:
-    """What a rewriting step says, with the rule that a document without text goes."""
+    """What a rewriting step says, with the rule that a document without text is dropped."""
     if said.text is None:
         return said
     left = pc.binary_length(said.text).cast(pa.int64())
-    gone = pc.and_(pc.equal(left, 0), pc.is_null(said.reason))
+    empty = pc.and_(pc.equal(left, 0), pc.is_null(said.reason))
     return said._replace(
-        reason=pc.if_else(gone, EMPTY, said.reason).cast(pa.string()),
+        reason=pc.if_else(empty, EMPTY, said.reason).cast(pa.string()),
         measures={**said.measures, LEFT: left},
     )
 
@@ -136,7 +135,7 @@ def _rewritten(rows: pa.RecordBatch, said: Judgement, kept: pa.Array | None) -> 
 
 
 class _Verdicts:
-    """The verdicts of a batch as they come, and the rows that went."""
+    """The verdicts of a batch as they come, and the rows that were dropped."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
@@ -149,21 +148,19 @@ class _Verdicts:
         self, rows: pa.RecordBatch, reason: pa.Array, value: pa.Array, threshold: pa.Array
     ) -> tuple[pa.RecordBatch, pa.Array]:
         """Note the verdicts of rows with a reason; give the others, and which they are."""
-        stays = pc.is_null(reason)
-        gone = pc.invert(stays)
-        if pc.any(gone).as_py():
-            out = rows.filter(gone)
+        kept = pc.is_null(reason)
+        dropped = pc.invert(kept)
+        if pc.any(dropped).as_py():
+            out = rows.filter(dropped)
             reason, value, threshold = (
-                reason.filter(gone),
-                value.filter(gone),
-                threshold.filter(gone),
+                column.filter(dropped) for column in (reason, value, threshold)
             )
             self._reasons.put(out["document"], reason)
             self._values.put(out["document"], value)
             self._thresholds.put(out["document"], threshold)
             self.dropped.append(out.append_column("reason", reason).append_column("value", value))
-            rows = rows.filter(stays)
-        return rows, stays
+            rows = rows.filter(kept)
+        return rows, kept
 
     def table(self) -> pa.RecordBatch:
         """VERDICTS, one a row of the batch."""

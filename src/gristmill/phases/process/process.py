@@ -35,7 +35,7 @@ from gristmill.filters.api.judge import LEFT, Judged, Judgement, NamedStep, judg
 from gristmill.filters.api.step import Input, Measured, Step
 from gristmill.phases.inputs.plan import Planned
 from gristmill.phases.process.clock import Clock
-from gristmill.phases.process.reuse import FOUND, Old, Reused, merged, usable
+from gristmill.phases.process.reuse import Old, Reused, merged, usable
 from gristmill.phases.process.samples import Sampler
 from gristmill.recipe import Measure, Recipe, Source
 from gristmill.schema import shard_name
@@ -211,6 +211,7 @@ def process(task: Task, tell: Callable[[int], None]) -> Record:
         NamedStep(step.name, call) for step, call in zip(task.steps(), _calls(task), strict=True)
     ]
     measures, found = _schemas(steps)
+    tables = {step.name: step.table for step in task.steps() if step.table is not None}
     timed = [NamedStep(step.name, clock.around(step.name, step.call)) for step in steps]
     source = task.source
     pages = any(step.takes_pages for step in task.steps())
@@ -240,14 +241,14 @@ def process(task: Task, tell: Callable[[int], None]) -> Record:
     verdicts = corpus.work / f"process/{name}.parquet"
     with ExitStack() as stack:
         if last is not None and task.samples is not None and usable(corpus, last, task.measuring()):
-            old = Old(corpus, name, last, verdicts, task.deduplicate)
+            old = Old(corpus, name, last, verdicts, task.deduplicate, tables)
             sampler = Sampler(task.seed, task.samples)
             parts = old.judged_again(
                 task.steps(), sampler, judged, everything=task.measure == "all"
             )
         else:
             last, parts = None, (Reused(one, None, one.kept) for one in judged())
-        outputs = _Outputs(stack, corpus, name, task, measures, found)
+        outputs = _Outputs(stack, corpus, name, task, measures, found, tables)
         for part in parts:
             with clock.of("write"):
                 outputs.write(part.judged)
@@ -308,16 +309,17 @@ def _call(
     return call
 
 
-def _schemas(steps: list[NamedStep]) -> tuple[pa.Schema, pa.Schema | None]:
-    """The schemas of all that the steps measure, and of the rows that one finds (null: none does):
-    an empty batch tells the types.
+def _schemas(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
+    """The schemas of all that the steps measure, and by step of its own table: an empty batch shows
+    the types.
     """
     nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
     fields = []
-    found = None
+    found = {}
     for step in steps:
         said = step.call(nothing)
-        found = said.found.schema if said.found is not None else found
+        if said.found is not None:
+            found[step.name] = said.found.schema
         fields += [
             pa.field(f"{step.name}.{name}", column.type) for name, column in said.measures.items()
         ]
@@ -336,7 +338,8 @@ class _Outputs:
         name: str,
         task: Task,
         measures: pa.Schema,
-        found: pa.Schema | None,
+        found: dict[str, pa.Schema],
+        tables: dict[str, str],
     ) -> None:
         self.parts: list[list[Part]] = []
         self.kept = 0
@@ -353,7 +356,9 @@ class _Outputs:
         self._measures = table(f"measures/{name}.parquet", measures)
         self._verdicts = table(f"process/{name}.parquet", schema.VERDICTS, root=corpus.work)
         self._samples = table(f"samples/{name}.parquet", schema.SAMPLES)
-        self._found = None if found is None else table(f"{FOUND}/{name}.parquet", found)
+        self._found = {
+            step: table(f"{tables[step]}/{name}.parquet", kind) for step, kind in found.items()
+        }
         self._sampler = None if task.samples is None else Sampler(task.seed, task.samples)
         if task.deduplicate is not None:
             kind = schema.signatures(permutation_count(task.deduplicate))
@@ -364,9 +369,9 @@ class _Outputs:
         self._documents.write(judged.kept)
         self._measures.write(judged.measures)
         self._verdicts.write(judged.verdicts)
-        if self._found is not None:
-            for rows in judged.found:
-                self._found.write(rows)
+        for step, batches in judged.found.items():
+            for rows in batches:
+                self._found[step].write(rows)
         for dropped in judged.dropped:
             if self._sampler is None:
                 self._samples.write(dropped)

@@ -11,7 +11,7 @@ cannot judge are read.
 The result is a fresh run's, byte for byte. Where nothing must be read the raw shard is not opened.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,11 +30,6 @@ from gristmill.phases.process.rejudge import redecide
 from gristmill.phases.process.samples import Sampler
 from gristmill.store.parts import read_batches
 from gristmill.store.proof import damage
-
-FOUND, FINDS = (
-    "contamination",
-    "decontaminate",
-)  # the folder of the rows that a step finds; the step
 
 
 class Reused(NamedTuple):
@@ -64,7 +59,9 @@ class Old:
         last: Record,
         verdicts: Path,
         deduplicate: Deduplicate | None,
+        tables: Mapping[str, str],
     ) -> None:
+        self._tables = tables  # by step the folder of its own table
         self._parts = {part.path for part in last.parts}
         self._corpus = corpus
         self._name = name
@@ -119,31 +116,34 @@ class Old:
             part = self._stretch(
                 measures, verdicts, said, fresh, steps, samples, documents, signatures, everything
             )
-            if found is not None:
-                part = part._replace(
-                    judged=part.judged._replace(found=[self._left(found, part.judged, fresh)])
-                )
-            yield part
+            left = {
+                step: [self._left(step, rows, part.judged, fresh)] for step, rows in found.items()
+            }
+            yield part._replace(judged=part.judged._replace(found=left))
 
-    def _found(self) -> "_Reader | None":
-        path = self._find(FOUND)
-        written = (
-            f"{FOUND}/{self._name}.parquet" in self._parts
-        )  # one that lies there may be of another recipe
-        return _Reader(read_batches(path), pq.read_schema(path)) if written else None
+    def _found(self) -> "dict[str, _Reader]":
+        """By step what its own table holds."""
+        found = {}
+        for step, folder in self._tables.items():
+            if f"{folder}/{self._name}.parquet" in self._parts:  # else it is of another recipe
+                path = self._find(folder)
+                found[step] = _Reader(read_batches(path), pq.read_schema(path))
+        return found
 
-    def _left(self, found: "_Reader", judged: Judged, fresh: "_Fresh | None") -> pa.RecordBatch:
+    def _left(
+        self, step: str, found: "_Reader", judged: Judged, fresh: "_Fresh | None"
+    ) -> pa.RecordBatch:
         """Rows that a step found, of documents whose measures of it are there; those of documents
         judged anew in place of old ones.
         """
         numbers = judged.measures["document"].to_numpy()
         rows = found.upto(int(numbers[-1]))
-        column = next(name for name in judged.measures.schema.names if name.startswith(f"{FINDS}."))
+        column = next(name for name in judged.measures.schema.names if name.startswith(f"{step}."))
         there = judged.measures["document"].filter(pc.is_valid(judged.measures[column]))
         if fresh is not None:
             part = fresh.between(int(numbers[0]), int(numbers[-1]))
             old = rows.filter(pc.invert(pc.is_in(rows["document"], part.verdicts["document"])))
-            rows = merged(old, part.found) if part.found is not None else old
+            rows = merged(old, part.found[step]) if step in part.found else old
         return rows.filter(pc.is_in(rows["document"], there))
 
     def _rows(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
@@ -242,7 +242,7 @@ class _Fresh(NamedTuple):
     verdicts: pa.RecordBatch
     measures: pa.RecordBatch
     dropped: list[pa.RecordBatch]
-    found: pa.RecordBatch | None
+    found: Mapping[str, pa.RecordBatch]  # by step
 
     def between(self, first: int, last: int) -> "_Fresh":
         """Its rows from one document to another."""
@@ -252,7 +252,7 @@ class _Fresh(NamedTuple):
             start, stop = np.searchsorted(numbers, [first, last + 1])
             return batch.slice(start, stop - start)
 
-        found = None if self.found is None else cut(self.found)
+        found = {step: cut(rows) for step, rows in self.found.items()}
         return _Fresh(
             cut(self.kept),
             cut(self.verdicts),
@@ -271,8 +271,12 @@ def _gather(judged: list[Judged]) -> _Fresh | None:
         _joined([getattr(part, name) for part in judged])
         for name in ("kept", "verdicts", "measures")
     )
-    found = [batch for part in judged for batch in part.found]
-    return _Fresh(kept, verdicts, measures, dropped, _joined(found) if found else None)
+    found: dict[str, list[pa.RecordBatch]] = {}
+    for part in judged:
+        for step, batches in part.found.items():
+            found.setdefault(step, []).extend(batches)
+    joined = {step: _joined(batches) for step, batches in found.items()}
+    return _Fresh(kept, verdicts, measures, dropped, joined)
 
 
 def _replaced(rows: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:

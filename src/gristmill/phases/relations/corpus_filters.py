@@ -291,7 +291,7 @@ def task_of(
             number: {
                 folder: part.sha256
                 for part in record.parts
-                if (folder := part.path.partition("/")[0]) in folders
+                if (folder := part.path.rpartition("/")[0]) in folders
             }
             for number, record in processed.items()
         },

@@ -5,8 +5,6 @@ corpus stores. An unknown key is an error that names its path, its line and the 
 probably meant.
 """
 
-import difflib
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -18,14 +16,18 @@ from msgspec import Meta
 from gristmill.dedup.settings import Deduplicate
 from gristmill.errors import RecipeError
 from gristmill.filters.api import registry
-from gristmill.filters.api.custom import Custom
-from gristmill.filters.api.step import Step
+from gristmill.filters.api.custom import Custom, Unloaded
+from gristmill.filters.api.custom_class import class_of
+from gristmill.filters.api.step import Input, Step
+from gristmill.recipe.explain import explain, line_of, suggest
 from gristmill.store import urls
-from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.tokens.settings import Tokens
-from gristmill.user_input import is_scheme, local, recipe_text, set_key
+from gristmill.user_input import recipe_text, set_key
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
+# The key of a [[step]] table for the file of a class of your own (a step.Input), set where code is
+# allowed to run. TOML and JSON cannot write such a value.
+CODE = "@code"
 Measure = Literal["needed", "all"]
 Kind = Literal["wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text"]
 
@@ -92,17 +94,20 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Loaded(NamedTuple):
-    """A recipe, and the folder that its paths are relative to."""
+    """A recipe, the folder that its paths are relative to, and where it was read."""
 
     recipe: Recipe
     folder: Path
+    name: str = "recipe"  # what errors call it
+    text: str = ""
 
 
 def load(path: Path, settings: dict[str, str] | None = None) -> Loaded:
     """Read a recipe from a file; `settings` are `key.path = value` in TOML's notation, as `--set`
     takes them.
     """
-    return Loaded(parse(recipe_text(path), str(path), settings), path.parent.resolve())
+    text = recipe_text(path)
+    return Loaded(parse(text, str(path), settings), path.parent.resolve(), str(path), text)
 
 
 def tables_of(text: str, name: str) -> dict[str, Any]:
@@ -124,7 +129,7 @@ def parse(text: str, name: str, settings: dict[str, str] | None = None) -> Recip
     try:
         recipe = msgspec.convert(tables, Recipe)
     except msgspec.ValidationError as error:
-        raise _explain(error, name, text, Recipe, tables) from error
+        raise explain(error, name, text, Recipe, tables) from error
     _check(recipe, name, text)
     return recipe
 
@@ -141,12 +146,17 @@ def _set(tables: dict[str, Any], key: str, value: str) -> None:
 def make_step(place: int, table: dict[str, Any]) -> Step:
     """Make the step that a `[[step]]` table names.
 
-    Code of one's own is named here, and imported only where it runs.
+    A class of your own is imported only where the table has its file under CODE; a function's file
+    is run when documents come.
     """
     kind = _kind(place, table)
-    step: Step = msgspec.convert(
-        table if is_custom(table) else {k: v for k, v in table.items() if k != "use"}, kind
-    )
+    given = {key: value for key, value in table.items() if key not in ("use", CODE)}
+    if kind is Unloaded:
+        sources = {"sources": given.pop("sources", None)}
+        given = {"use": table["use"], **sources, "parameters": given}
+    elif kind is Custom:
+        given["use"] = table["use"]
+    step: Step = msgspec.convert(given, kind)
     return step
 
 
@@ -185,11 +195,14 @@ def step_name(table: dict[str, Any]) -> str:
 def _kind(place: int, table: dict[str, Any]) -> type[Step]:
     use = table.get("use")
     if is_custom(table):
-        return Custom
+        code = table.get(CODE)
+        if isinstance(code, Input):
+            return class_of(str(use), code, table) or Custom
+        return Custom if table.keys() <= {"use", "sources"} else Unloaded
     kind = registry.built_in(use) if isinstance(use, str) else None
     if kind is None:
         known = [step.name for step in registry.all_built_in()]
-        raise RecipeError(f"step[{place}].use = {use!r}: no such step{_suggest(str(use), known)}")
+        raise RecipeError(f"step[{place}].use = {use!r}: no such step{suggest(str(use), known)}")
     return kind.variant(table)
 
 
@@ -198,7 +211,7 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
         raise RecipeError(f"{name}: no [[source]]: say where the raw shards are")
     names = [source.name for source in recipe.source]
     for place, source in enumerate(recipe.source):
-        where = f"{name}{_line_of(text, ['source', place, 'name'])}: source[{place}]"
+        where = f"{name}{line_of(text, ['source', place, 'name'])}: source[{place}]"
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", source.name):
             raise RecipeError(
                 f"{where}.name = {source.name!r}: it becomes a folder; use letters, digits, "
@@ -220,19 +233,12 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
                 f"{where} ({source.name}): sample is for paths and commoncrawl; it has neither"
             )
     for place, table in enumerate(recipe.step):
-        try:
-            step = make_step(place, table)
-        except msgspec.ValidationError as error:
-            raise _explain(
-                error, name, text, _kind(place, table), table, ["step", place]
-            ) from error
-        except RecipeError as error:
-            raise RecipeError(f"{name}{_line_of(text, ['step', place, 'use'])}: {error}") from error
+        step = checked_step(place, table, name, text)
         for source_name in step.sources or []:
             if source_name not in names:
                 raise RecipeError(
                     f"{name}: step[{place}].sources: no source "
-                    f"{source_name!r}{_suggest(source_name, names)}"
+                    f"{source_name!r}{suggest(source_name, names)}"
                 )
     for source_name in names:
         used = [
@@ -246,82 +252,17 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
             )
 
 
-def _suggest(word: str, known: Any) -> str:
-    close = difflib.get_close_matches(word, list(known), 1, 0.5)
-    return (
-        f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(map(str, known))}"
-    )
-
-
-def _explain(
-    error: msgspec.ValidationError,
-    name: str,
-    text: str,
-    kind: Any,
-    tables: Any,
-    base: list[str | int] | None = None,
-) -> RecipeError:
-    """Say where in the file a value is wrong, and what was probably meant."""
-    message, _, path = str(error).partition(" - at `")
-    steps: list[str | int] = list(base or [])
-    for word, number in re.findall(
-        r"([A-Za-z_0-9]+)|\[(\d+|\.\.\.)\]", path.rstrip("`").lstrip("$")
-    ):
-        steps.append(word or (int(number) if number.isdecimal() else number))
-    unknown = re.search(r"unknown field `([^`]+)`", message)
-    suggestion = ""
-    if unknown:
-        steps.append(unknown[1])
-        owner = _type_at(kind, steps[len(base or []) : -1])
-        suggestion = _suggest(unknown[1], owner.__struct_fields__) if owner else ""
-        message = "unknown key"
-    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(
-        "."
-    )
-    return RecipeError(f"{name}{_line_of(text, steps)}: {shown or 'recipe'}: {message}{suggestion}")
-
-
-def _type_at(kind: Any, steps: list[str | int]) -> Any:
-    """The Struct that lies at a path below a Struct."""
-    for step in steps:
-        if isinstance(step, int):
-            continue
-        field = next(
-            (field for field in msgspec.structs.fields(kind) if field.encode_name == step), None
-        )
-        if field is None:
-            return None
-        options = [field.type, *getattr(field.type, "__args__", ())]
-        kind = next((option for option in options if hasattr(option, "__struct_fields__")), None)
-        if kind is None:
-            return None
-    return kind
-
-
-def _line_of(text: str, steps: list[str | int]) -> str:
-    """`:LINE` of a key, found by its table's header; empty where it was not written (a default, or
-    --set).
-    """
-    header = ""
-    counts: dict[str, int] = {}
-    names = [step for step in steps if isinstance(step, str)]
-    wanted = next((step for step in steps if isinstance(step, int)), 0)
-    best = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        found = re.match(r"\s*\[(\[)?\s*([A-Za-z0-9_.-]+)\s*\]", line)
-        if found:
-            header = found[2]
-            counts[header] = counts.get(header, -1) + 1
-        here = header.split(".") if header else []
-        if names[: len(here)] != here or counts.get(header, 0) != (wanted if here else 0):
-            continue
-        rest = names[len(here) :]
-        if found and here:
-            best = best or number
-        if rest and re.match(rf"\s*[\"']?{re.escape(rest[0])}[\"']?\s*[.=]", line):
-            best = number
-            break
-    return f":{best}" if best else ""
+def checked_step(place: int, table: dict[str, Any], name: str, text: str) -> Step:
+    """Make a step; a RecipeError says where in the recipe's text it is wrong."""
+    at: list[str | int] = ["step", place]
+    if CODE in table and not isinstance(table[CODE], Input):
+        raise RecipeError(f"{name}{line_of(text, [*at, CODE])}: step[{place}].{CODE}: unknown key")
+    try:
+        return make_step(place, table)
+    except msgspec.ValidationError as error:
+        raise explain(error, name, text, _kind(place, table), table, at) from error
+    except RecipeError as error:
+        raise RecipeError(f"{name}{line_of(text, [*at, 'use'])}: {error}") from error
 
 
 def stored(recipe: Recipe) -> dict[str, Any]:
@@ -355,6 +296,8 @@ def _stored_step(place: int, table: dict[str, Any]) -> dict[str, Any]:
         return stored_url(value) if isinstance(value, str) and value in locations else value
 
     filled = msgspec.to_builtins(step)
+    if isinstance(step, Unloaded):
+        filled |= filled.pop("parameters")
     return {
         "use": table["use"],
         **{key: clean(value) for key, value in filled.items() if key != "use"},
@@ -373,91 +316,3 @@ def with_limit(recipe: Recipe, limit: int) -> Recipe:
         for source in recipe.source
     ]
     return msgspec.structs.replace(recipe, source=sources)
-
-
-PRESETS = ("c4", "clean-small", "datatrove-0.10", "fineweb-edu", "fineweb-v1", "gopher", "lab")
-
-
-def packaged(name: str) -> Path:
-    """A recipe that comes with gristmill: a preset, or the one to start from."""
-    here = Path(__file__).parent
-    for folder in (here / "recipes", here.parent.parent / "recipes"):
-        if (folder / f"{name}.toml").is_file():
-            return folder / f"{name}.toml"
-    raise RecipeError(f"no preset {name!r} comes with gristmill{_suggest(name, PRESETS)}")
-
-
-def from_folder(tokenizer: str, folder: Path) -> str:
-    """A tokenizer's file, named from where one stands, as the recipe names it: from its folder."""
-    return (
-        Path(os.path.relpath(tokenizer, folder)).as_posix()
-        if os.path.isfile(tokenizer)
-        else tokenizer
-    )
-
-
-def read_recipe(
-    recipe: Path | str | Loaded | list[str],
-    tokenizer: str | None,
-    settings: dict[str, str] | None,
-    preset: str,
-) -> Loaded:
-    """The recipe in a file, or a preset's for a list of files; one that is read already stays."""
-    if isinstance(recipe, Loaded):
-        return recipe
-    if isinstance(recipe, list):
-        return for_files(recipe, tokenizer, settings, preset)[0]
-    if tokenizer is not None:
-        name = from_folder(tokenizer, Path(recipe).parent)
-        settings = {**(settings or {}), "tokens.tokenizer": msgspec.json.encode(name).decode()}
-    return load(Path(recipe), settings)
-
-
-def for_files(
-    files: list[str],
-    tokenizer: str | None,
-    settings: dict[str, str] | None,
-    preset: str = "clean-small",
-) -> tuple[Loaded, str]:
-    """A preset over files and URLs: (the recipe, its text). Paths are relative to the files' common
-    folder.
-    """
-    remote = [file for file in files if is_scheme(file)]
-    full = [os.path.abspath(file) for file in files if file not in remote]
-    for file in full:
-        if not os.path.exists(file):
-            raise RecipeError(f"{file}: no such file")
-    folder = os.path.commonpath([os.path.dirname(file) for file in full]) if full else os.getcwd()
-    names = [os.path.relpath(file, folder) for file in full]
-    shown = text = (
-        packaged(preset).read_text("utf-8").replace("files = []", f"files = {_strings(names)}")
-    )
-    if remote:
-        # What is shown, and stored, is without secrets.
-        before = f"files = {_strings(names)}"
-        text = text.replace(before, f"{before}\nurls = {_strings(remote)}")
-        shown = shown.replace(
-            before, f"{before}\nurls = {_strings([stored_url(url) for url in remote])}"
-        )
-    if tokenizer is not None:
-        tokens = (
-            "\n[tokens]\ntokenizer = "
-            f"{msgspec.json.encode(from_folder(tokenizer, Path(folder))).decode()}\n"
-        )
-        text, shown = text + tokens, shown + tokens
-    return Loaded(parse(text, f"recipes/{preset}.toml", settings), Path(folder)), shown
-
-
-def _strings(words: list[str]) -> str:
-    """A list of strings in TOML."""
-    return "[" + ", ".join(msgspec.json.encode(word).decode() for word in words) + "]"
-
-
-def init(path: Path | str = "recipe.toml", *, preset: str = "start") -> Path:
-    """Write a recipe to start from, or a preset; refuses to overwrite."""
-    target = local(path, "init")
-    if target.exists():
-        raise RecipeError(f"{target} is there already; choose another name")
-    with machine_errors(target):
-        write_bytes(target.parent, target.name, packaged(preset).read_bytes())
-    return target

@@ -1,0 +1,58 @@
+"""The recipe: TOML to frozen, validated values."""
+
+from gristmill.recipe.custom_steps import (
+    refuse_classes,
+    refuse_code,
+    with_classes,
+    with_same_classes,
+)
+from gristmill.recipe.presets import PRESETS, for_files, from_folder, init, packaged, read_recipe
+from gristmill.recipe.recipe import (
+    CODE,
+    Kind,
+    Loaded,
+    Measure,
+    Recipe,
+    Source,
+    check_pages,
+    is_custom,
+    is_late,
+    load,
+    make_step,
+    parse,
+    step_name,
+    stored,
+    stored_url,
+    tables_of,
+    with_limit,
+)
+
+__all__ = [
+    "CODE",
+    "PRESETS",
+    "Kind",
+    "Loaded",
+    "Measure",
+    "Recipe",
+    "Source",
+    "check_pages",
+    "for_files",
+    "from_folder",
+    "init",
+    "is_custom",
+    "is_late",
+    "load",
+    "make_step",
+    "packaged",
+    "parse",
+    "read_recipe",
+    "refuse_classes",
+    "refuse_code",
+    "step_name",
+    "stored",
+    "stored_url",
+    "tables_of",
+    "with_classes",
+    "with_limit",
+    "with_same_classes",
+]

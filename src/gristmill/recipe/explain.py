@@ -1,0 +1,87 @@
+"""Where in a recipe's file a value is wrong, and which key was probably meant."""
+
+import difflib
+import re
+from typing import Any
+
+import msgspec
+
+from gristmill.errors import RecipeError
+
+
+def suggest(word: str, known: Any) -> str:
+    close = difflib.get_close_matches(word, list(known), 1, 0.5)
+    return (
+        f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(map(str, known))}"
+    )
+
+
+def explain(
+    error: msgspec.ValidationError,
+    name: str,
+    text: str,
+    kind: Any,
+    tables: Any,
+    base: list[str | int] | None = None,
+) -> RecipeError:
+    """Say where in the file a value is wrong, and what was probably meant."""
+    message, _, path = str(error).partition(" - at `")
+    steps: list[str | int] = list(base or [])
+    for word, number in re.findall(
+        r"([A-Za-z_0-9]+)|\[(\d+|\.\.\.)\]", path.rstrip("`").lstrip("$")
+    ):
+        steps.append(word or (int(number) if number.isdecimal() else number))
+    unknown = re.search(r"unknown field `([^`]+)`", message)
+    suggestion = ""
+    if unknown:
+        steps.append(unknown[1])
+        owner = _type_at(kind, steps[len(base or []) : -1])
+        suggestion = suggest(unknown[1], owner.__struct_fields__) if owner else ""
+        message = "unknown key"
+    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(
+        "."
+    )
+    return RecipeError(f"{name}{line_of(text, steps)}: {shown or 'recipe'}: {message}{suggestion}")
+
+
+def _type_at(kind: Any, steps: list[str | int]) -> Any:
+    """The Struct that lies at a path below a Struct."""
+    for step in steps:
+        if isinstance(step, int):
+            continue
+        field = next(
+            (field for field in msgspec.structs.fields(kind) if field.encode_name == step), None
+        )
+        if field is None:
+            return None
+        options = [field.type, *getattr(field.type, "__args__", ())]
+        kind = next((option for option in options if hasattr(option, "__struct_fields__")), None)
+        if kind is None:
+            return None
+    return kind
+
+
+def line_of(text: str, steps: list[str | int]) -> str:
+    """`:LINE` of a key, found by its table's header; empty where it was not written (a default, or
+    --set).
+    """
+    header = ""
+    counts: dict[str, int] = {}
+    names = [step for step in steps if isinstance(step, str)]
+    wanted = next((step for step in steps if isinstance(step, int)), 0)
+    best = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.match(r"\s*\[(\[)?\s*([A-Za-z0-9_.-]+)\s*\]", line)
+        if found:
+            header = found[2]
+            counts[header] = counts.get(header, -1) + 1
+        here = header.split(".") if header else []
+        if names[: len(here)] != here or counts.get(header, 0) != (wanted if here else 0):
+            continue
+        rest = names[len(here) :]
+        if found and here:
+            best = best or number
+        if rest and re.match(rf"\s*[\"']?{re.escape(rest[0])}[\"']?\s*[.=]", line):
+            best = number
+            break
+    return f":{best}" if best else ""
