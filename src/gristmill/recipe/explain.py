@@ -10,6 +10,7 @@ from gristmill.errors import RecipeError
 
 
 def suggest(word: str, known: Any) -> str:
+    """What an error adds about a word that is not known: the closest one, or all."""
     close = difflib.get_close_matches(word, list(known), 1, 0.5)
     return (
         f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(map(str, known))}"
