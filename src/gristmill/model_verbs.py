@@ -1,4 +1,4 @@
-"""The verbs `gristmill model ...`: thin, as cli.py."""
+"""The verbs `gristmill model ...` and `gristmill tokenizer ...`: thin, as cli.py."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,35 +14,41 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Out = Annotated[Path, typer.Option(help="The model to write.")]
+tokenizer_app = typer.Typer(
+    no_args_is_help=True, help="Train and show tokenizers.", rich_markup_mode=None
+)
+
+Out = Annotated[Path, typer.Option(help="The file to write.")]
 Text = Annotated[str, typer.Option(help="The field that holds the text.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="No more than N documents a file.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Read at most N documents of each file.")]
 
 
 @app.command("train-classifier")
 def train_classifier(
-    good: Annotated[list[Path], typer.Option(help="A file of good documents; again for more.")],
-    bad: Annotated[list[Path], typer.Option(help="A file of bad documents; again for more.")],
+    good: Annotated[list[Path], typer.Option(help="A file of good documents; repeat it for more.")],
+    bad: Annotated[list[Path], typer.Option(help="A file of bad documents; repeat it for more.")],
     out: Out = Path("classifier.model"),
-    seed: Annotated[int, typer.Option(help="Of the order of documents in training.")] = 1,
-    bits: Annotated[int, typer.Option(help="2 ** bits weights.")] = 20,
-    epochs: Annotated[int, typer.Option(help="Times that each document is seen.")] = 5,
+    seed: Annotated[int, typer.Option(help="The seed of the order of documents.")] = 1,
+    bits: Annotated[int, typer.Option(help="The classifier has 2 ** bits weights.")] = 20,
+    epochs: Annotated[int, typer.Option(help="How often training reads each document.")] = 5,
     rate: Annotated[float, typer.Option(help="The rate of learning.")] = 0.2,
     text: Text = "text",
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Learn to tell good documents from bad: JSONL, Parquet, WET, or text, a document a paragraph.
-    The same files give the same bytes.
+    """Train a classifier that separates good documents from bad ones, for the step `classifier`.
+
+    Files: JSONL, Parquet, WET, or text, where each paragraph is a document. The same files give
+    the same bytes.
     """
     from gristmill.training.train_models import lines
     from gristmill.training.train_models import train_classifier as train
 
     hear_ctrl_c()
-    told = train(
+    result = train(
         good, bad, out, seed=seed, bits=bits, epochs=epochs, rate=rate, text=text, limit=limit
     )
-    say(told, as_json, [str(out), *lines(told)])
+    say(result, as_json, [str(out), *lines(result)])
 
 
 @app.command("train-perplexity")
@@ -53,10 +59,10 @@ def train_perplexity(
     out: Out = Path("perplexity.model"),
     order: Annotated[int, typer.Option(help="Words in the longest n-gram, 1 to 4.")] = 3,
     vocabulary: Annotated[
-        int, typer.Option(help="So many of the commonest words, at most 65,532.")
+        int, typer.Option(help="How many of the most common words to use, at most 65,532.")
     ] = 60_000,
     least: Annotated[
-        int, typer.Option(help="Leave out n-grams of three words and more seen less often.")
+        int, typer.Option(help="Leave out n-grams of three or more words that occur less often.")
     ] = 2,
     text: Text = "text",
     limit: Limit = None,
@@ -70,20 +76,60 @@ def train_perplexity(
     from gristmill.training.train_models import train_perplexity as train
 
     hear_ctrl_c()
-    told = train(
+    result = train(
         files, out, order=order, vocabulary=vocabulary, least=least, text=text, limit=limit
     )
-    say(told, as_json, [str(out), *lines(told)])
+    say(result, as_json, [str(out), *lines(result)])
 
 
 @app.command("show")
 def show(
     model: Annotated[Path, typer.Argument(help="A model file.")], as_json: Json = False
 ) -> None:
-    """Show what a model file holds: its kind, its parameters, and the digests of the files that it
-    was trained on.
-    """
+    """Show the kind and the parameters of a model, and the digests of its training files."""
     from gristmill.training.train_models import lines, show_model
 
-    told = show_model(model)
-    say(told, as_json, lines(told))
+    result = show_model(model)
+    say(result, as_json, lines(result))
+
+
+@tokenizer_app.command("train")
+def tokenizer_train(
+    files: Annotated[list[Path], typer.Argument(help="Text, JSONL, WET or Parquet.")],
+    out: Annotated[Path, typer.Option(help="The tokenizer.json to write.")] = Path(
+        "tokenizer.json"
+    ),
+    vocabulary: Annotated[
+        int, typer.Option(help="The number of tokens, with the 256 bytes.")
+    ] = 32_768,
+    text: Annotated[str, typer.Option(help="The field that holds the text.")] = "text",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Read at most N documents of each file.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a byte-level BPE tokenizer on the texts of files."""
+    from gristmill.training.train_tokenizer import train_tokenizer
+
+    hear_ctrl_c()
+    result = train_tokenizer(list(files), out, vocabulary=vocabulary, text=text, limit=limit)
+    say(
+        result,
+        as_json,
+        [f"{out}: {result['vocabulary']:,} tokens, learned from {result['documents']:,} documents"],
+    )
+
+
+@tokenizer_app.command("show")
+def tokenizer_show(
+    tokenizer: Annotated[str, typer.Argument(help="gpt2, or a tokenizer's path or URL.")],
+    text: Annotated[
+        str, typer.Argument(help="The text to encode.")
+    ] = "Raw web in, verified training tokens out.",
+    as_json: Json = False,
+) -> None:
+    """Show a tokenizer, and the tokens of a text."""
+    from gristmill.training.train_tokenizer import show_tokenizer
+
+    result, lines = show_tokenizer(tokenizer, text)
+    say(result, as_json, lines)

@@ -10,6 +10,7 @@ import typer
 from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.errors import RecipeError
 from gristmill.terminal import hear_ctrl_c, say
+from gristmill.user_input import is_scheme
 
 
 def run(
@@ -17,44 +18,55 @@ def run(
         list[str], typer.Argument(help="A recipe (.toml), or files, folders and URLs for a preset.")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The corpus' folder (else the recipe's `output`).")
+        Path | None, typer.Option(help="The folder of the corpus (default: the recipe's `output`).")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes (default: one a processor).")
+        int | None,
+        typer.Option(
+            min=1, help="The number of worker processes (default: one for each processor)."
+        ),
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
-            help="local, spark://host:port, or spark inside spark-submit: the same bytes."
+            help="local, spark://host:port, or spark inside spark-submit. All write the same bytes."
         ),
     ] = "local",
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="A recipe key: tokens.validation=0.01, step.language.min_score=0.5."
+            "--set",
+            help="Set a key of the recipe, as in tokens.validation=0.01 or "
+            "step.language.min_score=0.5.",
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="No more than N documents a source.")
+        int | None, typer.Option(min=1, help="Read at most N documents of each source.")
     ] = None,
     shingle_width: Annotated[
-        int | None, typer.Option(help="The recipe's deduplicate.near.shingle.")
+        int | None, typer.Option(help="Set deduplicate.near.shingle of the recipe.")
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="Stop after plan, fetch, process, deduplicate or tokenize.")
+        str | None,
+        typer.Option(help="Stop after this phase: plan, fetch, process, deduplicate or tokenize."),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option(help="Run a stored plan (a corpus' plan.json).")
+        Path | None, typer.Option(help="Run a stored plan: the plan.json of a corpus.")
     ] = None,
     cache_dir: Annotated[
-        Path | None, typer.Option(help="Where fetched shards rest, shared by runs.")
+        Path | None, typer.Option(help="The folder for fetched shards, which all runs share.")
     ] = None,
     cache_bytes: Annotated[
         str | None,
-        typer.Option(help="No more of it than so much (200GB): what was used longest ago goes."),
+        typer.Option(
+            help="The largest size of the cache (200GB): the least recently used files are removed."
+        ),
     ] = None,
     connections: Annotated[
-        int | None, typer.Option(min=1, help="Downloads at once (default: 8, 4 from one host).")
+        int | None,
+        typer.Option(
+            min=1, help="The number of downloads at once (default: 8, of them 4 from one host)."
+        ),
     ] = None,
     checkpoint_bytes: Annotated[
         str | None,
@@ -62,76 +74,70 @@ def run(
     ] = None,
     resume_only: Annotated[
         bool,
-        typer.Option("--resume-only", help="Fetch nothing that is neither in the cache nor begun."),
+        typer.Option("--resume-only", help="Fetch only what is in the cache or partly downloaded."),
     ] = False,
     check_inputs: Annotated[
         bool,
         typer.Option(
-            "--check-inputs", help="Ask whether pinned raw shards are still what they were."
+            "--check-inputs", help="Ask the servers whether pinned raw shards are unchanged."
         ),
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show what would be fetched, and how much; do nothing."),
+        typer.Option(
+            "--dry-run", help="Show what a run would fetch, and how many bytes; change nothing."
+        ),
     ] = False,
     retry: Annotated[
         bool,
         typer.Option(
-            "--retry", help="Wait for a host that does not answer at all (default: four seconds)."
+            "--retry", help="Keep trying a host that never answered (default: for four seconds)."
         ),
     ] = False,
     allow_env: Annotated[
         list[str] | None,
-        typer.Option("--allow-env", help="A variable that the recipe may send to its hosts."),
+        typer.Option(
+            "--allow-env", help="An environment variable that the recipe may send to its hosts."
+        ),
     ] = None,
     allow_missing: Annotated[
-        bool, typer.Option(help="Record shards that fail as absent, and go on.")
+        bool, typer.Option(help="Record shards that fail as absent, and continue.")
     ] = False,
     allow_code: Annotated[
         bool,
-        typer.Option("--allow-code", help="Run the recipe's own filters: package.module:Name."),
+        typer.Option(
+            "--allow-code", help="Run the custom filters of the recipe: package.module:Name."
+        ),
     ] = False,
     tokenizer: Annotated[
-        str | None, typer.Option(help="gpt2, or a tokenizer's path or URL.")
+        str | None, typer.Option(help="gpt2, or the path or URL of a tokenizer.")
     ] = None,
     preset: Annotated[
         str,
         typer.Option(
-            help="For files: c4, clean-small, datatrove-0.10, fineweb-edu, fineweb-v1, gopher, lab."
+            help="For files, a preset: c4, clean-small, datatrove-0.10, fineweb-edu, fineweb-v1, "
+            "gopher, lab."
         ),
     ] = "clean-small",
     as_json: Json = False,
 ) -> None:
     """Run a recipe: raw shards in, a verified corpus out.
 
-    Running it again does only what is not done.
+    A second run does only what is not done.
     """
     if not dry_run:
         from gristmill.engine.server import start
 
         start()
-    from gristmill.pipeline import run as run_recipe
-    from gristmill.recipe import for_files
-    from gristmill.terminal import Display
-    from gristmill.user_input import is_scheme
+    settings = settings_of(set_)
+    if shingle_width is not None:
+        settings["deduplicate.near.shingle"] = str(shingle_width)
+    recipe = _recipe(what, out)
+    if isinstance(recipe, list) and not as_json:
+        from gristmill.recipe import for_files
 
-    settings = settings_of(set_) | (
-        {"deduplicate.near.shingle": str(shingle_width)} if shingle_width is not None else {}
-    )
-    if len(what) == 1 and what[0].endswith(".toml"):
-        recipe: Any = Path(what[0])
-    else:
-        recipe = what
-        if out is None:
-            raise RecipeError(
-                "files alone need --out DIR, the corpus' folder (the name of a recipe ends "
-                "in .toml)"
-            )
-        if recipes := [name for name in what if name.endswith(".toml") and not is_scheme(name)]:
-            raise RecipeError(f"{recipes[0]}: a recipe stands alone, and names its files itself")
-        if not as_json:
-            text = for_files(what, tokenizer, settings, preset)[1]
-            say(None, False, [f"# recipes/{preset}.toml", *text.split("\n")])
+        text = for_files(what, tokenizer, settings, preset)[1]
+        say(None, False, [f"# recipes/{preset}.toml", *text.split("\n")])
     fetching: Any = {
         "cache_dir": cache_dir,
         "connections": connections,
@@ -144,42 +150,62 @@ def run(
     if dry_run:
         _preview(as_json, recipe, out=out, settings=settings, limit=limit, **fetching)
         return
+    _run(
+        as_json,
+        recipe,
+        out=out,
+        workers=workers,
+        engine=engine,
+        settings=settings,
+        limit=limit,
+        until=until,
+        allow_missing=allow_missing,
+        allow_code=allow_code,
+        resume_only=resume_only,
+        check_inputs=check_inputs,
+        checkpoint_bytes=bytes_of("--checkpoint-bytes", checkpoint_bytes),
+        cache_bytes=bytes_of("--cache-bytes", cache_bytes),
+        **fetching,
+    )
+
+
+def _recipe(what: list[str], out: Path | None) -> Path | list[str]:
+    """A recipe's path, or the files for a preset. Raises RecipeError."""
+    if len(what) == 1 and what[0].endswith(".toml"):
+        return Path(what[0])
+    if out is None:
+        raise RecipeError(
+            "files alone need --out DIR, the corpus' folder (the name of a recipe ends in .toml)"
+        )
+    if recipes := [name for name in what if name.endswith(".toml") and not is_scheme(name)]:
+        raise RecipeError(f"{recipes[0]}: a recipe stands alone, and names its files itself")
+    return what
+
+
+def _run(as_json: bool, recipe: Any, **options: Any) -> None:
+    """Run a recipe with progress on the terminal; then print the funnel."""
+    from gristmill.pipeline import run as run_recipe
+    from gristmill.terminal import Display
+
     ctrl_c = hear_ctrl_c()
     try:
         with Display(as_json) as display:
-            funnel = run_recipe(
-                recipe,
-                out=out,
-                workers=workers,
-                engine=engine,
-                settings=settings,
-                limit=limit,
-                until=until,
-                allow_missing=allow_missing,
-                allow_code=allow_code,
-                resume_only=resume_only,
-                check_inputs=check_inputs,
-                checkpoint_bytes=bytes_of("--checkpoint-bytes", checkpoint_bytes),
-                cache_bytes=bytes_of("--cache-bytes", cache_bytes),
-                show=ctrl_c.within(display.show),
-                **fetching,
-            )
+            funnel = run_recipe(recipe, show=ctrl_c.within(display.show), **options)
     except KeyboardInterrupt:
         print(
             "gristmill: interrupted; what is done is kept, run the same command again to go on",
             file=sys.stderr,
         )
         raise SystemExit(130) from None
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # all is done: the interpreter's end is nothing to interrupt
+    # All is done: the end of the interpreter is nothing to interrupt.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     say({"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines())
 
 
-def _preview(as_json: bool, recipe: Any, **asked: Any) -> None:
-    """Tell what a run would fetch, and how much."""
+def _preview(as_json: bool, recipe: Any, **options: Any) -> None:
+    """Show what a run would fetch, and how many bytes."""
     from gristmill.phases.inputs.fetch import preview_lines
     from gristmill.pipeline import dry_run
 
-    for told, line in preview_lines(dry_run(recipe, **asked)):
-        say(told, as_json, [line])
+    for row, line in preview_lines(dry_run(recipe, **options)):
+        say(row, as_json, [line])

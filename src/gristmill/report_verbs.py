@@ -1,0 +1,214 @@
+"""The verbs that report on a corpus or a recipe and change nothing: thin, as cli.py."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gristmill.arguments import Json, sample_of, settings_of
+from gristmill.terminal import hear_ctrl_c, say, warn
+
+Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.")]
+Out = Annotated[
+    Path | None, typer.Option(help="The folder of the corpus (default: the recipe's `output`).")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Set a key of the recipe, as in step.language.min_score=0.5."),
+]
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(help="The folder of a corpus.")],
+    b: Annotated[Path, typer.Argument(help="The folder of another corpus.")],
+    as_json: Json = False,
+) -> None:
+    """Compare two corpora by their manifests: recipe, inputs, raw shards, counts, parts."""
+    from gristmill.report.diff import diff as compare
+    from gristmill.report.diff import lines
+
+    result = compare(a, b)
+    say(result, as_json, lines(result))
+
+
+def why(
+    corpus: Corpus,
+    document: Annotated[
+        str, typer.Argument(help="The document: shard:row, its number, or its URL.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Show whether a document was kept; if not, which step dropped it, why and at which value."""
+    from gristmill.report.why import lines
+    from gristmill.report.why import why as ask
+
+    for result in ask(corpus, document):
+        say(result, as_json, lines(result))
+
+
+def lines(
+    corpus: Corpus,
+    top: Annotated[int, typer.Option(min=1, help="How many lines to show.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Show the most repeated lines that the recipe cut, and how many documents contained each."""
+    from gristmill.report.lines import frequent
+    from gristmill.report.lines import lines as shown
+
+    result = frequent(corpus, top=top)
+    say(result, as_json, shown(result))
+
+
+def contamination(
+    corpus: Corpus,
+    benchmark: Annotated[
+        str | None, typer.Option(help="Show the items of this benchmark only.")
+    ] = None,
+    item: Annotated[
+        str | None, typer.Option(help="Show this item only: its number or its id.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show which documents contain which benchmark items, how much of each, and the text around."""
+    from gristmill.report.contamination import contamination as ask
+    from gristmill.report.contamination import lines as shown
+
+    result = ask(corpus, benchmark=benchmark, item=item)
+    say(result, as_json, shown(result))
+
+
+def duplicates(
+    corpus: Corpus,
+    top: Annotated[int, typer.Option(min=1, help="How many clusters to show.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Show how many duplicates were dropped and why, how large clusters are, and the largest."""
+    from gristmill.report.duplicates import duplicates as ask
+    from gristmill.report.duplicates import lines as shown
+
+    result = ask(corpus, top=top)
+    say(result, as_json, shown(result))
+
+
+def rejudge(
+    recipe: Annotated[
+        Path, typer.Argument(help="The recipe, with other thresholds in it or in --set.")
+    ],
+    out: Out = None,
+    set_: Set = None,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Let the custom filter classes decide.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a corpus would keep with other thresholds, from the measures that it stores.
+
+    It reads no document again, and writes nothing.
+    """
+    from gristmill.report.rejudge import lines
+    from gristmill.report.rejudge import rejudge as ask
+
+    result = ask(recipe, out=out, settings=settings_of(set_), allow_code=allow_code)
+    say(result, as_json, lines(result))
+
+
+def curve(
+    bands: Annotated[
+        list[int] | None,
+        typer.Option(help="Bands of a signature; repeat the option for a further curve."),
+    ] = None,
+    rows: Annotated[
+        list[int] | None, typer.Option(help="Rows of a band; once for each --bands.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="The least similarity of the pairs to find.")
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="The largest share of pairs below the threshold that may be compared, if the "
+            "similarities of pairs are uniform."
+        ),
+    ] = None,
+    permutations: Annotated[int, typer.Option(help="The most numbers in a signature.")] = 128,
+    as_json: Json = False,
+) -> None:
+    """Draw the probability that a pair becomes a candidate, 1 - (1 - s^rows)^bands.
+
+    With --threshold and --budget, choose bands and rows: of those whose `false` (the mean of the
+    curve below the threshold) is within the budget, the ones with the least `missed` (the mean of
+    1 - curve above the threshold), and the next best.
+    """
+    from gristmill.dedup.banding import curve as draw
+    from gristmill.dedup.banding import lines
+
+    result = draw(
+        bands=bands or (),
+        rows=rows or (),
+        threshold=threshold,
+        budget=budget,
+        permutations=permutations,
+    )
+    say(result, as_json, lines(result))
+
+
+def size(
+    recipe: Annotated[Path, typer.Argument(help="The recipe.")],
+    out: Out = None,
+    machines: Annotated[
+        int, typer.Option(min=1, help="Predict the wall time on this number of machines too.")
+    ] = 1,
+    cores: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cores of each machine (default: as many as this one has)."),
+    ] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option(
+            help="What to measure: decoded bytes (default: 64MiB) or whole shards (2shards)."
+        ),
+    ] = None,
+    set_: Set = None,
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="The folder for fetched shards, which all runs share.")
+    ] = None,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Run the custom filters of the recipe.")
+    ] = False,
+    allow_env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-env", help="An environment variable that the recipe may send to its hosts."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict what a run will cost, from a measured sample: bytes, time, memory and disk."""
+    from gristmill.report.size import lines
+    from gristmill.report.size import size as ask
+
+    hear_ctrl_c()
+    result = ask(
+        recipe,
+        out=out,
+        machines=machines,
+        cores=cores,
+        settings=settings_of(set_),
+        cache_dir=cache_dir,
+        allow_code=allow_code,
+        allow_env=allow_env or (),
+        tell=warn,
+        **sample_of(sample),
+    )
+    say(result, as_json, lines(result))
+
+
+def status(corpus: Corpus, as_json: Json = False) -> None:
+    """Show which phases of a run are done, and what was dropped."""
+    from gristmill.corpus.funnel import Funnel
+    from gristmill.report.status import lines
+    from gristmill.report.status import status as ask
+
+    result = ask(corpus)
+    shown = lines(result) + (Funnel(result["funnel"]).lines() if "funnel" in result else [])
+    say(result, as_json, shown)
