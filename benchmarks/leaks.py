@@ -128,12 +128,14 @@ def novels(data: Path, count: int) -> list[str]:
 def manuals(data: Path, most: int) -> list[str]:
     """Pages of Debian's documentation, as text."""
     from gristmill.filters.extract.extract import Extract
-    from gristmill.source.read import Shard
+    from gristmill.source.read import ShardReader
     from gristmill.source.rows import Fields
 
     extract = Extract().load({})
     out: list[str] = []
-    for batch in Shard(data / "J_debian_docs/open_docs.warc.gz", 0, fields=Fields(pages=True)):
+    for batch in ShardReader(
+        data / "J_debian_docs/open_docs.warc.gz", 0, fields=Fields(pages=True)
+    ):
         whole = batch.filter(batch["reason"].is_null())
         out += [text for text in extract(whole).text.to_pylist() if text and len(text) > 200]
         if len(out) >= most:

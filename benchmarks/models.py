@@ -99,13 +99,13 @@ def crawl(data: Path) -> list[str]:
     """The different main texts of crawled pages."""
     from resiliparse.extract.html2text import extract_plain_text
 
-    from gristmill.source.read import Shard
+    from gristmill.source.read import ShardReader
     from gristmill.source.rows import Fields
 
     sources = [
         text
         for name in CRAWLS
-        for batch in Shard(data / name, 0, fields=Fields("text", pages=True))
+        for batch in ShardReader(data / name, 0, fields=Fields("text", pages=True))
         for text in batch["text"].to_pylist()
     ]
     found = {
@@ -138,7 +138,7 @@ def prose(data: Path, parts: Cut = pieces) -> tuple[Labelled, Labelled]:
     """(to learn from, held out); a source is a page, an article of wikitext or a novel's 30th
     part.
     """
-    from gristmill.source.read import Shard
+    from gristmill.source.read import ShardReader
 
     csv.field_size_limit(1 << 30)
     sources: list[tuple[str, int]] = []
@@ -147,7 +147,7 @@ def prose(data: Path, parts: Cut = pieces) -> tuple[Labelled, Labelled]:
             sources += [
                 (text, 0) for text in sorted({row["content"] or "" for row in csv.DictReader(file)})
             ]
-    for batch in Shard(data / "A_warc/cc_sparkwarc_CC-MAIN-2016-50/sample.wet.fixed.gz", 0):
+    for batch in ShardReader(data / "A_warc/cc_sparkwarc_CC-MAIN-2016-50/sample.wet.fixed.gz", 0):
         sources += [(text, 0) for text in batch["text"].to_pylist()]
     wikitext = (
         (data / "I_prose/wikitext-2_valid.txt")

@@ -248,7 +248,9 @@ def test_a_shard_that_cannot_be_read_stops_no_other(raw: Path) -> None:
     write(raw, 'files = ["raw/*"]')
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
     assert told.code == 3
-    assert "process failed for 1: shard 00001 (raw/b.jsonl): no readable Parquet file" in told.last
+    assert (
+        "process failed for 1: shard 00001 (raw/b.jsonl): not a readable Parquet file" in told.last
+    )
     assert sorted(path.name for path in (raw / "corpus/work/state/process").iterdir()) == [
         "00000.json",
         "00002.json",

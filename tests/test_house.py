@@ -52,6 +52,76 @@ def test_every_module_says_what_it_is(path: Path) -> None:
             assert ast.get_docstring(node), f"{path}: {node.name}"
 
 
+# Names that two classes still share: take a name off this list when one of them has another.
+SHARED_CLASS_NAMES = {
+    "Asked",
+    "Bounds",
+    "Counts",
+    "Download",
+    "Found",
+    "Fresh",
+    "Judged",
+    "Known",
+    "Lines",
+    "Loaded",
+    "Measured",
+    "Model",
+    "Reader",
+    "Whole",
+}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    modules: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                module = str(path.relative_to(SOURCE))
+                modules.setdefault(node.name.lstrip("_"), []).append(module)
+    shared = {name: found for name, found in modules.items() if len(found) > 1}
+    assert not {name: shared[name] for name in shared.keys() - SHARED_CLASS_NAMES}
+
+
+# Files that import a module beside another of the same base name, or beside themselves: a filter
+# has the name of its kernel.
+SHARED_MODULE_NAMES = {
+    "filters/language/scripts.py",
+    "filters/models/perplexity.py",
+    "filters/rules/c4.py",
+    "filters/rules/fineweb.py",
+    "filters/rules/simple.py",
+    "report/rejudge.py",
+    "training/train_models.py",
+}
+
+
+def _imported_modules(path: Path, known: set[str]) -> set[str]:
+    """The modules of the package that a file imports, and itself."""
+    found = {".".join(["gristmill", *path.relative_to(SOURCE).with_suffix("").parts])}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+    return found & known
+
+
+def test_no_file_imports_two_modules_of_one_base_name() -> None:
+    known = {
+        ".".join(["gristmill", *path.relative_to(SOURCE).with_suffix("").parts]) for path in FILES
+    }
+    wrong = {}
+    for path in FILES:
+        modules: dict[str, set[str]] = {}
+        for module in _imported_modules(path, known):
+            modules.setdefault(module.rpartition(".")[2], set()).add(module)
+        name = str(path.relative_to(SOURCE))
+        shared = [sorted(found) for found in modules.values() if len(found) > 1]
+        if shared and name not in SHARED_MODULE_NAMES:
+            wrong[name] = shared
+    assert not wrong
+
+
 def test_no_test_file_imports_from_another() -> None:
     """What tests share is in tests/support; that holds for code in strings, for new interpreters,
     too.

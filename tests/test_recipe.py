@@ -180,10 +180,10 @@ def test_a_wrong_type_is_told_with_path_and_line(
         ("deduplicate.near.bands", "0", "bands and rows must be at least 1"),
         ("deduplicate.near.rows", "1000", "bands * rows (the permutations) at most 4096"),
         ("deduplicate.near.shingle", "0", "shingle is a number of words"),
-        ("tokens.validation", "1.5", "validation is a share of documents, 0 to 1"),
-        ("tokens.validation", "-0.1", "validation is a share of documents, 0 to 1"),
-        ("tokens.validation", "nan", "validation is a share of documents, 0 to 1"),
-        ("tokens.tokens_per_shard", "0", "tokens_per_shard is at least 1"),
+        ("tokens.validation", "1.5", "validation is a share of documents, from 0 to 1"),
+        ("tokens.validation", "-0.1", "validation is a share of documents, from 0 to 1"),
+        ("tokens.validation", "nan", "validation is a share of documents, from 0 to 1"),
+        ("tokens.tokens_per_shard", "0", "tokens_per_shard must be at least 1"),
     ],
 )
 def test_a_threshold_out_of_its_range_is_told(key: str, value: str, message: str) -> None:
@@ -342,8 +342,8 @@ def test_settings_of_the_command_line() -> None:
         ("tokens.validaton", "0.1", "tokens.validaton: unknown key; did you mean 'validation'?"),
         ("step.7.min_words", "1", "there are 2 tables at '7'"),
         ("step.one.min_words", "1", "there is no step 'one'; there are step.0 (language)"),
-        ("source.0", "1", "which of them? There are source.0 (web)"),
-        ("seed.deeper", "1", "no table there"),
+        ("source.0", "1", "name one of several tables: source.0 (web)"),
+        ("seed.deeper", "1", "there is no such table"),
         ("", "1", "unknown"),
         ("seed", "", "seed"),
     ],
@@ -353,7 +353,7 @@ def test_settings_that_cannot_be_are_told(key: str, value: str, message: str) ->
 
 
 def test_a_setting_far_below_a_number_is_told() -> None:
-    assert "no table there" in refused(GOOD, {"seed.deeper.still": "1"})
+    assert "there is no such table" in refused(GOOD, {"seed.deeper.still": "1"})
 
 
 def test_the_stored_recipe_has_every_default_and_no_output() -> None:
@@ -402,7 +402,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "folder.toml").mkdir()
     for name, said in {
         "none": "there is no such file",
-        "latin": "no text in UTF-8",
+        "latin": "not UTF-8 text",
         "folder": "a folder",
     }.items():
         with pytest.raises(RecipeError, match=f"{name}.toml: {said}"):

@@ -81,15 +81,15 @@ def test_keys_by_name_in_a_recipe_and_what_is_said_of_others() -> None:
     assert [source.limit for source in changed.source] == [None, 3]
     for key, said in {
         "step.gopher.min_words": (
-            "step 'gopher' stands 2 times: write step.gopher[0] (step.1) or step.gopher[1] (step.2)"
+            "there are 2 step 'gopher': write step.gopher[0] (step.1) or step.gopher[1] (step.2)"
         ),
         "step.gopher[2].min_words": (
             "no step 'gopher' number 2; there are step.0 (language), step.1 (gopher)"
         ),
         "step.gofer.min_words": "no step 'gofer'; there are step.0 (language)",
         "step.9.min_words": "there are 4 tables at '9', numbered from 0: step.0 (language)",
-        "step.gopher": "which of them?",
-        "step.0.use.x": "no table there",
+        "step.gopher": "name one of several tables",
+        "step.0.use.x": "there is no such table",
     }.items():
         with pytest.raises(RecipeError, match=re.escape(said)):
             parse(RECIPE, "recipe.toml", {key: "1"})
@@ -101,16 +101,16 @@ def test_recipes_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "folder.toml").mkdir()
     for name, data, said in [
         ("empty.toml", b" \n", "empty; `gristmill init recipe.toml` writes one"),
-        ("binary.toml", b"\x89PNG\r\n\x1a\n\0\0", "no text in UTF-8 (byte 0)"),
+        ("binary.toml", b"\x89PNG\r\n\x1a\n\0\0", "not UTF-8 text (byte 0)"),
         ("zeros.toml", b"seed = 1\0", "zero bytes"),
-        ("utf16.toml", RECIPE.encode("utf-16"), "UTF-16; a recipe is UTF-8"),
+        ("utf16.toml", RECIPE.encode("utf-16"), "UTF-16 text; save it as UTF-8"),
         ("deep.toml", b"x = " + b"[" * 50_000, "not valid TOML"),
         ("digits.toml", b"seed = " + b"1" * 5000, "not valid TOML"),
         ("missing.toml", None, "there is no such file; `gristmill init"),
-        ("folder.toml", None, "a folder, and no recipe"),
-        ("-", None, "not read from standard input"),
+        ("folder.toml", None, "a folder, not a recipe"),
+        ("-", None, "cannot be read from standard input"),
         ("a\0.toml", None, "cannot be read"),
-        ("https://host/recipe.toml", None, "not from a URL"),
+        ("https://host/recipe.toml", None, "not a URL"),
     ]:
         if data is not None:
             (tmp_path / name).write_bytes(data)
@@ -134,7 +134,7 @@ def test_urls_where_folders_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "recipe.toml").write_text(
         'output = "s3://bucket/corpus"\n[[source]]\nname = "web"\nfiles = ["web.jsonl"]\n'
     )
-    said = re.escape("s3://bucket/corpus: gristmill writes to folders of this machine, not to URLs")
+    said = re.escape("s3://bucket/corpus: gristmill writes to local folders, not to URLs")
     for out in (
         None,
         "s3://bucket/corpus",
@@ -187,10 +187,10 @@ def test_urls_on_the_command_line_are_inputs(
     ("name", "said"),
     [
         ("cl100k_base", "https://huggingface.co/Xenova/gpt-4/resolve/main/tokenizer.json"),
-        ("p50k_base", "tiktoken's, whose file does not say how text is cut"),
+        ("p50k_base", "a tiktoken tokenizer, whose file does not contain the pattern"),
         (
             "meta-llama/Llama-3",
-            "https://huggingface.co/meta-llama/Llama-3/resolve/main/tokenizer.json (HF_TOKEN",
+            "https://huggingface.co/meta-llama/Llama-3/resolve/main/tokenizer.json (with HF_TOKEN",
         ),
         ("GPT-2", 'write "gpt2"'),
         ("openai-community/gpt2", 'write "gpt2"'),

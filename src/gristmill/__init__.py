@@ -26,7 +26,7 @@ __all__ = [
     "why",
 ]
 
-_HOMES = {
+_MODULES = {
     "GristmillError": "errors",
     "MachineError": "errors",
     "RecipeError": "errors",
@@ -46,8 +46,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    if name in _MODULES:
         import importlib
 
-        return getattr(importlib.import_module(f"gristmill.{_HOMES[name]}"), name)
+        return getattr(importlib.import_module(f"gristmill.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'gristmill' has no attribute {name!r}")

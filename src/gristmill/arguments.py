@@ -1,4 +1,4 @@
-"""What is written on the command line, as values."""
+"""Arguments of the command line as values."""
 
 import re
 from typing import Annotated
@@ -9,13 +9,13 @@ from gristmill.errors import RecipeError
 
 EXIT_CODES = (
     "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, "
-    "rights; 130 interrupted."
+    "permissions; 130 interrupted."
 )
-Json = Annotated[bool, typer.Option("--json", help="For machines: one JSON object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 
 def settings_of(given: list[str] | None) -> dict[str, str]:
-    """`--set key=value`, as often as it stands."""
+    """The keys and values of all `--set key=value`. Raises RecipeError."""
     settings = {}
     for setting in given or []:
         key, equals, value = setting.partition("=")
@@ -26,7 +26,7 @@ def settings_of(given: list[str] | None) -> dict[str, str]:
 
 
 def bytes_of(option: str, given: str | None) -> int | None:
-    """A size such as 64MiB, 200GB or 5000."""
+    """A size such as 64MiB, 200GB or 5000, in bytes. Raises RecipeError."""
     if given is None:
         return None
     found = re.fullmatch(r"(\d+)\s*([kKMGT]?)(i?)B?", given.strip())
@@ -41,7 +41,7 @@ def bytes_of(option: str, given: str | None) -> int | None:
 
 
 def sample_of(given: str | None) -> dict[str, int]:
-    """`--sample`: decoded bytes (64MB), or whole shards of each source (2shards)."""
+    """The value of `--sample`: decoded bytes (64MB), or whole shards of each source (2shards)."""
     if given is None:
         return {}
     if found := re.fullmatch(r"0*([1-9]\d*)\s*shards?", given.strip()):

@@ -30,7 +30,7 @@ from gristmill.report_verbs import (
     why,
 )
 from gristmill.run_verb import run
-from gristmill.terminal import hear_ctrl_c, leave, say
+from gristmill.terminal import exit_on_ctrl_c, handle_ctrl_c, print_result
 
 app = typer.Typer(
     name="gristmill",
@@ -70,7 +70,7 @@ def init(
     """Write a recipe for you to edit."""
     from gristmill.recipe import init as write
 
-    say(
+    print_result(
         None,
         False,
         [f"{write(path, preset=preset)} is written. Edit it, then: gristmill run {path}"],
@@ -105,7 +105,9 @@ def verify(
         f"{corpus}: {result['parts']} parts, {result['bytes'] / 1e6:,.1f} MB: {what} as the "
         "manifest says"
     )
-    say(result, as_json, [line, f"manifest {result['manifest']}", f"content  {result['content']}"])
+    print_result(
+        result, as_json, [line, f"manifest {result['manifest']}", f"content  {result['content']}"]
+    )
 
 
 for verb in (diff, why, lines, contamination, duplicates, rejudge, curve):
@@ -124,9 +126,9 @@ def export(
     """Write the kept documents as text, with all the fields they came with."""
     from gristmill.report.export import export as write
 
-    hear_ctrl_c()
+    handle_ctrl_c()
     result = write(corpus, out, to=to)
-    say(
+    print_result(
         result,
         as_json,
         [
@@ -150,7 +152,7 @@ def demo(
     """Run a small corpus through all phases, offline, in a minute."""
     from gristmill.demonstration import demo as show
 
-    hear_ctrl_c()
+    handle_ctrl_c()
     show(folder, workers=workers)
 
 
@@ -174,7 +176,7 @@ def _fail(error: GristmillError) -> NoReturn:
 def main(entry: Callable[[], Any] = app) -> None:
     """Run the command line."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, leave)
+        signal.signal(signal.SIGINT, exit_on_ctrl_c)
     try:
         entry()
     except GristmillError as error:

@@ -1,4 +1,4 @@
-"""Strings as Arrow and kernels take them, and back."""
+"""Conversions of columns between Arrow and the arrays of kernels."""
 
 import re
 
@@ -14,8 +14,8 @@ def well_formed(text: str) -> str:
 
 
 def utf8_buffers(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """A string column without nulls as (offsets (n + 1,) int32 into data, data (bytes,) uint8);
-    nothing is copied.
+    """A string column without nulls as offsets (n + 1,) int32 and data (bytes,) uint8, without
+    copying.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -27,7 +27,7 @@ def utf8_buffers(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.nda
 
 
 def fixed_binary(rows: np.ndarray) -> pa.Array:
-    """Rows (n, k) of numbers as a fixed-size binary column of n values; nothing is copied."""
+    """Rows (n, k) of numbers as a fixed-size binary column of n values, without copying."""
     rows = np.ascontiguousarray(rows)
     width = rows.shape[1] * rows.dtype.itemsize
     return pa.FixedSizeBinaryArray.from_buffers(
@@ -36,7 +36,7 @@ def fixed_binary(rows: np.ndarray) -> pa.Array:
 
 
 def rows_of(column: pa.Array, dtype: type) -> np.ndarray:
-    """A fixed-size binary column without nulls as rows (n, k) of numbers; nothing is copied."""
+    """A fixed-size binary column without nulls as rows (n, k) of numbers, without copying."""
     width = column.type.byte_width
     data = np.frombuffer(column.buffers()[1], np.uint8)[
         column.offset * width : (column.offset + len(column)) * width
@@ -45,8 +45,9 @@ def rows_of(column: pa.Array, dtype: type) -> np.ndarray:
 
 
 def strings_of(offsets: np.ndarray, data: np.ndarray) -> pa.Array:
-    """Well-formed UTF-8 as a string column: offsets (n + 1,) int32 into data (bytes,) uint8, the
-    first 0; nothing is copied.
+    """Well-formed UTF-8 as a string column of n values, without copying.
+
+    offsets (n + 1,) int32 are places in data (bytes,) uint8; the first is 0.
     """
     buffers = [
         None,

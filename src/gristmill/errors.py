@@ -1,18 +1,19 @@
-"""The errors, as a tree by whose turn it is.
+"""The errors, in a tree by who can solve them.
 
-Each says where, what was expected, what was there, and what to do.
+A message says where the error is, what was expected, what was found, and what to do.
 
-GristmillError
-├── RecipeError          yours: edit the recipe or the command                      exit 2
-├── SourceError          theirs: a raw shard could not be fetched or read           exit 3
-├── VerificationError    nobody may use it: bytes are not what the manifest says    exit 4
-│   └── Damaged          a run's own: a file under work/ is not as it was written; it makes it anew
-└── MachineError         the machine's: disk, memory, permission, another run       exit 5
+    GristmillError
+    ├── RecipeError          the user: edit the recipe or the command              exit 2
+    ├── SourceError          the source: a raw shard cannot be fetched or read     exit 3
+    ├── VerificationError    nobody may use the corpus: its bytes are not those    exit 4
+    │   │                    that the manifest names
+    │   └── Damaged          the run: a file under work/ changed; it is made again
+    └── MachineError         the machine: disk, memory, permissions, another run   exit 5
 """
 
-# Why a raw shard is absent, as plan and manifest hold it: a short word for each cause.
-# docs/format.md says what each means. The words that a server, a library or a kernel of the
-# operating system chose are told in messages only: they differ from run to run.
+# The causes for which a raw shard is absent, in plan and manifest; docs/format.md explains them. The
+# words of a server, a library or the operating system are in messages only: they differ from run to
+# run.
 REASONS = (
     "changed",
     "damaged",
@@ -30,9 +31,9 @@ REASONS = (
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """A text with control characters, bidirectional and other invisible ones escaped: what others
-    wrote may try to drive a terminal, or to read otherwise than it is. `lines`: line feeds stay,
-    for messages of several lines.
+    """A text whose control, bidirectional and other invisible characters are escaped: text from
+    outside may try to control a terminal, or to look different from what it is. `lines`: line feeds
+    are kept, for messages of several lines.
     """
     if text.isprintable():
         return text
@@ -43,44 +44,43 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 class GristmillError(Exception):
-    """The root; `exit_code` is what the command line ends with."""
+    """The root of all errors; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
 
     def __str__(self) -> str:
-        """The message, as it may stand on a terminal: file names, URLs and a server's words are
-        somebody else's.
+        """The message, safe to print on a terminal: it may contain file names, URLs and the words
+        of a server.
         """
         return printable(super().__str__(), lines=True)
 
 
 class RecipeError(GristmillError):
-    """The recipe, or what was asked on the command line, cannot be done as written."""
+    """The recipe or the command cannot be executed as it is written."""
 
     exit_code = 2
 
 
 class SourceError(GristmillError):
-    """A raw shard could not be fetched, or is not what it should be. `reason` is one of REASONS."""
+    """A raw shard cannot be fetched or read. `reason` is one of REASONS."""
 
     exit_code = 3
 
     def __init__(self, message: str = "", reason: str = "unreadable") -> None:
-        """`message` is for people; `reason` is what a plan and a manifest may keep."""
+        """`message` is for people; `reason` is stored in plan and manifest."""
         super().__init__(message)
         self.reason = reason
 
 
 class VerificationError(GristmillError):
-    """A corpus is not what its manifest and lock say. Nothing reads on."""
+    """A corpus differs from its manifest or lock. Nothing is read from it."""
 
     exit_code = 4
 
 
 class Damaged(VerificationError):
-    """A file that a phase left for a later one is not what its record says.
-
-    A run makes it anew and goes on.
+    """A file that one phase wrote for another differs from its record. A run makes it again, and
+    continues.
     """
 
 
@@ -91,13 +91,13 @@ class MachineError(GristmillError):
 
 
 def reason_of(error: BaseException) -> str:
-    """The word of REASONS for an error over a raw shard; `unreadable` where it carries none."""
+    """The word of REASONS for an error of a raw shard; `unreadable` if it has none."""
     reason = getattr(error, "reason", None)
     return reason if reason in REASONS else "unreadable"
 
 
 def reason_of_file(error: OSError) -> str:
-    """The word of REASONS for a file that the operating system does not give."""
+    """The word of REASONS for a file that cannot be opened or read."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return "not-found"
     return "forbidden" if isinstance(error, PermissionError) else "unreadable"

@@ -1,14 +1,14 @@
-"""How gristmill starts another Python: the same version, a path of its own, and nothing of the
-caller's program.
+"""Starts another Python process: the same version, its own sys.path, and nothing of the caller's
+program.
 
-The caller may be a script without a guard, a notebook, a pipe, a thread, or a C program with an
-interpreter inside: its main module is never imported in what is started here. Nor is a file that
-happens to lie where one stands: the interpreter starts with `-P`, and its sys.path is given from
-here, with the folder of the caller's script and the current one last, so that no file there can
-stand for a library.
+The caller may be a script without a `__main__` guard, a notebook, a pipe, a thread, or a C program
+with an embedded interpreter: its main module is never imported in the new process. Nor is a file
+that happens to be in the current folder: the interpreter starts with `-P`, and gets its sys.path
+from here, with the folder of the caller's script and the current folder last, so that no file there
+can replace a library.
 
-Run as a script, this file is the first thing in such a process: it takes over sys.path, then
-gristmill from the very files that the caller has, then calls what it was told to.
+Run as a script, this file is the first thing in the new process: it sets sys.path, loads gristmill
+from the same files as the caller, and then calls the given function.
 """
 
 import os
@@ -17,21 +17,20 @@ import sys
 HERE = os.path.abspath(__file__)
 
 
-def stands() -> str:
-    """Where this process stands; the root where its folder is gone."""
+def current_folder() -> str:
+    """The current folder of this process; the root folder if it was removed."""
     try:
         return os.getcwd()
     except OSError:
         return os.sep
 
 
-STOOD = stands()  # when this was loaded
+FIRST_FOLDER = current_folder()  # the current folder when this module was loaded
 
 
 def command(call: str, *arguments: str) -> list[str]:
-    """The words that start a Python which calls `package.module:function` with these strings.
-
-    Raises MachineError where there is no Python.
+    """The command that starts a Python process which calls `package.module:function` with these
+    strings. Raises MachineError if no interpreter of this version is found.
     """
     import subprocess
 
@@ -42,19 +41,19 @@ def command(call: str, *arguments: str) -> list[str]:
 
 
 def _absolute(place: str) -> str:
-    """A path with one slash at its start: POSIX, and Python in the root folder, know of two."""
-    return os.sep + os.path.normpath(os.path.join(stands(), place)).lstrip(os.sep)
+    """An absolute path with one slash at its start; POSIX also allows two."""
+    return os.sep + os.path.normpath(os.path.join(current_folder(), place)).lstrip(os.sep)
 
 
 def path() -> list[str]:
-    """sys.path for what is started: absolute, the folder of the caller's script and the current one
-    behind all others.
+    """sys.path of the new process: absolute; the folder of the caller's script and the current
+    folder are last.
     """
-    last = {STOOD, stands()}
+    last = {FIRST_FOLDER, current_folder()}
     if script := getattr(sys.modules.get("__main__"), "__file__", None):
         last.add(os.path.dirname(_absolute(script)))
     places = list(dict.fromkeys(_absolute(place) for place in sys.path if isinstance(place, str)))
-    # Python's own modules stay where they are, wherever one stands.
+    # Python's own modules keep their place, even if their folder is the current one.
     last.discard(os.path.dirname(os.path.abspath(getattr(os, "__file__", HERE))))
     return [place for place in places if place not in last] + [
         place for place in places if place in last
@@ -62,14 +61,15 @@ def path() -> list[str]:
 
 
 def python() -> str:
-    """An interpreter of this version.
+    """The path of an interpreter of this version.
 
-    sys.executable may be empty, another Python's, or a program of the caller's with Python inside.
+    sys.executable is not always one: it may be empty, another Python, or a program with an embedded
+    Python.
     """
     spawn = sys.modules.get("multiprocessing.spawn")
     chosen = os.fsdecode(spawn.get_executable() or "") if spawn else ""
     if chosen and chosen != sys.executable:
-        return chosen  # the caller has set it by multiprocessing.set_executable
+        return chosen  # set by the caller with multiprocessing.set_executable
     homes = [os.path.join(prefix, "bin") for prefix in (sys.exec_prefix, sys.base_exec_prefix)]
     if (
         sys.executable
@@ -81,7 +81,7 @@ def python() -> str:
 
 
 def _is_named_python(file: str) -> bool:
-    """Whether a file may be asked whether it is Python: any other program might do anything."""
+    """Whether a file has the name of a Python interpreter; no other file is executed to find out."""
     import re
 
     return bool(re.fullmatch(r"python[\d.]*[a-z]*", os.path.basename(file))) and os.access(
@@ -90,7 +90,7 @@ def _is_named_python(file: str) -> bool:
 
 
 def _searched(homes: list[str]) -> str:
-    """An interpreter that says that it is of this version, from these folders or PATH."""
+    """An interpreter of exactly this version, from these folders or PATH. Raises MachineError."""
     import shutil
     import subprocess
 
@@ -115,20 +115,20 @@ def _searched(homes: list[str]) -> str:
         if said.stdout.strip() == sys.version.strip():
             return file
     raise MachineError(
-        f"there is no interpreter of Python {sys.version.split()[0]} to start workers with "
-        f"(sys.executable is {sys.executable!r}): "
-        "name one with multiprocessing.set_executable(path)"
+        f"no interpreter of Python {sys.version.split()[0]} was found to start workers with "
+        f"(sys.executable is {sys.executable!r}): name one with "
+        "multiprocessing.set_executable(path)"
     )
 
 
 def _begin() -> None:
-    """Take over sys.path, load the caller's gristmill, and call what is asked for."""
+    """Set sys.path, load the caller's gristmill, and call the given function."""
     _, package, call, count, *rest = sys.argv
     sys.path[:] = rest[: int(count)]
     import importlib
     from importlib.util import module_from_spec, spec_from_file_location
 
-    # By its file: another gristmill may stand earlier on the path.
+    # By its file: another gristmill may come earlier in sys.path.
     spec = spec_from_file_location(
         "gristmill", package, submodule_search_locations=[os.path.dirname(package)]
     )

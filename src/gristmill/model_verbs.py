@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json
-from gristmill.terminal import hear_ctrl_c, say
+from gristmill.terminal import handle_ctrl_c, print_result
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,11 +44,11 @@ def train_classifier(
     from gristmill.training.train_models import lines
     from gristmill.training.train_models import train_classifier as train
 
-    hear_ctrl_c()
+    handle_ctrl_c()
     result = train(
         good, bad, out, seed=seed, bits=bits, epochs=epochs, rate=rate, text=text, limit=limit
     )
-    say(result, as_json, [str(out), *lines(result)])
+    print_result(result, as_json, [str(out), *lines(result)])
 
 
 @app.command("train-perplexity")
@@ -75,11 +75,11 @@ def train_perplexity(
     from gristmill.training.train_models import lines
     from gristmill.training.train_models import train_perplexity as train
 
-    hear_ctrl_c()
+    handle_ctrl_c()
     result = train(
         files, out, order=order, vocabulary=vocabulary, least=least, text=text, limit=limit
     )
-    say(result, as_json, [str(out), *lines(result)])
+    print_result(result, as_json, [str(out), *lines(result)])
 
 
 @app.command("show")
@@ -90,7 +90,7 @@ def show(
     from gristmill.training.train_models import lines, show_model
 
     result = show_model(model)
-    say(result, as_json, lines(result))
+    print_result(result, as_json, lines(result))
 
 
 @tokenizer_app.command("train")
@@ -111,9 +111,9 @@ def tokenizer_train(
     """Train a byte-level BPE tokenizer on the texts of files."""
     from gristmill.training.train_tokenizer import train_tokenizer
 
-    hear_ctrl_c()
+    handle_ctrl_c()
     result = train_tokenizer(list(files), out, vocabulary=vocabulary, text=text, limit=limit)
-    say(
+    print_result(
         result,
         as_json,
         [f"{out}: {result['vocabulary']:,} tokens, learned from {result['documents']:,} documents"],
@@ -132,4 +132,4 @@ def tokenizer_show(
     from gristmill.training.train_tokenizer import show_tokenizer
 
     result, lines = show_tokenizer(tokenizer, text)
-    say(result, as_json, lines)
+    print_result(result, as_json, lines)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json, sample_of, settings_of
-from gristmill.terminal import hear_ctrl_c, say, warn
+from gristmill.terminal import handle_ctrl_c, print_result, warn
 
 Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.")]
 Out = Annotated[
@@ -28,7 +28,7 @@ def diff(
     from gristmill.report.diff import lines
 
     result = compare(a, b)
-    say(result, as_json, lines(result))
+    print_result(result, as_json, lines(result))
 
 
 def why(
@@ -43,7 +43,7 @@ def why(
     from gristmill.report.why import why as ask
 
     for result in ask(corpus, document):
-        say(result, as_json, lines(result))
+        print_result(result, as_json, lines(result))
 
 
 def lines(
@@ -52,11 +52,11 @@ def lines(
     as_json: Json = False,
 ) -> None:
     """Show the most repeated lines that the recipe cut, and how many documents contained each."""
-    from gristmill.report.lines import frequent
-    from gristmill.report.lines import lines as shown
+    from gristmill.report.repeated_lines import frequent
+    from gristmill.report.repeated_lines import lines as shown
 
     result = frequent(corpus, top=top)
-    say(result, as_json, shown(result))
+    print_result(result, as_json, shown(result))
 
 
 def contamination(
@@ -74,7 +74,7 @@ def contamination(
     from gristmill.report.contamination import lines as shown
 
     result = ask(corpus, benchmark=benchmark, item=item)
-    say(result, as_json, shown(result))
+    print_result(result, as_json, shown(result))
 
 
 def duplicates(
@@ -87,7 +87,7 @@ def duplicates(
     from gristmill.report.duplicates import lines as shown
 
     result = ask(corpus, top=top)
-    say(result, as_json, shown(result))
+    print_result(result, as_json, shown(result))
 
 
 def rejudge(
@@ -109,7 +109,7 @@ def rejudge(
     from gristmill.report.rejudge import rejudge as ask
 
     result = ask(recipe, out=out, settings=settings_of(set_), allow_code=allow_code)
-    say(result, as_json, lines(result))
+    print_result(result, as_json, lines(result))
 
 
 def curve(
@@ -149,7 +149,7 @@ def curve(
         budget=budget,
         permutations=permutations,
     )
-    say(result, as_json, lines(result))
+    print_result(result, as_json, lines(result))
 
 
 def size(
@@ -187,7 +187,7 @@ def size(
     from gristmill.report.size import lines
     from gristmill.report.size import size as ask
 
-    hear_ctrl_c()
+    handle_ctrl_c()
     result = ask(
         recipe,
         out=out,
@@ -200,7 +200,7 @@ def size(
         tell=warn,
         **sample_of(sample),
     )
-    say(result, as_json, lines(result))
+    print_result(result, as_json, lines(result))
 
 
 def status(corpus: Corpus, as_json: Json = False) -> None:
@@ -211,4 +211,4 @@ def status(corpus: Corpus, as_json: Json = False) -> None:
 
     result = ask(corpus)
     shown = lines(result) + (Funnel(result["funnel"]).lines() if "funnel" in result else [])
-    say(result, as_json, shown)
+    print_result(result, as_json, shown)

@@ -9,7 +9,7 @@ import typer
 
 from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.errors import RecipeError
-from gristmill.terminal import hear_ctrl_c, say
+from gristmill.terminal import handle_ctrl_c, print_result
 from gristmill.user_input import is_scheme
 
 
@@ -137,7 +137,7 @@ def run(
         from gristmill.recipe import for_files
 
         text = for_files(what, tokenizer, settings, preset)[1]
-        say(None, False, [f"# recipes/{preset}.toml", *text.split("\n")])
+        print_result(None, False, [f"# recipes/{preset}.toml", *text.split("\n")])
     fetching: Any = {
         "cache_dir": cache_dir,
         "connections": connections,
@@ -187,7 +187,7 @@ def _run(as_json: bool, recipe: Any, **options: Any) -> None:
     from gristmill.pipeline import run as run_recipe
     from gristmill.terminal import Display
 
-    ctrl_c = hear_ctrl_c()
+    ctrl_c = handle_ctrl_c()
     try:
         with Display(as_json) as display:
             funnel = run_recipe(recipe, show=ctrl_c.within(display.show), **options)
@@ -199,7 +199,9 @@ def _run(as_json: bool, recipe: Any, **options: Any) -> None:
         raise SystemExit(130) from None
     # All is done: the end of the interpreter is nothing to interrupt.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    say({"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines())
+    print_result(
+        {"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines()
+    )
 
 
 def _preview(as_json: bool, recipe: Any, **options: Any) -> None:
@@ -208,4 +210,4 @@ def _preview(as_json: bool, recipe: Any, **options: Any) -> None:
     from gristmill.pipeline import dry_run
 
     for row, line in preview_lines(dry_run(recipe, **options)):
-        say(row, as_json, [line])
+        print_result(row, as_json, [line])

@@ -1,7 +1,7 @@
-"""The tables that flow, and the number that names a document.
+"""The schemas of the tables that phases write, and the number of a document.
 
-A document's number is `shard << 32 | row`: 31 bits of raw shard, 32 bits of row in it. So documents
-have one total order, and no engine, worker or batch can change it.
+The number of a document is `shard << 32 | row`: 31 bits for the raw shard, 32 bits for the row in
+it. So documents have one total order, which does not depend on engine, workers or batches.
 """
 
 import pyarrow as pa
@@ -10,8 +10,8 @@ ROW_BITS = 32
 MOST_SHARDS = 1 << 31
 MOST_ROWS = 1 << ROW_BITS
 
-# What a reader gives. `reason` and `value` are null but for rows that are no readable document:
-# what was wrong, and at which byte of the decoded shard.
+# The rows of a source. `reason` and `value` are null, except for rows that are not a readable
+# document: the cause, and its byte in the decoded shard.
 RAW = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),
@@ -19,11 +19,10 @@ RAW = pa.schema(
         pa.field("url", pa.string()),
         pa.field("date", pa.string()),
         pa.field("record_id", pa.string()),
-        pa.field("declared_language", pa.string()),  # by a record's or a page's own word
-        pa.field(
-            "content_type", pa.string()
-        ),  # of a record: text/html waits for the step extract; null: not told
-        pa.field("title", pa.string()),  # of a page, by the step extract
+        pa.field("declared_language", pa.string()),  # as the record or the page declares it
+        # Of a record. The step extract reads text/html. Null: not known.
+        pa.field("content_type", pa.string()),
+        pa.field("title", pa.string()),  # of a page, from the step extract
         pa.field("extra", pa.string()),
         pa.field("reason", pa.string()),
         pa.field("value", pa.float64()),
@@ -32,8 +31,7 @@ RAW = pa.schema(
 
 DOCUMENTS = pa.schema([RAW.field(name) for name in RAW.names if name not in ("reason", "value")])
 
-# What text/ holds: the kept documents as they are left, and how many documents were dropped as
-# copies of each.
+# The kept documents in text/, and how many documents were dropped as copies of each.
 TEXT = pa.schema([*DOCUMENTS, pa.field("copies", pa.int64(), nullable=False)])
 
 VERDICTS = pa.schema(
@@ -60,40 +58,35 @@ SAMPLES = pa.schema(
     ]
 )
 
-# What documents hold of benchmark items: a row for each part of an item, in document order.
+# Benchmark items that were found in documents: a row for each part of an item, in document order.
 CONTAMINATION = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),
         pa.field("benchmark", pa.string(), nullable=False),
         pa.field("item", pa.int64(), nullable=False),  # its row in the benchmark, from 0
         pa.field("id", pa.string()),
-        pa.field(
-            "field", pa.string()
-        ),  # the field that was found by itself; null: all of the item's, joined
-        pa.field(
-            "part", pa.int32(), nullable=False
-        ),  # the part's place among those of all benchmarks
-        pa.field(
-            "matched", pa.int32(), nullable=False
-        ),  # distinct n-grams of the part that stand in the document
+        # The field that was found by itself; null: all fields of the item, joined.
+        pa.field("field", pa.string()),
+        # The part's place among the parts of all benchmarks.
+        pa.field("part", pa.int32(), nullable=False),
+        # Distinct n-grams of the part that are in the document.
+        pa.field("matched", pa.int32(), nullable=False),
         pa.field("ngrams", pa.int32(), nullable=False),  # distinct n-grams of the part
         pa.field("overlap", pa.float64(), nullable=False),
-        pa.field(
-            "similarity", pa.float64()
-        ),  # of MinHash signatures; null: not asked for, or below it
-        pa.field("start", pa.int64()),  # bytes of the text: of the first n-gram's first word ...
-        pa.field("end", pa.int64()),  # ... and where the last one's last word ends
+        # Of MinHash signatures; null: not computed, or below the threshold.
+        pa.field("similarity", pa.float64()),
+        # Bytes of the text, from the first n-gram's first word to the end of the last one's last.
+        pa.field("start", pa.int64()),
+        pa.field("end", pa.int64()),
         pa.field("context", pa.string()),
-        pa.field(
-            "hits", pa.list_(pa.int32())
-        ),  # which n-grams; null where `common` is not asked for
+        pa.field("hits", pa.list_(pa.int32())),  # which n-grams; null: `common` is not set
     ]
 )
 
 
 def signatures(permutations: int) -> pa.Schema:
-    """The table of signatures: the hash of the normalised text, and k little-endian uint32 minima
-    (none: no words).
+    """The schema of signatures: the hash of the normalised text, and k little-endian uint32 minima
+    (null: the text has no words).
     """
     return pa.schema(
         [
@@ -105,27 +98,25 @@ def signatures(permutations: int) -> pa.Schema:
 
 
 def shard_name(number: int) -> str:
-    """How a raw shard's parts are called, without folder and ending: `00042`."""
+    """The name of a raw shard's files, without folder and suffix: `00042`."""
     return f"{number:05d}"
 
 
 def shard_of(document: int) -> int:
-    """The raw shard's number."""
+    """The number of a document's raw shard."""
     return document >> ROW_BITS
 
 
 def row_of(document: int) -> int:
-    """The row in the raw shard."""
+    """A document's row in its raw shard."""
     return document & (MOST_ROWS - 1)
 
 
 def first_document(shard: int) -> int:
-    """The number of a shard's row 0; the shard's documents lie from it up to `first_document(shard
-    + 1)`.
-    """
+    """The number of row 0 of a shard. The shard's documents are below `first_document(shard + 1)`."""
     return shard << ROW_BITS
 
 
 def document_name(document: int) -> str:
-    """How a document is written for people: `shard:row`."""
+    """A document's number for people: `shard:row`."""
     return f"{shard_of(document)}:{row_of(document)}"

@@ -1,5 +1,5 @@
-"""What passes between people and the command line: progress (a bar a phase on a terminal, plain
-lines elsewhere, JSON lines for machines), lines, options, and Ctrl-C.
+"""What the command line prints: progress (a bar for each phase on a terminal, plain lines elsewhere,
+JSON lines with --json), results and warnings; and Ctrl-C.
 """
 
 import json
@@ -16,13 +16,13 @@ EVERY = 5.0  # seconds between two plain lines
 
 
 class Display:
-    """Shows what phases/running/progress.py tells; use as a context."""
+    """Shows the events of phases/running/progress.py. Use it in a `with` statement."""
 
     def __init__(self, as_json: bool) -> None:
         self._json = as_json
         self._bar: Any = None
         self._task: Any = None
-        self._transfers: dict[str, Any] = {}  # a bar for each download under way
+        self._transfers: dict[str, Any] = {}  # a bar for each current download
         self._last = 0.0
 
     def __enter__(self) -> "Display":
@@ -51,25 +51,27 @@ class Display:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, told: dict[str, Any]) -> None:
-        """Show one telling."""
-        often = told["event"] in ("progress", "transfers")
+    def show(self, event: dict[str, Any]) -> None:
+        """Show one event."""
+        frequent = event["event"] in ("progress", "transfers")
         if self._json:
-            if not often or "job" in told or self._due():
-                print(to_json(told), flush=True)
+            if not frequent or "job" in event or self._due():
+                print(to_json(event), flush=True)
         elif self._bar is not None:
-            self._show_bar(told)
-        elif told["event"] == "line":
-            warn(told["text"])
-        elif told["event"] == "done":
-            print(f"{told['phase']}: done in {told['seconds']:.1f} s", file=sys.stderr, flush=True)
-        elif often and self._due():
+            self._show_bar(event)
+        elif event["event"] == "line":
+            warn(event["text"])
+        elif event["event"] == "done":
             print(
-                f"{told['phase']}: {told['done']} of {told['jobs']}, {_rate(told)}",
+                f"{event['phase']}: done in {event['seconds']:.1f} s", file=sys.stderr, flush=True
+            )
+        elif frequent and self._due():
+            print(
+                f"{event['phase']}: {event['done']} of {event['jobs']}, {_rate(event)}",
                 file=sys.stderr,
                 flush=True,
             )
-            for shard in told.get("shards", []):
+            for shard in event.get("shards", []):
                 warn(f"  {shard['shard']}: {_transfer(shard)}")
 
     def _due(self) -> bool:
@@ -78,18 +80,18 @@ class Display:
         self._last = time.monotonic()
         return True
 
-    def _show_bar(self, told: dict[str, Any]) -> None:
-        if told["event"] == "phase":
-            self._task = self._bar.add_task(told["phase"], total=told["jobs"], rate="")
-        elif told["event"] in ("progress", "transfers"):
-            counted = f"{told['done']:,}/{told['jobs']:,}  {_rate(told)}"
-            self._bar.update(self._task, completed=told["done"], rate=counted)
-            if "shards" in told:
-                self._show_transfers(told["shards"])
-        elif told["event"] == "done":
+    def _show_bar(self, event: dict[str, Any]) -> None:
+        if event["event"] == "phase":
+            self._task = self._bar.add_task(event["phase"], total=event["jobs"], rate="")
+        elif event["event"] in ("progress", "transfers"):
+            counted = f"{event['done']:,}/{event['jobs']:,}  {_rate(event)}"
+            self._bar.update(self._task, completed=event["done"], rate=counted)
+            if "shards" in event:
+                self._show_transfers(event["shards"])
+        elif event["event"] == "done":
             self._show_transfers([])
-        elif told["event"] == "line":
-            self._bar.console.print(printable(told["text"]), markup=False, highlight=False)
+        elif event["event"] == "line":
+            self._bar.console.print(printable(event["text"]), markup=False, highlight=False)
 
     def _show_transfers(self, shards: list[dict[str, Any]]) -> None:
         for name in self._transfers.keys() - {shard["shard"] for shard in shards}:
@@ -107,16 +109,16 @@ class Display:
             )
 
 
-def _rate(told: dict[str, Any]) -> str:
-    seconds = max(told.get("seconds", 0.0), 1e-3)
-    left = told.get("left_seconds")
-    return f"{told['bytes'] / 1e6:,.0f} MB, {told['bytes'] / 1e6 / seconds:,.1f} MB/s" + (
+def _rate(event: dict[str, Any]) -> str:
+    seconds = max(event.get("seconds", 0.0), 1e-3)
+    left = event.get("left_seconds")
+    return f"{event['bytes'] / 1e6:,.0f} MB, {event['bytes'] / 1e6 / seconds:,.1f} MB/s" + (
         f", {left:,.0f} s left" if left is not None else ""
     )
 
 
 def _transfer(shard: dict[str, Any]) -> str:
-    """How far a download is: bytes, rate, and where it was taken up."""
+    """The progress of a download: bytes, rate, and where it was resumed."""
     of = f" of {shard['size'] / 1e6:,.1f}" if shard["size"] else ""
     rate = (shard["bytes"] - shard["resumed"]) / 1e6 / max(shard["seconds"], 1e-3)
     resumed = f", resumed at {shard['resumed'] / 1e6:,.1f} MB" if shard["resumed"] else ""
@@ -124,51 +126,53 @@ def _transfer(shard: dict[str, Any]) -> str:
 
 
 class CtrlC:
-    """Ctrl-C, heard surely: Python drops a KeyboardInterrupt that comes inside a callback of its
-    own (a weak reference's, an import's).
+    """A handler of Ctrl-C that is never lost: Python drops a KeyboardInterrupt that is raised inside
+    some of its own callbacks (of a weak reference, of an import).
     """
 
     def __init__(self) -> None:
-        self._asked = False
+        self._interrupted = False
 
     def __call__(self, number: int, frame: Any) -> None:
-        self._asked = True
+        self._interrupted = True
         raise KeyboardInterrupt
 
     def within(self, show: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-        """Raise again what was dropped, at the next telling."""
+        """`show`, which raises a KeyboardInterrupt that was dropped at the next event."""
 
-        def tell(told: dict[str, Any]) -> None:
-            if self._asked:
+        def checked(event: dict[str, Any]) -> None:
+            if self._interrupted:
                 raise KeyboardInterrupt
-            show(told)
+            show(event)
 
-        return tell
+        return checked
 
 
-def leave(number: int, frame: Any) -> None:
-    """Ctrl-C before anything was begun, or in a verb that only reads."""
+def exit_on_ctrl_c(number: int, frame: Any) -> None:
+    """The handler of Ctrl-C before anything is written, or in a verb that only reads."""
     os.write(2, b"gristmill: interrupted\n")
     os._exit(130)
 
 
-def hear_ctrl_c() -> CtrlC:
-    """From here on something is written: Ctrl-C is answered by leaving it in order."""
-    heard = CtrlC()
-    signal.signal(signal.SIGINT, heard)
-    return heard
-
-
-def say(told: Any, as_json: bool, lines: list[str]) -> None:
-    """Print what is told: for machines one JSON object, else lines."""
-    print(to_json(told) if as_json else "\n".join(map(printable, lines)))
-
-
-def to_json(told: Any) -> str:
-    """One line of JSON, its controls, bidirectional and invisible characters in its own escapes: a
-    terminal shows them, and it is still JSON.
+def handle_ctrl_c() -> CtrlC:
+    """Handle Ctrl-C by a KeyboardInterrupt from here on: files that are being written are cleaned
+    up.
     """
-    line = json.dumps(told, ensure_ascii=False)
+    handler = CtrlC()
+    signal.signal(signal.SIGINT, handler)
+    return handler
+
+
+def print_result(result: Any, as_json: bool, lines: list[str]) -> None:
+    """Print a result: with --json as one JSON object, otherwise as lines."""
+    print(to_json(result) if as_json else "\n".join(map(printable, lines)))
+
+
+def to_json(value: Any) -> str:
+    """One line of JSON. Control, bidirectional and invisible characters are escaped, so that a
+    terminal shows them, and the line is still JSON.
+    """
+    line = json.dumps(value, ensure_ascii=False)
     return (
         line
         if line.isprintable()
@@ -177,5 +181,5 @@ def to_json(told: Any) -> str:
 
 
 def warn(line: str) -> None:
-    """A line for people, beside the answer."""
+    """Print a line to standard error."""
     print(printable(line), file=sys.stderr, flush=True)

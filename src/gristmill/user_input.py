@@ -1,7 +1,4 @@
-"""What people write: a recipe's file, the keys that `--set` names, and folders.
-
-Wrong words get plain answers.
-"""
+"""Input from users: a recipe's file, the keys of `--set`, and folders. Its errors say what to write."""
 
 import os
 import re
@@ -12,25 +9,24 @@ from gristmill.errors import RecipeError
 
 LARGEST_RECIPE = 16 << 20  # bytes
 INIT = "`gristmill init recipe.toml` writes one to start from"
-# A path that was read as Path has lost a slash: s3:/bucket. One letter is a folder's name.
+# Path removes a slash: s3:/bucket. One letter before the colon is a folder's name.
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def recipe_text(path: Path) -> str:
-    """The text of a recipe's file. Raises RecipeError, which says what is there instead."""
+    """The text of a recipe's file. Raises RecipeError if it cannot be read or is not a text file."""
     if str(path) == "-":
         raise RecipeError(
-            "-: a recipe is not read from standard input, its paths are relative to its "
-            "folder: name a file"
+            "-: a recipe cannot be read from standard input, because its paths are relative to "
+            "its folder: name a file"
         )
     if is_scheme(path):
         raise RecipeError(
-            f"{path}: a recipe is read from a file here, not from a URL: fetch it, read it, "
-            "then run it"
+            f"{path}: a recipe must be a local file, not a URL: download it, read it, then run it"
         )
     try:
         if path.is_dir():
-            raise RecipeError(f"{path}: a folder, and no recipe: name the recipe's file")
+            raise RecipeError(f"{path}: a folder, not a recipe: name the recipe's file")
         with open(path, "rb") as file:
             data = file.read(LARGEST_RECIPE + 1)
     except FileNotFoundError as error:
@@ -44,19 +40,19 @@ def recipe_text(path: Path) -> str:
 
 def _decoded(path: Path, data: bytes) -> str:
     if len(data) > LARGEST_RECIPE:
-        raise RecipeError(f"{path}: larger than {LARGEST_RECIPE >> 20} MiB, and no recipe")
+        raise RecipeError(f"{path}: larger than {LARGEST_RECIPE >> 20} MiB: not a recipe")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise RecipeError(f"{path}: UTF-16; a recipe is UTF-8: save it so")
+        raise RecipeError(f"{path}: UTF-16 text; save it as UTF-8")
     if not data.strip():
         raise RecipeError(f"{path}: empty; {INIT}")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RecipeError(
-            f"{path}: no text in UTF-8 (byte {error.start}), and so no recipe"
+            f"{path}: not UTF-8 text (byte {error.start}), so not a recipe"
         ) from error
     if "\0" in text:
-        raise RecipeError(f"{path}: it holds zero bytes, and is no recipe")
+        raise RecipeError(f"{path}: it contains zero bytes, so it is not a recipe")
     return text.replace("\r\n", "\n")
 
 
@@ -66,14 +62,13 @@ def is_scheme(name: Path | str) -> bool:
 
 
 def local(name: Path | str, what: str) -> Path:
-    """A path to write to. Raises RecipeError for a URL; `what` is what it was given as."""
+    """A path to write to. Raises RecipeError for a URL; `what` names the option in the message."""
     if is_scheme(name):
         scheme, _, rest = os.fspath(name).partition("?")[0].partition(":")
         shown = f"{scheme}://{rest.lstrip('/').rpartition('@')[2]}"  # without a user and password
         raise RecipeError(
-            f"{what} {shown}: gristmill writes to folders of this machine, not to URLs: name "
-            "a folder, and copy it when it is done "
-            "(a folder that is really called so: write ./ before it)"
+            f"{what} {shown}: gristmill writes to local folders, not to URLs: name a folder, and "
+            "copy it afterwards (if a local folder has this name, write ./ before it)"
         )
     return Path(name)
 
@@ -81,8 +76,10 @@ def local(name: Path | str, what: str) -> Path:
 def output(
     out: Path | str | None, recipes: str | None, folder: Path, none: str = "no output"
 ) -> Path:
-    """A corpus' folder: `out`, from where one stands, else the recipe's `output`, from the recipe's
-    folder. Raises RecipeError.
+    """The folder of a corpus: `out`, relative to the current folder, or else the recipe's `output`,
+    relative to the recipe's folder.
+
+    Raises RecipeError if there is neither, or it is a URL; `none` begins the first message.
     """
     if out:
         return local(out, "--out")
@@ -92,8 +89,8 @@ def output(
 
 
 def set_key(tables: dict[str, Any], key: str, value: Any) -> None:
-    """Set one key of a recipe by its path: `tokens.validation`, `step.gopher.min_words`,
-    `step[0].min_words`, `source.web.limit`.
+    """Set a key of a recipe by its path: `tokens.validation`, `step.gopher.min_words`,
+    `step[0].min_words`, `source.web.limit`. Raises RecipeError if the path is not there.
     """
     *folders, last = re.sub(r"\[(\d+)\]", r".\1", key).split(".")
     place: Any = tables
@@ -111,14 +108,14 @@ def set_key(tables: dict[str, Any], key: str, value: Any) -> None:
             place = place.setdefault(folder, {})
         inside = folder
         if not isinstance(place, dict | list):
-            raise RecipeError(f"--set {key}: no table there")
+            raise RecipeError(f"--set {key}: there is no such table in the recipe")
     if not isinstance(place, dict):
-        raise RecipeError(f"--set {key}: which of them? There are {_named(inside, place)}")
+        raise RecipeError(f"--set {key}: name one of several tables: {_named(inside, place)}")
     place[last] = value
 
 
 def _numbered(key: str, inside: str, tables: list[Any], word: str, again: str | None) -> int:
-    """Which of several tables is meant: by its number, by its name, or by its name and a number
+    """The place of a table among several: by its number, by its name, or by its name and a number
     among those of that name.
     """
     if word.isdecimal():
@@ -142,7 +139,7 @@ def _numbered(key: str, inside: str, tables: list[Any], word: str, again: str | 
     ways = " or ".join(
         f"{inside}.{word}[{place}] ({inside}.{number})" for place, number in enumerate(found)
     )
-    raise RecipeError(f"--set {key}: {inside} {word!r} stands {len(found)} times: write {ways}")
+    raise RecipeError(f"--set {key}: there are {len(found)} {inside} {word!r}: write {ways}")
 
 
 def _named(inside: str, tables: list[Any]) -> str:
@@ -153,7 +150,7 @@ def _named(inside: str, tables: list[Any]) -> str:
 
 
 def _name(table: Any) -> str | None:
-    """A source's name, or what a step uses: of one's own the function."""
+    """The name of a source, or of a step's filter; of a custom filter, its function's name."""
     if not isinstance(table, dict):
         return None
     name = table.get("use", table.get("name"))

@@ -162,11 +162,11 @@ def test_a_copy_that_comes_later_counts_in_text(tmp_path: Path) -> None:
 def test_what_copies_refuses(crawls: Path, tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="at least one"):
         copies()
-    with pytest.raises(RecipeError, match="stands twice"):
+    with pytest.raises(RecipeError, match="is named twice"):
         copies(crawls / "a", crawls / "a")
-    with pytest.raises(RecipeError, match=r"none of those named\. Name it too"):
+    with pytest.raises(RecipeError, match=r"which is not named\. Name that corpus too"):
         copies(crawls / "a", crawls / "c")
-    with pytest.raises(VerificationError, match="not finished, or no corpus"):
+    with pytest.raises(VerificationError, match="not a corpus, or not finished"):
         copies(tmp_path)
     changed = tmp_path / "b"
     shutil.copytree(crawls / "b", changed)

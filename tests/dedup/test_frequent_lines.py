@@ -22,7 +22,7 @@ from gristmill.dedup.settings import FrequentLines
 from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
-from gristmill.report.lines import frequent
+from gristmill.report.repeated_lines import frequent
 from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl
 from tests.support.naive import normalise
@@ -496,7 +496,7 @@ def test_lines_of_a_corpus_without_a_list(tmp_path: Path) -> None:
         RECIPE.replace("[deduplicate.lines]\nmost = 3\n", ""),
     )
     run(recipe, out=tmp_path / "corpus", workers=1)
-    with pytest.raises(RecipeError, match="lists no lines"):
+    with pytest.raises(RecipeError, match="it has no list of lines"):
         frequent(tmp_path / "corpus")
 
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import RecipeError, SourceError, VerificationError, rejudge, run, verify, why
-from gristmill.dedup import corpus_index, reference_corpus, shard_tables
-from gristmill.dedup.near import key_partitions, signature_rows
+from gristmill.dedup import reference_corpus, shard_tables
+from gristmill.dedup.near import corpus_index, key_partitions, signature_rows
 from gristmill.report.why import lines
 from gristmill.store.manifest import decode
 from tests.support.corpora import digests, jsonl

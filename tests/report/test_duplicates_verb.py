@@ -243,7 +243,7 @@ def test_the_command_prints_and_tells_machines_the_same(corpus: Path) -> None:
     assert re.search(r"^33 to 64 +1 +40 +29\.4 %$", shown, re.MULTILINE)
     assert (
         "40 documents, 29.4 %" in shown
-        and "  stays       0:40        https://news.example/large/0\n              Home" in shown
+        and "  kept        0:40        https://news.example/large/0\n              Home" in shown
     )
     assert re.search(r"near 0\.9\d\d\d +1:", shown)
 
@@ -298,10 +298,10 @@ def test_a_corpus_that_looked_for_no_duplicates_says_so(tmp_path: Path) -> None:
         {"news": [row(article(1))], "shop-1": []},
         RECIPE.partition("[deduplicate]")[0],
     )
-    with pytest.raises(VerificationError, match="not finished, or no corpus"):
+    with pytest.raises(VerificationError, match="not a corpus, or not finished"):
         duplicates(tmp_path / "in")
     run(recipe, out=tmp_path / "corpus", workers=1)
-    with pytest.raises(RecipeError, match=r"Write \[deduplicate\]"):
+    with pytest.raises(RecipeError, match=r"Add \[deduplicate\]"):
         duplicates(tmp_path / "corpus")
 
 
@@ -346,7 +346,7 @@ def test_tables_that_disagree_are_refused(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(VerificationError, match="the verdicts name it"):
         duplicates(tmp_path / "corpus")
     (tmp_path / "corpus/verdicts/00001.parquet").unlink()
-    with pytest.raises(VerificationError, match="00001.parquet: not there"):
+    with pytest.raises(VerificationError, match="00001.parquet: missing"):
         duplicates(tmp_path / "corpus")
 
 
@@ -495,7 +495,7 @@ def test_a_run_at_work_is_not_asked(giant: Path, tmp_path: Path) -> None:
     run(giant, out=tmp_path, workers=1, until="deduplicate")
     assert duplicates(tmp_path)["published"] is False
     handle = Corpus(tmp_path).hold()
-    with pytest.raises(RecipeError, match="a run is at work"):
+    with pytest.raises(RecipeError, match="a run is active"):
         duplicates(tmp_path)
     os.close(handle)
 

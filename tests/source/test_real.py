@@ -41,8 +41,8 @@ PINNED: dict[str, tuple[str, int, dict[str, int], dict[str, int]]] = {
     "A_warc/cc_text_dolma/cc_en_head-0091.jsonl.gz": ("jsonl", 10, {}, {}),
 }
 REFUSED = {
-    "A_warc/charset_c4corpus/windows-1250_cz.txt": "text that is no UTF-8",
-    "A_warc/charset_c4corpus/iso-8859-2.txt": "text that is no UTF-8",
+    "A_warc/charset_c4corpus/windows-1250_cz.txt": "text that is not UTF-8",
+    "A_warc/charset_c4corpus/iso-8859-2.txt": "text that is not UTF-8",
     "A_warc/charset_c4corpus/utf-16BE_ar.txt": "UTF-16 text",
     "A_warc/cc_wet_govuk_G5/Scraped_2024_p2.csv": "CSV without a column 'text'",
     "A_warc/cc_wet_govuk_G5/filtered_2024_p1.csv": "CSV without a column 'text'",

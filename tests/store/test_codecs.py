@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gristmill.errors import SourceError
-from gristmill.source.read import Shard
+from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from tests.support.corpora import record
 from tests.support.shards import peak_memory, read
@@ -304,7 +304,7 @@ def test_a_shard_that_decodes_beyond_its_limit_is_cut_off(tmp_path: Path) -> Non
     path.write_bytes(
         gz(LINES[0]) + gz(b'{"text": "' + b"so it goes. " * 100_000 + b'"}\n') + gz(LINES[1])
     )
-    shard = Shard(path, 0, fields=Fields(max_shard_bytes=500_000))
+    shard = ShardReader(path, 0, fields=Fields(max_shard_bytes=500_000))
     reasons = [reason for batch in shard for reason in batch["reason"].to_pylist()]
     assert reasons == [None, "read.bomb"]
 

@@ -5,8 +5,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from gristmill.tokens.table import LARGEST, MOST_IDS
 from gristmill.tokens.tokenizer import BYTE_LEVEL
+from gristmill.tokens.tokenizer_file import LARGEST, MOST_IDS
 
 FLAGS = {
     "single_word": False,
@@ -51,12 +51,12 @@ TOKENIZERS: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: tokenizer(added=[{**END, "id": 2**31 - 1}]),
         "has the number 2,147,483,647",
     ),
-    "an id of 10^30": (lambda: tokenizer({**BYTES, "zz": 10**30}), "is no tokenizer.json: "),
+    "an id of 10^30": (lambda: tokenizer({**BYTES, "zz": 10**30}), "is not a tokenizer.json: "),
     "an id below zero": (
         lambda: tokenizer({**BYTES, "zz": -1}),
         "the token 'zz' has the number -1",
     ),
-    "an id that is no number": (lambda: tokenizer({**BYTES, "zz": "7"}), "is no tokenizer.json: "),
+    "an id that is text": (lambda: tokenizer({**BYTES, "zz": "7"}), "is not a tokenizer.json: "),
     "nested lists": (lambda: deep(200_000, "extra"), "it is nested too deep"),
     "a nested normalizer": (lambda: deep(200_000, "normalizer"), "it is nested too deep"),
     "a nested pre-tokenizer": (
@@ -65,7 +65,7 @@ TOKENIZERS: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "a nested vocabulary": (
         lambda: tokenizer().replace(b'"vocab": {', b'"vocab": ' + b"[" * 200_000 + b"{"),
-        "no tokenizer.json: ",
+        "not a tokenizer.json: ",
     ),
     "two tokens of one id": (
         lambda: tokenizer({**BYTES, "ab": 300, "cd": 300}),
@@ -84,9 +84,9 @@ TOKENIZERS: dict[str, tuple[Callable[[], bytes], str]] = {
         "it has more than 2,097,152 values",
     ),
     "a merge of one token": (lambda: tokenizer(merges=["ab"]), "a merge does not name two tokens"),
-    "a merge of three": (lambda: tokenizer(merges=[["a", "b", "c"]]), "no tokenizer.json: "),
-    "a vocabulary of text": (lambda: tokenizer("abc"), "no tokenizer.json: "),
-    "nothing behind the brace": (lambda: b"{", "no tokenizer.json: "),
+    "a merge of three": (lambda: tokenizer(merges=[["a", "b", "c"]]), "not a tokenizer.json: "),
+    "a vocabulary of text": (lambda: tokenizer("abc"), "not a tokenizer.json: "),
+    "nothing behind the brace": (lambda: b"{", "not a tokenizer.json: "),
     "a large file": (lambda: b"{" + b" " * LARGEST, "it has more than 134,217,728 bytes"),
 }
 
@@ -109,10 +109,10 @@ RANKS: dict[str, tuple[Callable[[], bytes], str]] = {
         "line 50257 is not a token",
     ),
     "a rank below zero": (lambda: ranks(b"QUFB -1"), "line 50257 is not a token"),
-    "a rank twice": (lambda: ranks(b"QUFB 7"), "line 50257: rank 7 stands twice"),
+    "a rank twice": (lambda: ranks(b"QUFB 7"), "line 50257: rank 7 is repeated"),
     "a token twice": (lambda: ranks(b"dDE= 50256"), "a token has two ranks"),
     "a gap": (lambda: ranks(b"QUFB 50300"), "its ranks are not 0 to 50256 without a gap"),
-    "bad base64": (lambda: ranks(b"QU*B 50256"), "line 50257 is no base64"),
+    "bad base64": (lambda: ranks(b"QU*B 50256"), "line 50257 is not base64"),
     "three words": (lambda: ranks(b"QUFB 50256 x"), "line 50257 is not a token"),
     "lines without end": (lambda: b"\n" * (MOST_IDS + 1), "it has more than 2,097,152 lines"),
     "merges of one word": (lambda: b"#version: 0.2\nab\n", "line 2 does not name two tokens"),

@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gristmill.source.read import Shard
+from gristmill.source.read import ShardReader
 
 
 class Reading(NamedTuple):
@@ -37,7 +37,7 @@ def read(data: bytes | Path, **options: Any) -> Reading:
         if isinstance(data, bytes):
             file.write(data)
             file.flush()
-        shard = Shard(Path(file.name) if isinstance(data, bytes) else data, 0, **options)
+        shard = ShardReader(Path(file.name) if isinstance(data, bytes) else data, 0, **options)
         rows = [row for batch in shard for row in batch.to_pylist()]
     numbers = [row["document"] for row in rows]
     skipped = sum(shard.counts["records_skipped"].values())
@@ -62,8 +62,8 @@ def peak_memory(path: Path) -> tuple[list[str], float]:
     program = """
         import sys
         from pathlib import Path
-        from gristmill.source.read import Shard
-        for batch in Shard(Path(sys.argv[1]), 0):
+        from gristmill.source.read import ShardReader
+        for batch in ShardReader(Path(sys.argv[1]), 0):
             for reason, text in zip(batch["reason"].to_pylist(), batch["text"].to_pylist()):
                 print(reason or len(text))
         # getrusage would count what the parent held when it started this process.

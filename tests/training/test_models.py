@@ -25,7 +25,7 @@ from gristmill.filters.models.perplexity import Perplexity
 from gristmill.filters.models.toxicity import Toxicity
 from gristmill.recipe import parse
 from gristmill.report.rejudge import rejudge
-from gristmill.source.read import Shard
+from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.training.train_models import show_model, train_classifier, train_perplexity
 from tests.support import ROOT
@@ -246,7 +246,7 @@ def test_a_score_does_not_follow_the_length(data: Path, tmp_path: Path) -> None:
         "A_warc/ia_blackbook_2008/example.warc.gz",
         "J_debian_docs/open_crawl.warc.gz",
     ):
-        for batch in Shard(data / name, 0, fields=Fields("text", pages=True)):
+        for batch in ShardReader(data / name, 0, fields=Fields("text", pages=True)):
             pages += [
                 extract(page, main_content=True, alt_texts=False)
                 for page in batch["text"].to_pylist()
@@ -424,14 +424,15 @@ def test_a_class_without_documents_and_a_text_of_ten_words(files: Path, tmp_path
         with pytest.raises(
             RecipeError,
             match=(
-                f"--bad: no document with a word in .*{name}: a classifier learns from both classes"
+                f"--bad: no document with a word in .*{name}: a classifier needs documents of both "
+                "classes"
             ),
         ):
             train_classifier([files / "good0.jsonl"], [tmp_path / name], out)
-        with pytest.raises(RecipeError, match="0 words: expected at least 1,000"):
+        with pytest.raises(RecipeError, match="0 words: at least 1,000"):
             train_perplexity([tmp_path / name], out)
     with pytest.raises(
-        RecipeError, match=r"ten.txt: 10 words: expected at least 1,000 of reference text"
+        RecipeError, match=r"ten.txt: 10 words: at least 1,000 words of reference text are needed"
     ):
         train_perplexity([tmp_path / "ten.txt"], out)
     for what in (
@@ -498,7 +499,7 @@ def test_what_is_no_model_is_refused_with_what_it_is(
         ):
             measure(Perplexity(model=str(tmp_path / name), words="plain"), ["x"])
         if name != "other":
-            with pytest.raises(RecipeError, match=f"{name} is no model of gristmill"):
+            with pytest.raises(RecipeError, match=f"{name} is not a gristmill model"):
                 show_model(tmp_path / name)
     with pytest.raises(RecipeError, match="No such file"):
         show_model(tmp_path / "nowhere")
@@ -581,7 +582,7 @@ def test_the_verbs(files: Path, tmp_path: Path) -> None:
         "train-perplexity", str(files / "good0.jsonl"), "--out", str(tmp_path / "p"), "--order", "2"
     )
     assert "perplexity, version 1" in gristmill("show", str(tmp_path / "p"))
-    assert "is no model of gristmill" in gristmill("show", str(files / "good0.jsonl"), code=2)
+    assert "is not a gristmill model" in gristmill("show", str(files / "good0.jsonl"), code=2)
 
 
 # Real data.

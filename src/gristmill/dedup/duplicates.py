@@ -33,10 +33,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.dedup.corpus_index import Indexes
 from gristmill.dedup.drops import REASONS, SAME_URL, Drops, no_drops
 from gristmill.dedup.exact import ExactDuplicates
 from gristmill.dedup.near.comparison import KnownPairs
+from gristmill.dedup.near.corpus_index import Indexes
 from gristmill.dedup.near.near_stage import PAIRS_FOUND, NearStage
 from gristmill.dedup.near.signature_rows import gather
 from gristmill.dedup.order import put_in_order

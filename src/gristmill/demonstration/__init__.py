@@ -1,8 +1,8 @@
-"""The demo: a small corpus through all of it, offline, in a minute.
+"""The demo: a small corpus through all phases, offline, in a minute.
 
-It makes several hundred documents, packs them as WET, JSONL.zst and JSONL.gz, serves them over HTTP
-on 127.0.0.1, trains a tokenizer, runs a recipe, verifies the corpus and asks why one planted copy
-is gone.
+It makes several hundred documents, writes them as WET, JSONL.zst and JSONL.gz, serves them over
+HTTP on 127.0.0.1, trains a tokenizer, runs a recipe, verifies the corpus and asks why a planted
+copy was dropped.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from gristmill.demonstration.server import serving
 from gristmill.demonstration.texts import NEAR_COPY_URL, write_shards
 from gristmill.pipeline import run
-from gristmill.report import why as window
+from gristmill.report import why as explanation
 from gristmill.report.verify import verify
 from gristmill.terminal import Display
 from gristmill.training.train_tokenizer import train_tokenizer
@@ -48,7 +48,7 @@ validation = 0.05
 
 
 def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
-    """Make the demo's corpus in `folder` (made anew each time) and tell of it on the terminal."""
+    """Make the demo's corpus in `folder`, and print each step. An earlier demo there is removed."""
     start = time.monotonic()
     root = Path(folder)
     for name in ("raw", "corpus", "cache"):
@@ -58,10 +58,12 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
     for name in names:
         print(f"   raw/{name}  {(root / 'raw' / name).stat().st_size:,} bytes")
     print("2. A tokenizer, trained on them")
-    told = train_tokenizer(
+    trained = train_tokenizer(
         [root / "raw" / name for name in names], root / "tokenizer.json", vocabulary=8192
     )
-    print(f"   tokenizer.json: {told['vocabulary']:,} tokens from {told['documents']:,} documents")
+    print(
+        f"   tokenizer.json: {trained['vocabulary']:,} tokens from {trained['documents']:,} documents"
+    )
     print("3. The recipe, over HTTP from this machine")
     with serving(root / "raw") as address:
         urls = ", ".join(f'"{address}/{name}"' for name in names)
@@ -79,11 +81,11 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
         "and every count"
     )
     print(f"   manifest {checked['manifest']}")
-    print("\n5. Why is this page gone?")
-    for answer in window.why(corpus, NEAR_COPY_URL):
-        print("\n".join(window.lines(answer)))
+    print("\n5. Why was this page dropped?")
+    for answer in explanation.why(corpus, NEAR_COPY_URL):
+        print("\n".join(explanation.lines(answer)))
     print(f"\nDone in {time.monotonic() - start:.0f} s. The corpus is {corpus}. Try next:")
-    # As it can be typed here: a program that is not on the path is named by its place.
+    # A command that works here: a program that is not on PATH is named by its path.
     name = "gristmill" if shutil.which("gristmill") else os.path.relpath(sys.argv[0])
     for command in (
         f"{name} status {corpus}",

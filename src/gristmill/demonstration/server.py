@@ -1,5 +1,5 @@
-"""A local HTTP server over a folder that honours Range (RFC 9110, section 14), for the demo and for
-tests.
+"""A local HTTP server for the files of a folder, with Range (RFC 9110, section 14), for the demo and
+for tests.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """Serve a folder's files on 127.0.0.1; gives the address, `http://127.0.0.1:PORT`."""
+    """Serve a folder's files on 127.0.0.1; yields the address, `http://127.0.0.1:PORT`."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(folder.resolve()))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -62,7 +62,7 @@ def _handler(folder: Path) -> type[http.server.BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data[start:stop])
 
-        def log_message(self, *told: object) -> None:
-            """Say nothing."""
+        def log_message(self, *message: object) -> None:
+            """Print nothing."""
 
     return Handler

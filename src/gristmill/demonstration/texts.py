@@ -1,5 +1,5 @@
-"""The demo's documents: real English prose that every Python carries, texts of our own in other
-languages, and what goes wrong on the web, planted.
+"""The demo's documents: real English prose from Python's own documentation, short texts in other
+languages, and planted examples of what is wrong on the web: copies, spam, broken pages.
 """
 
 import gzip
@@ -175,7 +175,7 @@ def prose() -> list[tuple[str, str]]:
     for module_name in MODULES:
         try:
             module = importlib.import_module(module_name)
-        except ImportError:  # a Python built without it
+        except ImportError:  # this Python was built without the module
             continue
         for name, text in sorted(_docstrings(module)):
             if len(text.split()) >= 70:
@@ -198,7 +198,7 @@ def _docstrings(module: object) -> Iterator[tuple[str, str]]:
 
 
 def _near_copy(text: str, number: int) -> str:
-    """A text with a few words changed and a footer, as mirrors do it."""
+    """A text with some words changed and a footer, like the page of a mirror."""
     words = text.split(" ")
     for place in range(5 + number, len(words), max(len(words) // 6, 2)):
         words[place] = "(edited)"
@@ -206,7 +206,7 @@ def _near_copy(text: str, number: int) -> str:
 
 
 def documents() -> list[tuple[str, bytes]]:
-    """(URL, text as bytes) of all documents of the demo, the planted ones among them."""
+    """(URL, text as bytes) of all documents of the demo, with the planted ones."""
     texts = prose()
     long = [(url, text) for url, text in texts if len(text.split()) > 400]
     out = [(url, text.encode("utf-8", "replace")) for url, text in texts]
@@ -253,7 +253,7 @@ def documents() -> list[tuple[str, bytes]]:
         )
         plant(f"art.example/{number}", drawing * 8)
     for number, (_, text) in enumerate(long[50:54]):
-        # Latin-1 bytes in a page that calls itself UTF-8.
+        # Latin-1 bytes in a page that is declared as UTF-8.
         plant(
             f"latin.example/{number}",
             text.encode("utf-8", "replace").replace(b". ", b".\xa0\xe9\xff ", 6),
@@ -262,9 +262,8 @@ def documents() -> list[tuple[str, bytes]]:
 
 
 def _wet(pages: list[tuple[str, bytes]]) -> bytes:
-    """A WET file: a gzip member a record (WARC 1.0).
-
-    The last record is cut, and one in the middle lies about its length.
+    """A WET file (WARC 1.0), each record a gzip member. The last record is truncated, and one in the
+    middle has a wrong length.
     """
     out = io.BytesIO()
 
@@ -315,7 +314,7 @@ def write_shards(folder: Path) -> list[str]:
     """Write the documents as three raw shards; returns their names."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = documents()
-    # Dealt in turn, so that copies lie in other shards than what they are copies of.
+    # Documents are distributed in turn, so that copies and their originals are in different shards.
     first, second, third = pages[0::3], pages[1::3], pages[2::3]
     shards = {
         "crawl.warc.wet.gz": _wet(first),

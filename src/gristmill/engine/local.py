@@ -67,7 +67,7 @@ class _Worker:
         self.process = server.start().start([theirs.fileno(), alive, *inherited])
         theirs.close()
         os.close(alive)
-        self.give((interpreter.path(), interpreter.stands()))
+        self.give((interpreter.path(), interpreter.current_folder()))
         self.job: Job | None = None
 
     def give(self, what: Any) -> None:

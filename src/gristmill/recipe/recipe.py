@@ -21,7 +21,7 @@ from gristmill.filters.api.custom_class import class_of
 from gristmill.filters.api.step import Input, Step
 from gristmill.recipe.explain import explain, line_of, suggest
 from gristmill.store import urls
-from gristmill.tokens.settings import Tokens
+from gristmill.tokens.token_settings import Tokens
 from gristmill.user_input import recipe_text, set_key
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"

@@ -1,4 +1,4 @@
-"""The window: reads manifests, verdicts and parts of a corpus, and answers.
+"""Reports: they read the manifest, verdicts and parts of a corpus, and answer questions about it.
 
-Nothing that makes a corpus reads it.
+No phase of a run uses them.
 """

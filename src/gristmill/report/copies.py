@@ -1,5 +1,5 @@
-"""How often the text of each kept document stands in one corpus, or in several that were compared
-with one another.
+"""How often the text of each kept document occurs in one corpus, or in several corpora that were
+compared with each other.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.corpus import copies as of_shards
+from gristmill.corpus import copy_counts
 from gristmill.corpus.clusters import TABLE
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, VerificationError
@@ -29,22 +29,22 @@ COPIES = pa.schema(
 
 
 def copies(*corpora: Path | str) -> pa.RecordBatchReader:
-    """Every kept document of some corpora, and how many documents of all of them were dropped as
-    its copies.
+    """Every kept document of the corpora, and how many documents of all of them were dropped as its
+    copies. A document occurs 1 + copies times.
 
-    A corpus that was made with `[deduplicate] against` drops documents for keepers in older
-    corpora: name those corpora too, and their keepers count these copies. A document stands 1 +
-    copies times. The table (see COPIES) comes as a stream, corpus after corpus; only the numbers of
-    keepers with copies are in memory, 16 bytes each. Raises RecipeError where no corpus is named or
-    one twice, or where one of several has a keeper in a corpus that is not among them;
-    VerificationError where one is not finished.
+    A corpus with `[deduplicate] against` drops documents for keepers in its reference corpora: name
+    those corpora too, so that their keepers count these copies. The table (COPIES) is a stream,
+    corpus after corpus; only the numbers of keepers with copies are in memory, 16 bytes each.
+
+    Raises RecipeError if no corpus is named, one is named twice, or one of several has a keeper in a
+    corpus that is not named; VerificationError if a corpus is not finished.
     """
     if not corpora:
         raise RecipeError("copies: name at least one corpus")
     found = [(Path(corpus), *_published(Path(corpus))) for corpus in corpora]
     by_digest = {digest: (root, manifest) for root, manifest, digest in found}
     if len(by_digest) < len(found):
-        raise RecipeError("copies: a corpus stands twice among those that are named")
+        raise RecipeError("copies: a corpus is named twice")
     foreign = _foreign(
         {digest: root for digest, (root, _) in by_digest.items()}, strict=len(found) > 1
     )
@@ -60,14 +60,14 @@ def _published(root: Path) -> tuple[Manifest, str]:
     published = Corpus(root).published()
     if published is None:
         raise VerificationError(
-            f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it"
+            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish it"
         )
     return published[0], hashlib.sha256(published[1]).hexdigest()
 
 
 def _foreign(roots: dict[str, Path], *, strict: bool) -> dict[str, pa.Table]:
-    """By corpus, the copies that other corpora dropped for its documents: `keeper`, `copies`,
-    sorted by keeper.
+    """The copies that other corpora dropped for a corpus' documents: tables of `keeper` and
+    `copies`, sorted by keeper, by the digest of the corpus.
     """
     pieces: dict[str, list[pa.Table]] = {}
     for root in roots.values():
@@ -81,10 +81,9 @@ def _foreign(roots: dict[str, Path], *, strict: bool) -> dict[str, pa.Table]:
                     pieces.setdefault(digest, []).append(pa.Table.from_batches([mine]))
                 elif strict:
                     raise RecipeError(
-                        f"{root}: dropped documents for keepers in the corpus whose manifest "
-                        f"has sha256 {digest}, and that is none of "
-                        "those named. Name it too; where it was changed since, run the newer "
-                        "recipe again"
+                        f"{root}: it dropped documents for keepers in the corpus whose manifest has "
+                        f"sha256 {digest}, which is not named. Name that corpus too; if it changed "
+                        "since, run the newer recipe again"
                     )
     return {
         digest: pa.concat_tables(tables)
@@ -98,11 +97,11 @@ def _foreign(roots: dict[str, Path], *, strict: bool) -> dict[str, pa.Table]:
 def _kept(
     root: Path, manifest: Manifest, digest: str, foreign: pa.Table | None
 ) -> Iterator[pa.RecordBatch]:
-    """COPIES of one corpus' kept documents, in document order."""
+    """The rows of one corpus' kept documents, COPIES, in document order."""
     for shard in manifest.raw_shards:
         if shard.missing is not None:
             continue
-        own = of_shards.Copies(
+        own = copy_counts.Copies(
             root / TABLE if any(part.path == TABLE for part in manifest.parts) else None,
             shard.number,
         )

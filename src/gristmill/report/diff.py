@@ -1,5 +1,5 @@
-"""Diff: tell two corpora's manifests apart: recipe, versions, inputs, raw shards, counts, parts.
-Reads manifests only.
+"""Diff: the differences between two corpora's manifests: recipe, versions, inputs, raw shards,
+counts, parts. Only the manifests are read.
 """
 
 from pathlib import Path
@@ -10,14 +10,14 @@ import msgspec
 from gristmill.report.verify import published
 from gristmill.store.manifest import Manifest, RawShard
 
-SHOWN = 20  # lines of one kind that people are shown
+SHOWN = 20  # differences of one kind that are printed
 
 
 def diff(a: Path | str, b: Path | str) -> dict[str, Any]:
-    """Compare two corpora. `equal` says whether their parts are; each other key holds what differs,
+    """Compare two corpora. `equal`: whether all parts are equal; each other key has the differences,
     as [in A, in B].
 
-    Raises VerificationError where one is no finished corpus, or its lock and manifest disagree.
+    Raises VerificationError if one is not a finished corpus, or its lock and manifest disagree.
     """
     one, other = published(Path(a))[0], published(Path(b))[0]
     shards, renamed = _shards(one, other)
@@ -36,8 +36,8 @@ def diff(a: Path | str, b: Path | str) -> dict[str, Any]:
 
 
 def _tree(a: Any, b: Any, path: str = "") -> dict[str, list[Any]]:
-    """What differs between two values of JSON, by path; a list's entries by name where they have
-    one.
+    """The differences between two values of JSON, by path. Entries of a list are compared by their
+    names, if they have names.
     """
     if a == b:
         return {}
@@ -52,7 +52,7 @@ def _tree(a: Any, b: Any, path: str = "") -> dict[str, list[Any]]:
 
 
 def _named(entries: list[Any]) -> dict[str, Any]:
-    """Entries by name, the second of a name as `name#2`; and their order."""
+    """Entries by name, the second of the same name as `name#2`; and their order."""
     found: dict[str, Any] = {}
     for place, entry in enumerate(entries):
         name = (
@@ -66,8 +66,8 @@ def _named(entries: list[Any]) -> dict[str, Any]:
 
 
 def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
-    """(raw shards that only one has, or that are not the same in both; how many are the same under
-    another number).
+    """The raw shards that are in one corpus only, or differ; and how many are the same under another
+    number.
     """
 
     def by_name(manifest: Manifest) -> dict[str, RawShard]:
@@ -97,7 +97,7 @@ def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
 
 
 def _counts(manifest: Manifest) -> dict[str, Any]:
-    """The funnel, its steps by name."""
+    """The funnel, with its steps by name."""
     table = dict(manifest.funnel)
     table["steps"] = [
         {"name": step["step"], **step["reasons"]} for step in manifest.funnel["steps"]
@@ -106,7 +106,7 @@ def _counts(manifest: Manifest) -> dict[str, Any]:
 
 
 def _parts(a: Manifest, b: Manifest) -> dict[str, Any]:
-    """How many parts are the same, and which are not, by folder."""
+    """How many parts are the same, and the paths of the others."""
     one = {part.path: part.sha256 for part in a.parts}
     other = {part.path: part.sha256 for part in b.parts}
     return {
@@ -117,16 +117,16 @@ def _parts(a: Manifest, b: Manifest) -> dict[str, Any]:
     }
 
 
-def lines(told: dict[str, Any]) -> list[str]:
-    """What `diff` tells, for people."""
+def lines(result: dict[str, Any]) -> list[str]:
+    """The differences as lines of text."""
     out = [
-        f"A  {told['a']['folder']}  content {told['a']['content']}",
-        f"B  {told['b']['folder']}  content {told['b']['content']}",
+        f"A  {result['a']['folder']}  content {result['a']['content']}",
+        f"B  {result['b']['folder']}  content {result['b']['content']}",
     ]
-    if told["equal"]:
+    if result["equal"]:
         out.append("the same parts, byte for byte")
     for title in ("recipe", "versions", "inputs", "raw_shards", "counts"):
-        changed = told[title]
+        changed = result[title]
         if changed:
             out.append(f"{title.replace('_', ' ')}: {len(changed):,} differ")
             out += [
@@ -134,9 +134,9 @@ def lines(told: dict[str, Any]) -> list[str]:
                 for path, pair in list(changed.items())[:SHOWN]
             ]
             out += [f"  ... and {len(changed) - SHOWN:,} more"] if len(changed) > SHOWN else []
-    if told["moved"]:
-        out.append(f"raw shards: {told['moved']:,} are the same under another number")
-    parts = told["parts"]
+    if result["moved"]:
+        out.append(f"raw shards: {result['moved']:,} are the same under another number")
+    parts = result["parts"]
     out.append(
         f"parts: {parts['same']:,} the same, {len(parts['changed']):,} changed, "
         f"{len(parts['only_a']):,} only in A, "

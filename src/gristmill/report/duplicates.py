@@ -1,12 +1,12 @@
-"""Duplicates: how many went for an equal URL, an equal text or a like one; how large clusters are;
-and what the largest share.
+"""Duplicates: how many documents were dropped for an equal URL, an equal text or a similar text; the
+sizes of clusters; and the lines that the members of the largest clusters share.
 
     verdicts/                      -> documents by source and reason
-    duplicates/copies.parquet      -> sizes of clusters, and the largest
-    verdicts/, documents/          -> of those a sample of members, and the lines that all of it has
+    duplicates/copies.parquet      -> sizes of clusters, and the largest ones
+    verdicts/, documents/          -> a sample of their members, and the lines that all of it has
 
-A row group of one table is in memory at a time. What a run that its guard has stopped left behind
-is read as well: to look is what it stopped for.
+One row group of a table is in memory at a time. A run that `largest_cluster` stopped can be read as
+well, so that a user can look at the cluster.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ from gristmill.store.parts import read_batches
 from gristmill.store.proof import proven
 
 TOP = 10
-SAMPLE = 5  # members of a cluster that are shown
+SAMPLE = 5  # members of a cluster that are printed
 SHOWN = 80  # characters of a text, and of a line
 LINES = 5
 COMPARED = 100_000  # characters of a text whose lines are compared
@@ -43,10 +43,10 @@ STEP = "deduplicate."
 
 
 class _State(NamedTuple):
-    """A corpus as it is published, or as a run that stopped after deduplicate left it."""
+    """A published corpus, or the files of a run that stopped after deduplicate."""
 
     published: bool
-    sources: dict[int, str]  # of each shard that is there
+    sources: dict[int, str]  # of each shard that is present
     find: Callable[[str], Path]
 
     def tables(self, folder: str) -> dict[int, Path]:
@@ -57,35 +57,36 @@ class _State(NamedTuple):
 
 
 def duplicates(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
-    """How many duplicates went and why, from the corpus alone.
+    """How many duplicates were dropped and why, from the corpus alone.
 
-    `documents` reached deduplication; `kept` of them stay, `reasons` counts the others; `sources`
-    has the same by source. `sizes` counts clusters of `least` to `most` documents; a cluster is a
-    document that stays and those that went for it. `clusters` are the `top` largest: `size`,
-    `share` of the documents, `keeper`, its `url` and `text` (80 characters; null: not stored), a
-    `sample` of five members, the same every time, and the `lines` that keeper and sample all have
-    (null: texts are not stored), as the keeper has them: the longest five, found in the first
-    100,000 characters of each, compared as normalised text. `published` is false of a run that
-    stopped after deduplicate: what it would publish is told.
+    `documents` reached deduplication; `kept` of them were kept, `reasons` counts the others;
+    `sources` has the same by source. `sizes` counts the clusters of `least` to `most` documents; a
+    cluster is a kept document and the documents that were dropped for it.
 
-    Raises RecipeError where nothing looked for duplicates or a run is at work, VerificationError
-    where the corpus is not finished or damaged.
+    `clusters` are the `top` largest. Each has `size`, `share` of the documents, `keeper`, its `url`
+    and `text` (80 characters; null: not stored), a `sample` of five members, the same every time,
+    and the `lines` that keeper and sample all have (null: texts are not stored): the longest five,
+    as the keeper has them, found in the first 100,000 characters of each text and compared as
+    normalised text. `published` is false for a run that stopped after deduplicate.
+
+    Raises RecipeError if the recipe does not deduplicate or a run is active, VerificationError if
+    the corpus is not finished or is damaged.
     """
     state = _state(Path(corpus))
     verdicts = state.tables("verdicts")
     for path in verdicts.values():
         if not path.exists():
-            raise VerificationError(f"{path}: not there. Run the recipe again to finish it")
+            raise VerificationError(f"{path}: missing. Run the recipe again to finish the corpus")
     sources = _by_source(state, verdicts)
     total: Counter[str] = Counter()
     for counted in sources.values():
         total += counted
-    told = {"published": state.published, **_table(total)}
-    told["sources"] = {name: _table(counted) for name, counted in sources.items()}
+    result = {"published": state.published, **_table(total)}
+    result["sources"] = {name: _table(counted) for name, counted in sources.items()}
     copies = state.find(clusters.TABLE)
-    told["sizes"] = _sizes(copies, told["kept"])
-    told["clusters"] = _clusters(state, verdicts, copies, top, told["documents"])
-    return told
+    result["sizes"] = _sizes(copies, result["kept"])
+    result["clusters"] = _clusters(state, verdicts, copies, top, result["documents"])
+    return result
 
 
 def _state(root: Path) -> _State:
@@ -94,8 +95,8 @@ def _state(root: Path) -> _State:
         manifest, _ = published(root)
         if all(part.path != clusters.TABLE for part in manifest.parts):
             raise RecipeError(
-                f"{root}: its recipe looks for no duplicates. Write [deduplicate] into it "
-                "and run it again"
+                f"{root}: its recipe does not look for duplicates. Add [deduplicate] to it and run "
+                "it again"
             )
         sources = {
             shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None
@@ -103,8 +104,8 @@ def _state(root: Path) -> _State:
         return _State(True, sources, lambda path: root / path)
     if held(root):
         raise RecipeError(
-            f"{root}: a run is at work on it and is not through with its duplicates. Ask "
-            "when it has ended"
+            f"{root}: a run is active and has not finished its duplicates. Try again when it has "
+            "ended"
         )
     plan = read_plan(here, None)
     sources = {shard.number: shard.source for shard in plan.shards if shard.missing is None}
@@ -146,9 +147,7 @@ def _table(counted: Counter[str]) -> dict[str, Any]:
 
 
 def _sizes(copies: Path, kept: int) -> list[dict[str, int]]:
-    """Clusters by size, in powers of two: 1, 2, 3 to 4, 5 to 8 and so on, up to the largest that
-    there is.
-    """
+    """Clusters by size, in powers of two: 1, 2, 3 to 4, 5 to 8 and so on, up to the largest one."""
     bins, documents = np.zeros(65, np.int64), np.zeros(65, np.int64)
     for batch in clusters.own(copies):
         sizes = batch["copies"].to_numpy() + 1
@@ -173,16 +172,16 @@ def _clusters(
 ) -> list[dict[str, Any]]:
     found = clusters.largest(copies, top)
     samples = clusters.members(verdicts.values(), [cluster.keeper for cluster in found], SAMPLE)
-    told: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for keeper, size in found:
         named, sample = samples[keeper]
         if named != size - 1:
             raise VerificationError(
-                f"{copies}: counts {size - 1:,} copies of {schema.document_name(keeper)}, "
-                f"the verdicts name it {named:,} times. "
-                "Run the recipe again to finish the corpus, or `gristmill verify` it"
+                f"{copies}: counts {size - 1:,} copies of {schema.document_name(keeper)}, but the "
+                f"verdicts name it {named:,} times. Run the recipe again to finish the corpus, or "
+                "`gristmill verify` it"
             )
-        told.append(
+        result.append(
             {
                 "size": size,
                 "share": size / documents,
@@ -192,25 +191,26 @@ def _clusters(
             }
         )
     shown = [keeper for keeper, _ in found] + [
-        row["document"] for cluster in told for row in cluster["sample"]
+        row["document"] for cluster in result for row in cluster["sample"]
     ]
     urls = clusters.urls_of(verdicts, shown)
-    texts = _texts(state, shown, told)
-    for cluster in told:
+    texts = _texts(state, shown, result)
+    for cluster in result:
         for row in cluster["sample"]:
             row |= {"url": urls.get(row["document"]), "text": texts.get(row["document"])}
         cluster |= {"url": urls.get(cluster["keeper"]), "text": texts.get(cluster["keeper"])}
-    return told
+    return result
 
 
-def _texts(state: _State, shown: list[int], told: list[dict[str, Any]]) -> dict[int, str]:
-    """How the texts of some documents begin; and into each cluster the lines that they share.
+def _texts(state: _State, shown: list[int], result: list[dict[str, Any]]) -> dict[int, str]:
+    """The beginnings of the texts of some documents. The lines that a cluster's members share are
+    written into the cluster.
 
-    Documents come in their order, and a keeper is earlier than its copies: what it has is there to
-    be compared with.
+    Documents are read in their order, and a keeper comes before its copies, so its lines are known
+    when theirs are compared.
     """
-    owners = {row["document"]: cluster for cluster in told for row in cluster["sample"]}
-    owners |= {cluster["keeper"]: cluster for cluster in told}
+    owners = {row["document"]: cluster for cluster in result for row in cluster["sample"]}
+    owners |= {cluster["keeper"]: cluster for cluster in result}
     shared: dict[int, dict[str, str]] = {}
     begins: dict[int, str] = {}
     paths = state.tables("documents")
@@ -232,7 +232,7 @@ def _texts(state: _State, shown: list[int], told: list[dict[str, Any]]) -> dict[
                 shared[keeper] = {
                     form: line for form, line in shared[keeper].items() if form in here
                 }
-    for cluster in told:
+    for cluster in result:
         if cluster["keeper"] in shared:
             common = shared[cluster["keeper"]]
             cluster["lines"] = [
@@ -242,46 +242,42 @@ def _texts(state: _State, shown: list[int], told: list[dict[str, Any]]) -> dict[
 
 
 def _normalised(text: str) -> dict[str, str]:
-    """The lines of a text by their normalised form, those that have one; of equal ones the
-    first.
-    """
+    """The lines of a text by their normalised form, unless that is empty; of equal ones the first."""
     lines = text.splitlines()
     offsets, data = normalise(*utf8_buffers(pa.array(lines, pa.string())))
     forms = strings_of(offsets.astype(np.int32), data).to_pylist()
     return {form: line for form, line in zip(reversed(forms), reversed(lines), strict=True) if form}
 
 
-def lines(told: dict[str, Any]) -> list[str]:
-    """For people."""
-    out = (
-        [] if told["published"] else ["not published: what the run that stopped here has found", ""]
-    )
-    names = [*told["reasons"], "kept"]
+def lines(result: dict[str, Any]) -> list[str]:
+    """The report as lines of text."""
+    out = [] if result["published"] else ["not published: the state of a run that stopped here", ""]
+    names = [*result["reasons"], "kept"]
     heads = [REASONS.get(f"{STEP}{name}", name) for name in names]
     out.append(f"{'':<20}{'documents':>14}" + "".join(f"{head:>22}" for head in heads))
-    tables = told["sources"] if len(told["sources"]) > 1 else {}
-    for name, table in {**tables, "all": told}.items():
+    tables = result["sources"] if len(result["sources"]) > 1 else {}
+    for name, table in {**tables, "all": result}.items():
         counts = {**table["reasons"], "kept": table["kept"]}
         cells = "".join(
-            f"{counts.get(one, 0):>14,}{_share(counts.get(one, 0), table['documents']):>8}"
-            for one in names
+            f"{counts.get(column, 0):>14,}{_share(counts.get(column, 0), table['documents']):>8}"
+            for column in names
         )
         out.append(f"{name:<20}{table['documents']:>14,}{cells}")
     out += ["", f"{'documents a cluster':<20}{'clusters':>14}{'documents':>14}"]
-    for size in told["sizes"]:
+    for size in result["sizes"]:
         name = f"{size['least']:,}" + (
             f" to {size['most']:,}" if size["most"] > size["least"] else ""
         )
-        shares = _share(size["documents"], told["documents"])
+        shares = _share(size["documents"], result["documents"])
         out.append(f"{name:<20}{size['clusters']:>14,}{size['documents']:>14,}{shares:>8}")
-    for cluster in told["clusters"]:
-        out += ["", *_shown(cluster, told["documents"])]
-    if any(cluster["lines"] is None for cluster in told["clusters"]):
+    for cluster in result["clusters"]:
+        out += ["", *_shown(cluster, result["documents"])]
+    if any(cluster["lines"] is None for cluster in result["clusters"]):
         out += [
             "",
             (
-                "texts are not stored (keep_documents = false): there is nothing to show of "
-                "them, and no line to compare"
+                "texts are not stored (keep_documents = false), so neither texts nor shared lines "
+                "can be shown"
             ),
         ]
     return out
@@ -298,7 +294,7 @@ def _shown(cluster: dict[str, Any], documents: int) -> list[str]:
     last = None
     for row in (keeper, *cluster["sample"]):
         what = (
-            "stays"
+            "kept"
             if row["reason"] is None
             else REASONS.get(row["reason"], row["reason"].removeprefix(STEP))
         )
@@ -307,7 +303,7 @@ def _shown(cluster: dict[str, Any], documents: int) -> list[str]:
         out.append(
             f"  {what:<12}{schema.document_name(row['document']):<12}{row['url'] or '(no URL)'}"
         )
-        if row["text"] not in (None, last):  # of documents that begin alike the first tells it
+        if row["text"] not in (None, last):  # the same beginning is printed once
             last = row["text"]
             out.append(f"{'':<14}{' '.join(last.split())}")
     if cluster["lines"]:

@@ -1,6 +1,5 @@
-"""Export: clean text out of a corpus, as JSONL in zstd or gzip or plain, or as Parquet.
-
-Fields that came in with a document go out with it.
+"""Export: the kept documents of a corpus as JSONL (plain, gzip or zstd) or Parquet, with all their
+fields.
 """
 
 import gzip
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from gristmill import schema
 from gristmill.corpus.clusters import TABLE
-from gristmill.corpus.copies import Copies
+from gristmill.corpus.copy_counts import Copies
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.kept_documents import Rewriter, finish, late_of, rewriter_of
 from gristmill.errors import RecipeError, VerificationError
@@ -36,8 +35,10 @@ FORMATS = ("jsonl", "jsonl.gz", "jsonl.zst", "parquet")
 
 
 def export(corpus: Path | str, out: Path | str, *, to: str = "jsonl.zst") -> dict[str, Any]:
-    """Write the kept documents of each raw shard to `out/<source>/<shard>.<to>`; returns what was
-    written.
+    """Write the kept documents of each raw shard to `out/<source>/<shard>.<to>`.
+
+    Returns the numbers of `documents`, `files` and `bytes` written. Raises RecipeError for another
+    format, or a corpus without texts; VerificationError if the corpus is not finished.
     """
     if to not in FORMATS:
         raise RecipeError(f"--to {to}: no such format; there are {', '.join(FORMATS)}")
@@ -45,10 +46,10 @@ def export(corpus: Path | str, out: Path | str, *, to: str = "jsonl.zst") -> dic
     published = Corpus(root).published()
     if published is None:
         raise VerificationError(
-            f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it"
+            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish it"
         )
     manifest = published[0]
-    told = {"documents": 0, "files": 0, "bytes": 0}
+    result = {"documents": 0, "files": 0, "bytes": 0}
     for shard in manifest.raw_shards:
         if shard.missing is not None:
             continue
@@ -59,20 +60,20 @@ def export(corpus: Path | str, out: Path | str, *, to: str = "jsonl.zst") -> dic
             with writing_table(target, name, schema.TEXT) as (table, part):
                 for batch in stream:
                     table.write(batch)
-                    told["documents"] += len(batch)
-            told["bytes"] += part[0].size
+                    result["documents"] += len(batch)
+            result["bytes"] += part[0].size
         else:
             with writing(target, name) as file:
                 plain = cast("BinaryIO", file)
                 packed = _packed(plain, to)
                 for batch in stream:
                     packed.write(b"".join(_lines(batch, fields)))
-                    told["documents"] += len(batch)
+                    result["documents"] += len(batch)
                 if packed is not plain:
                     packed.close()
-            told["bytes"] += file.size
-        told["files"] += 1
-    return told
+            result["bytes"] += file.size
+        result["files"] += 1
+    return result
 
 
 def _fields(manifest: Manifest, source: str) -> tuple[str, str]:
@@ -88,8 +89,8 @@ def _stream(root: Path, manifest: Manifest, source: str, number: int) -> Iterato
         return read_batches(text)
     if not (root / "documents" / name).exists():
         raise RecipeError(
-            f"{root}: it keeps neither documents/ (keep_documents = false) nor text/: there "
-            "is nothing to export"
+            f"{root}: it has neither documents/ (keep_documents = false) nor text/: there is "
+            "nothing to export"
         )
     cut = cut_of(msgspec.convert(manifest.recipe, Recipe).deduplicate, manifest.parts)
     cutter = cut.cutter(root / LIST, source) if cut else None
@@ -102,21 +103,21 @@ def _stream(root: Path, manifest: Manifest, source: str, number: int) -> Iterato
 
 
 def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
-    """The steps that rewrite after duplicates are gone, over just what the run read."""
+    """The steps that rewrite after deduplication, with the inputs that the run had."""
     recipe = msgspec.convert(manifest.recipe, Recipe)
     try:
         found = installed(recipe, source)
     except RecipeError as error:
         raise RecipeError(
-            f"{root}: its documents are to be rewritten after deduplication, and {error}. "
-            "Run the recipe without [tokens]: text/ holds them"
+            f"{root}: its documents must be rewritten after deduplication, and {error}. Run the "
+            "recipe without [tokens]: text/ then has the rewritten texts"
         ) from error
     for step in recipe.late_steps(source):
         for what, location in step.inputs().items():
             if not is_as_made(found[location], what, manifest.inputs):
                 raise RecipeError(
-                    f"{root}: {what} is {found[location].name} here, and another was there "
-                    "when the corpus was made"
+                    f"{root}: {what} is {found[location].name} here, not the input with which the "
+                    "corpus was made"
                 )
     return rewriter_of(late_of(recipe, source, found))
 
@@ -130,10 +131,10 @@ def _packed(file: BinaryIO, to: str) -> BinaryIO:
 
 
 def _lines(batch: pa.RecordBatch, fields: tuple[str, str]) -> Iterator[bytes]:
-    """A line for each document: its text and URL under the names they came with, what the format
-    told, all other fields, and `copies`.
+    """A line for each document: its text and URL under their original names, the fields of its
+    format (date, record_id, declared_language), all other fields, and `copies`.
 
-    A field `copies` that the document itself came with is written as `original_copies`.
+    A field `copies` of the document itself is written as `original_copies`.
     """
     encode = msgspec.json.Encoder().encode
     for row in batch.to_pylist():
@@ -146,7 +147,7 @@ def _lines(batch: pa.RecordBatch, fields: tuple[str, str]) -> Iterator[bytes]:
             if row[name] is not None
         }
         if row["extra"] is not None:
-            # What the document brought wins over what the format told.
+            # The document's own fields replace those of its format.
             line |= json.loads(row["extra"])
         if "copies" in line:
             line["original_copies"] = line["copies"]

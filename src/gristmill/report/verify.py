@@ -1,4 +1,6 @@
-"""Verify: lock, manifest, every part, every count. Says exactly what is wrong; fails closed."""
+"""Verify: checks lock, manifest, every part and every count. It names each error, and any error is a
+failure.
+"""
 
 import os
 import re
@@ -16,7 +18,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import part_folders
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.relations.frequent_lines import LIST
-from gristmill.report.repeated import check_links, check_repeated, check_run
+from gristmill.report.consistency import check_consistency, check_links, check_run
 from gristmill.schema import shard_name
 from gristmill.store import manifest as manifests
 from gristmill.store import urls
@@ -36,11 +38,12 @@ def verify(
     cache_dir: Path | str | None = None,
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """Check a corpus against its manifest and lock; `quick` looks at sizes only.
+    """Check a corpus against its manifest and lock; `quick` checks sizes only.
 
-    `pin` is what it must be: the sha256 of its manifest, or the `content` digest of its parts.
-    `raw` checks the raw shards as well: local ones where they lie, fetched ones in the cache.
-    Returns what was checked. Raises VerificationError that lists all that is wrong.
+    `pin` is the expected sha256 of its manifest, or the expected `content` digest of its parts.
+    `raw` checks the raw shards as well: local files in their place, fetched ones in the cache.
+    Returns `manifest`, `content`, `parts`, `bytes` and `quick`. Raises VerificationError with a
+    list of all errors; RecipeError for a `pin` that is not a sha256.
     """
     root = Path(corpus)
     manifest, data = published(root)
@@ -55,16 +58,16 @@ def verify(
     except OSError:
         listed = b""
     if listed != manifests.sums(manifest.parts):
-        wrong.append(f"{manifests.SUMS}: not what the manifest yields")
+        wrong.append(f"{manifests.SUMS}: it does not match the manifest")
     wrong += check_links(root)
-    wrong += _strangers(root, manifest)
+    wrong += _unnamed_files(root, manifest)
     sound = check_parts(root, manifest.parts, wrong, quick, show or (lambda _: None))
     if raw:
         wrong += _check_raw(root, manifest, Cache(Path(cache_dir or default_cache())), quick)
     if not quick:
         try:
             wrong += _check_counts(root, manifest, sound)
-            wrong += check_repeated(root, manifest, sound)
+            wrong += check_consistency(root, manifest, sound)
         except (KeyError, TypeError, AttributeError) as error:
             wrong.append(
                 f"{manifests.MANIFEST}: a value of its recipe, inputs or funnel is missing, "
@@ -76,7 +79,7 @@ def verify(
             f"\n  ... and {len(wrong) - 50} more" if len(wrong) > 50 else ""
         )
         raise VerificationError(
-            f"{root} is not what its manifest says:\n  {shown}\nFetch or build what is named again"
+            f"{root} is not what its manifest says:\n  {shown}\nFetch or build these files again"
         )
     size = sum(part.size for part in manifest.parts)
     return {
@@ -91,31 +94,31 @@ def verify(
 def _check_pin(root: Path, pin: str, lock: str, content: str) -> None:
     if not re.fullmatch("[0-9a-fA-F]{64}", pin):
         raise RecipeError(
-            f"--pin {pin}: write a sha256 whole, 64 hexadecimal digits; a shorter one would "
-            "pin several corpora"
+            f"--pin {pin}: write the whole sha256, 64 hexadecimal digits; a shorter one could "
+            "match several corpora"
         )
     if pin.lower() not in (lock, content):
         raise VerificationError(
-            f"{root} is not the corpus that is pinned: expected {pin.lower()}, got manifest "
-            f"{lock}, content {content}. "
-            "Fetch the pinned corpus, or pin this one after looking at `gristmill diff`"
+            f"{root} is not the pinned corpus: expected {pin.lower()}, got manifest {lock}, "
+            f"content {content}. Fetch the pinned corpus, or look at `gristmill diff` and pin "
+            "this one"
         )
 
 
 def published(root: Path) -> tuple[Manifest, bytes]:
-    """A corpus' manifest, and its bytes, its lock checked. Raises VerificationError."""
+    """A corpus' manifest and its bytes, after checking its lock. Raises VerificationError."""
     if not root.is_dir():
         raise VerificationError(f"{root}: no such folder")
     published = Corpus(root).published()
     if published is None:
         raise VerificationError(
-            f"{root}: no {manifests.MANIFEST}: not finished, or no corpus. Run the recipe "
-            "again to finish it"
+            f"{root}: no {manifests.MANIFEST}: not a corpus, or not finished. Run the recipe again "
+            "to finish it"
         )
     return published
 
 
-def _strangers(root: Path, manifest: Manifest) -> list[str]:
+def _unnamed_files(root: Path, manifest: Manifest) -> list[str]:
     """Files in the folders of parts that the manifest does not name."""
     named = {part.path for part in manifest.parts}
     found = []
@@ -134,14 +137,19 @@ def check_parts(
     quick: bool,
     show: Callable[[dict[str, Any]], None],
 ) -> set[str]:
-    """Check every part's size and digest; return the paths of those that are right."""
+    """Check the size and digest of every part; returns the paths of intact parts.
+
+    Errors are appended to `wrong`. `show` is called after each part with a progress event.
+    """
 
     def check(part: Part) -> str | None:
         path = root / part.path
         try:
             if path.is_symlink() or not path.is_file():
                 return (
-                    f"{part.path}: missing" if not path.exists() else f"{part.path}: no plain file"
+                    f"{part.path}: missing"
+                    if not path.exists()
+                    else f"{part.path}: not a regular file"
                 )
             size = path.stat().st_size
             if size != part.size:
@@ -153,7 +161,7 @@ def check_parts(
         return None
 
     sound = set()
-    # hashlib lets go of the interpreter, so threads hash on all cores.
+    # hashlib releases the interpreter lock, so threads hash on all cores.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         for place, (part, problem) in enumerate(
             zip(parts, threads.map(check, parts), strict=True), 1
@@ -175,7 +183,7 @@ def check_parts(
 
 
 def _check_raw(root: Path, manifest: Manifest, cache: Cache, quick: bool) -> list[str]:
-    """Raw shards are no parts: they are where the recipe found them, or in the cache, or gone."""
+    """Check raw shards, which are not parts: local files in their place, others in the cache."""
     try:
         folder = Path(msgspec.json.decode((root / "run.json").read_bytes())["folder"])
     except (OSError, msgspec.DecodeError, KeyError, TypeError):
@@ -209,7 +217,7 @@ def _check_raw(root: Path, manifest: Manifest, cache: Cache, quick: bool) -> lis
 
 
 def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """Rows in = verdict rows = kept + dropped; tokens = the sum of shards; ends of documents."""
+    """Check that all counts agree: rows, verdicts, kept, dropped, tokens, ends of documents."""
     wrong = []
     kept_in_all = documents_in_all = 0
     reasons: dict[str, int] = {}
@@ -240,7 +248,7 @@ def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
             wrong.append(f"{name}: {kept:,} kept, but the manifest says {shard.unique_documents:,}")
         kept_in_all += kept
         documents_in_all += rows
-    told = {
+    funnel = {
         reason: count
         for step in manifest.funnel["steps"]
         for reason, count in step["reasons"].items()
@@ -248,7 +256,7 @@ def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     if (documents_in_all, kept_in_all, reasons) != (
         manifest.funnel["documents"],
         manifest.funnel["kept"],
-        told,
+        funnel,
     ):
         wrong.append("funnel: its counts are not those of the verdicts")
     wrong += _check_tables(root, manifest, sound)
@@ -259,7 +267,7 @@ def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
 
 
 def _check_tables(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """Rows of every table as the manifest counts them."""
+    """Check the number of rows of every table."""
     wrong = []
     for part in manifest.parts:
         if part.path in sound and part.path.endswith(".parquet") and "rows" in part.counts:
@@ -270,8 +278,8 @@ def _check_tables(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
 
 
 def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """Each duplicate's keeper is a document that was kept, in the plan's order an earlier one;
-    duplicates/copies.parquet counts them all.
+    """Check that each duplicate's keeper is a kept document (with the plan's order, an earlier one),
+    and that duplicates/copies.parquet counts all copies.
     """
     by_number = (manifest.recipe.get("deduplicate") or {}).get("order", "plan") == "plan"
     tables = {
@@ -279,7 +287,7 @@ def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
         for shard in manifest.raw_shards
         if (name := f"verdicts/{shard_name(shard.number)}.parquet") in sound
     }
-    kept: dict[int, Any] = {}  # a bit a row, by shard
+    kept: dict[int, Any] = {}  # by shard, a bit for each row
     for number, name in tables.items():
         rows = [
             batch["document"].to_numpy()[batch["reason"].is_null().to_numpy(zero_copy_only=False)]
@@ -293,7 +301,7 @@ def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
     for name in tables.values():
         for batch in read_batches(root / name, ["document", "keeper", "keeper_corpus"]):
             copies += len(batch) - batch["keeper"].null_count
-            # A keeper in an older corpus is that corpus' to verify.
+            # A keeper in a reference corpus is checked by verifying that corpus.
             named = pc.and_(batch["keeper"].is_valid(), batch["keeper_corpus"].is_null()).to_numpy(
                 zero_copy_only=False
             )
@@ -306,8 +314,8 @@ def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
     wrong = (
         [
             (
-                f"verdicts: {lost:,} duplicates whose keeper is no "
-                f"{'earlier ' if by_number else ''}document that was kept"
+                f"verdicts: {lost:,} duplicates whose keeper is not "
+                f"{'an earlier' if by_number else 'a'} kept document"
             )
         ]
         if lost
@@ -329,7 +337,7 @@ def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
 
 
 def _check_lines(manifest: Manifest) -> list[str]:
-    """The funnel counts the rows of the list of frequent lines."""
+    """Check the funnel's count of the list of frequent lines."""
     rows = [part.counts.get("rows") for part in manifest.parts if part.path == LIST]
     counted = [manifest.funnel["lines"]["listed"]] if "lines" in manifest.funnel else []
     if rows != counted:
@@ -338,6 +346,7 @@ def _check_lines(manifest: Manifest) -> list[str]:
 
 
 def _check_tokens(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
+    """Check the token shards and their `.docs` files."""
     wrong = []
     tokens = 0
     for part in manifest.parts:
@@ -358,7 +367,7 @@ def _check_tokens(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
         if len(table) % 2 or documents != part.counts.get("documents") or not documents:
             wrong.append(f"{beside}: does not hold {part.counts.get('documents')} documents")
         elif ends[-1] != count or (np.diff(ends.astype(np.int64), prepend=0) <= 0).any():
-            wrong.append(f"{beside}: its ends do not rise to {count:,}")
+            wrong.append(f"{beside}: its ends do not increase to {count:,}")
     if tokens != manifest.funnel.get("tokens", 0):
         wrong.append(
             f"tokens: the shards hold {tokens:,}, the funnel says "

@@ -1,4 +1,4 @@
-"""Why: the fate of one document, by number or URL, from the corpus alone."""
+"""Why a document was kept or dropped, by its number or URL, from the corpus alone."""
 
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,19 @@ from gristmill.store.parts import read_batches
 
 
 def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
-    """What became of a document: `shard:row`, its number, or its URL (which several documents may
-    have).
+    """The verdict of a document, given as `shard:row`, its number, or its URL (which several
+    documents may have).
 
     Each answer has `document`, `url`, `reason` (null: kept), `value`, `threshold`, `keeper`,
-    `keeper_url`, `similarity`, `copies` (how many documents went for it), `measures`, `source`,
-    `raw_shard` and `text` where it is stored.
+    `keeper_url`, `similarity`, `copies` (how many documents were dropped as copies of it),
+    `measures`, `source`, `raw_shard`, and `text` if it is stored. Raises RecipeError if there is no
+    such document, VerificationError if the corpus is not finished.
     """
     root = Path(corpus)
     published = Corpus(root).published()
     if published is None:
         raise VerificationError(
-            f"{root}: no {MANIFEST}: not finished, or no corpus. Run the recipe again to finish it"
+            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish it"
         )
     manifest = published[0]
     number = parse_document(document)
@@ -36,11 +37,11 @@ def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
             f"{root}: no document {document!r}. Name it as shard:row, by its number, or by "
             "its exact URL"
         )
-    return [_tell(root, manifest, row) for row in rows]
+    return [_answer(root, manifest, row) for row in rows]
 
 
 def parse_document(document: str) -> int | None:
-    """`3:17` or `12884901905` as a document's number; None where it is neither."""
+    """`3:17` or `12884901905` as a document's number; None: it is neither."""
     shard, colon, row = document.partition(":")
     if colon and shard.isdecimal() and row.isdecimal():
         return schema.first_document(int(shard)) + int(row)
@@ -72,10 +73,10 @@ def _by_url(root: Path, manifest: Manifest, url: str) -> list[dict[str, Any]]:
     return found
 
 
-def _tell(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str, Any]:
+def _answer(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str, Any]:
     document = verdict["document"]
     shard = manifest.raw_shards[schema.shard_of(document)]
-    told = {
+    result = {
         **verdict,
         "source": shard.source,
         "raw_shard": shard.url,
@@ -84,23 +85,23 @@ def _tell(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str, 
     measures = _one(_part(root, "measures", document), document)
     if (late := _part(root, "finished", document)).exists() and verdict["reason"] is None:
         measures |= _one(late, document)
-    told["measures"] = {
+    result["measures"] = {
         name: value for name, value in measures.items() if name != "document" and value is not None
     }
     if verdict["keeper"] is not None and verdict["keeper_corpus"] is None:
         keeper = _by_number(root, verdict["keeper"])
-        told["keeper_url"] = keeper[0]["url"] if keeper else None
+        result["keeper_url"] = keeper[0]["url"] if keeper else None
     copies = root / "duplicates/copies.parquet"
     if copies.exists():
         found = pq.read_table(copies, filters=[("keeper", "==", document)])
         found = found.filter(pc.is_null(found["keeper_corpus"]))
-        told["copies"] = found["copies"][0].as_py() if len(found) else 0
+        result["copies"] = found["copies"][0].as_py() if len(found) else 0
     for folder in ("documents", "samples"):
         stored = _one(_part(root, folder, document), document)
         if stored:
-            told["text"] = stored["text"]
+            result["text"] = stored["text"]
             break
-    return told
+    return result
 
 
 def _one(path: Path, document: int) -> dict[str, Any]:
@@ -110,40 +111,42 @@ def _one(path: Path, document: int) -> dict[str, Any]:
     return dict(table.to_pylist()[0]) if len(table) else {}
 
 
-def lines(told: dict[str, Any]) -> list[str]:
-    """An answer for people."""
-    name = schema.document_name(told["document"])
+def lines(result: dict[str, Any]) -> list[str]:
+    """An answer as lines of text."""
+    name = schema.document_name(result["document"])
     out = [
-        f"document {name}   {told['url'] or '(no URL)'}",
-        f"  from {told['raw_shard']}, row {told['row']}, source {told['source']}",
+        f"document {name}   {result['url'] or '(no URL)'}",
+        f"  from {result['raw_shard']}, row {result['row']}, source {result['source']}",
     ]
-    reason = told["reason"]
+    reason = result["reason"]
     if reason is None:
         out.append(
             "  kept"
-            + (f"; {told['copies']} copies of it were dropped" if told.get("copies") else "")
+            + (f"; {result['copies']} copies of it were dropped" if result.get("copies") else "")
         )
-    elif told["keeper"] is not None:
-        kept = f"{schema.document_name(told['keeper'])} {told.get('keeper_url') or ''}".rstrip()
-        if told["keeper_corpus"] is not None:
-            kept += f" of the corpus whose manifest is {told['keeper_corpus']}"
+    elif result["keeper"] is not None:
+        kept = f"{schema.document_name(result['keeper'])} {result.get('keeper_url') or ''}".rstrip()
+        if result["keeper_corpus"] is not None:
+            kept += f" of the corpus whose manifest is {result['keeper_corpus']}"
         out.append(
-            f"  dropped: {reason}, similarity {told['similarity']:.4f} (threshold "
-            f"{told['threshold']:g}) to {kept}, which is kept"
+            f"  dropped: {reason}, similarity {result['similarity']:.4f} (threshold "
+            f"{result['threshold']:g}) to {kept}, which is kept"
         )
     elif reason.startswith("read."):
-        out.append(f"  dropped: {reason}, at byte {told['value']:.0f}")
+        out.append(f"  dropped: {reason}, at byte {result['value']:.0f}")
     else:
-        compared = f" (threshold {told['threshold']:g})" if told["threshold"] is not None else ""
-        value = f", value {told['value']:g}" if told["value"] is not None else ""
+        compared = (
+            f" (threshold {result['threshold']:g})" if result["threshold"] is not None else ""
+        )
+        value = f", value {result['value']:g}" if result["value"] is not None else ""
         out.append(f"  dropped: {reason}{value}{compared}")
-    if told["measures"]:
+    if result["measures"]:
         shown = ", ".join(
             f"{key} {value:g}" if isinstance(value, (int, float)) else f"{key} {value}"
-            for key, value in told["measures"].items()
+            for key, value in result["measures"].items()
         )
         out.append(f"  measured: {shown}")
-    if told.get("text"):
-        text = " ".join(told["text"].split())
+    if result.get("text"):
+        text = " ".join(result["text"].split())
         out.append(f"  text: {text[:200]}{'...' if len(text) > 200 else ''}")
     return out

@@ -1,3 +1,3 @@
-"""Outside bytes to batches of documents: codecs and formats, told apart by their bytes and never by
-their names.
+"""Raw files to batches of documents. The format of a file is detected from its bytes, not from its
+name.
 """

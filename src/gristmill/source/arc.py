@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from gristmill.source import page
+from gristmill.source import html_page
+from gristmill.source.record_window import Framing, Window, read_stretches
 from gristmill.source.rows import Fields, Rows
-from gristmill.source.window import Framing, Window, read_stretches
 from gristmill.store.codecs import Damage
 
 MAGIC = b"filedesc://"
@@ -38,14 +38,14 @@ _DATE = re.compile(
 _CUT = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{0,30}(?::[^\n]*)?")  # a record's line that the end cuts
 
 
-class _Header(NamedTuple):
+class _ArcHeader(NamedTuple):
     url: str
     date: str
     type: str
     length: int  # -1: no number
 
 
-def _parse(line: bytes) -> _Header | None:
+def _parse(line: bytes) -> _ArcHeader | None:
     """A record's line; None where it is none."""
     if len(line) > MAX_LINE or not _SCHEME.match(line):
         return None
@@ -58,7 +58,7 @@ def _parse(line: bytes) -> _Header | None:
     date, length = words[place].decode(), words[-1]
     if len(date) == 14:  # as WARC writes it
         date = f"{date[:4]}-{date[4:6]}-{date[6:8]}T{date[8:10]}:{date[10:12]}:{date[12:]}Z"
-    return _Header(
+    return _ArcHeader(
         b" ".join(words[: place - 1]).decode("utf-8", "replace"),
         date,
         words[place + 1].decode("utf-8", "replace"),
@@ -154,7 +154,7 @@ def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
     return True
 
 
-def _give(header: _Header, body: bytes, begin: int, rows: Rows, fields: Fields) -> None:
+def _give(header: _ArcHeader, body: bytes, begin: int, rows: Rows, fields: Fields) -> None:
     """Say what became of a sound record."""
     if header.url.startswith(MAGIC.decode()):
         rows.skip("filedesc")
@@ -162,8 +162,8 @@ def _give(header: _Header, body: bytes, begin: int, rows: Rows, fields: Fields) 
     if not fields.pages:
         rows.fail("not_text", begin, header.url)
         return
-    got = page.read(body, header.type, fields.max_document_bytes)
-    if isinstance(got, page.Page):
+    got = html_page.read(body, header.type, fields.max_document_bytes)
+    if isinstance(got, html_page.HtmlPage):
         rows.add(got.text, header.url, header.date, None, got.language, None, got.content_type)
     else:
         rows.fail(got.reason, begin if got.value is None else got.value, header.url)
@@ -179,14 +179,14 @@ def _ends_well(window: Window, length: int) -> bool:
     return not rest or _starts(rest, 0) or (window.ended and _CUT.fullmatch(rest) is not None)
 
 
-def _pass_over(window: Window, rows: Rows, fields: Fields, header: _Header, begin: int) -> bool:
+def _pass_over(window: Window, rows: Rows, fields: Fields, header: _ArcHeader, begin: int) -> bool:
     """Step over a block that is over the limit; it may as well be that its length lies. False where
     the stretch ended inside it.
     """
-    passed = window.pass_over(header.length + 1)
+    passed = window.skip(header.length + 1)
     if passed == "cut":
         return False
-    if passed == "lied":
+    if passed == "wrong":
         rows.fail("wrong_length", begin, header.url)
     elif header.url.startswith(MAGIC.decode()):
         rows.skip("filedesc")

@@ -1,9 +1,9 @@
-"""An HTTP response out of a record's block: status line, headers, and the body without its transfer
+"""The HTTP response in a record's block: status line, headers, and the body without its transfer
 coding (RFC 9112).
 
-Archives write what a server sent, and servers send much: LF line ends, folded and repeated headers,
-interim responses before the one that counts. Archives also decode bodies and keep the headers, so a
-body is chunked only where it is seen to be.
+Archives store what a server sent, with its irregularities: LF line ends, folded and repeated
+headers, interim responses before the final one. Some archives decode bodies and keep the headers,
+so a body is treated as chunked only if it begins with a chunk.
 """
 
 import re
@@ -16,23 +16,22 @@ _MEDIA = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _CHARSET = re.compile(r"charset\s*=\s*(?:[\"']\s*)?([^\s\"';,]+)", re.IGNORECASE)
 
 
-class Message(NamedTuple):
+class HttpResponse(NamedTuple):
     """A response."""
 
     status: int
-    headers: dict[
-        bytes, bytes
-    ]  # names in lower case; what is repeated is joined by commas (RFC 9110, 5.3)
-    body: bytes  # without transfer coding; content codings are still on it
+    # Names are in lower case; repeated headers are joined by commas (RFC 9110, 5.3).
+    headers: dict[bytes, bytes]
+    body: bytes  # without transfer coding, with its content codings
 
     def get(self, name: bytes) -> str | None:
-        """A header; None where it is missing or empty."""
+        """A header; None: it is missing or empty."""
         value = self.headers.get(name)
         return value.decode("utf-8", "replace") if value else None
 
     def codings(self) -> list[str]:
-        """The codings that are declared for the body, in the order in which they were applied,
-        `chunked` among them.
+        """The codings of the body by its headers, in the order of their application; `chunked` is
+        one of them.
         """
         both = b",".join(
             self.headers.get(name, b"") for name in (b"content-encoding", b"transfer-encoding")
@@ -40,8 +39,8 @@ class Message(NamedTuple):
         return [name.strip().lower() for name in both.decode("latin-1").split(",")]
 
 
-def parse(block: bytes) -> Message | None:
-    """The response in a block; None where it holds none."""
+def parse(block: bytes) -> HttpResponse | None:
+    """The response in a block; None: there is none."""
     at = 0
     while True:
         status = _STATUS.match(block, at)
@@ -49,13 +48,13 @@ def parse(block: bytes) -> Message | None:
             return None
         stop = _STOP.search(block, status.end())
         end, body = (stop.start(), stop.end()) if stop else (len(block), len(block))
-        # A header block without lines ends at once.
+        # A block without header lines ends with the status line.
         code = int(status[1])
         if 100 <= code < 200 and _STATUS.match(block, body):
-            at = body  # interim; the response follows it
+            at = body  # an interim response; the final one follows
             continue
         headers = _headers(block[status.end() : end])
-        message = Message(code, headers, block[body:])
+        message = HttpResponse(code, headers, block[body:])
         return (
             message._replace(body=unchunked(message.body))
             if "chunked" in message.codings()
@@ -84,11 +83,11 @@ def _headers(lines: bytes) -> dict[bytes, bytes]:
 
 
 def unchunked(body: bytes) -> bytes:
-    """A body without chunked transfer coding (RFC 9112, 7.1); as it stands where its first bytes
-    are no chunk.
+    """A body without chunked transfer coding (RFC 9112, 7.1); unchanged if it does not begin with a
+    chunk.
 
-    A body that is cut in a chunk gives what is there; where the chunks end otherwise than in the
-    last one, what follows is left as it is.
+    Of a chunk that is cut off, its available bytes are returned. If the chunks stop before a last
+    chunk, the bytes after them are returned as they are.
     """
     out: list[bytes] = []
     at = 0
@@ -99,7 +98,7 @@ def unchunked(body: bytes) -> bytes:
             return b"".join(out)
         ends_well = body.startswith((b"\r\n", b"\n"), end)
         if not ends_well and (end < len(body) or (at == 0 and b"\r" not in head[0])):
-            break  # no chunk, but text that looks like the start of one
+            break  # not a chunk, but text that looks like the start of one
         out.append(body[start:end])
         if end >= len(body):
             return b"".join(out)
@@ -108,9 +107,7 @@ def unchunked(body: bytes) -> bytes:
 
 
 def media_type(value: str | None) -> str | None:
-    """The media type of a Content-Type, in lower case without parameters; None where there is
-    none.
-    """
+    """The media type of a Content-Type, in lower case, without parameters; None: there is none."""
     if value is None:
         return None
     found = _MEDIA.match(value.strip().lower())
@@ -118,6 +115,6 @@ def media_type(value: str | None) -> str | None:
 
 
 def charset_of(value: str | None) -> str | None:
-    """The charset parameter of a Content-Type."""
+    """The charset parameter of a Content-Type; None: there is none."""
     found = _CHARSET.search(value) if value else None
     return found[1] if found else None

@@ -1,22 +1,19 @@
-"""What a raw shard holds, told by its decoded bytes: by several lines or records of them, not by
-the first alone.
+"""The kind of a raw shard, detected from its decoded bytes: from several lines or records, not only
+from the first.
 
-    WARC/ at the start of a member, or records one behind the other -> warc where pages come first,
-    else wet
-    a line of ARC there                                              -> arc (counted as warc)
-    PAR1; ARROW1 or an IPC stream                                    -> parquet; arrow
-    lines of which most are JSON objects                             -> jsonl
-    [ and then an object                                             -> json: an array, element by
-                                                                     element
-    a page's first tags                                              -> html, for a step that takes
-                                                                     its text out
-    a header that names the text's column, rows as long as it        -> csv, tsv
-    UTF-8 with few control characters                                -> text, one document
-    else                                                             -> refused, and what it looks
-                                                                     like
+    WARC/ at the start of a member, or consecutive records    -> warc if pages come first, else wet
+    an ARC line in the same places                            -> arc (counted as warc)
+    PAR1; ARROW1 or an IPC stream                             -> parquet; arrow
+    lines of which at least half are JSON objects             -> jsonl
+    [ and then an object                                      -> json: an array of objects
+    a page's first tags                                       -> html, for a step that extracts its
+                                                                 text
+    a header with the text's column, rows of the same length  -> csv, tsv
+    UTF-8 with few control characters                         -> text, one document
+    anything else                                             -> refused, with what it looks like
 
-A file's name makes nothing of it: it can only refuse, where it says one format and the bytes are a
-page or plain text.
+The name of a file does not decide. But a page or plain text is refused if its name says another
+format.
 """
 
 import json
@@ -25,23 +22,23 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from gristmill.errors import SourceError
-from gristmill.source import arc, delimited, lines, looks, warc
-from gristmill.source.page import looks_like_html
+from gristmill.source import arc, csv_tsv, jsonl, magic_numbers, warc
+from gristmill.source.html_page import looks_like_html
 from gristmill.source.rows import Fields
 from gristmill.store.codecs import Damage
 
 KINDS = ("wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text")
-LOOK = 1 << 18  # decoded bytes in which a shard shows what it holds
-BEGIN = 1 << 13  # bytes by which a line or value is told
-MOST_LINES = 100  # of JSONL that are parsed to tell
+LOOK = 1 << 18  # decoded bytes from which the kind is detected
+BEGIN = 1 << 13  # bytes from which a line or value is recognised
+MOST_LINES = 100  # lines that are parsed to detect JSONL
 _STRING = rb'"[^"\\]{0,1000}(?:\\.[^"\\]{0,1000}){0,100}'
-_OBJECT = re.compile(
-    rb"\{\s*(?:" + _STRING + rb'(?:"\s*(?::|$)|$)|\}|$)'
-)  # as an object begins, cut or not
-_OBJECTS = re.compile(rb"\[\s*(?:\{|\]\s*$)")  # as an array of objects begins, and an empty one
+# The beginning of an object, which may be cut off; of an array of objects, or an empty array; of an
+# array of other values.
+_OBJECT = re.compile(rb"\{\s*(?:" + _STRING + rb'(?:"\s*(?::|$)|$)|\}|$)')
+_OBJECTS = re.compile(rb"\[\s*(?:\{|\]\s*$)")
 _VALUES = re.compile(
     rb"\[\s*(?:-?[0-9.eE+-]+|" + _STRING + rb'"|null|true|false|\[[^\]]{0,4096}\])\s*,'
-)  # one of other values
+)
 _PACKED = (".gz", ".zst", ".zstd", ".xz", ".bz2", ".lz4")
 _TABLES = {
     "jsonl": "JSONL",
@@ -61,40 +58,38 @@ _TABLES = {
 _ADVICE = {
     "UTF-16 text": "convert it: iconv -f UTF-16 -t UTF-8",
     "UTF-32 text": "convert it: iconv -f UTF-32 -t UTF-8",
-    "a tar archive": "unpack it, and give its files",
-    "a JSON document over several lines": "write an object a line: jq -c",
-    "an HTML page": 'a [[step]] with use = "extract" takes its text out',
+    "a tar archive": "unpack it, and name its files",
+    "a JSON document over several lines": "write one object a line: jq -c",
+    "an HTML page": 'a [[step]] with use = "extract" extracts its text',
 }
 
 
-class Replay(Protocol):
-    """Decoded pieces that can be looked at before they are read."""
+class Peekable(Protocol):
+    """Decoded pieces that can be peeked at before they are read."""
 
     def peek(self) -> bytes | Damage | None: ...
 
 
 class Head(NamedTuple):
-    """What a shard begins with."""
+    """The beginning of a shard."""
 
-    stretches: list[bytes]  # decoded bytes, one stretch between damage and the next
-    ended: bool  # this is all of it
+    stretches: list[bytes]  # decoded bytes, divided by damage
+    ended: bool  # the shard has no more bytes
     damage: Damage | None  # the first
 
     @property
     def data(self) -> bytes:
-        """The first stretch that there is."""
+        """The first stretch that is not empty."""
         return next((stretch for stretch in self.stretches if stretch), b"")
 
 
-def look(replay: Replay, most: int) -> Head:
-    """Look at a shard's first bytes; further, to `most`, for a line that has not ended or is
-    blank.
-    """
+def peek(pieces: Peekable, most: int) -> Head:
+    """Peek at LOOK bytes of a shard; at more, up to `most`, while they do not contain a whole line."""
     stretches: list[list[bytes]] = [[]]
     damage: Damage | None = None
     size = 0
     while True:
-        piece = replay.peek()
+        piece = pieces.peek()
         if piece is None:
             return Head([b"".join(parts) for parts in stretches], True, damage)
         if isinstance(piece, Damage):
@@ -111,31 +106,30 @@ def look(replay: Replay, most: int) -> Head:
 
 
 def _shows_lines(head: bytes) -> bool:
-    """Whether a line stands whole in these bytes behind the first; bytes that are no text need
-    none.
-    """
-    if looks.is_binary(head[:LOOK]):
+    """Whether these bytes contain a whole line and a beginning of the next; true for binary data."""
+    if magic_numbers.is_binary(head[:LOOK]):
         return True
     first = head.lstrip().find(b"\n")
     return first >= 0 and len(head) - len(head.lstrip()) + first < len(head.rstrip(b"\r\n \t"))
 
 
-def tell(head: Head, fields: Fields, name: str = "") -> str:
-    """The kind of a shard, one of KINDS or `arc`; `name` is its file's. Raises SourceError where it
-    is none that is read.
+def detect(head: Head, fields: Fields, name: str = "") -> str:
+    """The kind of a shard: one of KINDS, or `arc`. `name` is the name of its file.
+
+    Raises SourceError if it is of no kind that can be read.
     """
-    data = head.data.removeprefix(lines.BYTE_ORDER_MARK)
+    data = head.data.removeprefix(jsonl.BYTE_ORDER_MARK)
     if not data:
         if head.damage is not None:
             raise SourceError(
                 f"nothing in it can be read: {head.damage.reason} at byte {head.damage.offset}",
                 "damaged",
             )
-        return "text"  # a file without a byte is no document of any kind
+        return "text"  # an empty file has no document, whatever its kind
     kind = _records(head) or _table(data) or _lines(head, fields.text) or _array(data, head.ended)
     if kind is not None:
         return kind
-    seen = _seen(data, head.ended)
+    seen = _other_format(data, head.ended)
     if seen == "an HTML page" and fields.pages:
         _check_name(name, seen)
         return "html"
@@ -144,50 +138,53 @@ def tell(head: Head, fields: Fields, name: str = "") -> str:
     kind = _delimited(data, head.ended, fields.text, name)
     if kind is not None:
         return kind
-    at = looks.ill_formed(data, ended=head.ended and head.damage is None)
+    at = magic_numbers.ill_formed(data, ended=head.ended and head.damage is None)
     if at is not None:
         raise not_text(
-            f"text that is no UTF-8 (byte {at:,} is {data[at]:#04x})", "convert it, with iconv"
+            f"text that is not UTF-8 (byte {at:,} is {data[at]:#04x})", "convert it with iconv"
         )
     _check_name(name, "plain text")
     return "text"
 
 
-def is_lost(first: bytes, fields: Fields) -> bool:
-    """Whether the first bytes of a file are of no format at all: those of a packed one, perhaps,
-    whose start is damaged.
+def is_unknown(first: bytes, fields: Fields) -> bool:
+    """Whether the first bytes of a file are of no known format; perhaps it is a compressed file with
+    a damaged start.
     """
-    if not looks.is_binary(first) or looks.named(first) is not None:
+    if not magic_numbers.is_binary(first) or magic_numbers.format_name(first) is not None:
         return False
     try:
-        tell(Head([first], False, None), fields)
+        detect(Head([first], False, None), fields)
     except SourceError:
         return True
     return False
 
 
-SAY = 'kind = "jsonl" (or "text", "warc", "csv" ...) for its source in the recipe says otherwise'
+OVERRIDE = (
+    'to read it all the same, set kind = "jsonl" (or "text", "warc", "csv" ...) for its source in '
+    "the recipe"
+)
 
 
 def not_text(seen: str, advice: str | None = None) -> SourceError:
-    """The refusal of what is no known format."""
+    """The error for a file of no known format; `seen` is what it looks like."""
     advice = advice or _ADVICE.get(seen)
     return SourceError(
-        f"not text: looks like {seen}; {advice + '; ' if advice else ''}{SAY}", "not-text"
+        f"not text: looks like {seen}; {advice + '; ' if advice else ''}{OVERRIDE}", "not-text"
     )
 
 
-def _seen(data: bytes, ended: bool) -> str | None:
-    """What a shard looks like that is not read; None: plain text, perhaps."""
-    wide = looks.wide(data)
+def _other_format(data: bytes, ended: bool) -> str | None:
+    """What a shard that cannot be read looks like; None: nothing known, perhaps plain text."""
+    wide = magic_numbers.wide_encoding(data)
     if looks_like_html(data):
         return "an HTML page"
     if wide is not None:
         return f"{wide} text"
-    seen = looks.named(data) or looks.markup(data)
+    seen = magic_numbers.format_name(data) or magic_numbers.markup(data)
     if seen is not None:
         return seen
-    if looks.is_binary(data):
+    if magic_numbers.is_binary(data):
         return f"binary data (it begins with {data[:8].hex(' ')})"
     stripped = data.lstrip()
     if stripped.startswith(b"{") and _OBJECT.match(stripped[:BEGIN]):
@@ -195,7 +192,7 @@ def _seen(data: bytes, ended: bool) -> str | None:
     if stripped.startswith(b"[") and (
         _VALUES.match(stripped[:BEGIN]) or (ended and _is_json(stripped))
     ):
-        return "a JSON array of what are no objects"
+        return "a JSON array without objects"
     return None
 
 
@@ -208,7 +205,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def _records(head: Head) -> str | None:
-    """Archives, in any of the first stretches: a damaged member hides no other."""
+    """Archives, in any of the first stretches: damage in one member does not hide the others."""
     for stretch in head.stretches:
         start = stretch.lstrip(b"\r\n")
         if warc.starts(start):
@@ -236,12 +233,10 @@ def _table(data: bytes) -> str | None:
 
 
 def _whole_lines(head: Head) -> Iterator[bytes]:
-    """The lines that stand whole in a head, none of them blank; the last, cut, only where there is
-    no other.
-    """
+    """The whole lines of a head that are not blank; if there is none, its last line, cut off."""
     given = False
     for number, stretch in enumerate(head.stretches):
-        *whole, rest = stretch.removeprefix(lines.BYTE_ORDER_MARK).split(b"\n")
+        *whole, rest = stretch.removeprefix(jsonl.BYTE_ORDER_MARK).split(b"\n")
         for line in whole:
             if line.strip():
                 given = True
@@ -252,8 +247,8 @@ def _whole_lines(head: Head) -> Iterator[bytes]:
 
 
 def _lines(head: Head, text: str) -> str | None:
-    """JSONL, where no more lines are bad than good; the first, which may be cut or a comment,
-    counts for neither.
+    """JSONL, if at least half of the lines are objects. A bad first line does not count: it may be
+    cut off, or a comment.
     """
     if not any(b"{" in stretch for stretch in head.stretches):
         return None
@@ -262,7 +257,7 @@ def _lines(head: Head, text: str) -> str | None:
     for line in _whole_lines(head):
         seen += 1
         stripped = line.strip()
-        if stripped.startswith(b"{") and lines.parse(stripped) is not None:
+        if stripped.startswith(b"{") and jsonl.parse(stripped) is not None:
             good += 1
         elif seen > 1:
             bad += 1
@@ -272,9 +267,8 @@ def _lines(head: Head, text: str) -> str | None:
             break
     if good and good >= bad:
         return "jsonl"
-    return (
-        "jsonl" if begun and seen == 1 else None
-    )  # one line, cut, or longer than what was looked at
+    # One line, cut off, or longer than the bytes that were peeked at.
+    return "jsonl" if begun and seen == 1 else None
 
 
 def _array(data: bytes, ended: bool) -> str | None:
@@ -287,13 +281,13 @@ def _array(data: bytes, ended: bool) -> str | None:
 
 
 def _delimited(data: bytes, ended: bool, text: str, name: str) -> str | None:
-    """A table of lines, where its header names the column with the text.
+    """CSV or TSV, if the header has the text's column.
 
-    Raises SourceError where it is one and does not.
+    Raises SourceError if it is a table without that column.
     """
     said = extension(name)
     for kind, mark in (("tsv", "\t"), ("csv", ",")):
-        rows, _ = delimited.rows_of(data, mark, ended=ended)
+        rows, _ = csv_tsv.rows_of(data, mark, ended=ended)
         if not rows or len(rows[0]) < 2:
             continue
         even = sum(len(row) == len(rows[0]) for row in rows)
@@ -311,15 +305,15 @@ def _delimited(data: bytes, ended: bool, text: str, name: str) -> str | None:
             raise not_text(
                 f"{kind.upper()} without a column {text!r}",
                 (
-                    f"its header has {shown}: name the one with the text (text = ...), or give "
-                    "it a header"
+                    f"its header has {shown}: name the column with the text (text = ...), or add a "
+                    "header"
                 ),
             )
     return None
 
 
 def extension(name: str) -> str:
-    """What a name says of its file: the last suffix that is no codec's."""
+    """The last suffix of a file's name that is not a codec's, in lower case."""
     name = name.partition("?")[0].rpartition("/")[2].lower()
     while name.endswith(_PACKED):
         name = name.rpartition(".")[0]
@@ -327,9 +321,11 @@ def extension(name: str) -> str:
 
 
 def _check_name(name: str, seen: str) -> None:
-    """Refuse a page or plain text whose name says that it is something else: it is an error's page,
-    more often than not.
+    """Refuse a page or plain text whose name says another format: it is usually a server's error
+    page.
     """
     said = _TABLES.get(extension(name))
     if said is not None:
-        raise SourceError(f"not {said}, which its name says: looks like {seen}; {SAY}", "not-text")
+        raise SourceError(
+            f"not {said}, although its name says so: looks like {seen}; {OVERRIDE}", "not-text"
+        )

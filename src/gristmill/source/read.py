@@ -1,8 +1,7 @@
 """A raw shard to batches of documents.
 
-What it holds its decoded bytes tell (kinds.py), unless the recipe says it.
-
-Memory is a block of the file and a batch of text, whatever the file's size.
+Its kind is detected from its decoded bytes (kinds.py), unless the recipe names it. Memory is a
+block of the file and a batch of text, whatever the size of the file.
 """
 
 import hashlib
@@ -14,13 +13,23 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from gristmill.errors import SourceError, reason_of_file
-from gristmill.source import arc, array, bare, delimited, ipc, kinds, lines, table, warc
+from gristmill.source import (
+    arc,
+    arrow_ipc,
+    columnar,
+    csv_tsv,
+    html_file,
+    json_array,
+    jsonl,
+    kinds,
+    warc,
+)
 from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage, Pieces
 
 
-class _Hashed:
-    """A file that hashes all that is read from it, in order; a jump is read through first."""
+class _DigestReader:
+    """A file that hashes all its bytes in order, as they are read; `hexdigest` reads the rest."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -42,7 +51,7 @@ class _Hashed:
         return self._file.seek(offset, whence)
 
     def hexdigest(self) -> str:
-        """The digest of the whole file; reads what was not read."""
+        """The digest of the whole file; reads the bytes that were not read yet."""
         self._file.seek(self._hashed)
         while block := self._file.read(1 << 20):
             self._digest.update(block)
@@ -50,8 +59,8 @@ class _Hashed:
         return self._digest.hexdigest()
 
 
-class Shard:
-    """One raw shard's documents. Iterate once; what was counted is there afterwards."""
+class ShardReader:
+    """The documents of one raw shard. Iterate once; `counts` is complete afterwards."""
 
     def __init__(
         self,
@@ -64,8 +73,11 @@ class Shard:
         sha256: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Read a file as shard `number`; `kind` overrides what the bytes tell; `sha256` is what
-        they must be; `name` is the file's own, or its URL.
+        """Read a file as shard `number`. `kind` replaces the detected kind; `sha256` is the
+        expected digest; `name` is the original file name, or the URL.
+
+        Iteration raises SourceError if the file cannot be read, is of no known kind, or has another
+        digest.
         """
         self._path = path
         self._name = path.name if name is None else name
@@ -85,11 +97,11 @@ class Shard:
             ) from error
 
     def _read(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
-        hashed = _Hashed(file)
+        hashed = _DigestReader(file)
         pieces = Pieces(hashed, self._fields.max_shard_bytes)  # type: ignore[arg-type]
-        replay = _Replay(pieces)
+        peeked = _PeekedPieces(pieces)
         try:
-            kind = self._tell(replay, pieces)
+            kind = self._detect(peeked, pieces)
         except SourceError:
             if not self._rows.full:
                 raise
@@ -97,19 +109,19 @@ class Shard:
         if self._rows.full:
             pass  # the source's limit was reached before this shard
         elif kind == "parquet":
-            yield from self._read_table(replay, pieces, file)
+            yield from self._read_table(peeked, pieces, file)
         else:
-            yield from _READERS[kind](replay, self._rows, self._fields)
+            yield from _READERS[kind](peeked, self._rows, self._fields)
         found = hashed.hexdigest()
         if self._sha256 is not None and found != self._sha256:
             raise SourceError(
-                f"{self._path}: changed since the plan pinned it: expected sha256 "
+                f"{self._path}: changed since the plan was made: expected sha256 "
                 f"{self._sha256}, got {found}. "
-                "Bring the old file back, or start a new corpus",
+                "Restore the old file, or start a new corpus",
                 "changed",
             )
         self.counts = {
-            "kind": {"arc": "warc", "told text": "text"}.get(kind, kind),
+            "kind": {"arc": "warc", "forced text": "text"}.get(kind, kind),
             "codec": pieces.codec,
             "compressed_bytes": file.seek(0, 2),
             "decompressed_bytes": pieces.decoded_bytes,
@@ -117,44 +129,50 @@ class Shard:
             "records_skipped": dict(sorted(self._rows.skipped.items())),
         }
 
-    def _tell(self, replay: "_Replay", pieces: Pieces) -> str:
-        """The kind that is said, or that the bytes tell; of archives also whether they are framed
-        as ARC.
+    def _detect(self, peeked: "_PeekedPieces", pieces: Pieces) -> str:
+        """The kind that the recipe names, or that is detected; for archives also whether they are
+        ARC.
         """
         if self._kind is not None:
             if self._kind in ("wet", "warc"):
-                head = kinds.look(replay, 0)
+                head = kinds.peek(peeked, 0)
                 return (
                     "arc" if any(arc.is_arc(stretch) for stretch in head.stretches) else self._kind
                 )
-            return "told text" if self._kind == "text" else self._kind
+            return "forced text" if self._kind == "text" else self._kind
         first = pieces.first
-        if pieces.codec == "none" and kinds.is_lost(first, self._fields) and pieces.find_member():
-            # A member whose own first bytes are damaged: those behind it tell, if they are an
-            # archive's or lines.
+        if (
+            pieces.codec == "none"
+            and kinds.is_unknown(first, self._fields)
+            and pieces.find_member()
+        ):
+            # The first member's beginning is damaged: the members after it decide, if they are of an
+            # archive or of lines.
             try:
-                kind = kinds.tell(kinds.look(replay, self._fields.max_document_bytes), self._fields)
+                kind = kinds.detect(
+                    kinds.peek(peeked, self._fields.max_document_bytes), self._fields
+                )
             except SourceError:
                 kind = "text"
             if kind not in ("wet", "warc", "arc", "jsonl"):
                 raise kinds.not_text(f"binary data (it begins with {first[:8].hex(' ')})")
             return kind
-        return kinds.tell(
-            kinds.look(replay, self._fields.max_document_bytes), self._fields, self._name
+        return kinds.detect(
+            kinds.peek(peeked, self._fields.max_document_bytes), self._fields, self._name
         )
 
     def _read_table(
-        self, replay: "_Replay", pieces: Pieces, file: BinaryIO
+        self, peeked: "_PeekedPieces", pieces: Pieces, file: BinaryIO
     ) -> Iterator[pa.RecordBatch]:
-        """Read Parquet, which is read from its end: decode it to a file first where it is
-        packed.
+        """Read Parquet. It is read from its end, so a compressed file is decoded to a temporary file
+        first.
         """
         if pieces.codec == "none":
-            yield from table.read(str(self._path), self._rows, self._fields)
+            yield from columnar.read(str(self._path), self._rows, self._fields)
             pieces.decoded_bytes = file.seek(0, 2)
             return
         with tempfile.NamedTemporaryFile(suffix=".parquet") as whole:
-            for piece in replay:
+            for piece in peeked:
                 if isinstance(piece, Damage):
                     raise SourceError(
                         f"{self._path}: {piece.reason} {pieces.codec} at byte {piece.offset}",
@@ -162,26 +180,26 @@ class Shard:
                     )
                 whole.write(piece)
             whole.flush()
-            yield from table.read(whole.name, self._rows, self._fields)
+            yield from columnar.read(whole.name, self._rows, self._fields)
 
 
-_READERS: dict[str, Callable[["_Replay", Rows, Fields], Iterator[pa.RecordBatch]]] = {
+_READERS: dict[str, Callable[["_PeekedPieces", Rows, Fields], Iterator[pa.RecordBatch]]] = {
     "wet": warc.read,
     "warc": warc.read,
     "arc": arc.read,
-    "jsonl": lines.read,
-    "json": array.read,
-    "csv": delimited.read_csv,
-    "tsv": delimited.read_tsv,
-    "arrow": ipc.read,
-    "html": bare.read,
-    "text": lines.read_text,
-    "told text": lines.read_told,
+    "jsonl": jsonl.read,
+    "json": json_array.read,
+    "csv": csv_tsv.read_csv,
+    "tsv": csv_tsv.read_tsv,
+    "arrow": arrow_ipc.read,
+    "html": html_file.read,
+    "text": jsonl.read_text,
+    "forced text": jsonl.read_forced_text,
 }
 
 
-class _Replay:
-    """Pieces that were looked at, and then the rest."""
+class _PeekedPieces:
+    """Pieces that can be peeked at, and then read from the first on."""
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces: Iterator[bytes | Damage] | None = None
@@ -194,7 +212,7 @@ class _Replay:
         return next(self._pieces, None)
 
     def peek(self) -> bytes | Damage | None:
-        """Look at another piece; None at the end."""
+        """Another piece, which stays to be read; None: the end."""
         piece = self._next()
         if piece is not None:
             self._seen.append(piece)

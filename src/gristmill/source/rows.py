@@ -1,4 +1,4 @@
-"""Rows gathered to batches: what every format's reader writes into."""
+"""Collects rows into batches: the reader of every format adds its rows here."""
 
 from typing import NamedTuple
 
@@ -15,10 +15,10 @@ MAX_DOCUMENT_BYTES = 16 << 20
 
 
 class Fields(NamedTuple):
-    """Which fields of a record hold the text and the URL; how long a text and a decoded shard may
-    be, in bytes.
+    """The names of a record's fields of text and URL, and limits in bytes: of a text, and of a
+    decoded shard.
 
-    `pages`: a later step takes the text out of HTML, so that web pages are documents; else they get
+    `pages`: web pages are documents, because a later step extracts their text. Otherwise they get
     the verdict `read.not_text`.
     """
 
@@ -30,35 +30,35 @@ class Fields(NamedTuple):
 
 
 class Rows:
-    """Numbers the rows of one shard and gathers them to batches of RAW.
+    """Numbers the rows of one shard and collects them into batches of RAW.
 
-    Every row that a format counts takes a number: `add` (a document), `fail` (no readable document:
-    it gets a verdict), `skip` (a record that is none: counted only), or many at once, `extend`.
+    Every row takes a number: `add` (a document), `fail` (not a readable document: it gets a
+    verdict), `skip` (not a document at all: only counted), and `extend` (many rows).
     """
 
     def __init__(self, shard: int, limit: int | None = None) -> None:
-        """Start with row 0 of a shard; `full` after `limit` documents."""
+        """Begin at row 0 of a shard. After `limit` documents `full` is true; None: no limit."""
         self._first = first_document(shard)
         self._limit = limit
         self.row = 0
         self.documents = 0  # rows with a verdict
         self.skipped: dict[str, int] = {}
         self._columns: tuple[list[object], ...] = tuple([] for _ in RAW.names)
-        self._pieces: list[pa.RecordBatch] = []  # what came before those
+        self._pieces: list[pa.RecordBatch] = []  # the rows before those in _columns
         self._rows = self._bytes = 0
 
     def _next(self, count: int = 1) -> int:
-        """Take so many numbers; the first of them."""
+        """Take `count` numbers; returns the first of them."""
         if self.row + count > MOST_ROWS:
             raise SourceError(
-                f"more than {MOST_ROWS:,} rows in one raw shard: split it", "too-large"
+                f"more than {MOST_ROWS:,} rows in one raw shard: split the file", "too-large"
             )
         self.row += count
         return self._first + self.row - count
 
     @property
     def left(self) -> int | None:
-        """How many documents the limit leaves; None: there is none."""
+        """How many documents there may be before the limit; None: there is no limit."""
         return None if self._limit is None else self._limit - self.documents
 
     @property
@@ -76,9 +76,8 @@ class Rows:
         extra: str | None = None,
         content_type: str | None = None,
     ) -> None:
-        """A document; its text may be ill-formed UTF-8.
-
-        A text of type text/html is a page's source.
+        """Add a document. Its text may be ill-formed UTF-8; a text of type text/html is the source
+        of a page.
         """
         number = self._next()
         self._append(
@@ -100,8 +99,8 @@ class Rows:
         self._bytes += len(text) + len(extra or "")
 
     def fail(self, reason: str, value: int, url: str | None = None) -> None:
-        """A row that is no readable document; `value` is its offset, or what else the format has
-        for the reason.
+        """Add a row that is not a readable document; `value` is its offset, or another number that
+        belongs to the reason.
         """
         number = self._next()
         self._append(
@@ -110,10 +109,10 @@ class Rows:
         self.documents += 1
 
     def extend(self, texts: pa.Array, urls: pa.Array, extras: pa.Array, reasons: pa.Array) -> None:
-        """N rows: texts (large_binary, may be ill-formed), urls, extras, and `read.*` where one is
-        no readable document.
+        """Add n rows: texts (large_binary, may be ill-formed), urls, extras, and reasons (`read.*`
+        for a row that is not a readable document).
 
-        `value` of those is their row: such a format has no offset for it.
+        `value` of such a row is its number: columnar formats have no offset for it.
         """
         self._pack()
         count = len(texts)
@@ -139,23 +138,23 @@ class Rows:
         )
 
     def _append(self, values: tuple[object, ...]) -> None:
-        """A row's values, in the order of RAW."""
+        """Add the values of a row, in the order of RAW."""
         for column, value in zip(self._columns, values, strict=True):
             column.append(value)
         self._rows += 1
 
     def skip(self, what: str) -> None:
-        """A record that is no document."""
+        """Count a record that is not a document."""
         self._next()
         self.skipped[what] = self.skipped.get(what, 0) + 1
 
     @property
     def ready(self) -> bool:
-        """Whether a batch is due."""
+        """Whether there is enough for a batch."""
         return self._bytes >= BATCH_BYTES or self._rows >= BATCH_ROWS
 
     def take(self) -> pa.RecordBatch | None:
-        """The rows gathered so far as a batch; None where there are none."""
+        """The rows that were added since the last call, as a batch; None: there are none."""
         self._pack()
         pieces, self._pieces = self._pieces, []
         self._rows = self._bytes = 0
@@ -164,7 +163,7 @@ class Rows:
         return pieces[0] if pieces else None
 
     def _pack(self) -> None:
-        """Make a piece of the rows that came one by one."""
+        """Make a record batch of the rows that were added one by one."""
         if self._columns[0]:
             columns = []
             for field, values in zip(RAW, self._columns, strict=True):
@@ -179,7 +178,7 @@ class Rows:
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Bytes as strings: what is ill-formed becomes U+FFFD, one for each maximal ill-formed part."""
+    """Bytes as strings: each maximal ill-formed part becomes one U+FFFD."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:

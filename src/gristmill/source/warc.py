@@ -1,14 +1,14 @@
 """WARC records (ISO 28500, WARC 1.1): Common Crawl's WET files, with text, and WARC files of any
 crawler, with web pages.
 
-A `conversion` record is a document. Where pages are asked for, so is a `response` or `resource`
-record that holds HTML; its text is the HTML. Where they are not, records with pages get the verdict
-`read.not_text`. Records of other types are counted.
+A `conversion` record is a document. If pages are wanted (Fields.pages), so is a `response` or
+`resource` record that holds HTML; its text is the HTML. If not, records with pages get the verdict
+`read.not_text`. Records of other types are only counted.
 
-The framing is our own, and strict about what it gives (docs/adr/0004-warc-framing.md): each
-record's block must end where its Content-Length says, with the next record or the end behind it.
-Where it does not, the search goes on for the next record's first line, and the record gets the
-verdict `read.wrong_length`. Line ends may be CRLF, or LF as some tools rewrite them.
+We parse records ourselves, and strictly (docs/adr/0004-warc-framing.md): a record's block must end
+where its Content-Length says, and the next record or the end of the file must follow. Otherwise the
+record gets the verdict `read.wrong_length`, and reading continues at the next first line of a
+record. Line ends are CRLF, or LF, as some tools rewrite them.
 """
 
 import re
@@ -19,19 +19,16 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from gristmill.columns import well_formed
-from gristmill.source import http, page
+from gristmill.source import html_page, http
+from gristmill.source.record_window import Framing, Window, read_stretches
 from gristmill.source.rows import Fields, Rows
-from gristmill.source.window import Framing, Window, read_stretches
 from gristmill.store.codecs import Damage
 
 MAX_HEADER_BYTES = 1 << 20
-USUAL = 1 << 12  # bytes that a head seldom exceeds
-PEEK = 1 << 16  # bytes in which a shard shows what it holds
-PAGES = (
-    "response",
-    "resource",
-    "revisit",
-)  # types of records that hold pages, or hold them elsewhere
+USUAL = 1 << 12  # bytes that most heads fit in
+PEEK = 1 << 16  # bytes from which the kind of a file is detected
+# Types of records that hold a page, or name a record that holds it.
+PAGES = ("response", "resource", "revisit")
 _START = re.compile(rb"\r?\n(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n")
 _VERSION = re.compile(rb"(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n")
 _BREAK = re.compile(rb"\r?\n")
@@ -53,13 +50,13 @@ _NAMES = (
     b"WARC-Identified-Payload-Type",
     b"WARC-Identified-Content-Language",
 )
-_SMALL = {name: name.lower() for name in _NAMES}  # as they are usually spelled
+_LOWER = {name: name.lower() for name in _NAMES}  # by their usual spelling
 _TYPE = re.compile(rb"\nwarc-type[ \t]*:(?:[ \t]|\r?\n[ \t])*([^\s]+)", re.IGNORECASE)
 
 
-class _Header(NamedTuple):
+class _WarcHeader(NamedTuple):
     type: str
-    length: int  # -1: none, or no number
+    length: int  # -1: missing, or not a number
     fields: dict[bytes, bytes]
 
     def get(self, name: bytes) -> str | None:
@@ -75,30 +72,29 @@ class _Header(NamedTuple):
         return (self.get(b"warc-record-id") or "").strip("<>") or None
 
 
-def _parse(block: bytes) -> _Header:
+def _parse(block: bytes) -> _WarcHeader:
     folded = b"\n " in block or b"\n\t" in block
     fields = _folded(block) if folded else _plain(block)
     length = fields.get(b"content-length", b"")
     kind = fields.get(b"warc-type", b"").decode("latin-1").lower()
-    return _Header(kind, int(length) if length.isdigit() and len(length) < 16 else -1, fields)
+    return _WarcHeader(kind, int(length) if length.isdigit() and len(length) < 16 else -1, fields)
 
 
 def _plain(block: bytes) -> dict[bytes, bytes]:
-    """Fields, one a line; of one that is repeated the first counts."""
+    """The fields, one on a line; of repeated fields the first."""
     fields: dict[bytes, bytes] = {}
     for line in block.split(b"\n")[1:]:
         name, _, value = line.partition(b":")
-        name = _SMALL.get(name) or name.strip().lower()
+        name = _LOWER.get(name) or name.strip().lower()
         if name not in fields:
             fields[name] = value.strip()
     return fields
 
 
 def _folded(block: bytes) -> dict[bytes, bytes]:
-    """The same where lines go on in the next."""
+    """The fields, where a line may continue on the next; of repeated fields the first."""
     parts: dict[bytes, list[bytes]] = {}
     last: list[bytes] | None = None
-    # Of a field that is repeated the first counts.
     for line in block.split(b"\n")[1:]:
         if line[:1] in (b" ", b"\t") and last is not None:  # a folded line
             last += (b" ", line.strip())
@@ -110,8 +106,8 @@ def _folded(block: bytes) -> dict[bytes, bytes]:
 
 
 def _head(data: bytes, at: int) -> tuple[int, int] | None:
-    """Where a record's head stops, and where its block starts; null: not in these bytes."""
-    # By two plain searches in what a head usually takes, which cost a tenth of the pattern.
+    """The places of the end of a record's head and the start of its block; None: not in `data`."""
+    # Plain searches in the size of most heads: they take a tenth of the time of the pattern.
     crlf = data.find(b"\r\n\r\n", at, at + USUAL)
     if crlf >= 0 and data.find(b"\n\n", at, crlf) < 0 and data.find(b"\n\r\n", at, crlf + 1) < 0:
         return crlf, crlf + 4
@@ -132,7 +128,7 @@ FRAMING = Framing(_find, _starts, 16)
 
 
 def kind_of(head: bytes) -> str:
-    """What the first bytes of a WARC file tell: `warc` where pages come first, else `wet`."""
+    """The kind of a WARC file by its first bytes: `warc` if pages come first, else `wet`."""
     at = 0
     while at >= 0:
         following = _find(head, at + 1, len(head))
@@ -144,13 +140,15 @@ def kind_of(head: bytes) -> str:
 
 
 def starts(data: bytes) -> bool:
-    """Whether bytes begin as a record does."""
+    """Whether bytes begin like a record."""
     return data[:5].upper() == b"WARC/"
 
 
 def kind_within(data: bytes, *, ended: bool) -> str | None:
-    """The kind of bytes that begin inside a record; None where no record in them ends where it
-    says, with another or the end behind it.
+    """The kind of bytes that begin inside a record.
+
+    None: there is no record in them that ends where its length says, followed by another record or
+    the end.
     """
     at, most = _find(data, 0, len(data)), 16
     while at >= 0 and most:
@@ -175,7 +173,7 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
 
 
 def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
-    """Read one record; False where the stretch ended inside it."""
+    """Read one record; False: the stretch ended inside it."""
     begin = window.offset + window.at
     while not (stop := _head(window.data, window.at)):
         if len(window.data) - window.at > MAX_HEADER_BYTES or not window.more():
@@ -191,7 +189,7 @@ def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
         window.data.find(mark, window.at, stop[1]) >= 0 for mark in (b"\nWARC/", b"\nwarc/")
     ) and _START.search(window.data, window.at, stop[1])
     if inner:
-        # A head without its end has run into the next record's.
+        # A head without an end: the next record's head begins inside it.
         rows.fail("no_record", begin)
         window.at = inner.start()
         return True
@@ -203,9 +201,9 @@ def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
         window.seek_record(here=True)
         return True
     if header.length > fields.max_document_bytes:
-        return _pass_over(window, rows, fields, header, begin)
+        return _skip_block(window, rows, fields, header, begin)
     if not window.have(header.length):
-        # Too few bytes: the file is cut, or the length lies and swallows what follows.
+        # Too few bytes: the file is cut off, or the length is wrong and covers later records.
         if window.holds_record():
             rows.fail("wrong_length", begin, header.url)
             window.seek_record(here=True)
@@ -218,12 +216,12 @@ def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
         return True
     body = window.data[window.at : window.at + header.length]
     window.at += header.length
-    _give(header, body, begin, rows, fields)
+    _add(header, body, begin, rows, fields)
     return True
 
 
-def _give(header: _Header, body: bytes, begin: int, rows: Rows, fields: Fields) -> None:
-    """Say what became of a sound record."""
+def _add(header: _WarcHeader, body: bytes, begin: int, rows: Rows, fields: Fields) -> None:
+    """Add a row for a complete record, or count it."""
     get, kind = header.get, header.type
     language = get(b"warc-identified-content-language")
     if kind == "conversion":
@@ -244,8 +242,8 @@ def _give(header: _Header, body: bytes, begin: int, rows: Rows, fields: Fields) 
         rows.fail("revisit", begin, header.url)
     else:
         most = fields.max_document_bytes
-        got = page.read(body, get(b"content-type"), most, response=kind == "response")
-        if isinstance(got, page.Page):
+        got = html_page.read(body, get(b"content-type"), most, response=kind == "response")
+        if isinstance(got, html_page.HtmlPage):
             rows.add(
                 got.text,
                 header.url,
@@ -259,13 +257,13 @@ def _give(header: _Header, body: bytes, begin: int, rows: Rows, fields: Fields) 
             rows.fail(got.reason, begin if got.value is None else got.value, header.url)
 
 
-def _skip(header: _Header, rows: Rows) -> None:
+def _skip(header: _WarcHeader, rows: Rows) -> None:
     rows.skip(well_formed(header.type)[:40] or "no type")
 
 
 def _ends_well(window: Window, length: int) -> bool:
-    """Whether a block of this length is followed by a line's end and then by a record, or by the
-    end of the stretch.
+    """Whether a block of this length is followed by a line end and a record, or by the end of the
+    stretch.
     """
     window.have(length + 16)
     after = window.data[window.at + length : window.at + length + 16]
@@ -275,14 +273,16 @@ def _ends_well(window: Window, length: int) -> bool:
     return len(rest) < len(after) and (not rest or b"WARC/".startswith(rest[:5].upper()))
 
 
-def _pass_over(window: Window, rows: Rows, fields: Fields, header: _Header, begin: int) -> bool:
-    """Step over a block that is over the limit; it may as well be that its length lies. False where
-    the stretch ended inside it.
+def _skip_block(
+    window: Window, rows: Rows, fields: Fields, header: _WarcHeader, begin: int
+) -> bool:
+    """Skip a block that is over the limit, or whose length is wrong. False: the stretch ended inside
+    it.
     """
-    passed = window.pass_over(header.length)
+    passed = window.skip(header.length)
     if passed == "cut":
         return False
-    if passed == "lied":
+    if passed == "wrong":
         rows.fail("wrong_length", begin, header.url)
     elif header.type == "conversion" or (fields.pages and header.type in ("response", "resource")):
         rows.fail("too_large", begin, header.url)

@@ -1,12 +1,12 @@
-"""Token shards: fixed-size files of one source's tokens, without a header, each with its `.docs`
+"""Token shards: fixed-size files of one source's tokens, without a header, each with a `.docs` file
 beside it.
 
-    train_00000.bin     tokens, little-endian uint16 or uint32; tokens_per_shard of them, the last
-                        file shorter
+    train_00000.bin     tokens_per_shard tokens, little-endian uint16 or uint32; the last file may
+                        be shorter
     train_00000.docs    n int64 document numbers, then n uint64 exclusive ends in tokens of this
-                        shard, end of text included
+                        shard, with the end-of-text tokens
 
-A document may run on into the next shard; its number stands in each that it touches.
+A document may continue in the next shard; its number is in the `.docs` of each of its shards.
 """
 
 from collections.abc import Iterator
@@ -19,23 +19,23 @@ import numpy as np
 from gristmill.store.parts import HashingFile, Part, write_bytes, writing
 from gristmill.store.proof import Reading
 
-BUCKET_BYTES = 96 << 20  # tokens sorted in memory at a time
+BUCKET_BYTES = 96 << 20  # of tokens that are sorted in memory together
 
 
-class Run(NamedTuple):
-    """The tokens of one raw shard's documents, in document order, on disk: what tokenizing left."""
+class TokenizedShard(NamedTuple):
+    """The tokens of one raw shard's documents on disk, in document order."""
 
     tokens: Path
     documents: np.ndarray  # (n,) int64
-    lengths: np.ndarray  # (n,) int64, end of text included
-    sha256: str | None = None  # of the file of tokens, which is held against it while it is read
+    lengths: np.ndarray  # (n,) int64, with the end-of-text token
+    sha256: str | None = None  # of the file of tokens, checked while it is read; None: not checked
 
 
 class ShardWriter:
-    """Cuts a stream of documents into shards of one split."""
+    """Writes a stream of documents as shards of one split (train or validation)."""
 
     def __init__(self, root: Path, prefix: str, dtype: np.dtype, tokens_per_shard: int) -> None:
-        """Write to root/prefix_00000.bin and on; `prefix` is like tokens/web/train."""
+        """Write to root/prefix_00000.bin and the following; `prefix` is, for example, tokens/web/train."""
         self._root, self._prefix, self._dtype, self._size = root, prefix, dtype, tokens_per_shard
         self._stack = ExitStack()
         self._file: HashingFile | None = None
@@ -54,7 +54,7 @@ class ShardWriter:
             self._stack.__exit__(kind, *rest)  # type: ignore[arg-type]
 
     def write(self, tokens: np.ndarray, documents: np.ndarray, lengths: np.ndarray) -> None:
-        """Add whole documents: their tokens one after another."""
+        """Add whole documents: their consecutive tokens (m,), numbers (n,) and lengths (n,)."""
         ends = np.cumsum(lengths)
         at = 0
         while at < len(tokens):
@@ -62,8 +62,7 @@ class ShardWriter:
                 name = f"{self._prefix}_{len(self.parts) // 2:05d}.bin"
                 self._file = self._stack.enter_context(writing(self._root, name))
             stop = min(len(tokens), at + self._size - self._tokens)
-            # The documents with tokens in at..stop: those that end behind at, and begin before
-            # stop.
+            # The documents with tokens in at..stop: they end after `at` and begin before `stop`.
             first = int(np.searchsorted(ends, at, "right"))
             last = int(np.searchsorted(ends, stop, "left")) + 1
             self._documents.append(documents[first:last])
@@ -96,39 +95,42 @@ class ShardWriter:
 
 
 def in_order(
-    runs: list[Run], dtype: np.dtype
+    tokenized: list[TokenizedShard], dtype: np.dtype
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Documents in their own order, in blocks that fit memory: (tokens, documents, lengths)."""
-    for run in runs:
-        with Reading(run.tokens, run.sha256) as file:
-            ends = np.cumsum(run.lengths)
+    """Documents in their own order, in blocks that fit memory: (tokens, documents, lengths).
+
+    Raises VerificationError if a file of tokens does not have its sha256.
+    """
+    for shard in tokenized:
+        with Reading(shard.tokens, shard.sha256) as file:
+            ends = np.cumsum(shard.lengths)
             start = 0
             while start < len(ends):
                 base = int(ends[start - 1]) if start else 0
                 stop = int(np.searchsorted(ends, base + BUCKET_BYTES // dtype.itemsize, "right"))
                 stop = max(stop, start + 1)
                 tokens = file.read(dtype, int(ends[stop - 1]) - base)
-                yield tokens, run.documents[start:stop], run.lengths[start:stop]
+                yield tokens, shard.documents[start:stop], shard.lengths[start:stop]
                 start = stop
             file.end()
 
 
 def shuffled(
-    runs: list[Run], dtype: np.dtype, key: int, work: Path
+    tokenized: list[TokenizedShard], dtype: np.dtype, key: int, work: Path
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Documents in the order of a keyed hash of their numbers; memory for one bucket.
+    """Documents in the order of a keyed hash of their numbers, in blocks as `in_order` gives them.
 
-    Documents are dealt to buckets by the hash's first bits, each bucket is sorted by the rest: how
-    many buckets there are changes nothing.
+    Documents are written to buckets by the first bits of the hash, and each bucket is sorted by the
+    other bits, so the number of buckets does not change the order. One bucket is in memory.
     """
     from gristmill.kernels.hashing import shuffle
 
-    total = sum(int(run.lengths.sum()) for run in runs) * dtype.itemsize
+    total = sum(int(shard.lengths.sum()) for shard in tokenized) * dtype.itemsize
     bits = 0
     while (total >> bits) > BUCKET_BYTES:
         bits += 1
     if bits == 0:
-        blocks = list(in_order(runs, dtype))
+        blocks = list(in_order(tokenized, dtype))
         if blocks:
             tokens, documents, lengths = (
                 np.concatenate(column) for column in zip(*blocks, strict=True)
@@ -137,10 +139,10 @@ def shuffled(
         return
     work.mkdir(parents=True, exist_ok=True)
     names = [work / f"bucket_{number:05d}" for number in range(1 << bits)]
-    dealt: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in names]
+    of_buckets: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in names]
     with ExitStack() as stack:
         files = [stack.enter_context(open(name, "wb", buffering=1 << 18)) for name in names]
-        for tokens, documents, lengths in in_order(runs, dtype):
+        for tokens, documents, lengths in in_order(tokenized, dtype):
             buckets = (shuffle.order_keys(documents, key) >> np.uint64(64 - bits)).astype(np.int64)
             order = np.argsort(buckets, kind="stable")
             stops = np.cumsum(lengths)
@@ -148,8 +150,8 @@ def shuffled(
             for number, file in enumerate(files):
                 members = order[bounds[number] : bounds[number + 1]]
                 file.write(shuffle.gather(tokens, stops - lengths, stops, members).data)
-                dealt[number].append((documents[members], lengths[members]))
-    for name, pieces in zip(names, dealt, strict=True):
+                of_buckets[number].append((documents[members], lengths[members]))
+    for name, pieces in zip(names, of_buckets, strict=True):
         tokens = np.fromfile(name, dtype)
         name.unlink()
         documents, lengths = (np.concatenate(column) for column in zip(*pieces, strict=True))

@@ -1,9 +1,8 @@
-"""Tokenizers: GPT-2's ranks, tiktoken's rank files, and HF's tokenizer.json, with one way to
-encode.
+"""Tokenizers: GPT-2's ranks and HF's tokenizer.json, with one interface.
 
-Our kernel encodes where it knows the pattern and every flag; else the library itself does, one
-document at a time. Special tokens in crawled text are plain text: a literal `<|endoftext|>` never
-gives the token that ends documents.
+Our kernel encodes if it supports the pattern and every setting of the file; otherwise the library
+encodes, one document at a time. Special tokens in crawled text are plain text: a literal
+`<|endoftext|>` never becomes the token that ends documents.
 """
 
 import hashlib
@@ -18,13 +17,13 @@ import pyarrow as pa
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.store import transfer, urls
-from gristmill.tokens import table
-from gristmill.tokens.names import advice
+from gristmill.tokens import tokenizer_file
+from gristmill.tokens.known_tokenizers import advice
 
 END_OF_TEXT = "<|endoftext|>"
 ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>")
-# The published files with GPT-2's ranks, by the names under which tiktoken caches them: sha1 of the
-# URL (tiktoken, load.py).
+# The published files with GPT-2's ranks, and their sha256. tiktoken caches them under the sha1 of
+# the URL (tiktoken, load.py).
 _PUBLIC = "https://openaipublic.blob.core.windows.net"
 GPT2_FILES = {
     f"{_PUBLIC}/encodings/r50k_base.tiktoken": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
@@ -33,35 +32,34 @@ GPT2_FILES = {
 
 
 class Encoded(NamedTuple):
-    """Token numbers of n texts, one after another."""
+    """The token numbers of n texts, consecutive."""
 
     offsets: np.ndarray  # (n + 1,) int64
     tokens: np.ndarray  # (m,) int32
 
 
-class _Encodes(Protocol):
+class _TextEncoder(Protocol):
     def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 class Tokenizer:
-    """A tokenizer file, read.
+    """A tokenizer that was read from a file.
 
-    `dtype` is what its shards hold: uint16 where every token fits, else uint32.
+    `dtype` is the type of the numbers in its shards: uint16 if every token fits, else uint32.
     """
 
     def __init__(self, name: str, data: bytes, end_of_text: str | None = None) -> None:
         """Read a tokenizer from the bytes of its file.
 
-        Raises RecipeError where they are none that we know.
+        `end_of_text` is the token after each document; None: the tokenizer's own. Raises
+        RecipeError if the file is of no known format or has no such token.
         """
         self.sha256 = hashlib.sha256(data).hexdigest()
         self.name = name
         self.data = data
-        self._encoder: _Encodes
-        self.libraries: dict[
-            str, str
-            # what encodes besides our kernel, and of which version: for the manifest and the keys
-        ] = {}
+        self._encoder: _TextEncoder
+        # Versions of the library, if it encodes: for the manifest and for content keys.
+        self.libraries: dict[str, str] = {}
         if data.lstrip()[:1] == b"{":
             self.file_name = "tokenizer.json"
             self._read_json(end_of_text)
@@ -78,7 +76,7 @@ class Tokenizer:
         return Encoded(*self._encoder.encode(*utf8_buffers(column)))
 
     def decode(self, tokens: Any) -> str:
-        """The text of token numbers; bytes that are no UTF-8 become U+FFFD."""
+        """The text of token numbers; bytes that are not UTF-8 become U+FFFD."""
         return b"".join(self._bytes_of[int(token)] for token in tokens).decode("utf-8", "replace")
 
     def _read_ranks(self, end_of_text: str | None) -> None:
@@ -88,7 +86,7 @@ class Tokenizer:
             tokens = (
                 _gpt2_merges(self.data)
                 if self.data.startswith(b"#version")
-                else table.read_ranks(self.data)
+                else tokenizer_file.read_ranks(self.data)
             )
         except ValueError as error:
             raise RecipeError(
@@ -96,9 +94,9 @@ class Tokenizer:
             ) from error
         if tokens[:1] != [b"!"] or len(tokens) != 50256:
             raise RecipeError(
-                f"tokenizer {self.name!r}: ranks of {len(tokens):,} tokens, and not GPT-2's: "
-                "a rank file does not say how its text "
-                "is cut into pieces. Use the tokenizer.json of the same tokenizer"
+                f"tokenizer {self.name!r}: ranks of {len(tokens):,} tokens, not GPT-2's: a rank "
+                "file does not contain the pattern that splits text into pieces. Use the "
+                "tokenizer.json of the same tokenizer"
             )
         if end_of_text not in (None, END_OF_TEXT):
             raise RecipeError(
@@ -112,16 +110,18 @@ class Tokenizer:
 
     def _read_json(self, end_of_text: str | None) -> None:
         try:
-            read = table.read_json(self.data)
+            read = tokenizer_file.read_json(self.data)
         except ValueError as error:
-            raise RecipeError(f"tokenizer {self.name!r} is no tokenizer.json: {error}") from error
+            raise RecipeError(
+                f"tokenizer {self.name!r} is not a tokenizer.json: {error}"
+            ) from error
         added, numbers = read.added, read.numbers
         ends = [end_of_text] if end_of_text is not None else [end for end in ENDS if end in added]
         if not ends or ends[0] not in numbers:
             raise RecipeError(
-                f"tokenizer {self.name!r} has no token {ends[0]!r}: "
+                f"tokenizer {self.name!r} has no token {ends[0]!r}: set tokens.end_of_text to one"
                 if ends
-                else f"tokenizer {self.name!r} names no end of text: "
+                else f"tokenizer {self.name!r} has no known end-of-text token: set tokens.end_of_text"
             ) from None
         self.end_of_text = numbers[ends[0]]
         self.vocabulary = max(numbers.values()) + 1
@@ -148,7 +148,8 @@ class Tokenizer:
             self._encoder = encoder.Encoder(merges_of_list(plain, merges, whole=whole))
 
 
-# Of each Unicode version a letter that is new in it, and a capital letter whose small one is.
+# For each Unicode version a letter that is new in it, and an upper-case letter whose lower-case
+# letter is new in it.
 LETTERS = {
     "12.0": 0xA7BA,
     "13.0": 0xA7C7,
@@ -162,9 +163,10 @@ CAPITALS = {"12.0": 0xA7BA, "13.0": 0xA7C7, "14.0": 0xA7C0, "16.0": 0xA7CB, "17.
 
 
 def library_versions() -> dict[str, str]:
-    """The version of HF tokenizers, and of Unicode in its patterns and in its lower case.
+    """The version of HF tokenizers, and the versions of Unicode in its patterns and its lower case.
 
-    It tells neither of the two: they are asked for letters that each version of Unicode has first.
+    The library does not report the versions of Unicode. They are found by trying a letter that is
+    new in each version.
     """
     import tokenizers
 
@@ -184,7 +186,7 @@ def library_versions() -> dict[str, str]:
 
 
 class _Library:
-    """HF tokenizers, for what the kernel does not know."""
+    """HF tokenizers, for files that the kernel does not support."""
 
     def __init__(self, data: bytes, end: int, literal: str) -> None:
         import tokenizers
@@ -193,14 +195,14 @@ class _Library:
             self._tokenizer = tokenizers.Tokenizer.from_buffer(data)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of the library is no Exception
+        except BaseException as error:  # a panic of the library is not an Exception
             raise RecipeError(f"the tokenizer cannot be loaded: {error}") from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True
         self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        # Some models find the literal in their vocabulary: it is then spelled a character at a
-        # time.
+        # Some models have the literal in their vocabulary: such a token is replaced by those of its
+        # single characters.
         self._end = end
         self._spelled = [
             token for character in literal for token in self._ids(character) if token != end
@@ -229,8 +231,8 @@ class _Library:
         return ends, np.concatenate([*out, np.empty(0, np.int32)])
 
 
-def kernel_merges(read: table.Table) -> list[tuple[int, int, int]] | None:
-    """The merges of a tokenizer.json as numbers, where our kernel encodes it exactly; else None."""
+def kernel_merges(read: tokenizer_file.TokenizerFile) -> list[tuple[int, int, int]] | None:
+    """The merges of a tokenizer.json as numbers; None: our kernel cannot encode it exactly."""
     model, added, vocabulary = read.model, read.added, read.model.vocab
     unknown = (
         model.dropout,
@@ -242,11 +244,11 @@ def kernel_merges(read: table.Table) -> list[tuple[int, int, int]] | None:
         return None
     if model.byte_fallback or any(not token.special for token in read.added_tokens or []):
         return None
-    cut = read.cut
+    splitting = read.splitting
     if (
-        cut.get("type") != "ByteLevel"
-        or cut.get("add_prefix_space")
-        or not cut.get("use_regex", True)
+        splitting.get("type") != "ByteLevel"
+        or splitting.get("add_prefix_space")
+        or not splitting.get("use_regex", True)
     ):
         return None
     if any(character not in vocabulary for character in BYTE_LEVEL):
@@ -260,7 +262,7 @@ def kernel_merges(read: table.Table) -> list[tuple[int, int, int]] | None:
         if any(part in added for part in (left, right)) or left + right not in vocabulary:
             return None
         merges.append((vocabulary[left], vocabulary[right], vocabulary[left + right]))
-    # Of a pair listed twice the library takes the later rank; and the kernel's tables hold so many.
+    # For a pair listed twice the library uses the later rank; the kernel's tables have a limit.
     if (
         len({merge[:2] for merge in merges}) < len(merges)
         or max(*vocabulary.values(), len(merges)) >= MOST_TOKENS
@@ -270,15 +272,13 @@ def kernel_merges(read: table.Table) -> list[tuple[int, int, int]] | None:
 
 
 def _byte_level() -> list[str]:
-    """GPT-2's printable character for each byte (Radford 2019, encoder.py: the fact, not the
-    code).
-    """
+    """GPT-2's printable character for each byte (Radford et al. 2019, encoder.py; no code of it)."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
 
 
-MOST_TOKENS = (1 << 20) - 1  # kernels.bpe.merges'
+MOST_TOKENS = (1 << 20) - 1  # the limit of kernels.bpe.merges
 BYTE_LEVEL = _byte_level()
 _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_LEVEL)}
 
@@ -291,16 +291,16 @@ def _bytes_of_byte_level(token: str) -> bytes:
 
 
 def _gpt2_merges(data: bytes) -> list[bytes]:
-    """vocab.bpe: the bytes in the order of their printable characters, then a merge a line."""
+    """The tokens of vocab.bpe: the bytes in the order of their printable characters, then the merges."""
     tokens = [bytes([_BYTE_OF[character]]) for character in sorted(BYTE_LEVEL)]
-    for left, right in table.read_merges(data):
+    for left, right in tokenizer_file.read_merges(data):
         tokens.append(_bytes_of_byte_level(left) + _bytes_of_byte_level(right))
     return tokens
 
 
 def _check_size(name: str, path: Path) -> None:
     try:
-        table.check_size(path)
+        tokenizer_file.check_size(path)
     except ValueError as error:
         raise RecipeError(f"tokenizer {name!r}: {path}: {error}") from error
 
@@ -308,13 +308,14 @@ def _check_size(name: str, path: Path) -> None:
 def load(
     name: str, folder: Path, cache: Path, end_of_text: str | None = None, resume_only: bool = False
 ) -> Tokenizer:
-    """Find a tokenizer by name ("gpt2"), URL, or path from `folder`; `resume_only`: a URL only
-    where the cache has it.
+    """Load a tokenizer by its name ("gpt2"), its URL, or its path relative to `folder`.
+
+    `resume_only`: do not fetch; use a URL only if its file is in the cache. Raises RecipeError.
     """
     if name == "gpt2":
         return Tokenizer(name, _gpt2(cache, resume_only), end_of_text)
     if urls.is_url(name):
-        got = transfer.fetch(name, cache, resume_only=resume_only, most=table.LARGEST)
+        got = transfer.fetch(name, cache, resume_only=resume_only, most=tokenizer_file.LARGEST)
         return Tokenizer(urls.shown(name), got.path.read_bytes(), end_of_text)
     _check_size(name, folder / name)
     path = folder / name
@@ -327,9 +328,7 @@ def load(
 
 
 def _gpt2(cache: Path, resume_only: bool) -> bytes:
-    """GPT-2's ranks: from tiktoken's cache where it has them, else by URL; the digest is checked
-    either way.
-    """
+    """GPT-2's ranks, from tiktoken's cache or by URL; the digest is checked in both cases."""
     folders = [os.environ.get("TIKTOKEN_CACHE_DIR"), os.environ.get("DATA_GYM_CACHE_DIR")]
     folders.append(str(Path(tempfile.gettempdir()) / "data-gym-cache"))
     for url, sha256 in GPT2_FILES.items():
@@ -342,7 +341,6 @@ def _gpt2(cache: Path, resume_only: bool) -> bytes:
         return transfer.fetch(url, cache, sha256, resume_only).path.read_bytes()
     except Exception as error:
         raise RecipeError(
-            "tokenizer 'gpt2': its ranks are not in TIKTOKEN_CACHE_DIR and could not be "
-            f"fetched ({error}). "
-            "Set TIKTOKEN_CACHE_DIR to a folder that tiktoken filled, or name a tokenizer file"
+            "tokenizer 'gpt2': its ranks are not in TIKTOKEN_CACHE_DIR and could not be fetched "
+            f"({error}). Set TIKTOKEN_CACHE_DIR to tiktoken's cache, or name a tokenizer file"
         ) from error

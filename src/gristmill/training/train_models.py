@@ -1,11 +1,11 @@
-"""Training text classifiers and n-gram models, byte for byte again from the same files, and showing
-what a model file holds.
+"""Trains text classifiers and n-gram models, and shows model files. The same input files give the
+same bytes.
 
-Files are what a recipe reads: JSONL, Parquet, WARC and WET, a document a record; of a plain text
-file each paragraph is one (what stands between blank lines). The order of the files, and of the
-documents in them, changes no byte of a model: texts are sorted by their sha256 before a seeded
-shuffle, counts are sums. A classifier's training holds 16 bytes a word in memory, an n-gram model's
-some 100 a different n-gram.
+Input files have any format that a recipe reads; a record is a document. In a plain text file each
+paragraph, between blank lines, is a document. The order of the files, and of the documents in them,
+does not change the model: texts are sorted by their sha256 before a seeded shuffle, and counts are
+sums. Memory: 16 bytes a word for a classifier, about 100 bytes a distinct n-gram for an n-gram
+model.
 """
 
 import hashlib
@@ -21,12 +21,12 @@ from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.models import model_file
 from gristmill.filters.models.model_file import Model
-from gristmill.source.read import Shard
+from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.parts import sha256_of
 from gristmill.user_input import local
 
-LEAST_WORDS = 1000  # of a reference text: fewer tell nothing of a language
+LEAST_WORDS = 1000  # of a reference text; fewer are too few to estimate from
 LARGEST_FILE = 1 << 30  # bytes of a plain text file
 _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n")
 
@@ -45,10 +45,11 @@ def train_classifier(
     text: str = "text",
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """Learn to tell good documents from bad ones, and write the classifier; `limit` is documents a
-    file.
+    """Train a classifier of good and bad documents, write it to `out`, and return what it contains.
 
-    `bits`: 2 ** bits weights. Raises RecipeError where a class has no document with a word.
+    The model has 2 ** `bits` weights; `limit` is the largest number of documents from each file.
+    Raises RecipeError if an argument is out of range, a file is missing, or a class has no document
+    with a word.
     """
     from gristmill.filters.models.classifier_file import to_model
     from gristmill.kernels.models import linear_classifier
@@ -62,8 +63,8 @@ def train_classifier(
         )
     if epochs < 1 or not 0 < rate < 100 or not 0 <= seed < 1 << 63:
         raise RecipeError(
-            f"epochs = {epochs}, rate = {rate}, seed = {seed}: expected at least 1; over 0; "
-            "0 to 2**63 - 1"
+            f"epochs = {epochs}, rate = {rate}, seed = {seed}: expected at least 1; greater than 0 "
+            "and less than 100; 0 to 2**63 - 1"
         )
     keys: list[bytes] = []
     sizes: list[np.ndarray] = []
@@ -87,8 +88,8 @@ def train_classifier(
             words += int((sizes[-1] + 1).sum()) // 2
         if not documents:
             raise RecipeError(
-                f"--{role}: no document with a word in {', '.join(map(str, files))}: a "
-                "classifier learns from both classes"
+                f"--{role}: no document with a word in {', '.join(map(str, files))}: a classifier "
+                "needs documents of both classes"
             )
         counts |= {f"{role}_documents": documents, f"{role}_words": words}
     numbers = np.empty(len(keys), np.int64)
@@ -121,12 +122,13 @@ def train_perplexity(
     text: str = "text",
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """Estimate an n-gram model of words from reference text, and write it; `limit` is documents a
-    file.
+    """Estimate an n-gram model of words from reference text, write it to `out`, and return what it
+    contains.
 
-    `vocabulary`: so many of the commonest words have an n-gram of their own. `least`: n-grams of
-    three words and more that occur less often are left out. Raises RecipeError where the text has
-    fewer than LEAST_WORDS words.
+    `vocabulary` is the number of the most frequent words that the model knows; `least`: n-grams of
+    three or more words that occur less often are left out; `limit` is the largest number of
+    documents from each file. Raises RecipeError if an argument is out of range, a file is missing,
+    or the text has fewer than LEAST_WORDS words.
     """
     from gristmill.filters.models import ngram_file
     from gristmill.kernels.models import perplexity
@@ -147,8 +149,8 @@ def train_perplexity(
     words = sum(count for count, _ in known.values())
     if words < LEAST_WORDS:
         raise RecipeError(
-            f"{', '.join(map(str, files))}: {words:,} words: expected at least "
-            f"{LEAST_WORDS:,} of reference text. Give more"
+            f"{', '.join(map(str, files))}: {words:,} words: at least {LEAST_WORDS:,} words of "
+            "reference text are needed"
         )
     chosen = sorted(known, key=lambda value: (-known[value][0], known[value][1]))[:vocabulary]
     hashes = np.array(chosen, np.uint64)
@@ -159,9 +161,7 @@ def train_perplexity(
         found = ngram_file.count(*_with_ends(starts, perplexity.find_ids(values, table)), order)
         grams = found if grams is None else ngram_file.merge(grams, found)
     assert grams is not None
-    grams = [
-        some for some in grams if len(some.keys)
-    ]  # where no line is long enough for the longest
+    grams = [some for some in grams if len(some.keys)]  # lines may be too short for long n-grams
     arrays = ngram_file.estimate(grams, len(chosen) + perplexity.FIRST, least)
     parameters = {"order": len(grams), "vocabulary": vocabulary, "least": least}
     counts = {
@@ -183,7 +183,7 @@ def train_perplexity(
 
 
 def show_model(path: Path | str) -> dict[str, Any]:
-    """What a model file of ours says of itself. Raises RecipeError."""
+    """The contents of a gristmill model file. Raises RecipeError if it is not one."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -192,30 +192,30 @@ def show_model(path: Path | str) -> dict[str, Any]:
     except OSError as error:
         raise RecipeError(f"{path}: {error.strerror}") from error
     except ValueError as error:
-        raise RecipeError(f"{path} is no model of gristmill: {error}") from error
-    return {**_told(model), "bytes": size, "sha256": sha256}
+        raise RecipeError(f"{path} is not a gristmill model: {error}") from error
+    return {**_contents(model), "bytes": size, "sha256": sha256}
 
 
-def lines(told: dict[str, Any]) -> list[str]:
-    """What a model is, for people."""
+def lines(model: dict[str, Any]) -> list[str]:
+    """The contents of a model as lines of text."""
     found = [
         (
-            f"{told['kind']}, version {told['version']}, {told['bytes']:,} bytes, sha256 "
-            f"{told['sha256']}"
+            f"{model['kind']}, version {model['version']}, {model['bytes']:,} bytes, sha256 "
+            f"{model['sha256']}"
         )
     ]
     found.append(
-        "parameters: " + ", ".join(f"{name} {value}" for name, value in told["parameters"].items())
+        "parameters: " + ", ".join(f"{name} {value}" for name, value in model["parameters"].items())
     )
     found.append(
-        "counts: " + ", ".join(f"{name} {value:,}" for name, value in told["counts"].items())
+        "counts: " + ", ".join(f"{name} {value:,}" for name, value in model["counts"].items())
     )
     return found + [
-        f"{role}: {digest}" for role, digests in told["inputs"].items() for digest in digests
+        f"{role}: {digest}" for role, digests in model["inputs"].items() for digest in digests
     ]
 
 
-def _told(model: Model) -> dict[str, Any]:
+def _contents(model: Model) -> dict[str, Any]:
     return {
         "kind": model.kind,
         "version": model.version,
@@ -230,7 +230,7 @@ def _written(out: Path, model: Model) -> dict[str, Any]:
         sha256 = model_file.write(out, model)
     except ValueError as error:
         raise RecipeError(f"{out}: {error}") from error
-    return {**_told(model), "model": str(out), "bytes": out.stat().st_size, "sha256": sha256}
+    return {**_contents(model), "model": str(out), "bytes": out.stat().st_size, "sha256": sha256}
 
 
 def _digests(role: str, files: Files) -> list[str]:
@@ -245,12 +245,14 @@ def _digests(role: str, files: Files) -> list[str]:
 
 
 def _documents(files: Files, text: str, limit: int | None) -> Iterator[pa.Array]:
-    """The texts of files, a batch at a time; plain text by its paragraphs."""
+    """The texts of files in batches; paragraphs of plain text files."""
     for number, file in enumerate(files):
-        shard = Shard(
+        shard = ShardReader(
             Path(file), number, fields=Fields(text, max_document_bytes=LARGEST_FILE), limit=limit
         )
-        held: pa.Array | None = None  # plain text is one batch, and known for it once it is read
+        held: pa.Array | None = (
+            None  # a plain text file is one batch, and recognised after it is read
+        )
         for batch in shard:
             if held is not None:
                 yield held
@@ -265,9 +267,7 @@ def _documents(files: Files, text: str, limit: int | None) -> Iterator[pa.Array]
 
 
 def _lines(files: Files, text: str, limit: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The normalised lines of files, those without a word among them: (offsets (n + 1,) int64,
-    data).
-    """
+    """The normalised lines of files, with lines without a word: offsets (n + 1,) int64, data."""
     from gristmill.filters.models.perplexity import split
     from gristmill.kernels.unicode.normalised import normalise
 
@@ -278,9 +278,7 @@ def _lines(files: Files, text: str, limit: int | None) -> Iterator[tuple[np.ndar
 def _vocabulary(
     files: Files, text: str, limit: int | None
 ) -> tuple[dict[int, tuple[int, bytes]], int]:
-    """By the hash of every different word how often it occurs, and the word; and the number of
-    documents.
-    """
+    """How often each distinct word occurs, and the word, by its hash; and the number of documents."""
     from gristmill.filters.models.perplexity import split
     from gristmill.kernels.models import perplexity
     from gristmill.kernels.unicode.normalised import normalise
@@ -302,8 +300,9 @@ def _vocabulary(
 
 
 def _with_ends(starts: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lines of ids, (n + 1,) int64 into (words,) uint16, between BEGIN and END; lines without a
-    word are left out.
+    """Lines of word ids, with BEGIN and END around each; lines without a word are left out.
+
+    starts (n + 1,) int64 are offsets into ids (words,) uint16; so are the results.
     """
     from gristmill.kernels.models.perplexity import BEGIN, END
 

@@ -1,5 +1,5 @@
-"""Training a byte-level BPE tokenizer, by HF tokenizers' trainer, in the shape that our kernel
-encodes; and showing one.
+"""Trains a byte-level BPE tokenizer that our kernel can encode, with the trainer of HF tokenizers;
+and shows tokenizers.
 """
 
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.errors import RecipeError
-from gristmill.source.read import Shard
+from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.cache import default_cache
 from gristmill.store.parts import write_bytes
@@ -23,10 +23,11 @@ def train_tokenizer(
     text: str = "text",
     limit: int | None = None,
 ) -> dict[str, object]:
-    """Train on the texts of files in any format that a recipe reads; write a tokenizer.json.
+    """Train on the texts of files in any format that a recipe reads, and write a tokenizer.json.
 
-    `vocabulary` counts tokens, the 256 bytes and the end of text included; `limit` is documents a
-    file.
+    `vocabulary` is the number of tokens, with the 256 bytes and the end of text; `limit` is the
+    largest number of documents from each file. Raises RecipeError if the vocabulary is too small, a
+    file is missing, or there is no text.
     """
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -34,7 +35,7 @@ def train_tokenizer(
     target = local(out, "--out")
     if vocabulary < 257:
         raise RecipeError(
-            f"a vocabulary of {vocabulary} cannot hold the 256 bytes and {END_OF_TEXT}"
+            f"a vocabulary of {vocabulary} is too small for the 256 bytes and {END_OF_TEXT}"
         )
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -51,7 +52,7 @@ def train_tokenizer(
         for number, file in enumerate(files):
             if not Path(file).is_file():
                 raise RecipeError(f"{file}: no such file")
-            for batch in Shard(Path(file), number, fields=Fields(text), limit=limit):
+            for batch in ShardReader(Path(file), number, fields=Fields(text), limit=limit):
                 read = [value for value in batch["text"].to_pylist() if value]
                 counts["documents"] += len(read)
                 counts["characters"] += sum(map(len, read))
@@ -59,19 +60,19 @@ def train_tokenizer(
 
     tokenizer.train_from_iterator(texts(), trainer)
     if not counts["documents"]:
-        raise RecipeError("no text to train on: the files hold no documents")
+        raise RecipeError("no text to train on: the files have no documents")
     write_bytes(target.parent, target.name, tokenizer.to_str(pretty=True).encode())
     return {"tokenizer": str(target), "vocabulary": tokenizer.get_vocab_size(), **counts}
 
 
 def show_tokenizer(tokenizer: str, text: str) -> tuple[dict[str, Any], list[str]]:
-    """A tokenizer (gpt2, or its path or URL) and how it cuts a text: told to machines, and as lines
-    for people.
+    """A tokenizer (gpt2, or its path or URL) and the tokens of a text: as values, and as lines of
+    text. Raises RecipeError.
     """
     loaded = load(tokenizer, Path.cwd(), default_cache())
     tokens = loaded.encode([text]).tokens.tolist()
     pieces = [loaded.decode([token]) for token in tokens]
-    told = {
+    shown = {
         "vocabulary": loaded.vocabulary,
         "sha256": loaded.sha256,
         "kernel": loaded.kernel,
@@ -80,4 +81,4 @@ def show_tokenizer(tokenizer: str, text: str) -> tuple[dict[str, Any], list[str]
     }
     by = "gristmill's kernel" if loaded.kernel else "the tokenizers library"
     head = f"{tokenizer}: {loaded.vocabulary:,} tokens, encoded by {by}, sha256 {loaded.sha256}"
-    return told, [head, " ".join(map(str, tokens)), "|".join(pieces)]
+    return shown, [head, " ".join(map(str, tokens)), "|".join(pieces)]

@@ -16,7 +16,7 @@ import pytest
 from gristmill.columns import utf8_buffers
 from gristmill.kernels.pii import context_words, redact
 from gristmill.kernels.pii.numbers import IBANS
-from gristmill.source.read import Shard
+from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 
 iban = pytest.importorskip("stdnum.iban")
@@ -85,7 +85,7 @@ def candidates(data: Path) -> dict[str, list[str]]:
     for name in ("presidio_generated_small", "presidio_synth_dataset_v2"):
         rows = json.loads((data / f"F_pii/{name}.json").read_text("utf-8"))
         texts += [row["full_text"] for row in rows]
-    pages = Shard(data / "J_debian_docs/open_docs.warc.gz", 0, fields=Fields(pages=True))
+    pages = ShardReader(data / "J_debian_docs/open_docs.warc.gz", 0, fields=Fields(pages=True))
     for batch in pages:
         texts += batch["text"].drop_null().to_pylist()
     return {

@@ -314,16 +314,20 @@ def merged(firsts: Iterator[Chunk], later: Iterator[Chunk], size: int) -> Iterat
             following = next(later, None)
             more = following is not None
             held += [following] if following is not None else []
-        whole: Chunk = tuple(map(np.concatenate, zip(*held, strict=True)))  # type: ignore[assignment]
+        whole = _joined(held)
         stop = int(np.searchsorted(_places(whole, size), last, "right"))
-        held = [tuple(column[stop:] for column in whole)]  # type: ignore[list-item]
-        both: Chunk = tuple(
-            map(np.concatenate, zip(chunk, (column[:stop] for column in whole), strict=True))
-        )  # type: ignore[assignment]
+        held = [(whole[0][stop:], whole[1][stop:], whole[2][stop:])]
+        both = _joined([chunk, (whole[0][:stop], whole[1][:stop], whole[2][:stop])])
         _, at = np.unique(_places(both, size), return_index=True)
         yield both[0][at], both[1][at], both[2][at]
     yield from (chunk for chunk in held if len(chunk[0]))
     yield from later
+
+
+def _joined(chunks: list[Chunk]) -> Chunk:
+    """All pairs of chunks, in order."""
+    left, right, similarities = (np.concatenate(columns) for columns in zip(*chunks, strict=True))
+    return left, right, similarities
 
 
 def _places(chunk: Chunk, size: int) -> np.ndarray:

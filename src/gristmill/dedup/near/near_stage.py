@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.dedup.corpus_index import Indexes
 from gristmill.dedup.disk_arrays import map_array
 from gristmill.dedup.drops import NEAR, REASONS, Drops
 from gristmill.dedup.near.candidates import find_candidates, likely_pairs, reference_numbers
 from gristmill.dedup.near.comparison import Comparison, KnownPairs
+from gristmill.dedup.near.corpus_index import Indexes
 from gristmill.dedup.near.keeper_rounds import Chunk, FirstPairs, Rounds, chunks_of, merged
 from gristmill.dedup.near.signature_rows import SignatureRows
 from gristmill.dedup.reference_corpus import (

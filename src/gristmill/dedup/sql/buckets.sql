@@ -1,4 +1,5 @@
--- The first documents of each bucket, beside each of its documents. A bucket is all documents with one key.
+-- The first documents of each bucket, beside each of its documents. A bucket is all documents with
+-- one key.
 -- A line that ends in "each place" is repeated for each place from 1 on, as {place}.
 -- in:  keys(key, document)
 -- out: document, candidate_1, candidate_2, ... (null where the bucket has fewer up to the document)

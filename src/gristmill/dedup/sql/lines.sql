@@ -1,5 +1,6 @@
 -- Lines that are in more than `most` documents, with the earliest document of each.
--- in:  counted(hash, documents, earliest, scope), where a hash may be in several rows; parameters(most), of one row
+-- in:  counted(hash, documents, earliest, scope), where a hash may be in several rows;
+--      parameters(most), of one row
 -- out: scope, hash, documents, earliest
 select totals.scope, totals.hash, totals.documents, totals.earliest
 from (

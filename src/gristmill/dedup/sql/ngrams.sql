@@ -1,4 +1,5 @@
--- N-grams of benchmarks that are in more than `most` documents: too common to be evidence of an item.
+-- N-grams of benchmarks that are in more than `most` documents: too common to be evidence of an
+-- item.
 -- in:  hits(document, ngram), where a pair may occur more than once; parameters(most), of one row
 -- out: ngram, documents
 select counted.ngram, counted.documents

@@ -1,4 +1,5 @@
--- Candidates of all partitions of the keys: a pair that shares bands in several partitions is one pair.
+-- Candidates of all partitions of the keys: a pair that shares bands in several partitions is one
+-- pair.
 -- in:  found(document, candidate)
 -- out: document, candidate
 select distinct document, candidate

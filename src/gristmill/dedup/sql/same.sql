@@ -1,4 +1,5 @@
--- Documents whose value (a URL, or the hash of a normalised text) an earlier document has: each names the earliest.
+-- Documents whose value (a URL, or the hash of a normalised text) an earlier document has: each
+-- names the earliest.
 -- in:  left_over(document, scope, value)
 -- out: document, keeper
 select left_over.document, firsts.keeper

@@ -18,7 +18,7 @@ from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
 from gristmill.store.parts import Part
 from gristmill.store.proof import proven
-from gristmill.tokens.shards import Run, ShardWriter, in_order, shuffled
+from gristmill.tokens.shards import ShardWriter, TokenizedShard, in_order, shuffled
 
 
 class AssembleTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,9 @@ def assemble(task: AssembleTask, tell: Callable[[int], None]) -> Record:
             index = index.filter(pa.compute.equal(index["validation"], split == "val"))
             path = corpus.work / f"tokens/{shard_name(number)}.{split}"
             runs.append(
-                Run(path, index["document"].to_numpy(), index["tokens"].to_numpy(), given[place])
+                TokenizedShard(
+                    path, index["document"].to_numpy(), index["tokens"].to_numpy(), given[place]
+                )
             )
         prefix = f"tokens/{task.source}/{split}"
         with ShardWriter(corpus.stage, prefix, dtype, task.tokens_per_shard) as writer:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from gristmill import schema
 from gristmill.columns import utf8_buffers
 from gristmill.corpus.clusters import TABLE, found_in
-from gristmill.corpus.copies import Copies, digests
+from gristmill.corpus.copy_counts import Copies, digests
 from gristmill.corpus.corpus import Corpus, Record, content_key
 from gristmill.corpus.kept_documents import FOLDER, Late, finish, late_of, rewriter_of
 from gristmill.dedup.signatures import text_hashes

@@ -39,8 +39,8 @@ from gristmill.phases.process.reuse import Old, Reused, merged, usable
 from gristmill.phases.process.samples import Sampler
 from gristmill.recipe import Measure, Recipe, Source
 from gristmill.schema import shard_name
-from gristmill.source.kinds import SAY, extension
-from gristmill.source.read import Shard
+from gristmill.source.kinds import OVERRIDE, extension
+from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.parts import Part, TableWriter, writing_table
 
@@ -176,7 +176,7 @@ def strangers(
         number: SourceError(
             (
                 f"not text, perhaps: {kind} among shards of {many[source]}, and its name does "
-                f"not end in .{NAMES[kind][0]}; {SAY}"
+                f"not end in .{NAMES[kind][0]}; {OVERRIDE}"
             ),
             "not-text",
         )
@@ -219,7 +219,7 @@ def process(task: Task, tell: Callable[[int], None]) -> Record:
         source.text, source.url, source.max_document_bytes, source.max_shard_bytes, pages
     )
     path = Path(task.path)
-    shard = Shard(
+    shard = ShardReader(
         path,
         task.number,
         kind=source.kind,

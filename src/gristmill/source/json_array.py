@@ -1,7 +1,7 @@
-"""A JSON array of objects, element by element: an object is a document, as a line of JSONL is.
+"""A JSON array of objects, element by element: each object is a document, like a line of JSONL.
 
-Memory is the element under way. An array has no lines to go on at: what is no JSON in its middle
-ends it, with an error, and not with a row. `value` of a row that fails is its number.
+One element is in memory. An array has no lines at which reading could continue, so invalid JSON in
+its middle is an error for the whole file, not a failed row. `value` of a failed row is its number.
 """
 
 import codecs
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from gristmill.errors import SourceError
-from gristmill.source.lines import BYTE_ORDER_MARK, MOST_VALUES, give
+from gristmill.source.jsonl import BYTE_ORDER_MARK, MOST_VALUES, add_record
 from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage
 
@@ -20,8 +20,8 @@ _SPACE = " \t\r\n"
 _decode = json.JSONDecoder().raw_decode
 
 
-class _Text:
-    """The characters that are not read yet."""
+class _TextBuffer:
+    """The characters that were not consumed yet."""
 
     def __init__(self, pieces: Iterable[bytes | Damage]) -> None:
         self._pieces = iter(pieces)
@@ -32,7 +32,7 @@ class _Text:
         self.damage: Damage | None = None
 
     def more(self) -> bool:
-        """Read as much as is held, at least a piece; False at the end, or at damage."""
+        """Double what is held, by at least one piece; False at the end, or at damage."""
         parts, size, wanted = [self.text[self.at :]], 0, len(self.text) - self.at
         while not self.ended and size <= wanted:
             piece = next(self._pieces, None)
@@ -45,7 +45,7 @@ class _Text:
         return size > 0
 
     def skip(self, characters: str) -> str:
-        """Step over characters; the next one, empty at the end."""
+        """Skip these characters; returns the next one, or an empty string at the end."""
         while True:
             while self.at < len(self.text) and self.text[self.at] in characters:
                 self.at += 1
@@ -54,14 +54,14 @@ class _Text:
             if not self.more():
                 return ""
 
-    def goes_on(self) -> bool:
-        """Whether bytes follow the damage."""
+    def continues(self) -> bool:
+        """Whether bytes follow after the damage."""
         return any(isinstance(piece, bytes) and piece.strip() for piece in self._pieces)
 
 
 def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
-    """Read the elements of a shard. Raises SourceError where one is no JSON."""
-    source = _Text(pieces)
+    """Read the elements of a shard. Raises SourceError if one is not JSON."""
+    source = _TextBuffer(pieces)
     source.skip(_SPACE + BYTE_ORDER_MARK.decode())
     source.at += 1  # the bracket
     while not rows.full:
@@ -70,26 +70,26 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
             source.at += 1
             if source.skip(_SPACE):
                 raise SourceError(
-                    f"behind the array, of {rows.row:,} elements, stands something else: "
-                    "write an object a line (JSONL)"
+                    f"the file continues after the end of its array of {rows.row:,} elements: "
+                    "write one object a line (JSONL)"
                 )
             break
         value = _element(source, rows, fields) if mark else None
         if value is None:
             break
         if isinstance(value[0], dict):
-            give(value[0], rows.row, rows, fields)
+            add_record(value[0], rows.row, rows, fields)
         else:
             rows.fail("not_json", rows.row)
         if rows.ready and (batch := rows.take()) is not None:
             yield batch
     if not rows.full and source.damage is not None:
         rows.fail(source.damage.reason, source.damage.offset)
-        if source.goes_on():
+        if source.continues():
             raise SourceError(
                 (
                     f"{source.damage.reason} at byte {source.damage.offset}: an array cannot be "
-                    "read behind that"
+                    "read beyond that"
                 ),
                 "damaged",
             )
@@ -99,8 +99,8 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
         yield batch
 
 
-def _element(source: _Text, rows: Rows, fields: Fields) -> tuple[Any] | None:
-    """The next element; None where the end cuts it."""
+def _element(source: _TextBuffer, rows: Rows, fields: Fields) -> tuple[Any] | None:
+    """The next element, in a tuple; None: the file ends inside it. Raises SourceError."""
     most = 2 * fields.max_document_bytes
     while True:
         held = len(source.text) - source.at
@@ -110,24 +110,24 @@ def _element(source: _Text, rows: Rows, fields: Fields) -> tuple[Any] | None:
             > MOST_VALUES // 2
         ):
             raise SourceError(
-                f"element {rows.row:,} of the array holds too many values: write an object a "
+                f"element {rows.row:,} of the array has too many values: write one object a "
                 "line (JSONL)"
             )
         try:
             value, end = _decode(source.text, source.at)
-            if end < len(source.text) or source.ended:  # a number may go on
+            if end < len(source.text) or source.ended:  # a number may continue in the next piece
                 source.at = end
                 return (value,)
         except RecursionError:
-            raise SourceError(f"element {rows.row:,} of the array is nested too deep") from None
+            raise SourceError(f"element {rows.row:,} of the array is nested too deeply") from None
         except ValueError:
             if held > most:
                 raise SourceError(
-                    f"element {rows.row:,} of the array is no JSON, or longer than {most:,} "
+                    f"element {rows.row:,} of the array is not JSON, or is longer than {most:,} "
                     "characters"
                 ) from None
         if source.ended:
             if source.damage is None and source.text.rstrip().endswith("]"):
-                raise SourceError(f"element {rows.row:,} of the array is no JSON")
+                raise SourceError(f"element {rows.row:,} of the array is not JSON")
             return None
         source.more()

@@ -1,12 +1,10 @@
-"""What bytes look like that are none of our formats: magic numbers, and whether they are text at
-all.
-"""
+"""What the bytes of other formats look like: magic numbers, and whether bytes are text at all."""
 
 import codecs
 import re
 
-# (offset, first bytes, name), longer ones before their own beginnings. The values are each format's
-# published signature.
+# (offset, bytes there, name). A longer value is before any value that it begins with. The values are
+# the formats' published signatures.
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"PK\x03\x04", "a ZIP archive (also .docx, .xlsx, .epub, .jar)"),
     (0, b"PK\x05\x06", "an empty ZIP archive"),
@@ -87,6 +85,7 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"-----BEGIN PGP MESSAGE", "an encrypted PGP message"),
     (0, b"\x85\x02\x0c\x03", "encrypted PGP data"),
 )
+# Signatures that a text may begin with as well.
 _WORDS = (
     b"BM",
     b"MZ",
@@ -100,7 +99,7 @@ _WORDS = (
     b"GGUF",
     b"OTTO",
     b"SEQ\x06",
-)  # begin texts as well
+)
 _MARKS = (
     (b"\xff\xfe\0\0", "UTF-32"),
     (b"\0\0\xfe\xff", "UTF-32"),
@@ -113,19 +112,19 @@ _XML = re.compile(rb"<(?:\?xml\s|svg[\s>]|rss[\s>]|feed\s|TEI[\s>.])")
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether bytes hold a NUL, or more control characters than text does."""
+    """Whether bytes contain a NUL, or more control characters than text has."""
     controls = len(data) - len(data.translate(None, _CONTROL))
     return 0 in data[:1024] or controls * CONTROL_SHARE > len(data)
 
 
-def wide(head: bytes) -> str | None:
-    """UTF-16 or UTF-32, where a byte order mark, or the NULs between ASCII, say so."""
+def wide_encoding(head: bytes) -> str | None:
+    """UTF-16 or UTF-32, by a byte order mark or the NULs between ASCII characters; None: neither."""
     for mark, name in _MARKS:
         if head.startswith(mark):
             return name
     pairs = head[: len(head[:512]) // 4 * 4]
     for width, name in ((4, "UTF-32"), (2, "UTF-16")):
-        for place in (0, width - 1):  # of the byte of a unit that ASCII has
+        for place in (0, width - 1):  # of the ASCII byte in its unit
             units = [pairs[at::width] for at in range(width)]
             if (
                 len(pairs) >= 16
@@ -136,8 +135,8 @@ def wide(head: bytes) -> str | None:
     return None
 
 
-def named(head: bytes) -> str | None:
-    """The format whose magic number bytes bear; None where they bear none that we know."""
+def format_name(head: bytes) -> str | None:
+    """The format whose magic number the bytes have; None: no known one."""
     for offset, magic, name in _MAGIC:
         if head.startswith(magic, offset) and not (magic in _WORDS and not is_binary(head[:4096])):
             return name
@@ -147,7 +146,7 @@ def named(head: bytes) -> str | None:
 
 
 def _is_old_tar(block: bytes) -> bool:
-    """Whether a block is the header of a tar archive without `ustar`: its checksum holds
+    """Whether a block is the header of a tar archive without `ustar`, by its checksum
     (POSIX.1-1988, 10.1.1).
     """
     said = block[148:156].strip(b" \0")
@@ -157,13 +156,15 @@ def _is_old_tar(block: bytes) -> bool:
 
 
 def markup(head: bytes) -> str | None:
-    """XML, where bytes begin as it does; HTML is told elsewhere."""
+    """XML, if the bytes begin like it; None: they do not. HTML is detected in html_page.py."""
     return "an XML document" if _XML.match(head.lstrip()) else None
 
 
 def ill_formed(data: bytes, *, ended: bool) -> int | None:
-    """The first byte that is no UTF-8; None: all are. A character that is cut off at the end is no
-    fault, unless it is the only one beyond ASCII.
+    """The place of the first byte that is not UTF-8; None: there is none.
+
+    `ended`: these are all bytes. A character cut off at the end is then accepted, unless it is the
+    only character that is not ASCII.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("strict")
     try:

@@ -1,10 +1,10 @@
-"""The headers of a Parquet file's pages: how much memory a page takes, and so how many rows may be
-decoded at a time.
+"""The page headers of a Parquet file: how much memory a page takes, and so how many rows can be
+decoded together.
 
-A page is unpacked whole, however few of its rows are asked for: one over the limit is refused. Of a
-page whose values a dictionary holds, or are told by what they share with the one before, each row
-may be as long as the dictionary or the page. (Apache Parquet: parquet.thrift, PageHeader; Apache
-Thrift: the compact protocol.)
+A page is decompressed whole, even if few of its rows are read, so a page over the limit is refused.
+Where values are in a dictionary, or share a prefix with the value before, one row may be as long as
+the dictionary or the page. Source: Apache Parquet, parquet.thrift, PageHeader; Apache Thrift, the
+compact protocol.
 """
 
 import os
@@ -12,43 +12,41 @@ from typing import Any, BinaryIO, NamedTuple
 
 from gristmill.errors import SourceError
 
-MOST_PAGE = 256 << 20  # bytes of a page, unpacked: pyarrow takes some two and a half times as many
-SMALL = 1 << 16  # a dictionary whose rows are no matter
-MOST_KEPT = (
-    8 << 20
-)  # a dictionary that is read as one; the rows of a larger one are decoded few at a time
-_HEADER = 1 << 14  # bytes that a page's header seldom exceeds; statistics make it longer
+MOST_PAGE = 256 << 20  # bytes of a decompressed page; pyarrow takes about 2.5 times as many
+SMALL = 1 << 16  # bytes of a dictionary that needs no limit
+# Bytes of a dictionary that is read as one. The rows of a larger one are decoded a few at a time.
+MOST_KEPT = 8 << 20
+_HEADER = 1 << 14  # bytes that most page headers fit in; statistics make a header longer
 _MOST_HEADER = 64 << 20
 _DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 2, 7
 
 
-class Sizes(NamedTuple):
-    """What a row group's pages take."""
+class PageSizes(NamedTuple):
+    """The sizes of a row group's pages."""
 
-    held: int  # rows
-    unpacked: int  # bytes of all pages
-    longest: int  # bytes that one value may have, beyond what the pages have for each; 0: none
+    row_count: int
+    unpacked: int  # bytes of all pages, decompressed
+    longest: int  # bytes that one value may have through a dictionary or a prefix; 0: neither
 
     def rows(self, most: int, size: int) -> int:
-        """How many rows come to about this many bytes."""
-        fit = min(most, size * self.held // max(self.unpacked, 1))
+        """How many rows, at most `most`, have about `size` bytes."""
+        fit = min(most, size * self.row_count // max(self.unpacked, 1))
         return max(1, min(fit, 4 * size // self.longest) if self.longest else fit)
 
 
 def size_of(path: str) -> int:
-    """The file's bytes."""
+    """The size of a file in bytes."""
     return os.path.getsize(path)
 
 
-def walk(path: str, metadata: Any) -> tuple[list[Sizes], list[str]]:
-    """(sizes by row group, the columns to read as dictionaries).
+def read_sizes(path: str, metadata: Any) -> tuple[list[PageSizes], list[str]]:
+    """The sizes of each row group, and the names of the columns to read as dictionaries.
 
-    Raises SourceError where a page is over the limit, or none.
+    Raises SourceError if a page is over the limit, or its header cannot be read.
     """
-    found: list[
-        tuple[int, int, dict[str, int]]
-    ] = []  # of each row group: bytes of its pages, of a value, of dictionaries by column
-    largest: dict[str, int] = {}  # dictionaries that can be kept as such
+    # For each row group: bytes of its pages, of its longest value, of its dictionaries by column.
+    found: list[tuple[int, int, dict[str, int]]] = []
+    largest: dict[str, int] = {}  # bytes of the largest dictionary of a column
     with open(path, "rb") as file:
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
@@ -62,7 +60,7 @@ def walk(path: str, metadata: Any) -> tuple[list[Sizes], list[str]]:
                 if dictionary > SMALL:
                     name = column.path_in_schema
                     dictionaries[name] = dictionary
-                    # Kept as such it is copied for every batch.
+                    # A column that is read as a dictionary copies it for every batch.
                     fits = dictionary <= MOST_KEPT and column.physical_type == "BYTE_ARRAY"
                     largest[name] = max(largest.get(name, 0), dictionary if fits else MOST_PAGE)
             found.append((unpacked, longest, dictionaries))
@@ -70,13 +68,13 @@ def walk(path: str, metadata: Any) -> tuple[list[Sizes], list[str]]:
     groups = []
     for number, (unpacked, longest, dictionaries) in enumerate(found):
         most = max([longest, *(size for name, size in dictionaries.items() if name not in kept)])
-        groups.append(Sizes(metadata.row_group(number).num_rows, unpacked, most))
+        groups.append(PageSizes(metadata.row_group(number).num_rows, unpacked, most))
     return groups, sorted(kept)
 
 
 def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
-    """(bytes of a column's pages unpacked, of its dictionary, of its longest page whose values
-    share their starts).
+    """Bytes of a column's decompressed pages, of its dictionary, and of its longest page whose
+    values share prefixes (delta byte arrays).
     """
     if column.num_values == 0:
         return 0, 0, 0
@@ -89,14 +87,13 @@ def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
         page, length = _header(file, at)
         size, packed = page.get(2), page.get(3)
         if not isinstance(size, int) or not isinstance(packed, int) or size < 0 or packed < 0:
-            raise SourceError(f"no readable Parquet file: no page at byte {at:,}", "damaged")
+            raise SourceError(f"not a readable Parquet file: no page at byte {at:,}", "damaged")
         if size > MOST_PAGE:
             raise SourceError(
-                f"column {column.path_in_schema!r} of row group {group} has a page of "
-                f"{size:,} bytes, and a page is unpacked whole: at most "
-                f"{MOST_PAGE:,} are read. Write the file again in smaller pages or row "
-                "groups (pyarrow: write_batch_size=8, use_dictionary=False, or "
-                "row_group_size=64)",
+                f"column {column.path_in_schema!r} of row group {group} has a page of {size:,} "
+                f"bytes, and pages are read whole, up to {MOST_PAGE:,} bytes. Write the file again "
+                "with smaller pages or row groups (pyarrow: write_batch_size=8, "
+                "use_dictionary=False, or row_group_size=64)",
                 "too-large",
             )
         whole += size
@@ -110,7 +107,7 @@ def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
 
 
 def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
-    """(a page's header by field numbers, its length)."""
+    """A page's header by field numbers, and its length in bytes."""
     size = _HEADER
     while True:
         file.seek(at)
@@ -120,7 +117,7 @@ def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
         except (IndexError, RecursionError):
             if len(data) < size or size >= _MOST_HEADER:
                 raise SourceError(
-                    f"no readable Parquet file: no page's header at byte {at:,}", "damaged"
+                    f"not a readable Parquet file: no page header at byte {at:,}", "damaged"
                 ) from None
             size *= 16
 
@@ -154,7 +151,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """A value of the compact protocol; of those that a page's size does not need only the end."""
+    """A value of the compact protocol and the place after it; None for types that are only skipped."""
     if depth > 8:
         raise RecursionError
     if kind in (1, 2):
@@ -173,4 +170,4 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return None, at + size
     if kind == 12:
         return _struct(data, at, depth)
-    raise IndexError  # lists and maps: a page's header has none
+    raise IndexError  # lists and maps: a page header has none

@@ -1,10 +1,10 @@
-"""CSV and TSV: a header that names the columns, and a document a row.
+"""CSV and TSV: a header that names the columns, and one document a row.
 
-Columns other than text and URL rest in `extra`, as strings.
+Columns other than text and URL are stored in `extra`, as strings.
 
-Quotes are those of RFC 4180. Many TSV files have none and hold quotation marks as text: which it is
-the first rows tell. A row with more or fewer columns than the header gets the verdict
-`read.not_csv`; `value` of a row that fails is its number, the header's being 0.
+Quoting is that of RFC 4180. Many TSV files do not quote, and have quotation marks in their texts;
+the first rows decide which it is. A row with more or fewer columns than the header gets the verdict
+`read.not_csv`; `value` of a failed row is its number, counted from 0 for the header.
 """
 
 import codecs
@@ -15,31 +15,31 @@ from typing import Literal
 import pyarrow as pa
 
 from gristmill.errors import SourceError
-from gristmill.source.lines import BYTE_ORDER_MARK, give
+from gristmill.source.jsonl import BYTE_ORDER_MARK, add_record
 from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage
 
-LOOK = 1 << 18  # bytes from which the quoting is told
-MOST_ROWS = 100  # of them
+LOOK = 1 << 18  # bytes from which the quoting is detected
+MOST_ROWS = 100  # rows from which the quoting is detected
 Quoting = Literal[0, 3]  # csv.QUOTE_MINIMAL, csv.QUOTE_NONE
 
 
-class _Lost(Exception):
-    """A line that is not there: the reason of its verdict, and the value."""
+class _LostLine(Exception):
+    """A line that cannot be read: the reason and the value of its verdict."""
 
 
-class _Lines:
-    """Lines of text with their ends, none longer than a limit. Goes on behind what it raises."""
+class _LineReader:
+    """Lines of text with their ends, up to a length. Iteration can continue after _LostLine."""
 
     def __init__(self, pieces: Iterable[bytes | Damage], most: int) -> None:
         self._pieces = iter(pieces)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._most = most
-        self._held: list[str | None] = []  # lines, the last first; null: one that was too long
-        self._rest: list[
-            str
-        ] = []  # the start of a line that has not ended, as far as it is within the limit
-        self._size = 0  # of it
+        self._held: list[
+            str | None
+        ] = []  # lines, the last one first; None: a line that is too long
+        self._rest: list[str] = []  # the start of an unfinished line, up to the limit
+        self._size = 0  # characters of the unfinished line
         self._ended = False
         self._damage: Damage | None = None
 
@@ -50,23 +50,20 @@ class _Lines:
         while not self._held:
             if self._damage is not None:
                 lost, self._damage = self._damage, None
-                raise _Lost(lost.reason, lost.offset)
+                raise _LostLine(lost.reason, lost.offset)
             if self._ended:
                 raise StopIteration
             self._more()
         line = self._held.pop()
         if line is None:
-            raise _Lost("too_large", None)
+            raise _LostLine("too_large", None)
         return line
 
     def _more(self) -> None:
         piece = next(self._pieces, None)
         if isinstance(piece, Damage):
-            self._damage, self._rest, self._size = (
-                piece,
-                [],
-                0,
-            )  # the line that was cut and the damage are one loss
+            # A line that damage cuts off and the damage itself are one loss.
+            self._damage, self._rest, self._size = piece, [], 0
             self._decoder.reset()
             return
         self._ended = piece is None
@@ -83,14 +80,14 @@ class _Lines:
         self._held = lines[::-1]
 
     def _line(self, end: str) -> str | None:
-        """The line that ends so; None where it is too long."""
+        """The line with this end; None: it is too long."""
         size, line = self._size + len(end), "".join([*self._rest, end])
         self._rest, self._size = [], 0
         return None if size > self._most else line
 
 
 def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], Quoting]:
-    """(the first rows of a table whose columns a mark divides, how they are quoted)."""
+    """The first rows of a table whose columns are separated by `mark`, and their quoting."""
     start = data[:LOOK].removeprefix(BYTE_ORDER_MARK)
     whole = ended and len(data) <= LOOK
     text = (start if whole else start[: start.rfind(b"\n") + 1]).decode("utf-8", "replace")
@@ -105,8 +102,8 @@ def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], Qu
 
 
 def _rows(text: str, mark: str, quoting: Quoting, *, whole: bool) -> list[list[str]]:
-    """Rows of a text, at most MOST_ROWS; the last, where the text is cut, left out. None where its
-    quotes are no quotes.
+    """The rows of a text, at most MOST_ROWS, without the last one if the text is cut off. No rows if
+    its quotation marks are not quoting.
     """
     rows: list[list[str]] = []
     quotes = quoting != csv.QUOTE_NONE
@@ -117,8 +114,8 @@ def _rows(text: str, mark: str, quoting: Quoting, *, whole: bool) -> list[list[s
             if len(rows) == MOST_ROWS:
                 return rows
     except csv.Error as error:
-        # Strictly read, a quotation mark that has not ended at the end is one; the row that it
-        # begins is left out already.
+        # In strict mode a quotation that is open at the end is an error; the row that it begins is
+        # not among `rows`.
         return rows if "unexpected end" in str(error) and not whole else []
     return rows[:-1] if quotes and not whole and len(rows) > 1 else rows
 
@@ -128,21 +125,21 @@ def _ended(text: str) -> list[str]:
 
 
 def _uneven(rows: list[list[str]]) -> float:
-    """The share of rows that have not as many columns as the first."""
+    """The share of rows whose number of columns differs from the first row's."""
     return sum(len(row) != len(rows[0]) for row in rows) / len(rows) if rows else 1.0
 
 
 def read_csv(
     pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a shard whose columns commas divide."""
+    """Read the rows of a CSV file."""
     return _read(pieces, rows, fields, ",")
 
 
 def read_tsv(
     pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a shard whose columns tabs divide."""
+    """Read the rows of a TSV file."""
     return _read(pieces, rows, fields, "\t")
 
 
@@ -157,10 +154,9 @@ def _read(
         size += 0 if isinstance(piece, Damage) else len(piece)
     head = b"".join(piece for piece in first if isinstance(piece, bytes))
     quoting = rows_of(head, mark, ended=size < LOOK)[1]
-    csv.field_size_limit(
-        max(csv.field_size_limit(), 2 * fields.max_document_bytes)
-    )  # which is the process's
-    lines = _Lines(_chained(first, stream), 2 * fields.max_document_bytes)
+    # This limit holds for the whole process, so it is only raised.
+    csv.field_size_limit(max(csv.field_size_limit(), 2 * fields.max_document_bytes))
+    lines = _LineReader(_chained(first, stream), 2 * fields.max_document_bytes)
     names: list[str] | None = None
     while not rows.full:
         reader = csv.reader(lines, delimiter=mark, quoting=quoting)
@@ -175,17 +171,17 @@ def _read(
                 elif len(row) != len(names):
                     rows.fail("not_csv", rows.row)
                 else:
-                    give(dict(zip(names, row, strict=True)), rows.row, rows, fields)
+                    add_record(dict(zip(names, row, strict=True)), rows.row, rows, fields)
                 if rows.full:
                     break
                 if rows.ready and (batch := rows.take()) is not None:
                     yield batch
             break
-        except _Lost as lost:
+        except _LostLine as lost:
             reason, value = lost.args
             rows.fail(reason, rows.row if value is None else value)
         except csv.Error as error:
-            # Over the limit: a quotation mark without its other.
+            # Over the limit: a quotation mark that is never closed.
             rows.fail("too_large" if "larger" in str(error) else "not_csv", rows.row)
     if (batch := rows.take()) is not None:
         yield batch
@@ -202,6 +198,6 @@ def _chained(
 def _check(names: list[str], fields: Fields) -> None:
     if fields.text not in names:
         raise SourceError(
-            f"no column {fields.text!r}; there are {', '.join(names)[:400]}. Name the one "
+            f"no column {fields.text!r}; there are {', '.join(names)[:400]}. Name the column "
             "with the text in the recipe: text = ..."
         )

@@ -1,14 +1,14 @@
-"""Tokenizer files as bytes, read so that a hostile one costs little: only what we use becomes
-objects, and what is counted is bounded first.
+"""Reads tokenizer files so that a hostile file costs little: only the parts that we use become
+objects, and sizes are checked first.
 
-tokenizer.json      HF tokenizers' file: vocabulary, merges, added tokens; everything else is left
-                    to the library
-*.tiktoken          base64 of a token's bytes, a space, its rank, a line each
-vocab.bpe           GPT-2's merges, a line each
+    tokenizer.json    the file of HF tokenizers: vocabulary, merges, added tokens; all else is read
+                      by the library
+    *.tiktoken        on each line base64 of a token's bytes, a space, its rank
+    vocab.bpe         GPT-2's merges, one on each line
 
-All refuse with a ValueError that says what is wrong: more than LARGEST bytes, MOST_COMMAS commas,
-MOST_IDS lines, a number from MOST_IDS on, two tokens of one number, a token of two numbers, nesting
-without end.
+All functions raise ValueError, with the cause, for a file of more than LARGEST bytes, MOST_COMMAS
+commas or MOST_IDS lines, a token number of MOST_IDS or more, two tokens with one number, one token
+with two numbers, and nesting that is too deep.
 """
 
 import base64
@@ -20,22 +20,22 @@ from typing import Any
 
 import msgspec
 
-LARGEST = 128 << 20  # bytes of a file; of those that are known the largest has 33 MB
-MOST_COMMAS = 2 << 20  # of a JSON file, which bound its values (Gemma, 262,144 tokens: 1.3 million)
-MOST_IDS = 1 << 21  # a token's number is below
-_SMALL = 1 << 16  # bytes of a pre-tokenizer that the kernel may know
+LARGEST = 128 << 20  # bytes of a file; the largest known one has 33 MB
+MOST_COMMAS = 2 << 20  # in a JSON file; they limit its values (Gemma has 1.3 million)
+MOST_IDS = 1 << 21  # token numbers are smaller
+_SMALL = 1 << 16  # bytes of a pre-tokenizer that the kernel may support
 
 
-class Added(msgspec.Struct, frozen=True):
-    """A token that was added to the model's own."""
+class AddedToken(msgspec.Struct, frozen=True):
+    """A token beside those of the model."""
 
     content: str
     id: int
     special: bool = False
 
 
-class Model(msgspec.Struct, frozen=True):
-    """The model of a tokenizer.json, as far as we read it."""
+class TokenizerModel(msgspec.Struct, frozen=True):
+    """The parts of a tokenizer.json's model that we use."""
 
     vocab: dict[str, int] | list[tuple[str, float]]
     type: str | None = None
@@ -48,11 +48,11 @@ class Model(msgspec.Struct, frozen=True):
     ignore_merges: bool | None = None
 
 
-class Table(msgspec.Struct, frozen=True):
-    """A tokenizer.json, as far as we read it."""
+class TokenizerFile(msgspec.Struct, frozen=True):
+    """The parts of a tokenizer.json that we use."""
 
-    model: Model
-    added_tokens: list[Added] | None = None
+    model: TokenizerModel
+    added_tokens: list[AddedToken] | None = None
     normalizer: msgspec.Raw = msgspec.Raw(b"null")
     pre_tokenizer: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -63,25 +63,25 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def numbers(self) -> dict[str, int]:
-        """Every token's number, as far as the file says it: a list of pieces says none."""
+        """The number of every token; without those of a model that is a list of pieces."""
         return {**(self.model.vocab if isinstance(self.model.vocab, dict) else {}), **self.added}
 
     @property
-    def cut(self) -> dict[str, Any]:
-        """The pre-tokenizer; empty where there is none that the kernel could know."""
+    def splitting(self) -> dict[str, Any]:
+        """The pre-tokenizer; empty: there is none that the kernel could support."""
         raw = bytes(self.pre_tokenizer)
         found = msgspec.json.decode(raw) if len(raw) < _SMALL else None
         return found if isinstance(found, dict) else {}
 
     @property
     def normalises(self) -> bool:
-        """Whether a normalizer stands in the file."""
+        """Whether the file has a normalizer."""
         return bytes(self.normalizer).strip() not in (b"", b"null", b"{}")
 
 
 def check_size(path: Path) -> None:
-    """Refuse a file that is too large, or none, before it is read; ValueError. Nothing is said of a
-    file that is not there.
+    """Raise ValueError, before a file is read, if it is too large or not a regular file. A file that
+    does not exist is accepted here.
     """
     try:
         found = os.stat(path)
@@ -96,17 +96,17 @@ def _bound(what: str, count: int, most: int) -> None:
         raise ValueError(f"it has more than {most:,} {what}")
 
 
-def read_json(data: bytes) -> Table:
-    """A tokenizer.json."""
+def read_json(data: bytes) -> TokenizerFile:
+    """Read a tokenizer.json. Raises ValueError."""
     _bound("bytes", len(data), LARGEST)
     _bound("values", data.count(b","), MOST_COMMAS)
     try:
-        table = msgspec.json.decode(data, type=Table)
-        _ = table.cut
+        table = msgspec.json.decode(data, type=TokenizerFile)
+        _ = table.splitting
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
     except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
+        raise ValueError("it is nested too deeply") from error
     vocabulary, added = table.model.vocab, table.added_tokens or []
     known = dict(vocabulary) if isinstance(vocabulary, dict) else {}
     for token in added:
@@ -136,7 +136,7 @@ def _check_numbers(numbers: dict[str, int]) -> None:
 
 
 def read_ranks(data: bytes) -> list[bytes]:
-    """Tiktoken's format: the tokens by rank."""
+    """Read tiktoken's ranks: the tokens by rank. Raises ValueError."""
     _bound("bytes", len(data), LARGEST)
     _bound("lines", data.count(b"\n"), MOST_IDS)
     ranks: dict[int, bytes] = {}
@@ -148,11 +148,11 @@ def read_ranks(data: bytes) -> list[bytes]:
             raise ValueError(f"line {place} is not a token in base64 and a rank below {MOST_IDS:,}")
         rank = int(words[1])
         if rank in ranks:
-            raise ValueError(f"line {place}: rank {rank:,} stands twice")
+            raise ValueError(f"line {place}: rank {rank:,} is repeated")
         try:
             ranks[rank] = base64.b64decode(words[0], validate=True)
         except (ValueError, binascii.Error) as error:
-            raise ValueError(f"line {place} is no base64: {error}") from error
+            raise ValueError(f"line {place} is not base64: {error}") from error
     if ranks and max(ranks) != len(ranks) - 1:
         raise ValueError(f"its ranks are not 0 to {len(ranks) - 1} without a gap")
     if len(set(ranks.values())) < len(ranks):
@@ -161,7 +161,7 @@ def read_ranks(data: bytes) -> list[bytes]:
 
 
 def read_merges(data: bytes) -> list[tuple[str, str]]:
-    """vocab.bpe: the pairs of tokens that merge, in order."""
+    """Read vocab.bpe: the pairs of tokens that merge, in order. Raises ValueError."""
     _bound("bytes", len(data), LARGEST)
     _bound("lines", data.count(b"\n"), MOST_IDS)
     pairs = []

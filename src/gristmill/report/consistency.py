@@ -1,7 +1,7 @@
-"""What the manifest says twice: its funnel, recipe, raw shards, inputs and counts against the parts
-that say the same; and run.json.
+"""Consistency of the manifest: its funnel, recipe, raw shards, inputs and counts must agree with the
+parts that repeat them. Also run.json.
 
-Each difference is named: `funnel.steps.1.dropped: 12, and funnel.json says 13`.
+Each difference is one line: `funnel.steps.1.dropped: 12, and funnel.json says 13`.
 """
 
 import json
@@ -18,12 +18,13 @@ from gristmill.store import urls
 from gristmill.store.manifest import Manifest
 from gristmill.store.proof import unseal
 
-TOLD = ("finished", "folder", "machine", "phase_seconds", "megabytes_per_second")  # of run.json
+# The fields of run.json without its digest.
+RUN_FIELDS = ("finished", "folder", "machine", "phase_seconds", "megabytes_per_second")
 PIN = re.compile("#sha256=([0-9a-f]{64})")
 
 
-def check_repeated(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """What differs between the manifest and the parts, of which `sound` are as it says."""
+def check_consistency(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
+    """The differences between the manifest and its parts; `sound` are the paths of intact parts."""
     wrong = []
     wrong += _against(root, sound, FUNNEL, "funnel", manifest.funnel)
     wrong += _against(root, sound, PLAN, "raw_shards", _planned(manifest))
@@ -37,7 +38,7 @@ def check_repeated(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
 
 
 def check_links(root: Path) -> list[str]:
-    """A link among a corpus' files stands for what is elsewhere."""
+    """The links among a corpus' files: a link is an error, as its target is somewhere else."""
     found = [path.relative_to(root).as_posix() for path in links(root, work=False)]
     return [
         f"{name}: a link, and not the {'file' if name in PROOFS else 'part or folder'} itself"
@@ -46,7 +47,7 @@ def check_links(root: Path) -> list[str]:
 
 
 def check_run(root: Path) -> list[str]:
-    """run.json is no part, as it tells of time and machine; it carries a digest of itself."""
+    """Check run.json. It is not a part, as it names times and the machine; it has its own digest."""
     try:
         data = (root / RUN).read_bytes()
     except FileNotFoundError:
@@ -54,45 +55,46 @@ def check_run(root: Path) -> list[str]:
     except OSError as error:
         return [f"{RUN}: cannot be read: {error.strerror}"]
     try:
-        told = json.loads(data)
-        if isinstance(told, dict) and set(told) <= set(TOLD):
-            return []  # of an earlier version, which gave it no digest
+        values = json.loads(data)
+        if isinstance(values, dict) and set(values) <= set(RUN_FIELDS):
+            return []  # of an earlier version, without a digest
         unseal(data)
     except (ValueError, RecursionError):
         return [f"{RUN}: not as it was written"]
     return []
 
 
-def _against(root: Path, sound: set[str], name: str, what: str, told: Any) -> list[str]:
-    """What differs between a value of the manifest and the part that repeats it."""
+def _against(root: Path, sound: set[str], name: str, what: str, value: Any) -> list[str]:
+    """The differences between a value of the manifest and the part that repeats it."""
     if name not in sound:
-        return []  # missing, or damaged: that is said already
+        return []  # missing or damaged, which check_parts has reported
     try:
         text = (root / name).read_text("utf-8")
-        said = tables_of(text, name) if name == RECIPE else json.loads(text)
+        repeated = tables_of(text, name) if name == RECIPE else json.loads(text)
         if name == PLAN:
-            said = said["shards"]
+            repeated = repeated["shards"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError, RecipeError) as error:
-        return [f"{name}: is none: {error}"]
+        return [f"{name}: cannot be read: {error}"]
     return [
-        f"{place}: {one!r}, and {name} says {other!r}"
-        for place, one, other in _differences(what, told, said)
+        f"{place}: {left!r}, and {name} says {right!r}"
+        for place, left, right in _differences(what, value, repeated)
     ]
 
 
-def _differences(place: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(one.keys() | other.keys()):
-            yield from _differences(f"{place}.{key}", one.get(key), other.get(key))
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for number, pair in enumerate(zip(one, other, strict=True)):
+def _differences(place: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The places at which two values of JSON differ, with both values there."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in sorted(left.keys() | right.keys()):
+            yield from _differences(f"{place}.{key}", left.get(key), right.get(key))
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for number, pair in enumerate(zip(left, right, strict=True)):
             yield from _differences(f"{place}.{number}", *pair)
-    elif one != other or type(one) is not type(other):
-        yield place, one, other
+    elif left != right or type(left) is not type(right):
+        yield place, left, right
 
 
 def _planned(manifest: Manifest) -> list[dict[str, Any]]:
-    """The raw shards as plan.json has them: what is null is left out."""
+    """The raw shards as in plan.json: without null values."""
     rows = []
     for shard in manifest.raw_shards:
         row = {
@@ -110,7 +112,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _funnel(manifest: Manifest) -> Iterator[str]:
-    """The funnel's sums, and what the counts of the token shards give."""
+    """Check the funnel's sums, and its counts of token shards."""
     funnel = manifest.funnel
     left = funnel.get("documents")
     for step in funnel.get("steps", []):
@@ -141,20 +143,20 @@ def _funnel(manifest: Manifest) -> Iterator[str]:
 
 
 def _inputs(manifest: Manifest) -> Iterator[str]:
-    """Tokenizer, older corpora and pins, which the recipe and the parts repeat."""
+    """Check tokenizer, reference corpora and pins against the recipe and the parts."""
     recipe, inputs = manifest.recipe, manifest.inputs
     tokens = recipe.get("tokens")
-    laid = {part.sha256 for part in manifest.parts if part.path.startswith("tokenizer/")}
-    told = inputs.get("tokens.tokenizer")
-    if (told is not None) != (tokens is not None) or (
-        told is not None and {told.get("sha256")} != laid
+    stored = {part.sha256 for part in manifest.parts if part.path.startswith("tokenizer/")}
+    tokenizer = inputs.get("tokens.tokenizer")
+    if (tokenizer is not None) != (tokens is not None) or (
+        tokenizer is not None and {tokenizer.get("sha256")} != stored
     ):
-        yield f"inputs.tokens.tokenizer: {told}, and the part in tokenizer/ has {sorted(laid)}"
+        yield f"inputs.tokens.tokenizer: {tokenizer}, and the part in tokenizer/ has {sorted(stored)}"
     named = {}
     if tokens is not None and not urls.is_url(tokens["tokenizer"]):
         named["tokens.tokenizer"] = tokens["tokenizer"]
-    for place, older in enumerate((recipe.get("deduplicate") or {}).get("against") or []):
-        named[f"deduplicate.against.{place}"] = older
+    for place, reference in enumerate((recipe.get("deduplicate") or {}).get("against") or []):
+        named[f"deduplicate.against.{place}"] = reference
     for name, location in named.items():
         last = PurePosixPath(location).name
         if name not in inputs or (last not in ("", "..") and inputs[name].get("name") != last):
@@ -172,7 +174,7 @@ def _inputs(manifest: Manifest) -> Iterator[str]:
 
 
 def _counts(manifest: Manifest) -> Iterator[str]:
-    """The counts of parts that their sizes or names tell."""
+    """Check the counts of parts against their sizes and names."""
     for part in manifest.parts:
         known = {"rows"} if part.path.endswith(".parquet") else set()
         if part.path.startswith("tokens/"):

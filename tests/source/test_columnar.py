@@ -166,11 +166,11 @@ WHOLE = packed(pa.table({"text": [f"text {n} " * 50 for n in range(500)], "n": l
 
 def test_a_file_that_is_cut_is_told() -> None:
     for cut in (4, 5, 100, len(WHOLE) // 2, len(WHOLE) - 1):
-        with pytest.raises(SourceError, match="no readable Parquet file"):
+        with pytest.raises(SourceError, match="not a readable Parquet file"):
             read(WHOLE[:cut])
     with pytest.raises(SourceError, match="truncated gzip at byte 0"):
         read(gzip.compress(WHOLE)[:-300])
-    with pytest.raises(SourceError, match="no readable Parquet file"):
+    with pytest.raises(SourceError, match="not a readable Parquet file"):
         read(b"PAR1" + b"nothing of the kind " * 100 + b"PAR1")
 
 

@@ -1,4 +1,4 @@
-"""Names of tokenizers that are no files: what each is known as, and how its file is come by."""
+"""Well-known names of tokenizers that are not files, and advice on how to get their files."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,8 @@ GPT2 = (
     "gpt2-large",
     "gpt2-xl",
 )
-# Tokenizers of tiktoken's, and copies of them on the hub in the form that says how text is cut.
+# tiktoken's tokenizers, and copies of them on the hub as tokenizer.json, which names the pattern that
+# splits text into pieces. None: there is no such copy.
 TIKTOKEN = {
     "cl100k_base": "Xenova/gpt-4",
     "gpt-4": "Xenova/gpt-4",
@@ -24,35 +25,34 @@ TIKTOKEN = {
     "p50k_edit": None,
     "o200k_harmony": "openai/gpt-oss-20b",
 }
-KNOWN = "Known are gpt2 by name, and any tokenizer.json (or GPT-2's ranks) by its path or URL"
+KNOWN = "Accepted: the name gpt2, and the path or URL of a tokenizer.json or of GPT-2's ranks"
 MAKE = "`gristmill tokenizer train FILE... --out tokenizer.json` makes one"
 
 
 def advice(name: str, path: Path) -> str:
-    """What to do about a tokenizer that is no file; `path` is where it was looked for."""
+    """What to do about a name that is not a file; `path` is where it was searched for."""
     if name.lower() in GPT2:
-        return f'that is GPT-2\'s: write "gpt2". {KNOWN}'
+        return f'this is GPT-2\'s tokenizer: write "gpt2". {KNOWN}'
     if name.lower() in TIKTOKEN:
         copy = TIKTOKEN[name.lower()]
-        found = f": one is at {HUB_FILE.format(copy)}, which may be named as it is" if copy else ""
+        found = f": {HUB_FILE.format(copy)} can be used as it is" if copy else ""
         return (
-            "a tokenizer of tiktoken's, whose file does not say how text is cut into pieces: "
-            f"use its tokenizer.json{found}. {KNOWN}"
+            "a tiktoken tokenizer, whose file does not contain the pattern that splits text into "
+            f"pieces: use its tokenizer.json{found}. {KNOWN}"
         )
     if path.is_dir():
         inside = path / "tokenizer.json"
         return (
             f"a folder: name the file {inside}"
             if inside.is_file()
-            else f"a folder, and there is no tokenizer.json in it. {KNOWN}"
+            else f"a folder without a tokenizer.json. {KNOWN}"
         )
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name) and not name.endswith(
         (".json", ".tiktoken", ".bpe")
     ):
         return (
-            f"no file {path}; if it is a model of the Hugging Face hub, name its file: "
-            f"{HUB_FILE.format(name)} (HF_TOKEN where it asks "
-            f"for consent), or `hf download {name} tokenizer.json --local-dir .` and "
-            f"tokenizer.json. {KNOWN}"
+            f"no file {path}; if it is a model of the Hugging Face hub, use the URL of its file, "
+            f"{HUB_FILE.format(name)} (with HF_TOKEN if the model needs consent), or download it: "
+            f"`hf download {name} tokenizer.json --local-dir .`. {KNOWN}"
         )
     return f"no file {path}. {KNOWN}; {MAKE}"

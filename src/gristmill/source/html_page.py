@@ -1,6 +1,7 @@
-"""A web page out of a record's block: its HTML as text, or why there is none.
+"""The web page in a record's block: its HTML as text, or the reason why there is none.
 
-block -> HTTP response -> status, media type -> codings off -> bytes of text? -> charset -> text
+block -> HTTP response -> status, media type -> content codings removed -> is it text?
+      -> charset -> text
 """
 
 import re
@@ -11,10 +12,10 @@ from gristmill.source.codings import Undecodable, decode
 
 HTML = ("text/html", "application/xhtml+xml")
 BINARY_PREFIX = 1445  # bytes; WHATWG MIME Sniffing, 5.2, reads as many
-CONTROL_SHARE = 20  # of the first bytes, one in so many a control character: no text
+CONTROL_SHARE = 20  # one control character in this many of the first bytes: not text
 MOST_LANGUAGE = 100  # characters of a Content-Language that are kept
 
-# Elements that pages begin with: WHATWG MIME Sniffing, 7.1, and some that it leaves out.
+# Elements that a page may begin with: those of WHATWG MIME Sniffing, 7.1, and some more.
 _MARKUP = re.compile(
     rb"<(?:!doctype\s+html|(?:html|head|body|title|meta|link|script|style|base|iframe|frameset|noscript|h[1-6]|div|font|table|tr|td|a|b|i"
     rb"|br|p|center|form|img|span|ul|ol|hr|pre|main|article|section|header|nav)(?=[\s/>])|!--)",
@@ -24,26 +25,27 @@ _XHTML = re.compile(rb"<\?xml[^>]*>.{0,1024}?<html[\s>]", re.IGNORECASE | re.DOT
 _CONTROL = bytes({*range(0x20)} - set(b"\t\n\f\r\x1b"))
 
 
-class Page(NamedTuple):
+class HtmlPage(NamedTuple):
     """A page."""
 
     text: bytes  # its HTML, in UTF-8
     content_type: str  # text/html or application/xhtml+xml
-    language: str | None  # by the HTTP header
+    language: str | None  # from the HTTP header
 
 
 class Refusal(NamedTuple):
-    """Why a block gives no page."""
+    """Why a block has no page."""
 
-    reason: str  # of the verdict, behind `read.`
+    reason: str  # of the verdict, after `read.`
     value: int | None = None  # of the verdict; None: the offset
 
 
 def read(
     block: bytes, content_type: str | None, most: int, *, response: bool = True
-) -> Page | Refusal:
-    """Read the block of a response, or of another record whose Content-Type is given; `most` bounds
-    the page, decoded, in bytes.
+) -> HtmlPage | Refusal:
+    """Read the block of a response, or of another record with this Content-Type.
+
+    `most` is the largest size of a page, in bytes, after content codings are removed.
     """
     media = http.media_type(content_type)
     if response or media == "application/http":
@@ -54,7 +56,7 @@ def read(
         return _of_bytes(block, media, http.charset_of(content_type), None, most)
     if media is not None and media != "application/http":
         return Refusal("not_html")
-    # No header at all: what starts with markup was stored without it.
+    # There is no header: a block that begins with markup was stored without it.
     if not block.strip():
         return Refusal("no_text")
     if looks_like_html(block):
@@ -62,7 +64,7 @@ def read(
     return Refusal("not_html" if block.lstrip()[:1] == b"<" else "no_http")
 
 
-def _of_message(message: http.Message, most: int) -> Page | Refusal:
+def _of_message(message: http.HttpResponse, most: int) -> HtmlPage | Refusal:
     if message.status != 200:
         return Refusal("http_status", message.status)
     declared = message.get(b"content-type")
@@ -87,19 +89,19 @@ def _of_message(message: http.Message, most: int) -> Page | Refusal:
 
 def _of_bytes(
     body: bytes, media: str, label: str | None, language: str | None, most: int
-) -> Page | Refusal:
+) -> HtmlPage | Refusal:
     if not body.strip():
         return Refusal("no_text")
     if is_binary(body, label):
         return Refusal("binary")
     text = charset.to_utf8(body, label)
     if len(text) > most:
-        return Refusal("too_large")  # two bytes of many charsets are three of UTF-8
-    return Page(text, media, language) if text else Refusal("no_text")  # a byte order mark alone
+        return Refusal("too_large")  # UTF-8 may need three bytes for two of another charset
+    return HtmlPage(text, media, language) if text else Refusal("no_text")  # only a byte order mark
 
 
 def looks_like_html(body: bytes) -> bool:
-    """Whether bytes without a media type begin as a page does."""
+    """Whether bytes without a media type begin like a page."""
     head = body[:4096]
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         head = head[2:].replace(b"\0", b"")
@@ -108,8 +110,8 @@ def looks_like_html(body: bytes) -> bool:
 
 
 def is_binary(body: bytes, label: str | None) -> bool:
-    """Whether bytes are no text: a NUL among the first, many of them, or many control characters;
-    but in charsets of two or four bytes.
+    """Whether bytes are not text: a NUL among the first bytes, many NULs in all, or many control
+    characters. Charsets of two or four bytes a unit are text.
     """
     if body.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
         return False

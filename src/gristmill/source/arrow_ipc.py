@@ -1,8 +1,8 @@
-"""Arrow's IPC formats, a stream or a file (Feather too): a row is a document, as in Parquet.
+"""Arrow's IPC formats, a stream or a file (also Feather): a row is a document, as in Parquet.
 
-A file is read as the stream that stands in it, from its start. Messages are looked at before they
-are read: a record batch is held whole, so that one over a limit is refused, by what it takes
-unpacked. (Arrow Columnar Format 1.5: Encapsulated message format; Message.fbs; File.fbs.)
+A file is read as the stream that it contains. A record batch is held in memory whole, so each
+message is checked before it is read: one whose decompressed size is over the limit is refused.
+Source: Arrow Columnar Format 1.5, Encapsulated message format; Message.fbs; File.fbs.
 """
 
 import struct
@@ -11,21 +11,21 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from gristmill.errors import SourceError
-from gristmill.source import table
+from gristmill.source import columnar
 from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage
 
-MOST_BYTES = 192 << 20  # of a message, unpacked
+MOST_BYTES = 192 << 20  # of a message, decompressed
 MAGIC = b"ARROW1\0\0"
 _DICTIONARY, _RECORDS = 2, 3  # MessageHeader
 
 
-class _Cut(Exception):
+class _Truncated(Exception):
     """The stream ends inside a message."""
 
 
-class _Messages:
-    """A file of one message behind the other, for pyarrow to read from; each is checked first."""
+class _CheckedMessages:
+    """A file of consecutive messages, for pyarrow to read from; each message is checked first."""
 
     def __init__(self, pieces: Iterable[bytes | Damage]) -> None:
         self._pieces = iter(pieces)
@@ -34,7 +34,7 @@ class _Messages:
         self._begun = self._ended = False
         self.closed = False
         self.damage: Damage | None = None
-        self.taken = 0  # bytes
+        self.taken = 0  # bytes read so far
 
     def _take(self, size: int) -> bytes:
         parts, held = [self._data], len(self._data)
@@ -42,7 +42,7 @@ class _Messages:
             piece = next(self._pieces, None)
             if piece is None or isinstance(piece, Damage):
                 self.damage = piece
-                raise _Cut
+                raise _Truncated
             parts.append(piece)
             held += len(piece)
         self._data = b"".join(parts)
@@ -86,7 +86,7 @@ class _Messages:
             return prefix
         if not 0 < size < MOST_BYTES:
             raise SourceError(
-                f"a damaged Arrow stream: a message's head of {size:,} bytes", "damaged"
+                f"a damaged Arrow stream: a message head of {size:,} bytes", "damaged"
             )
         head = self._take(size)
         try:
@@ -99,16 +99,15 @@ class _Messages:
             raise SourceError(f"a damaged Arrow stream: {error}", "damaged") from error
         if not 0 <= length <= MOST_BYTES:
             raise SourceError(
-                f"an Arrow record batch of {length:,} bytes, and at most {MOST_BYTES:,} are "
-                "read: write it in smaller ones "
-                "(max_chunksize of pyarrow's write_table, chunksize of Feather's)",
+                f"an Arrow record batch of {length:,} bytes; the limit is {MOST_BYTES:,}. Write "
+                "smaller batches (max_chunksize of pyarrow's write_table, chunksize of Feather's)",
                 "too-large",
             )
         return prefix + head + body
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a FlatBuffers table lies; 0: it is not there."""
+    """The place of a field of a FlatBuffers table; 0: it is missing."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     (size,) = struct.unpack_from("<H", data, vtable)
     at = 4 + 2 * number
@@ -117,11 +116,12 @@ def _field(data: bytes, table: int, number: int) -> int:
 
 
 def _follow(data: bytes, at: int) -> int:
+    """The place that the offset at a place refers to."""
     return at + int(struct.unpack_from("<I", data, at)[0])
 
 
 def _lengths(head: bytes) -> tuple[int, list[int]]:
-    """(the length of a message's body, where packed buffers start in it)."""
+    """The length of a message's body, and the places of compressed buffers in it."""
     message = _follow(head, 0)
     at = _field(head, message, 3)
     length = struct.unpack_from("<q", head, at)[0] if at else 0
@@ -144,42 +144,41 @@ def _lengths(head: bytes) -> tuple[int, list[int]]:
 
 def _unpacked(body: bytes, start: int) -> int:
     (size,) = struct.unpack_from("<q", body, start)
-    return max(int(size), 0)  # -1: it is not packed
+    return max(int(size), 0)  # -1: it is not compressed
 
 
 def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a shard. Raises SourceError where it is damaged."""
+    """Read the rows of a shard. Raises SourceError if it is damaged."""
     stream = iter(pieces)
-    messages = _Messages(stream)
+    messages = _CheckedMessages(stream)
     try:
         with pa.ipc.open_stream(pa.PythonFile(messages, "r")) as reader:
-            table.check_column(reader.schema, fields)
-            bound = table.Bound()
+            columnar.check_column(reader.schema, fields)
+            bound = columnar.BombCheck()
             while not rows.full:
                 try:
                     batch = reader.read_next_batch()
                 except StopIteration:
                     break
-                batch.validate(
-                    full=True
-                )  # offsets beyond the buffers would read memory that is not the file's
+                # Offsets beyond the buffers would read other memory of the process.
+                batch.validate(full=True)
                 bound.read = messages.taken
-                yield from table.give(batch, rows, fields, bound)
-    except _Cut:
+                yield from columnar.add_batch(batch, rows, fields, bound)
+    except _Truncated:
         damage = messages.damage
         rows.fail(*(("truncated", rows.row) if damage is None else damage))
         if damage is not None and any(isinstance(piece, bytes) and piece for piece in stream):
             raise SourceError(
                 (
                     f"{damage.reason} at byte {damage.offset}: an Arrow stream cannot be read "
-                    "behind that"
+                    "beyond that"
                 ),
                 "damaged",
             ) from None
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"no readable Arrow stream: {error}", "damaged") from error
+        raise SourceError(f"not a readable Arrow stream: {error}", "damaged") from error
     if (last := rows.take()) is not None:
         yield last
     if not rows.full:
-        for _ in stream:  # the footer, which is counted
+        for _ in stream:  # the footer: its bytes are counted
             pass

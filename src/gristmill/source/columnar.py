@@ -1,10 +1,9 @@
-"""Tables: a row is a document.
+"""Columnar tables: a row is a document. Parquet is read here, Arrow's own formats in arrow_ipc.py.
 
-Columns other than text and URL rest in `extra` as JSON. Parquet here, Arrow's own formats in
-ipc.py.
+Columns other than text and URL are stored in `extra` as JSON.
 
-Rows are taken by their bytes, not by their number: so many that a batch stays small, and of what a
-dictionary holds once and rows name a thousand times, each time counts.
+The size of a batch is limited by bytes, not by rows. A value that a dictionary holds once and a
+thousand rows name counts a thousand times.
 """
 
 from collections.abc import Iterator
@@ -15,83 +14,86 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.errors import SourceError
-from gristmill.source import pages
-from gristmill.source.lines import to_extra
+from gristmill.source import parquet_pages
+from gristmill.source.jsonl import to_extra
 from gristmill.source.rows import BATCH_BYTES, Fields, Rows
 from gristmill.store.codecs import BOMB_BYTES, BOMB_RATIO
 
 READ_ROWS = 1024  # rows decoded at a time, at most
-READ_BYTES = 16 << 20  # and about this many bytes of them
+READ_BYTES = 16 << 20  # bytes decoded at a time, about
 
 
-class Bound:
-    """What rows come to, unpacked, against the bytes that were read for them."""
+class BombCheck:
+    """The bytes of rows, decompressed, against the bytes that were read for them."""
 
     def __init__(self, read: int = 0) -> None:
-        """Start with the bytes that were read."""
+        """`read`: bytes that were read so far."""
         self.read = read
         self._given = 0
 
     def add(self, size: int) -> None:
-        """Count the bytes of rows. Raises SourceError where they are a bomb."""
+        """Count the bytes of rows. Raises SourceError if they are a decompression bomb."""
         self._given += size
         if self._given > BOMB_BYTES and self._given > BOMB_RATIO * self.read:
             raise SourceError(
                 (
-                    f"a bomb: {self._given:,} bytes of rows out of {self.read:,}, more than "
-                    f"{BOMB_RATIO} times as many"
+                    f"a decompression bomb: {self._given:,} bytes of rows out of {self.read:,}, "
+                    f"more than {BOMB_RATIO} times as many"
                 ),
                 "too-large",
             )
 
 
 def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a Parquet file.
+    """Read the rows of a Parquet file. `value` of a failed row is its row number.
 
-    `value` of a row that fails is its row number: Parquet has no offset for it.
+    Raises SourceError if the file is damaged, has no column for the text, or a page or dictionary
+    over the limits.
     """
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             check_column(file.schema_arrow, fields)
-            groups, coded = pages.walk(path, file.metadata)
-            bound = Bound(pages.size_of(path))
+            groups, coded = parquet_pages.read_sizes(path, file.metadata)
+            bound = BombCheck(parquet_pages.size_of(path))
         with pq.ParquetFile(
             path, pre_buffer=False, buffer_size=1 << 20, read_dictionary=coded
         ) as file:
             for group, sizes in enumerate(groups):
                 most = sizes.rows(READ_ROWS, READ_BYTES)
                 for batch in file.iter_batches(most, row_groups=[group], use_threads=False):
-                    yield from give(batch, rows, fields, bound)
+                    yield from add_batch(batch, rows, fields, bound)
                     if rows.full:
                         break
                 if rows.full:
                     break
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"no readable Parquet file: {error}", "damaged") from error
+        raise SourceError(f"not a readable Parquet file: {error}", "damaged") from error
     if (last := rows.take()) is not None:
         yield last
 
 
 def check_column(schema: pa.Schema, fields: Fields) -> None:
-    """Raises SourceError where a table has no column for the text, or columns whose rows cannot be
-    bounded.
+    """Check the columns of a table.
+
+    Raises SourceError if there is no column for the text, or one of a type whose rows have no limit
+    in size.
     """
     if fields.text not in schema.names:
         raise SourceError(
             f"no column {fields.text!r}; there are {', '.join(schema.names)}. "
-            "Name the one with the text in the recipe: text = ..."
+            "Name the column with the text in the recipe: text = ..."
         )
     for field in schema:
         if pa.types.is_run_end_encoded(field.type) or pa.types.is_union(field.type):
             raise SourceError(
-                f"column {field.name!r} is of type {field.type}: write it as plain values"
+                f"column {field.name!r} has the type {field.type}: write it as plain values"
             )
 
 
-def give(
-    batch: pa.RecordBatch, rows: Rows, fields: Fields, bound: Bound
+def add_batch(
+    batch: pa.RecordBatch, rows: Rows, fields: Fields, bound: BombCheck
 ) -> Iterator[pa.RecordBatch]:
-    """Make rows of a batch, a few megabytes at a time."""
+    """Add the rows of a batch, a few megabytes at a time."""
     for start in range(0, len(batch), READ_ROWS):
         for part, weight in _parts(batch.slice(start, READ_ROWS)):
             if rows.left is not None:
@@ -109,9 +111,7 @@ def give(
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """A batch in halves of halves, until each is small or a row: (rows, what they come to in
-    bytes).
-    """
+    """A batch, halved until each part is small or one row; with the size of each part in bytes."""
     weight = sum(_weight(column) for column in batch.columns)
     if weight <= READ_BYTES or len(batch) <= 1:
         yield batch, weight
@@ -122,8 +122,8 @@ def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
 
 
 def _weight(column: pa.Array) -> int:
-    """The bytes of a column's values, those of a dictionary or a view counted as often as they are
-    named.
+    """The bytes of a column's values. A value of a dictionary or a view counts as often as it is
+    used.
     """
     column = _storage(column)
     kind = column.type
@@ -166,13 +166,14 @@ def _is_binary(kind: pa.DataType) -> bool:
 def _pieces(
     batch: pa.RecordBatch, fields: Fields
 ) -> Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array]]:
-    """A batch in pieces of no more bytes than a batch of documents has: texts (null: none that can
-    be read), urls, extras, reasons.
+    """A batch in pieces of at most BATCH_BYTES of text: texts (null: not readable), urls, extras,
+    reasons.
     """
+    # Of columns with the same name the last one.
     columns = {
         name: _storage(column)
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    }  # of equal names the last
+    }
     texts = _bytes_of(columns.pop(fields.text))
     if texts is None:
         texts = pa.nulls(len(batch), pa.large_binary())
@@ -217,7 +218,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _bytes_of(column: pa.Array) -> pa.Array | None:
-    """A column of strings or bytes as large_binary; None where it is neither."""
+    """A column of strings or bytes as large_binary; None: it has another type."""
     kind = _kind(column)
     column = column.cast(kind)
     if pa.types.is_fixed_size_binary(kind):
@@ -244,7 +245,7 @@ def _strings(column: pa.Array) -> pa.Array:
 
 
 def _extras(columns: dict[str, pa.Array], rows: int) -> pa.Array:
-    """Columns as JSON, (n,) string; null where a row has no value in any."""
+    """Columns as JSON, (n,) string; null: the row has no value in any of them."""
     if not columns:
         return pa.nulls(rows, pa.string())
     records = _plain(
@@ -257,8 +258,8 @@ def _extras(columns: dict[str, pa.Array], rows: int) -> pa.Array:
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch that Python has values for: ill-formed strings made well, times as strings or
-    numbers.
+    """A batch whose values Python can represent: ill-formed strings are repaired, and times become
+    strings or numbers where necessary.
     """
     columns = []
     for column in batch.columns:
@@ -274,7 +275,7 @@ def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _has_values(column: pa.Array) -> bool:
-    """Whether Python has a value for each: it has none for nanoseconds and for far years."""
+    """Whether Python can represent each value: it cannot for nanoseconds and for distant years."""
     try:
         column.to_pylist()
     except (ValueError, OverflowError):
@@ -285,5 +286,5 @@ def _has_values(column: pa.Array) -> bool:
 def _as_text(column: pa.Array) -> pa.Array:
     try:
         return column.cast(pa.string())
-    except pa.ArrowInvalid:  # a year that has no name either
+    except pa.ArrowInvalid:  # a year that has no string either
         return column.cast(pa.int64())

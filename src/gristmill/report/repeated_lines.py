@@ -1,6 +1,4 @@
-"""Lines: the most repeated lines of a corpus, and in how many documents each stood before it was
-cut.
-"""
+"""The most repeated lines of a corpus, and in how many documents each was before it was removed."""
 
 from pathlib import Path
 from typing import Any
@@ -15,19 +13,18 @@ TOP = 20
 
 
 def frequent(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
-    """The most repeated lines: what the funnel counts of them, and the first `top` rows of the
-    list, as `lines`.
+    """The funnel's counts of frequent lines, and the first `top` rows of their list, as `lines`.
 
     A row has `documents`, `text` (its first 500 characters), `earliest` document, `hash`, `source`
-    (null: of all). Raises RecipeError where the recipe lists none (no [deduplicate.lines]),
-    VerificationError where the corpus is not finished.
+    (null: all sources). Raises RecipeError if the recipe has no [deduplicate.lines],
+    VerificationError if the corpus is not finished.
     """
     root = Path(corpus)
     manifest, _ = published(root)
     if all(part.path != LIST for part in manifest.parts):
         raise RecipeError(
-            f"{root}: lists no lines. Write [deduplicate.lines] into its recipe, with most = "
-            "10 or so"
+            f"{root}: it has no list of lines. Add [deduplicate.lines] to its recipe, for example "
+            "with most = 10"
         )
     found: list[dict[str, Any]] = []
     for batch in read_batches(root / LIST):
@@ -37,16 +34,16 @@ def frequent(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
     return {**manifest.funnel["lines"], "lines": found}
 
 
-def lines(told: dict[str, Any]) -> list[str]:
-    """For people: a row a line, documents first."""
+def lines(result: dict[str, Any]) -> list[str]:
+    """The report as lines of text."""
     out = [f"{'documents':>12}  {'earliest':<12}  line"]
-    for row in told["lines"]:
+    for row in result["lines"]:
         text = " ".join(row["text"].split())
         source = f"[{row['source']}] " if row["source"] is not None else ""
         shown = f"{text[:100]}{'...' if len(text) > 100 else ''}"
         out.append(
             f"{row['documents']:>12,}  {schema.document_name(row['earliest']):<12}  {source}{shown}"
         )
-    if len(told["lines"]) < told["listed"]:
-        out.append(f"and {told['listed'] - len(told['lines']):,} more")
+    if len(result["lines"]) < result["listed"]:
+        out.append(f"and {result['listed'] - len(result['lines']):,} more")
     return out

@@ -1,7 +1,7 @@
-r"""JSONL: one JSON object a line, lines end at \\n only. And plain text: one file, one document.
+r"""JSONL: one JSON object a line; only \\n ends a line. And plain text: one file is one document.
 
-The text and URL fields are named by the recipe; all other fields rest, as one JSON string, in
-`extra`. A blank line takes a row number and no verdict.
+The recipe names the fields of text and URL; all other fields are stored, as one JSON string, in
+`extra`. A blank line takes a row number and has no verdict.
 """
 
 import json
@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from gristmill.columns import well_formed
 from gristmill.errors import SourceError
-from gristmill.source.looks import ill_formed, is_binary
+from gristmill.source.magic_numbers import ill_formed, is_binary
 from gristmill.source.rows import Fields, Rows
 from gristmill.store.codecs import Damage
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some tools set before a file's first line
-MOST_VALUES = 4_000_000  # of a long line that is no plain JSON: each takes up to 64 bytes
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some tools write it before the first line of a file
+MOST_VALUES = 4_000_000  # of a long line with unusual JSON: each takes up to 64 bytes
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -30,12 +30,11 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
     offset = 0  # of the line's first byte in the decoded shard
     waiting: list[bytes] = []  # the start of a line that has not ended
     size = 0
-    most = (
-        6 * fields.max_document_bytes
-    )  # as \\u0001 a byte takes six; the text itself is measured again
+    # A byte takes six as \\u0001. The limit is applied again to the text itself.
+    most = 6 * fields.max_document_bytes
     for piece in pieces:
         if isinstance(piece, Damage):
-            # The line that was cut and the damage are one loss: one row.
+            # A line that damage cuts off and the damage itself are one loss, and take one row.
             rows.fail(piece.reason, piece.offset)
             offset += size
             waiting, size = [], 0
@@ -76,19 +75,19 @@ def _read_line(line: bytes, size: int, offset: int, rows: Rows, fields: Fields, 
     if not line.strip():
         rows.skip("blank line")
         return
-    if len(line) > fields.max_document_bytes and _is_laden(line, fields):
+    if len(line) > fields.max_document_bytes and _has_large_fields(line, fields):
         rows.fail("too_large", offset)
         return
     record = parse(line)
     if record is None:
         rows.fail("not_json", offset)
         return
-    give(record, offset, rows, fields)
+    add_record(record, offset, rows, fields)
 
 
-def _is_laden(line: bytes, fields: Fields) -> bool:
-    """Whether a long line holds more than a text: its other fields alone are over the limit, and
-    would take many times that as values.
+def _has_large_fields(line: bytes, fields: Fields) -> bool:
+    """Whether the fields of a long line without its text are over the limit: as Python values they
+    would take many times as much memory.
     """
     try:
         return len(line) - len(_decode_raw(line).get(fields.text, b"")) > fields.max_document_bytes
@@ -96,8 +95,8 @@ def _is_laden(line: bytes, fields: Fields) -> bool:
         return line.count(b"[") + line.count(b"{") + line.count(b",") > MOST_VALUES
 
 
-def give(record: dict[str, Any], value: int, rows: Rows, fields: Fields) -> None:
-    """Make a row of an object; `value` is where it stands, for its verdict."""
+def add_record(record: dict[str, Any], value: int, rows: Rows, fields: Fields) -> None:
+    """Add an object as a row; `value` is its place in the shard, for its verdict."""
     text = record.pop(fields.text, None)
     url = record.pop(fields.url, None)
     if url is not None and not isinstance(url, str):
@@ -123,12 +122,12 @@ def give(record: dict[str, Any], value: int, rows: Rows, fields: Fields) -> None
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """A line as a JSON object; None where it is none."""
+    """A line as a JSON object; None: it is not one."""
     try:
         return _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    # Ill-formed UTF-8, lone surrogates, NaN: what Python's own reader takes.
+    # Python's own reader accepts ill-formed UTF-8, lone surrogates and NaN.
     try:
         record = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -137,7 +136,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
 
 def to_extra(record: dict[str, Any]) -> str | None:
-    """Fields that we do not know, as one JSON string; None where there are none."""
+    """The other fields as one JSON string; None: there are none."""
     if not record:
         return None
     try:
@@ -147,7 +146,7 @@ def to_extra(record: dict[str, Any]) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can say it: surrogates replaced, what is no JSON as a string."""
+    """A value that JSON can represent: surrogates are replaced, other types become strings."""
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, dict):
@@ -162,22 +161,22 @@ def _plain(value: Any) -> Any:
 def read_text(
     pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
-    """Read a shard that is one document, and UTF-8. Raises SourceError where it is not."""
+    """Read a shard as one document. Raises SourceError if it is binary or not UTF-8."""
     return _read_text(pieces, rows, fields, strict=True)
 
 
-def read_told(
+def read_forced_text(
     pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
-    """Read a shard that is one document because the recipe says so: what is ill-formed in it
-    becomes U+FFFD.
+    """Read a shard as one document because the recipe says `kind = "text"`: ill-formed UTF-8 becomes
+    U+FFFD.
     """
     return _read_text(pieces, rows, fields, strict=False)
 
 
-def whole(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> bytes:
-    """The bytes of a shard that is one document; none where it is damaged or too large, which a row
-    says.
+def read_whole(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> bytes:
+    """The bytes of a shard that is one document. If it is damaged or too large, a failed row is added
+    and the result is empty.
     """
     parts: list[bytes] = []
     size = 0
@@ -201,16 +200,14 @@ def whole(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> bytes
 def _read_text(
     pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, *, strict: bool
 ) -> Iterator[pa.RecordBatch]:
-    text = whole(pieces, rows, fields).removeprefix(BYTE_ORDER_MARK)
+    text = read_whole(pieces, rows, fields).removeprefix(BYTE_ORDER_MARK)
     at = ill_formed(text, ended=True) if strict else None
     if at is not None or (strict and is_binary(text)):
-        where = (
-            f"byte {at:,} of it is no UTF-8" if at is not None else "it holds control characters"
-        )
+        where = f"its byte {at:,} is not UTF-8" if at is not None else "it has control characters"
         raise SourceError(
             (
-                f'not text: {where}; convert it, or kind = "text" for its source in the recipe '
-                "takes it as it is"
+                f'not text: {where}; convert it, or set kind = "text" for its source in the recipe '
+                "to read it as it is"
             ),
             "not-text",
         )

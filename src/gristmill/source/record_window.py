@@ -1,5 +1,5 @@
-"""The decoded bytes of an archive, stretch by stretch between damage, and the search for where
-records start.
+"""The decoded bytes of an archive, in stretches without damage, and the search for the starts of
+records.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,16 +14,14 @@ from gristmill.store.codecs import Damage
 class Framing(NamedTuple):
     """How records of a format begin."""
 
-    find: Callable[
-        [bytes, int, int], int
-    ]  # (data, from, to): where a record's first line starts, or the line's end before; -1: nowhere
-    starts: Callable[[bytes, int], bool]  # (data, at): whether a record starts right there
-    # no record's first line, with the line's end before it, is longer than this many bytes
-    overlap: int
+    # (data, from, to): the place of a record's first line, or of the line end before it; -1: none
+    find: Callable[[bytes, int, int], int]
+    starts: Callable[[bytes, int], bool]  # (data, at): whether a record starts at this place
+    overlap: int  # bytes that a record's first line, with the line end before it, has at most
 
 
 class Window:
-    """The decoded bytes not yet consumed, one stretch without damage."""
+    """The decoded bytes that were not consumed yet, of one stretch without damage."""
 
     def __init__(self, pieces: Iterator[bytes | Damage], framing: Framing) -> None:
         self._pieces = pieces
@@ -31,11 +29,11 @@ class Window:
         self.data = b""
         self.at = 0  # the next byte to consume
         self.offset = 0  # of data[0] in the decoded shard
-        self.damage: Damage | None = None  # what follows the data; None: the end, or unknown yet
-        self.ended = False  # no more bytes follow the data, because of damage or the end
+        self.damage: Damage | None = None  # what follows the data; None: the end, or not known yet
+        self.ended = False  # no bytes follow the data: damage, or the end of the shard
 
     def more(self) -> bool:
-        """Read another piece behind the data; False where the stretch ends."""
+        """Read another piece; False: the stretch has ended."""
         if self.ended:
             return False
         piece = next(self._pieces, None)
@@ -49,7 +47,7 @@ class Window:
         return True
 
     def have(self, count: int) -> bool:
-        """Whether so many bytes follow; reads what it takes."""
+        """Whether `count` bytes follow; reads pieces until they do."""
         size = len(self.data) - self.at
         if size >= count:
             return True
@@ -68,7 +66,7 @@ class Window:
         return size >= count
 
     def skip_blank_lines(self) -> bool:
-        """Step over empty lines; False at the end of the stretch."""
+        """Skip empty lines; False: the stretch has ended."""
         while True:
             while self.at < len(self.data) and self.data[self.at] in b"\r\n":
                 self.at += 1
@@ -78,8 +76,8 @@ class Window:
                 return False
 
     def seek_record(self, *, here: bool = False) -> None:
-        """Step to the next record's first line, or to the end of the stretch; it may start right
-        `here`.
+        """Go to the next record's first line, or to the end of the stretch. `here`: the record may
+        start at the current place.
         """
         if here:
             self.have(self._framing.overlap)
@@ -96,25 +94,25 @@ class Window:
                 return
 
     def holds_record(self) -> bool:
-        """Whether a record starts somewhere in the bytes that are held."""
+        """Whether a record starts anywhere in the bytes that are in memory."""
         return (
             self._framing.starts(self.data, self.at)
             or self._framing.find(self.data, self.at, len(self.data)) >= 0
         )
 
-    def pass_over(self, count: int) -> str:
-        """Step over a block without holding it.
+    def skip(self, count: int) -> str:
+        """Skip a block without holding it in memory.
 
-        Returns "whole", or "cut" where the stretch ends in it, or "lied" where a record starts in
-        it, at which the window then stands.
+        Returns "whole"; "cut" if the stretch ends in the block; or "wrong" if a record starts in
+        it, so that the length is wrong: the window is then at the start of that record.
         """
         left = count
         while left > 0:
             found = self._framing.find(self.data, self.at, min(self.at + left, len(self.data)))
             if found >= 0:
                 self.at = found
-                return "lied"
-            # The start of a record may lie across two pieces.
+                return "wrong"
+            # The start of a record may be in two pieces.
             step = min(left, max(len(self.data) - self.at - self._framing.overlap, 0))
             self.at += step
             left -= step
@@ -133,8 +131,8 @@ def read_stretches(
     framing: Framing,
     read_record: Callable[[Window], bool],
 ) -> Iterator[pa.RecordBatch]:
-    """Read the records of all stretches; `read_record` reads one, and is False where the stretch
-    ended inside it.
+    """Read the records of all stretches. `read_record` reads one record; it returns False if the
+    stretch ended inside it.
     """
     stream = iter(pieces)
     while True:
@@ -146,7 +144,7 @@ def read_stretches(
                 yield batch
         if rows.full:
             break
-        # A record cut by damage and the damage itself are one loss: one row.
+        # A record that damage cuts off and the damage itself are one loss, and take one row.
         if window.damage is not None:
             rows.fail(window.damage.reason, window.damage.offset)
         elif not complete:

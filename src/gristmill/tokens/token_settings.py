@@ -6,7 +6,7 @@ import msgspec
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How survivors become token shards."""
+    """How kept documents become token shards."""
 
     tokenizer: str  # "gpt2", or the path or URL of a tokenizer.json or of tiktoken ranks
     end_of_text: str | None = None  # the token after each document; null: the tokenizer's own
@@ -16,6 +16,6 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         if self.tokens_per_shard < 1:
-            raise ValueError("tokens_per_shard is at least 1")
+            raise ValueError("tokens_per_shard must be at least 1")
         if not 0.0 <= self.validation <= 1.0:
-            raise ValueError("validation is a share of documents, 0 to 1")
+            raise ValueError("validation is a share of documents, from 0 to 1")
