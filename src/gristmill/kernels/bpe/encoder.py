@@ -14,14 +14,14 @@ from numba import types
 from gristmill.kernels.bpe.merges import (
     FEW,
     LOW_20,
-    MIX,
     Merges,
     equal_bytes,
     find_token,
-    hash_bytes,
+    hash_piece,
     merge_few,
     merge_many,
 )
+from gristmill.kernels.hashing.primitives import GOLDEN
 from gristmill.kernels.jit.compile import (
     BYTES,
     INT32S,
@@ -236,15 +236,15 @@ def _encode(
                     if length > 8:
                         tail = load_up_to_8(data, start + 8, length - 8)
                 tail |= np.uint64(length) << np.uint64(56)
-                mixed = (head ^ (tail >> np.uint64(3))) * MIX + tail
-                mixed = (mixed ^ (mixed >> np.uint64(32))) * MIX
+                mixed = (head ^ (tail >> np.uint64(3))) * GOLDEN + tail
+                mixed = (mixed ^ (mixed >> np.uint64(32))) * GOLDEN
                 place = np.int64((mixed >> np.uint64(40)) & np.uint64(mask))
                 while pieces[place, 1] != 0 and (
                     pieces[place, 0] != head or pieces[place, 1] != tail
                 ):
                     place = (place + 1) & mask
             elif length <= LONG:
-                head = hash_bytes(data, start, length)
+                head = hash_piece(data, start, length)
                 tail = (np.uint64(length) << np.uint64(56)) | np.uint64(used[2])
                 mixed = head
                 place = np.int64((mixed >> np.uint64(40)) & np.uint64(mask))

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from gristmill.kernels.hashing.primitives import GOLDEN
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, UINT64S, helper, kernel
 from gristmill.kernels.jit.loads import load_up_to_8
 
-MIX = np.uint64(0x9E3779B97F4A7C15)
 NO_PAIR = np.uint64(0xFFFFFFFFFFFFFFFF)
 NO_RANK = np.uint32(0xFFFFFFFF)
 LOW_20 = np.uint64((1 << 20) - 1)
@@ -21,11 +21,11 @@ FEW = 48  # parts up to which looking at all pairs beats the heap
 
 
 @helper
-def hash_bytes(data, start, length):
+def hash_piece(data, start, length):
     """64 bits of a run of bytes and its length."""
-    value = np.uint64(length) * MIX
+    value = np.uint64(length) * GOLDEN
     for j in range(0, length, 8):
-        value = (value ^ load_up_to_8(data, start + j, length - j)) * MIX
+        value = (value ^ load_up_to_8(data, start + j, length - j)) * GOLDEN
         value ^= value >> np.uint64(32)
     return value
 
@@ -43,7 +43,7 @@ def equal_bytes(one, start, other, begin, length):
 def find_token(data, start, length, blob, token_offsets, token_table):
     """The token that has exactly these bytes, or -1."""
     mask = np.int64(len(token_table) - 1)
-    place = np.int64(hash_bytes(data, start, length) & np.uint64(mask))
+    place = np.int64(hash_piece(data, start, length) & np.uint64(mask))
     while token_table[place] >= 0:
         token = token_table[place]
         begin = token_offsets[token]
@@ -56,7 +56,7 @@ def find_token(data, start, length, blob, token_offsets, token_table):
 
 @helper
 def _mix(pair):
-    mixed = pair * MIX
+    mixed = pair * GOLDEN
     return mixed ^ (mixed >> np.uint64(32))
 
 
@@ -90,7 +90,7 @@ def _index_tokens(blob, token_offsets, token_table):
         length = token_offsets[token + 1] - token_offsets[token]
         if length == 0:
             continue
-        place = np.int64(hash_bytes(blob, token_offsets[token], length) & np.uint64(mask))
+        place = np.int64(hash_piece(blob, token_offsets[token], length) & np.uint64(mask))
         while token_table[place] >= 0:
             place = (place + 1) & mask
         token_table[place] = token

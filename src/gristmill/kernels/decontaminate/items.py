@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.hashing.minhash import STEP, mix
+from gristmill.kernels.hashing.primitives import GOLDEN, OTHER_MULTIPLIER, mix
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, UINT64S, helper, kernel
 from gristmill.kernels.jit.loads import (
     ONE,
@@ -34,7 +34,6 @@ SPACE = 0x20
 # uneven words add
 BITS_A_KEY = 16
 BITS_A_HEAD = 128  # the same: less than 1 %
-MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
 INT32_OUT, INT64_OUT, UINT64_OUT = types.int32[::1], types.int64[::1], types.uint64[::1]
 
 
@@ -77,12 +76,12 @@ def _hash_word(base, start, stop, last):
     value = np.uint64(stop - start)
     at = start
     while stop - at > 8:
-        value = (value ^ load_u64(base, at)) * MULTIPLIER
+        value = (value ^ load_u64(base, at)) * OTHER_MULTIPLIER
         value ^= value >> np.uint64(29)
         at += 8
     place = min(at, last)
     end = load_u64(base, place) >> np.uint64(8 * (at - place))
-    value = (value ^ (end & (np.uint64(ALL) >> np.uint64(64 - 8 * (stop - at))))) * MULTIPLIER
+    value = (value ^ (end & (np.uint64(ALL) >> np.uint64(64 - 8 * (stop - at))))) * OTHER_MULTIPLIER
     return value ^ (value >> np.uint64(32))
 
 
@@ -153,7 +152,7 @@ def polynomial_of(hashes, first, words):
     """The polynomial of a run of words, from nothing."""
     polynomial = np.uint64(0)
     for j in range(words):
-        polynomial = polynomial * STEP + hashes[first + j]
+        polynomial = polynomial * GOLDEN + hashes[first + j]
     return polynomial
 
 
@@ -168,7 +167,7 @@ def hash_pair(hashes, first):
     """A hash of two words that costs nearly nothing: every pair of a document is looked up among
     the heads.
     """
-    return hashes[first] * STEP + hashes[first + 1]
+    return hashes[first] * GOLDEN + hashes[first + 1]
 
 
 @helper
@@ -300,7 +299,7 @@ def _share(offsets, parts, table, lists, owners):
         size = offsets[number + 1] - start
         key = np.uint64(size)
         for j in range(size):
-            key = mix(key * STEP + np.uint64(parts[start + j]))
+            key = mix(key * GOLDEN + np.uint64(parts[start + j]))
         place = np.int64(key & np.uint64(last))
         while True:
             known = table[place]

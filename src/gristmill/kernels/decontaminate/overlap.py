@@ -27,7 +27,7 @@ from gristmill.kernels.decontaminate.items import (
     key_of,
     polynomial_of,
 )
-from gristmill.kernels.hashing.minhash import STEP
+from gristmill.kernels.hashing.primitives import GOLDEN
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, UINT64S, kernel
 from gristmill.kernels.jit.loads import ONE, count_trailing_zeros
 
@@ -132,7 +132,7 @@ def _find(
     """
     top = ONE
     for _ in range(width):
-        top *= STEP
+        top *= GOLDEN
     last_head = np.int64(len(head_keys) - 1)
     word_shift = np.uint64(64 - count_trailing_zeros(np.uint64(len(heads))))
     bit_shift = word_shift - np.uint64(6)
@@ -151,13 +151,13 @@ def _find(
         maybe = np.int64(0)
         polynomial = np.uint64(0)
         for j in range(min(words, width)):
-            polynomial = polynomial * STEP + hashes[j]
+            polynomial = polynomial * GOLDEN + hashes[j]
         for j in range(words - width + 1):
             word, bits = bits_of(bitmap, polynomial)
             places[maybe] = j
             wide[maybe] = polynomial
             if j + width < words:
-                polynomial = polynomial * STEP + hashes[j + width] - hashes[j] * top
+                polynomial = polynomial * GOLDEN + hashes[j + width] - hashes[j] * top
             maybe += np.int64((bitmap[word] & bits) == bits)
         mains = maybe
         if last_head > 0:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from gristmill.kernels.hashing.primitives import GOLDEN
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, UINT64S, helper, kernel
 from gristmill.kernels.jit.loads import (
     block_of,
@@ -41,7 +42,6 @@ from gristmill.kernels.unicode.tables import (
 ONE = np.uint64(1)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 SHORT = 7  # bytes of a stop word that is found by one look
-MIX = np.uint64(0x9E3779B97F4A7C15)
 DOT, HASH = 0x2E, 0x23
 SYMBOLS = {"datatrove-0.10": PUNCTUATION | TERMINAL, "datatrove-0.2": PUNCTUATION}
 
@@ -78,11 +78,11 @@ def stop_table(words: Sequence[str]) -> StopWords:
     short = [word for word in encoded if len(word) <= SHORT][:64]
     long = [word for word in encoded if word not in set(short)]
     keys = [int.from_bytes(word, "little") | len(word) << 56 for word in short]
-    size, multiplier = 256, int(MIX)
+    size, multiplier = 256, int(GOLDEN)
     while len({_place_of(key, multiplier, size) for key in keys}) < len(keys):
         multiplier += 2
-        if multiplier - int(MIX) > 2000:
-            size, multiplier = 4 * size, int(MIX)
+        if multiplier - int(GOLDEN) > 2000:
+            size, multiplier = 4 * size, int(GOLDEN)
     table, bits = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
     for number, key in enumerate(keys):
         place = _place_of(key, multiplier, size)

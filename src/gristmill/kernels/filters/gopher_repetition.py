@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from gristmill.kernels.hashing.primitives import GOLDEN, OTHER_MULTIPLIER, hash_bytes
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
 from gristmill.kernels.jit.loads import (
     count_characters,
     count_continuations,
-    hash_bytes,
     load_u64,
     load_up_to_8,
     same_bytes,
@@ -28,8 +28,6 @@ from gristmill.kernels.text.words import Bounds
 
 TOPS = (2, 3, 4)
 FIRST, LAST = 5, 10  # sizes of n-grams that are looked for twice
-MIX = np.uint64(0x9E3779B97F4A7C15)
-OTHER_MIX = np.uint64(0xC2B2AE3D27D4EB4F)
 PREFIXES = (12, 20)  # bytes
 SPARSITY = 8  # places a word, of the table that counts prefixes
 
@@ -165,10 +163,10 @@ def _join(data, starts, stops, begin, end, joined, places, points):
 @helper
 def _prefix(joined, at, size):
     """32 bits from `size` bytes, 12 or 20."""
-    value = (load_u64(joined, at) * MIX) ^ load_u64(joined, at + size - 8)
+    value = (load_u64(joined, at) * GOLDEN) ^ load_u64(joined, at + size - 8)
     if size > 16:
         value ^= load_u64(joined, at + 8) * np.uint64(0x165667B19E3779F9)
-    value *= OTHER_MIX
+    value *= OTHER_MULTIPLIER
     return np.uint32(value >> np.uint64(32))
 
 

@@ -13,24 +13,11 @@ the spaces between words, one each.
 import numpy as np
 from numba import types
 
+from gristmill.kernels.hashing.primitives import BASIS, GOLDEN, PRIME, mix, splitmix64
 from gristmill.kernels.jit.compile import BYTES, INT64S, UINT32S, UINT64S, helper, kernel
 
 SPACE = 0x20
-PRIME = np.uint64(0x100000001B3)
-BASIS = np.uint64(0xCBF29CE484222325)
-STEP = np.uint64(0x9E3779B97F4A7C15)  # the base of the rolling polynomial; odd
 EMPTY = np.uint32(0xFFFFFFFF)
-
-
-@helper
-def mix(value):
-    """The finaliser of MurmurHash3, 64 bits."""
-    value ^= value >> np.uint64(33)
-    value *= np.uint64(0xFF51AFD7ED558CCD)
-    value ^= value >> np.uint64(33)
-    value *= np.uint64(0xC4CEB9FE1A85EC53)
-    value ^= value >> np.uint64(33)
-    return value
 
 
 @helper
@@ -71,7 +58,7 @@ def hash_shingles(data, start, stop, width, characters, out):
     """
     top = np.uint64(1)
     for _ in range(width):
-        top *= STEP
+        top *= GOLDEN
     # `out` holds the hashes of words first, each shingle's hash then takes the place of a word no
     # longer needed.
     words = (
@@ -83,7 +70,7 @@ def hash_shingles(data, start, stop, width, characters, out):
         return np.int64(0)
     polynomial = np.uint64(0)
     for j in range(min(words, width)):
-        polynomial = polynomial * STEP + out[j]
+        polynomial = polynomial * GOLDEN + out[j]
     if words <= width:
         out[0] = mix(polynomial + np.uint64(words))
         return np.int64(1)
@@ -91,7 +78,7 @@ def hash_shingles(data, start, stop, width, characters, out):
     for j in range(shingles - 1):
         leaving = out[j]
         out[j] = mix(polynomial + np.uint64(width))
-        polynomial = polynomial * STEP + out[j + width] - leaving * top
+        polynomial = polynomial * GOLDEN + out[j + width] - leaving * top
     out[shingles - 1] = mix(polynomial + np.uint64(width))
     return shingles
 
@@ -144,7 +131,7 @@ def _sign(offsets, data, width, characters, multipliers, addends, shingles, sign
 def _band(signatures, bands, rows, scopes, keys):
     for i in range(len(signatures)):
         for band in range(bands):
-            key = mix(scopes[i] * STEP + np.uint64(band + 1))
+            key = mix(scopes[i] * GOLDEN + np.uint64(band + 1))
             for row in range(rows):
                 key = (key ^ np.uint64(signatures[i, band * rows + row])) * PRIME
                 key ^= key >> np.uint64(29)
@@ -196,13 +183,8 @@ def permutations(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The family's parameters: (multipliers, addends), each (count,) uint32, from splitmix64
     (Steele 2014).
     """
-    state = (seed * 0x9E3779B97F4A7C15 + 0x6A09E667F3BCC909) & 0xFFFFFFFFFFFFFFFF
-    values = []
-    for _ in range(2 * count):
-        state = (state + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
-        word = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
-        word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
-        values.append((word ^ (word >> 31)) >> 32)
+    state = seed * 0x9E3779B97F4A7C15 + 0x6A09E667F3BCC909
+    values = [word >> 32 for word in splitmix64(state, 2 * count)]
     return np.array(values[:count], np.uint32) | np.uint32(1), np.array(values[count:], np.uint32)
 
 

@@ -5,7 +5,7 @@ that it asks for.
 import numpy as np
 from numba import types
 
-from gristmill.kernels.hashing.minhash import mix
+from gristmill.kernels.hashing.primitives import mix
 from gristmill.kernels.jit.compile import INT64S, kernel
 
 UINT16S = types.Array(types.uint16, 1, "C", readonly=True)

@@ -4,12 +4,12 @@ names and their kinds, attributes, raw text.
 
 import numpy as np
 
+from gristmill.kernels.hashing.primitives import BASIS, PRIME, fnv_1a
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64, mask_of_range
 
 LONGEST = np.int64(16)  # more bytes than any name of a kind has, its < and / counted
 CDATA = np.uint64(int.from_bytes(b"<![CDATA", "little"))
-BASIS, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a, 64 bits
 
 VOID, FORMATTING, RAW, FOREIGN, OUTER, TABLE, FORM = (1 << k for k in range(7))
 OPTION, UNSURE, BREAKS_OUT, HOLDS_HTML, SCRIPT, COLUMN, TEMPLATE = (1 << k for k in range(7, 14))
@@ -58,19 +58,12 @@ KIND_NAMES = {
 }
 
 
-def _hash(name: str) -> int:
-    value = int(BASIS)
-    for byte in name.encode():
-        value = (value ^ byte) * int(PRIME) & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
 def _table() -> tuple[np.ndarray, np.ndarray]:
     """The hashes of all names of a kind, ascending, and their kinds."""
     kinds: dict[int, int] = {}
     for kind, names in KIND_NAMES.items():
         for name in names.split():
-            kinds[_hash(name)] = kinds.get(_hash(name), 0) | kind
+            kinds[fnv_1a(name.encode())] = kinds.get(fnv_1a(name.encode()), 0) | kind
     return np.array(sorted(kinds), np.uint64), np.array(
         [kinds[name] for name in sorted(kinds)], np.int64
     )

@@ -39,6 +39,7 @@ from numba import types
 from numba.core import compiler
 
 from gristmill import interpreter
+from gristmill.kernels.jit.groups import type_of
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 OFFSETS = types.Array(types.int32, 1, "C", readonly=True)
@@ -60,8 +61,9 @@ dispatchers: dict[
 
 
 def kernel(*signature: Any, returns: Any = types.void) -> Callable[[Function], Function]:
-    """Compile a function for one signature; its machine code comes from the keyed folder where
-    there is one.
+    """Compile a function for one signature, of numba's types and of groups (jit/groups.py).
+
+    Its machine code comes from the keyed folder where there is one.
     """
 
     def wrap(function: Function) -> Function:
@@ -72,7 +74,7 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[Function], F
         if not numba.config.DISABLE_JIT and module in os.environ.get(ONLY, module).split(","):
             if numba.config.BOUNDSCHECK != 1 and (folder := _folder()) is not None:
                 dispatcher._cache = _Code(function, folder)
-            dispatcher.compile(returns(*signature))
+            dispatcher.compile(returns(*map(type_of, signature)))
             dispatcher.disable_compile()
         dispatchers[f"{module}.{function.__name__}"] = dispatcher
         return dispatcher  # type: ignore[no-any-return]

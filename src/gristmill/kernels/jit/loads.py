@@ -210,28 +210,6 @@ def count_characters(data, start, stop):
 
 
 @helper
-def hash_bytes(data, start, stop):
-    """64 bits from data[start:stop]: multiply and fold, 8 bytes at a time in two lanes (wyhash's
-    way, without its seeds).
-    """
-    one = np.uint64(stop - start) * np.uint64(0x9E3779B97F4A7C15)
-    two = np.uint64(0x165667B19E3779F9)
-    at = start
-    while stop - at >= 16:
-        one = (one ^ load_u64(data, at)) * np.uint64(0xC2B2AE3D27D4EB4F)
-        two = (two ^ load_u64(data, at + 8)) * np.uint64(0x9FB21C651E98DF25)
-        one ^= one >> np.uint64(29)
-        two ^= two >> np.uint64(32)
-        at += 16
-    while at < stop:
-        one = (one ^ load_up_to_8(data, at, stop - at)) * np.uint64(0xC2B2AE3D27D4EB4F)
-        one ^= one >> np.uint64(29)
-        at += 8
-    one = (one ^ (two * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xC2B2AE3D27D4EB4F)
-    return one ^ (one >> np.uint64(32))
-
-
-@helper
 def same_bytes(data, one, other, length):
     """Whether data[one:one + length] equals data[other:other + length]."""
     j = np.int64(0)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.hashing.minhash import BASIS, PRIME, mix
+from gristmill.kernels.hashing.primitives import BASIS, PRIME, mix
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, UINT64S, helper, kernel
 from gristmill.kernels.unicode.tables import (
     CLASS_INDEX,

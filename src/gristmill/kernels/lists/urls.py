@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.hashing.minhash import BASIS, PRIME
+from gristmill.kernels.hashing.primitives import BASIS, PRIME
 from gristmill.kernels.jit.compile import BYTES, INT32S, OFFSETS, UINT64S, helper, kernel
 from gristmill.kernels.lists.aho_corasick import Automaton, next_state
 from gristmill.kernels.lists.entries import Table, blank, find, hash_of, in_word, lower

@@ -19,13 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.hashing.minhash import mix
+from gristmill.kernels.hashing.primitives import BASIS, GOLDEN, PRIME, mix
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, helper, kernel
 from gristmill.kernels.models.exp_log import logistic
 
 INT16S = types.Array(types.int16, 1, "C", readonly=True)
-BASIS, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a, 64 bits
-PAIR = np.uint64(0x9E3779B97F4A7C15)
 SPACE = 0x20
 LARGEST = 32767  # of a weight
 LEAST_BITS, MOST_BITS = 10, 24
@@ -73,7 +71,7 @@ def _features(offsets, data, bits, out_offsets, out):
             out[count] = np.int32(mix(value) >> shift)
             count += 1
             if not first:
-                out[count] = np.int32(mix(before * PAIR + value) >> shift)
+                out[count] = np.int32(mix(before * GOLDEN + value) >> shift)
                 count += 1
             before = value
             first = False
@@ -170,7 +168,7 @@ def _score(offsets, data, bits, table, scale, bias, out):
             at += 1
             total += table[np.int64(mix(value) >> shift)]
             if count > 0:
-                total += table[np.int64(mix(before * PAIR + value) >> shift)]
+                total += table[np.int64(mix(before * GOLDEN + value) >> shift)]
             before = value
             count += 1
         part = _share(2 * count - 1)

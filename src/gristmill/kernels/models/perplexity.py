@@ -17,13 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.hashing.minhash import mix
+from gristmill.kernels.hashing.primitives import BASIS, PRIME, mix
 from gristmill.kernels.jit.compile import BYTES, INT64S, UINT64S, helper, kernel
 from gristmill.kernels.models.exp_log import exp, log
 
 UINT16S = types.Array(types.uint16, 1, "C", readonly=True)
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
-BASIS, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a, 64 bits
 UNKNOWN, BEGIN, END, FIRST = 1, 2, 3, 4  # 0 is no word
 MOST_WORDS = (1 << 16) - FIRST
 ORDERS = 4  # words of 16 bits in a key

@@ -4,19 +4,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gristmill.kernels.hashing.minhash import BASIS, PRIME
+from gristmill.kernels.hashing.primitives import BASIS, PRIME, fnv_1a
 from gristmill.kernels.jit.compile import helper
 
 
 def word_hashes(names: Iterable[bytes]) -> np.ndarray:
     """Names in lower case as what `known` looks up: (names,) uint64, ascending."""
-    hashes = []
-    for name in names:
-        value = int(BASIS)
-        for byte in name:
-            value = (value ^ byte) * int(PRIME) % (1 << 64)
-        hashes.append(value)
-    return np.unique(np.array(hashes, np.uint64))
+    return np.unique(np.array([fnv_1a(name) for name in names], np.uint64))
 
 
 @helper

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.hashing.minhash import BASIS, PRIME, mix
+from gristmill.kernels.hashing.primitives import BASIS, PRIME, mix
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
 from gristmill.kernels.jit.loads import count_trailing_zeros, mask_of_range
 from gristmill.kernels.unicode.tables import (

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from gristmill.kernels.hashing.primitives import GOLDEN, OTHER_MULTIPLIER
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, UINT32S, helper, kernel
 from gristmill.kernels.jit.loads import (
     count_ones,
@@ -22,8 +23,6 @@ from gristmill.kernels.jit.loads import (
 )
 from gristmill.kernels.text.words import Bounds
 
-MIX = np.uint64(0x9E3779B97F4A7C15)
-OTHER_MIX = np.uint64(0xC2B2AE3D27D4EB4F)
 ONE = np.uint64(1)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 # places a word; with few, chance puts three n-grams on one place oftener than any text repeats one
@@ -57,8 +56,8 @@ def _fingerprint(data, starts, stops, out):
         else:
             head = load_up_to_8(data, start, length)
             tail = load_up_to_8(data, last, length)
-        mixed = (head ^ np.uint64(length << 56)) * MIX
-        out[j] = np.uint32((mixed ^ (tail * OTHER_MIX)) >> np.uint64(32))
+        mixed = (head ^ np.uint64(length << 56)) * GOLDEN
+        out[j] = np.uint32((mixed ^ (tail * OTHER_MULTIPLIER)) >> np.uint64(32))
 
 
 @helper

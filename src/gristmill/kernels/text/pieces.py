@@ -4,13 +4,13 @@ byte for byte.
 
 import numpy as np
 
+from gristmill.kernels.hashing.primitives import hash_bytes
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.loads import (
     block_of,
     copy_tail,
     count_characters,
     count_trailing_zeros,
-    hash_bytes,
     mask_of_range,
     same_bytes,
     valid_in,
