@@ -31,6 +31,7 @@ from gristmill.filters.rules.fineweb import FineWeb
 from gristmill.filters.rules.gopher import Quality
 from gristmill.filters.rules.repetition import Repetition
 from gristmill.kernels.filters import c4
+from gristmill.kernels.filters.sentences import count_sentences
 from gristmill.kernels.text import words
 
 HERE = Path(__file__).parent
@@ -140,7 +141,7 @@ def compare(task: dict[str, Any], told: list[dict[str, Any]], found: "Findings")
     kept = lines.fates[c4.KEPT]
     # `measure` adds what str.splitlines does not see; the sentences are of all lines already.
     fed_c4 = steps["c4"].measure(lines, bounds, sentences - kept + np.diff(bounds.line_offsets))
-    counted = c4.count_sentences(
+    counted = count_sentences(
         lines.data, words.separate(lines.offsets, lines.data, bounds), whole_words=False
     )
     plain_c4 = steps["c4"].measure(lines, bounds, counted)
@@ -167,7 +168,7 @@ def sentences_of(lines: list[list[Any]]) -> int:
     texts = pa.array([line for line, _ in lines], pa.string())
     offsets, data = utf8_buffers(texts)
     bounds = bounds_of(offsets, data, [places for _, places in lines])
-    counted = c4.count_sentences(data, bounds, whole_words=True)
+    counted = count_sentences(data, bounds, whole_words=True)
     return int(np.maximum(counted, 1).sum())
 
 

@@ -1,17 +1,20 @@
 """Make src/gristmill/kernels/unicode/unicode.npz: the Unicode tables that every kernel reads.
 
-Run once for each new Unicode version, on Python >= 3.13, with the packages named here; the file is
+Run once for each version of Unicode named here, on Python 3.13, with the packages named here: a run
+writes the tables of the version that it finds and leaves the others as they are. The file is
 committed, so that the result of a run does not depend on the Unicode version of the Python that
 runs it.
 
-    pip install numpy "unicodedata2==16.0.0" regex
-    python scripts/unicode_tables.py
+    pip install numpy regex "unicodedata2==16.0.0" && python scripts/unicode_tables.py
+    pip install numpy regex "unicodedata2==17.0.0" && python scripts/unicode_tables.py
 
-Categories are Unicode 16.0's (unicodedata2), the version whose letters and numbers tiktoken 0.14
-and tokenizers 0.23 use; scripts and case are `regex`'s, for code points that 16.0 knows; lower case
-is Python's own simple mapping. The signs that published filters name are facts of those filters:
-datatrove's PUNCTUATION and TERMINAL_PUNCTUATION (utils/text.py of 0.2.0 and 0.10.1), spaCy's
-Sentencizer.default_punct_chars (3.8).
+16.0    classes, signs, lower case and scripts: the version whose letters and numbers tiktoken 0.14
+        and tokenizers 0.23 use. Scripts and case are `regex`'s, for code points that 16.0 knows;
+        lower case is Python's own simple mapping. The signs that published filters name are facts
+        of those filters: datatrove's PUNCTUATION and TERMINAL_PUNCTUATION (utils/text.py of 0.2.0
+        and 0.10.1), spaCy's Sentencizer.default_punct_chars (3.8).
+17.0    what composition leaves alone (kernels/unicode/composition.py): the newest, for the more is
+        known the fewer texts are composed in vain.
 """
 
 from pathlib import Path
@@ -42,6 +45,19 @@ WHITE_SPACE = {
 }
 LINE_BREAKS = {10, 11, 12, 13, 0x1C, 0x1D, 0x1E, 0x85, 0x2028, 0x2029}
 PAGE = 256
+# ISO 15924's codes of the scripts that have letters.
+SCRIPTS = (
+    "Adlm Aghb Ahom Arab Armi Armn Avst Bali Bamu Bass Batk Beng Bhks Bopo Brah Bugi Buhd Cakm "
+    "Cans Cari Cham Cher Chrs Copt Cpmn Cprt Cyrl Deva Diak Dogr Dsrt Dupl Egyp Elba Elym Ethi "
+    "Gara Geor Glag Gong Gonm Goth Gran Grek Gujr Gukh Guru Hang Hani Hano Hatr Hebr Hira Hluw "
+    "Hmng Hmnp Hung Ital Java Kali Kana Kawi Khar Khmr Khoj Kits Knda Krai Kthi Lana Laoo Latn "
+    "Lepc Limb Lina Linb Lisu Lyci Lydi Mahj Maka Mand Mani Marc Medf Mend Merc Mero Mlym Modi "
+    "Mong Mroo Mtei Mult Mymr Nagm Nand Narb Nbat Newa Nkoo Nshu Ogam Olck Onao Orkh Orya Osge "
+    "Osma Ougr Palm Pauc Perm Phag Phli Phlp Phnx Plrd Prti Rjng Rohg Runr Samr Sarb Saur Shaw "
+    "Shrd Sidd Sind Sinh Sogd Sogo Sora Soyo Sund Sunu Sylo Syrc Tagb Takr Tale Talu Taml Tang "
+    "Tavt Telu Tfng Tglg Thaa Thai Tibt Tirh Tnsa Todr Toto Tutg Ugar Vaii Vith Wara Wcho Xpeo "
+    "Xsux Yezi Yiii Zanb "
+).split()
 
 # Bits of the second table.
 PUNCTUATION, TERMINAL, DECIMAL, UPPER, LOWER, ALPHANUMERIC, SENTENCE, CATEGORY_P = (
@@ -138,19 +154,71 @@ def two_level(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return index.reshape(-1).astype(np.uint8), np.ascontiguousarray(pages.reshape(-1))
 
 
-if __name__ == "__main__":
+def scripts() -> np.ndarray:
+    """Of each letter the place of its script in SCRIPTS, from 1; 0: no letter, or of no one
+    script.
+    """
+    known = [regex.compile(rf"\p{{Script={code}}}") for code in SCRIPTS]
+    shared = regex.compile(r"[\p{Script=Common}\p{Script=Inherited}]")
+    table = np.zeros(0x110000, np.uint8)
+    for point in range(0x110000):
+        character = chr(point)
+        if unicodedata2.category(character)[0] == "L" and not shared.match(character):
+            # A letter of a script that SCRIPTS has not stops here.
+            table[point] = 1 + next(k for k, script in enumerate(known) if script.match(character))
+    return table
+
+
+def seconds() -> set[int]:
+    """The code points that are the second of a pair that composes (UAX 15, Hangul's among them)."""
+    found = {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
+    for point in range(0x110000):
+        parts = unicodedata2.decomposition(chr(point)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            pair = "".join(chr(int(part, 16)) for part in parts)
+            if unicodedata2.normalize("NFC", pair) == chr(point):
+                found.add(ord(pair[1]))
+    return found
+
+
+def settled() -> np.ndarray:
+    """(17408,) uint64, bit j of word i is code point 64 * i + j: assigned, of combining class 0,
+    equal to its NFC, and never the second of a composed pair.
+    """
+    composing = seconds()
+    bits = np.zeros(0x110000, np.uint8)
+    for point in range(0x110000):
+        character = chr(point)
+        bits[point] = (
+            unicodedata2.category(character) not in ("Cn", "Cs")
+            and unicodedata2.combining(character) == 0
+            and unicodedata2.normalize("NFC", character) == character
+            and point not in composing
+        )
+    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def tables_of_16() -> dict[str, np.ndarray]:
     classes, lower = classes_and_lower()
-    class_index, class_pages = two_level(classes)
-    lower_index, lower_pages = two_level(lower - np.arange(0x110000, dtype=np.int32))
-    sign_index, sign_pages = two_level(signs())
+    made: dict[str, np.ndarray] = {"script_codes": np.array(SCRIPTS)}
+    for name, table in (
+        ("class", classes),
+        ("lower", lower - np.arange(0x110000, dtype=np.int32)),
+        ("sign", signs()),
+        ("script", scripts()),
+    ):
+        made[f"{name}_index"], made[f"{name}_pages"] = two_level(table)
+    return made
+
+
+if __name__ == "__main__":
     target = Path(__file__).parent.parent / "src/gristmill/kernels/unicode/unicode.npz"
-    np.savez_compressed(
-        target,
-        class_index=class_index,
-        class_pages=class_pages,
-        lower_index=lower_index,
-        lower_pages=lower_pages,
-        sign_index=sign_index,
-        sign_pages=sign_pages,
-    )
-    print(target, target.stat().st_size, class_pages.size, lower_pages.size)
+    with np.load(target) as before:
+        tables = dict(before)
+    if unicodedata2.unidata_version == "16.0.0":
+        tables |= tables_of_16()
+    else:
+        assert unicodedata2.unidata_version == "17.0.0"
+        tables["settled"] = settled()
+    np.savez_compressed(target, **tables)
+    print(target, target.stat().st_size, {name: table.size for name, table in tables.items()})

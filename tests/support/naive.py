@@ -512,3 +512,15 @@ def predict(model: object, text: str, characters: int) -> tuple[str | None, floa
     """
     labels, scores = model.predict(text.replace("\n", " ")[:characters])  # type: ignore[attr-defined]
     return (labels[0].removeprefix("__label__"), scores[0]) if labels else (None, 0.0)
+
+
+def composing_seconds() -> set[str]:
+    """The code points that are the second of a pair that composes."""
+    found = {*map(chr, range(0x1161, 0x1176)), *map(chr, range(0x11A8, 0x11C3))}
+    for character in map(chr, range(0x110000)):
+        parts = unicodedata.decomposition(character).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            pair = "".join(chr(int(part, 16)) for part in parts)
+            if unicodedata.normalize("NFC", pair) == character:
+                found.add(pair[1])
+    return found

@@ -29,7 +29,7 @@ STOP_WORDS = {"the", "be", "to", "of", "and", "that", "have", "with"}
 
 def _flagged(bit: int) -> set[str]:
     """The code points that have a sign of kernels.unicode.tables."""
-    table = tables.SIGN_PAGES.reshape(-1, 256)[tables.SIGN_INDEX].reshape(-1)
+    table = tables.SIGNS.every()
     return {chr(point) for point in (table & bit).nonzero()[0].tolist()}
 
 

@@ -238,7 +238,7 @@ def test_table_is_forgotten_and_learned_again(monkeypatch: pytest.MonkeyPatch) -
         used = []
         for text, tokens_wanted in zip(texts, wanted, strict=True):
             assert tokens_of(made.encode(*strategies.buffers([text]))) == [tokens_wanted]
-            used.append(int(made._used[("PIECES", "ARENA", "SPELLING").index(name)]))
+            used.append(int(made._learned.used[("PIECES", "ARENA", "SPELLING").index(name)]))
         assert sum(after < before for before, after in itertools.pairwise(used)) > 3, "never forgot"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.kernels.decontaminate import items, overlap
+from gristmill.kernels.decontaminate import items, ngrams, overlap
 from gristmill.kernels.unicode import normalised
 from tests.support import naive, strategies
 
@@ -23,7 +23,7 @@ def check(
     parts: list[str],
     *,
     width: int,
-    mask: int = items.ALL,
+    mask: int = ngrams.ALL,
     floor: float = 0.0,
     room: int = 1 << 16,
     most: int = 0,
@@ -89,7 +89,7 @@ def cases(draw: st.DrawFn) -> tuple[list[str], list[str], int]:
 @given(
     cases(),
     st.sampled_from((0.0, 0.3, 1.0)),
-    st.sampled_from((items.ALL, items.ALL, 0, 3)),
+    st.sampled_from((ngrams.ALL, ngrams.ALL, 0, 3)),
     st.sampled_from((1, 1 << 16)),
     st.sampled_from((0, 0, 1, 2)),
 )

@@ -1,5 +1,7 @@
-"""How kernels are compiled, and the folder in which their machine code rests."""
+"""How kernels are compiled, and the folders in which their machine code is kept."""
 
+import ast
+import json
 import os
 import pickle
 import shutil
@@ -7,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,14 +17,15 @@ from numba.core import caching
 
 import gristmill
 from gristmill.kernels.jit import compile as kernels
+from gristmill.kernels.jit import keys
 from tests.support import ROOT
 
 SOURCES = Path(gristmill.__file__).parent.parent
 ALL = (
     "from gristmill.kernels.jit import compile as kernels; kernels.import_all(); "
-    "print(kernels._folder())"
+    "print(len([folder for folder in kernels._folders.values() if folder]))"
 )
-# the modules that these builds are of; all take a minute
+# The modules that these builds are of; all would take minutes.
 BUILT = (
     "filters.gopher_lines",
     "hashing.band_keys",
@@ -36,7 +39,7 @@ import numpy as np
 from gristmill.kernels.hashing import pairs
 from gristmill.kernels.jit import compile as kernels
 one = np.arange(8, dtype=np.uint32).reshape(2, 4)
-print(kernels._folder(), pairs.agreement(one, one, np.array([0, 0]), np.array([0, 1])).tolist())
+print(kernels._folder("hashing.pairs"), pairs.agreement(one, one, np.array([0, 0]), np.array([0, 1])).tolist())
 """
 MEMORY = "None [4, 0]"
 
@@ -56,11 +59,13 @@ def environment(folder: Path, sources: Path = SOURCES) -> dict[str, str]:
     }
 
 
-def start(folder: Path, code: str = FEW) -> subprocess.Popen[str]:
+def start(
+    folder: Path, code: str = FEW, *, sources: Path = SOURCES, more: dict[str, str] | None = None
+) -> subprocess.Popen[str]:
     """A process of its own group that runs this code."""
     return subprocess.Popen(
         [sys.executable, "-c", code],
-        env=environment(folder),
+        env=environment(folder, sources) | (more or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -76,8 +81,17 @@ def outcome(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 def contents(folder: Path) -> dict[str, int]:
-    """Names of keyed folders and of builds, with how many files each has."""
-    return {path.name: len(list(path.iterdir())) for path in folder.iterdir() if path.is_dir()}
+    """Names of modules' folders and of builds, with how many kernels each has."""
+    return {
+        path.name: len(list(path.rglob("*.code"))) for path in folder.iterdir() if path.is_dir()
+    }
+
+
+def names_of(modules: Iterable[str]) -> dict[str, int]:
+    """What a folder holds when these modules are built."""
+    kernels.import_all()
+    built = [name.rpartition(".")[0] for name in kernels.dispatchers]
+    return {keys.folder_name(module): built.count(module) for module in modules}
 
 
 @pytest.fixture(scope="module")
@@ -102,26 +116,24 @@ def test_killed_build_leaves_nothing_that_is_taken_for_whole(
 ) -> None:
     _, left = killed
     assert left, "was killed before it began"
-    assert all(".building-" in name for name in left)
+    assert all(name.startswith("building-") for name in left)
 
 
-def test_many_starts_at_once_build_one_folder(killed: tuple[Path, dict[str, int]]) -> None:
-    """Four processes find no machine code and the rest of a killed build: one folder comes of it,
+def test_many_starts_at_once_build_once(killed: tuple[Path, dict[str, int]]) -> None:
+    """Four processes find no machine code and the rest of a killed build: each module is built once,
     and all four run.
     """
     folder, _ = killed
     processes = [start(folder, ALL) for _ in range(4)]
     outcomes = [outcome(process) for process in processes]
-    kernels.import_all()
-    whole = [name for name in kernels.dispatchers if name.rpartition(".")[0] in BUILT]
-    assert contents(folder) == {kernels.key(): len(whole)}
-    place = folder / kernels.key()
-    assert [out for out, _ in outcomes] == [str(place)] * 4
+    assert contents(folder) == names_of(BUILT)
+    assert [out for out, _ in outcomes] == [str(len(BUILT))] * 4
     assert sum("compiling kernels" in complaints for _, complaints in outcomes) == 1
-    assert place.stat().st_mode & 0o777 == 0o700
-    written = {path.name: path.stat().st_mtime_ns for path in place.iterdir()}
-    assert outcome(start(folder))[0] == f"{place} [4, 0]"
-    assert {path.name: path.stat().st_mtime_ns for path in place.iterdir()} == written, (
+    places = [folder / name for name in contents(folder)]
+    assert {place.stat().st_mode & 0o777 for place in places} == {0o700}
+    written = {path: path.stat().st_mtime_ns for path in folder.glob("*/*")}
+    assert outcome(start(folder))[0] == f"{folder / keys.folder_name('hashing.pairs')} [4, 0]"
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("*/*")} == written, (
         "a folder is never written again"
     )
 
@@ -147,20 +159,20 @@ class Opened:
         return os.mkdir, (str(self.marker),)
 
 
-def test_keyed_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
-    """Whatever lies in it is not loaded: it would run with this user's rights."""
+def test_module_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    """Whatever is in it is not loaded: it would run with this user's rights."""
     tmp_path.chmod(0o700)
-    place, marker = tmp_path / kernels.key(), tmp_path / "loaded"
+    place, marker = tmp_path / keys.folder_name("hashing.pairs"), tmp_path / "loaded"
     place.mkdir()
     for name in ("_agree", "_jaccard", "_decide", "_mark", "_repeated"):
-        (place / f"pairs.{name}.code").write_bytes(pickle.dumps(Opened(marker)))
+        (place / f"{name}.code").write_bytes(pickle.dumps(Opened(marker)))
     place.chmod(0o770)
-    assert outcome(start(tmp_path)) == (MEMORY, "")
+    only = {kernels.ONLY: "hashing.pairs"}
+    assert outcome(start(tmp_path, more=only)) == (MEMORY, "")
     assert not marker.exists()
-    # In a folder of this user's alone the same files are loaded: it was the mode that kept them
-    # out.
+    # In a folder that is this user's alone the same files are loaded: the mode kept them out.
     place.chmod(0o700)
-    start(tmp_path).communicate(timeout=300)
+    start(tmp_path, more=only).communicate(timeout=300)
     assert marker.exists()
 
 
@@ -180,21 +192,48 @@ def test_folder_that_is_read_only(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_key_changes_with_every_source(tmp_path: Path) -> None:
-    """A comment in any file of the room is another key; the same bytes again are the same key."""
+def imports_in(module: str) -> set[str]:
+    """The modules of the room that a module imports, by its syntax tree."""
+    named = set()
+    for node in ast.walk(ast.parse(keys.sources()[module])):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            named |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+        elif isinstance(node, ast.Import):
+            named |= {name.name for name in node.names}
+    prefix = "gristmill.kernels"
+    inside = {name[len(prefix) :].lstrip(".") for name in named if name.startswith(prefix)}
+    rooms = {name.rpartition(".")[0] for name in (*inside, module)}
+    return (inside | rooms) & keys.sources().keys() - {module}
+
+
+@pytest.mark.parametrize("module", sorted(keys.sources()))
+def test_imports_of_a_module_are_found(module: str) -> None:
+    assert keys.imports_of(module) == imports_in(module)
+
+
+def test_key_changes_with_what_a_module_imports(tmp_path: Path) -> None:
+    """A comment in a file changes the keys of the modules that import it, directly or not, and of no
+    others; so does a byte in a data file beside it.
+    """
     shutil.copytree(
         SOURCES / "gristmill", tmp_path / "gristmill", ignore=shutil.ignore_patterns("__pycache__")
     )
     code = """
-import pathlib
-from gristmill.kernels.jit import compile as kernels
-keys = [kernels.key()]
-for path in sorted(kernels.ROOM.rglob("*.py")):
+import json
+from gristmill.kernels.jit import compile as kernels, keys
+def all_keys():
+    for function in (keys.sources, keys._digest_of, keys._data_files, keys.key):
+        function.cache_clear()
+    return {name: keys.key(name) for name in kernels.modules()}
+first, changed = all_keys(), {}
+for path in sorted((*keys.ROOM.rglob("*.py"), *keys.ROOM.rglob("*.npz"))):
     whole = path.read_bytes()
     path.write_bytes(whole + b"# one more\\n")
-    keys.append(kernels.key())
+    now = all_keys()
+    changed[str(path.relative_to(keys.ROOM))] = [name for name in now if now[name] != first[name]]
     path.write_bytes(whole)
-print(*keys, kernels.key())
+assert all_keys() == first
+print(json.dumps([first, changed]))
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -203,37 +242,60 @@ print(*keys, kernels.key())
         text=True,
         check=True,
     )
-    first, *changed, last = done.stdout.split()
-    assert len(changed) >= len(kernels.modules())
-    assert len({first, *changed}) == 1 + len(changed)
-    assert last == first
-    assert first != kernels.key(), "machine code knows where its sources are installed"
+    first, changed = json.loads(done.stdout)
+    assert len(set(first.values())) == len(first)
+    for module in keys.sources():
+        path = keys.ROOM / module.replace(".", "/")
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        wanted = [name for name in first if module in keys.closure_of(name)]
+        assert changed[str(file.relative_to(keys.ROOM))] == wanted, module
+    assert changed["unicode/unicode.npz"] == changed["unicode/tables.py"]
+    assert changed["jit/compile.py"] == kernels.modules()
+    assert changed["hashing/shuffle.py"] == ["hashing.shuffle"]
+    assert first["text.words"] != keys.key("text.words"), "machine code knows where its sources are"
+
+
+def test_edit_of_a_module_compiles_it_alone(tmp_path: Path) -> None:
+    shutil.copytree(
+        SOURCES / "gristmill", tmp_path / "gristmill", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    folder = tmp_path / "kernels"
+    assert outcome(start(folder, ALL, sources=tmp_path))[0] == str(len(BUILT))
+    before = contents(folder)
+    assert len(before) == len(BUILT)
+    with open(tmp_path / "gristmill/kernels/hashing/shuffle.py", "a") as file:
+        file.write("# one more\n")
+    out, complaints = outcome(start(folder, ALL, sources=tmp_path))
+    assert out == str(len(BUILT))
+    assert "compiling kernels of hashing.shuffle, once" in complaints
+    new = contents(folder).keys() - before.keys()
+    assert [name.partition("-")[0] for name in new] == ["hashing.shuffle"]
 
 
 def test_build_of_all_is_whole() -> None:
-    """Each kernel's machine code, compiled by one of several processes, is in the folder that these
+    """Each kernel's machine code, compiled by one of several processes, is in the folders that these
     tests run from.
     """
-    folder = kernels._folder()
-    if folder is None:
-        pytest.skip("machine code is kept nowhere here")
     kernels.import_all()
-    assert {path.name for path in folder.iterdir()} == {
-        f"{name}.code" for name in kernels.dispatchers
-    }
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 8, 100])
-def test_every_module_is_built_once(count: int) -> None:
-    shares = kernels._shares(count)
-    assert len(shares) == count
-    assert sorted(module for share in shares for module in share) == sorted(kernels.modules())
+    places = {module: kernels._folder(module) for module in kernels.modules()}
+    if None in places.values():
+        pytest.skip("machine code is kept nowhere here")
+    for module, place in places.items():
+        assert place is not None
+        wanted = [name for name in kernels.dispatchers if name.rpartition(".")[0] == module]
+        assert {f"{module}.{path.stem}" for path in place.iterdir()} == set(wanted)
 
 
 def test_key_changes_with_the_processor_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = kernels.key()
+    first = keys.key("text.words")
     monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
-    assert kernels.key() != first
+    keys._machine.cache_clear()
+    keys.key.cache_clear()
+    try:
+        assert keys.key("text.words") != first
+    finally:
+        keys._machine.cache_clear()
+        keys.key.cache_clear()
 
 
 def test_options_of_every_kernel() -> None:
@@ -255,8 +317,8 @@ def test_options_of_every_kernel() -> None:
 
 def test_every_module_with_kernels_is_imported() -> None:
     with_kernels = {
-        ".".join(path.relative_to(kernels.ROOM).with_suffix("").parts)
-        for path in kernels.ROOM.rglob("*.py")
+        ".".join(path.relative_to(keys.ROOM).with_suffix("").parts)
+        for path in keys.ROOM.rglob("*.py")
         if "\n@kernel(" in path.read_text("utf-8")
     }
     assert with_kernels == set(kernels.modules())
@@ -299,7 +361,11 @@ def test_bounds_are_kept(tmp_path: Path) -> None:
 GUARDED = """
 import ctypes, mmap, sys
 import numpy as np
-from gristmill.kernels import bpe, gopher, merges, minhash, normalise, words
+from gristmill.kernels.bpe import encoder, merges
+from gristmill.kernels.filters import gopher_lines
+from gristmill.kernels.hashing import minhash
+from gristmill.kernels.text import words
+from gristmill.kernels.unicode import normalised
 
 size = 4 * mmap.PAGESIZE
 memory = mmap.mmap(-1, size + mmap.PAGESIZE)
@@ -309,7 +375,7 @@ assert libc.mprotect(ctypes.c_void_p(start + size), ctypes.c_size_t(mmap.PAGESIZ
 if sys.argv[1:] == ["beyond"]:
     ctypes.string_at(start + size, 1)
 single = [bytes([byte]) for byte in range(256)]
-encoder = bpe.Encoder(merges.merges_of_ranks([*single, b"ab", b" ab", b"abc", b"x" * 20]))
+coder = encoder.Encoder(merges.merges_of_ranks([*single, b"ab", b" ab", b"abc", b"x" * 20]))
 multipliers, addends = minhash.permutations(4, 1)
 bases = ["x" * 150, " " * 140, "ab cde\\r\\n#\u2026 \u2022 " * 8]
 bases += ["\u3000\u00e9\u4e2d \u2028" * 10, "abc\U0001f600'll " * 12]
@@ -320,9 +386,9 @@ for base in bases:
             memory[size - len(raw) : size] = raw
             data = np.frombuffer(memory, np.uint8, len(raw), size - len(raw))
             offsets = np.array([0, len(raw)], np.int32)
-            gopher.count(data, words.find(offsets, data), most_words=1000)
-            normalise.normalise(offsets, data)
-            assert len(encoder.encode(offsets, data)[1]) <= len(raw)
+            gopher_lines.count(data, words.find(offsets, data), most_words=1000)
+            normalised.normalise(offsets, data)
+            assert len(coder.encode(offsets, data)[1]) <= len(raw)
             plain = " ".join(text.split()).encode()
             memory[size - len(plain) : size] = plain
             data = np.frombuffer(memory, np.uint8, len(plain), size - len(plain))

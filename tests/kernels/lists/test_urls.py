@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels.lists import aho_corasick, entries, urls
+from gristmill.kernels.lists import aho_corasick, urls
+from gristmill.kernels.lists import entries as listed
 from tests.support import strategies
 
 HOST_PARTS = (
@@ -59,9 +60,9 @@ def gather(data: bytes, form: int) -> list[bytes]:
             entry = line.decode().strip().encode()
         except UnicodeDecodeError:
             entry = line.strip(bytes([*range(9, 14), *range(28, 33)]))
-        if form != entries.AS_WRITTEN:
+        if form != listed.AS_WRITTEN:
             entry = entry.lower()  # bytes: A to Z alone
-        if form == entries.WORD:
+        if form == listed.WORD:
             entry = re.sub(b"[^a-zA-Z0-9]+", b"", entry)
         found += [entry] if entry else []
     return found
@@ -102,9 +103,9 @@ def find_subwords(url: str, entries: list[str]) -> int:
     return 1 + min(ends)[2] if ends else 0
 
 
-def table_of(entries: list[str]) -> entries.Table:
+def table_of(entries: list[str]) -> listed.Table:
     offsets, data = strategies.buffers(entries)
-    return entries.index(offsets, data)
+    return listed.index(offsets, data)
 
 
 LINES = st.one_of(
@@ -141,11 +142,11 @@ LINES = st.one_of(
 @example([(b"\xe3\x80\x80", b"\n"), (b"x\xe3\x80\x80", b"")], 0)
 def test_fuzz_gather(lines: list[tuple[bytes, bytes]], form: int) -> None:
     data = b"".join(line + end for line, end in lines)
-    found = entries.gather(np.frombuffer(bytearray(data), np.uint8), form)
+    found = listed.gather(np.frombuffer(bytearray(data), np.uint8), form)
     assert list(strategies.cut(found.offsets, found.data)) == gather(data, form)
     assert len(found.data) == found.offsets[-1]
     assert found.nuls == data.count(0)
-    kept = [line for line in re.split(b"\r\n|\r|\n", data) if gather(line, entries.AS_WRITTEN)]
+    kept = [line for line in re.split(b"\r\n|\r|\n", data) if gather(line, listed.AS_WRITTEN)]
     assert found.lines == len(kept)
     assert found.ill_formed == sum(
         line.decode("utf-8", "replace").encode() != line for line in kept
@@ -159,7 +160,7 @@ def test_fuzz_gather(lines: list[tuple[bytes, bytes]], form: int) -> None:
 )
 def test_fuzz_find_whole(drawn: tuple[list[str], pa.Array], entries: list[str]) -> None:
     batch, column = drawn
-    found = entries.find_whole(*utf8_buffers(column), table_of(entries))
+    found = listed.find_whole(*utf8_buffers(column), table_of(entries))
     assert found.tolist() == [1 + entries.index(text) if text in entries else 0 for text in batch]
 
 
@@ -218,9 +219,9 @@ def test_a_list_of_many_with_copies() -> None:
     entries = [f"domain{number % 70_000}.example" for number in range(100_000)]
     table = table_of(entries)
     assert np.count_nonzero(table.slots) == 70_000
-    found = entries.find_whole(*strategies.buffers(entries), table)
+    found = listed.find_whole(*strategies.buffers(entries), table)
     assert found.tolist() == [1 + number % 70_000 for number in range(100_000)]
-    assert not entries.find_whole(
+    assert not listed.find_whole(
         *strategies.buffers([entry + "s" for entry in entries]), table
     ).any()
 
@@ -230,7 +231,7 @@ def test_equal_hashes_are_told_apart() -> None:
     table = table_of(["alpha", "omega"])
     slots = table.slots.copy()
     slots[slots != 0] ^= np.uint64(3)  # 1 and 2 changed for one another
-    found = entries.find_whole(*strategies.buffers(["alpha", "omega"]), table._replace(slots=slots))
+    found = listed.find_whole(*strategies.buffers(["alpha", "omega"]), table._replace(slots=slots))
     assert found.tolist() == [0, 0]
 
 

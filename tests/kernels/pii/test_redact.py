@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gristmill.columns import utf8_buffers
 from gristmill.kernels.pii import context_words, email_addresses, ip_addresses, numbers, phones
 from gristmill.kernels.pii import redact as kernel
+from gristmill.kernels.pii.rewrite import rewrite as rewrite_spans
 from tests.support import strategies
 from tests.support.pii import PIECES, THEIR_IP, THEIR_MAIL, is_global
 
@@ -493,7 +494,7 @@ def check(texts: list[str], column: pa.Array, kinds: frozenset[str] = ALL) -> No
     assert told(column, spans) == [
         in_bytes(text, row) for text, row in zip(texts, expected, strict=True)
     ]
-    out = kernel.rewrite(*buffers, spans, spans.kinds.astype(np.int32), BRACKETS)
+    out = rewrite_spans(*buffers, spans, spans.kinds.astype(np.int32), BRACKETS)
     assert [row.decode() for row in strategies.cut(*out)] == [
         rewrite(text, row) for text, row in zip(texts, expected, strict=True)
     ]
@@ -550,7 +551,7 @@ def test_fuzz_redacted_twice_is_once(text: str) -> None:
     for _ in range(2):
         spans = kernel.find(offsets, data, ALL, HASHED)
         before_, offsets_, data_ = data.tobytes(), offsets, data
-        offsets, data = kernel.rewrite(
+        offsets, data = rewrite_spans(
             offsets_, data_, spans, spans.kinds.astype(np.int32), BRACKETS
         )
     assert data.tobytes() == before_
@@ -667,7 +668,7 @@ def test_too_large_is_told() -> None:
     spans = kernel.find(offsets, data, ALL, HASHED)
     assert len(spans.kinds) == 10
     with pytest.raises(OverflowError, match="2 GiB"):
-        kernel.rewrite(offsets, data, spans, np.zeros(10, np.int32), [b"x" * (1 << 28)])
+        rewrite_spans(offsets, data, spans, np.zeros(10, np.int32), [b"x" * (1 << 28)])
 
 
 @pytest.mark.parametrize(

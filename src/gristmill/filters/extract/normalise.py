@@ -78,12 +78,11 @@ class Normalise(Step, frozen=True, kw_only=True):
 
     def _normalise(self, texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
         """The texts in normal form, and how many URLs each lost, (n,) int64."""
-        from gristmill.kernels.unicode import tidy
+        from gristmill.kernels.unicode.composition import unsettled
 
         urls = self.urls == "drop"
         if self.form == "NFC":
-            runs = tidy.unsettled(*utf8_buffers(texts))
-            composed = runs > 0
+            composed = unsettled(*utf8_buffers(texts)) > 0
         elif self.form == "NFKC":
             composed = np.asarray(
                 pc.invert(pc.string_is_ascii(texts)).to_numpy(zero_copy_only=False)
@@ -122,9 +121,9 @@ def _compose(texts: pa.Array, form: str) -> pa.Array:
 
     Marks in a long row are sorted here first: the library's time for n of them grows with n * n.
     """
-    from gristmill.kernels.unicode import tidy
+    from gristmill.kernels.unicode.composition import LONG_RUN, unsettled
 
-    long = tidy.unsettled(*utf8_buffers(texts)) >= tidy.LONG_RUN
+    long = unsettled(*utf8_buffers(texts)) >= LONG_RUN
     if long.any():
         rows = [
             _ordered(text.as_py(), form) if wild else text.as_py()

@@ -211,6 +211,7 @@ class Private(Step, frozen=True, kw_only=True):
         was anything, (n,) bool.
         """
         from gristmill.kernels.pii import redact
+        from gristmill.kernels.pii.rewrite import rewrite
 
         offsets, data = utf8_buffers(texts)
         spans = find(offsets, data)
@@ -224,7 +225,7 @@ class Private(Step, frozen=True, kw_only=True):
         if len(rows):
             chosen, words = self._words(rows, spans)
             try:
-                texts = strings_of(*redact.rewrite(offsets, data, spans, chosen, words))
+                texts = strings_of(*rewrite(offsets, data, spans, chosen, words))
             except OverflowError as error:
                 raise RecipeError(f"private.placeholder: {error}: take a shorter one") from error
         return texts, counts, np.diff(spans.offsets) > 0

@@ -57,7 +57,7 @@ class C4(Step, frozen=True, kw_only=True):
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         from gristmill.filters.lists.lists import read
-        from gristmill.kernels.filters import c4
+        from gristmill.kernels.filters.sentences import count_sentences
         from gristmill.kernels.lists import aho_corasick
         from gristmill.kernels.text import words
 
@@ -71,7 +71,7 @@ class C4(Step, frozen=True, kw_only=True):
         def measure(batch: pa.RecordBatch) -> Measured:
             lines = self.cut(batch)
             bounds = words.find(lines.offsets, lines.data)
-            sentences = c4.count_sentences(
+            sentences = count_sentences(
                 lines.data, words.separate(lines.offsets, lines.data, bounds), whole_words=False
             )
             return self.measure(lines, bounds, sentences, automaton)

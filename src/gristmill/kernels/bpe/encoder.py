@@ -8,13 +8,15 @@ Most pieces were seen before: those of up to 96 bytes are looked up in a table t
 goes, always by all of their bytes. The others are merged (kernels/bpe/merges.py).
 """
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import types
 
 from gristmill.kernels.bpe.merges import (
     FEW,
     LOW_20,
     Merges,
+    Scratch,
     equal_bytes,
     find_token,
     hash_piece,
@@ -22,25 +24,17 @@ from gristmill.kernels.bpe.merges import (
     merge_many,
 )
 from gristmill.kernels.hashing.primitives import GOLDEN
-from gristmill.kernels.jit.compile import (
-    BYTES,
-    INT32S,
-    INT64S,
-    OFFSETS,
-    UINT32S,
-    UINT64S,
-    helper,
-    kernel,
-)
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s, Uint64Rows
 from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64, load_up_to_8, mask_of_range
 from gristmill.kernels.unicode.tables import (
-    CLASS_INDEX,
-    CLASS_PAGES,
+    CLASSES,
     LETTER,
     NUMBER,
     SPACE,
-    class_of,
+    PointBits,
     code_point,
+    unicode_bits,
     width_of,
 )
 
@@ -57,26 +51,47 @@ SPELLING = 1 << 22  # bytes of long pieces
 
 # Of each first byte: the kind of its code point, and how many bytes that has.
 _KINDS = np.full(256, WIDE, np.uint8)
-_KINDS[:128] = CLASS_PAGES[int(CLASS_INDEX[0]) << 8 :][:128] & KINDS
+_KINDS[:128] = CLASSES.every()[:128] & KINDS
 _WIDTHS = np.repeat(np.array([1, 2, 3, 4], np.uint8), [0xC0, 0x20, 0x10, 0x10])
 
 
 @helper
-def _wide_kind(data, at, class_index, class_pages):
+def _wide_kind(data, at, classes):
     """LETTER, NUMBER, SPACE or 0, of a code point of more than one byte."""
-    return (
-        np.uint8(class_of(code_point(data, at, width_of(data[at])), class_index, class_pages))
-        & KINDS
-    )
+    return np.uint8(unicode_bits(code_point(data, at, width_of(data[at])), classes)) & KINDS
+
+
+class _Leads(NamedTuple):
+    """What the first byte of a code point says of it."""
+
+    kinds: Bytes  # (256,) LETTER, NUMBER, SPACE, 0, or WIDE
+    widths: Bytes  # (256,)
+
+
+class _Learned(NamedTuple):
+    """The pieces that an encoder has met."""
+
+    # (PIECES, 4): of each piece its key, two words; up to three tokens and their number, else where
+    # its tokens lie in the arena
+    pieces: Uint64Rows
+    arena: Int32s  # (ARENA,)
+    spelling: Bytes  # (SPELLING,)
+    used: Int64s  # (3,) places of pieces, of the arena, of the spelling that are taken
+
+
+class _Tokens(NamedTuple):
+    """The tokens of n texts."""
+
+    offsets: Int64s  # (n + 1,)
+    tokens: Int32s
 
 
 @helper
-def _remember(
-    data, start, length, head, tail, mixed, place, parts, count, pieces, arena, spelling, used
-):
+def _remember(data, start, length, head, tail, mixed, place, parts, count, learned):
     """Write a piece and its tokens into the table; `place` is the free one that the search ended
     at.
     """
+    pieces, arena, spelling, used = learned
     if used[0] >= len(pieces) // 2 or used[1] + LONG > len(arena) or used[2] + LONG > len(spelling):
         # Full, perhaps of a language that the crawl has left behind: forget it all.
         pieces[:, 1] = 0
@@ -104,62 +119,31 @@ def _remember(
         used[1] += count
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    BYTES,
-    BYTES,
-    BYTES,
-    BYTES,
-    INT32S,
-    types.boolean,
-    BYTES,
-    INT64S,
-    INT32S,
-    UINT32S,
-    UINT64S,
-    BYTES,
-    INT32S,
-    types.uint64[:, ::1],
-    types.int32[::1],
-    types.uint8[::1],
-    types.int64[::1],
-    types.int32[::1],
-    types.uint32[::1],
-    types.uint64[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.int64[::1],
-)
-def _encode(
-    offsets,
-    data,
-    kinds,
-    widths,
-    class_index,
-    class_pages,
-    byte_tokens,
-    whole,
-    blob,
-    token_offsets,
-    token_table,
-    byte_pairs,
-    pair_table,
-    pair_filter,
-    merged,
-    pieces,
-    arena,
-    spelling,
-    used,
-    parts,
-    ranks,
-    heap,
-    following,
-    preceding,
-    out,
-    out_offsets,
-):
+@helper
+def _merge(data, start, length, merges, scratch):
+    """Encode one piece by merging, into scratch.parts; how many tokens it has."""
+    parts, ranks = scratch.parts, scratch.ranks
+    if merges.whole:
+        token = find_token(data, start, length, merges)
+        if token >= 0:
+            parts[0] = token
+            return np.int64(1)
+    parts[0] = merges.byte_tokens[data[start]]
+    for j in range(1, length):
+        parts[j] = merges.byte_tokens[data[start + j]]
+        ranks[j - 1] = merges.byte_pairs[
+            (np.int64(data[start + j - 1]) << 8) | np.int64(data[start + j])
+        ]
+    if length <= FEW:
+        return merge_few(length, parts, ranks, merges)
+    return merge_many(length, scratch, merges)
+
+
+@kernel(OFFSETS, BYTES, _Leads, PointBits, Merges, _Learned, Scratch, _Tokens)
+def _encode(offsets, data, leads, classes, merges, learned, scratch, encoded):
+    kinds, widths = leads
+    pieces, arena, spelling, used = learned
+    out_offsets, out, parts = encoded.offsets, encoded.tokens, scratch.parts
     mask = np.int64(len(pieces) - 1)
     safe = len(data) - 16
     wide_safe = len(data) - 64
@@ -179,11 +163,11 @@ def _encode(
                 following_lead = data[at + 1]
                 kind = kinds[following_lead]
                 if kind == WIDE:
-                    kind = _wide_kind(data, at + 1, class_index, class_pages)
+                    kind = _wide_kind(data, at + 1, classes)
                 if kind != SPACE:
                     at += 1 + widths[following_lead]
             elif kind == WIDE:
-                kind = _wide_kind(data, at, class_index, class_pages)
+                kind = _wide_kind(data, at, classes)
                 if kind != SPACE:
                     at += widths[lead]
             elif kind != SPACE:
@@ -211,7 +195,7 @@ def _encode(
                 lead = data[at]
                 other = kinds[lead]
                 if other == WIDE:
-                    other = _wide_kind(data, at, class_index, class_pages)
+                    other = _wide_kind(data, at, classes)
                 if other != kind:
                     break
                 last = at
@@ -273,53 +257,16 @@ def _encode(
                         out[end + j] = arena[begin + j]
                     end += many
                 continue
-            count = np.int64(0)
-            if whole:
-                token = find_token(data, start, length, blob, token_offsets, token_table)
-                if token >= 0:
-                    parts[0] = token
-                    count = np.int64(1)
-            if count == 0:
-                parts[0] = byte_tokens[data[start]]
-                for j in range(1, length):
-                    parts[j] = byte_tokens[data[start + j]]
-                    ranks[j - 1] = byte_pairs[
-                        (np.int64(data[start + j - 1]) << 8) | np.int64(data[start + j])
-                    ]
-                if length <= FEW:
-                    count = merge_few(length, parts, ranks, pair_table, pair_filter, merged)
-                else:
-                    count = merge_many(
-                        length,
-                        parts,
-                        ranks,
-                        heap,
-                        following,
-                        preceding,
-                        pair_table,
-                        pair_filter,
-                        merged,
-                    )
+            count = _merge(data, start, length, merges, scratch)
             for j in range(count):
                 out[end + j] = parts[j]
             end += count
             if place >= 0:
-                _remember(
-                    data,
-                    start,
-                    length,
-                    head,
-                    tail,
-                    mixed,
-                    place,
-                    parts,
-                    count,
-                    pieces,
-                    arena,
-                    spelling,
-                    used,
-                )
+                _remember(data, start, length, head, tail, mixed, place, parts, count, learned)
     out_offsets[len(offsets) - 1] = end
+
+
+_LEADS = _Leads(_KINDS, _WIDTHS)
 
 
 class Encoder:
@@ -328,12 +275,12 @@ class Encoder:
     def __init__(self, merges: Merges) -> None:
         """Start with an empty table of pieces (16 MB at the most)."""
         self._merges = merges
-        # Of each piece: its key, two words; up to three tokens and their number, else where its
-        # tokens lie in the arena.
-        self._pieces = np.zeros((PIECES, 4), np.uint64)
-        self._arena = np.empty(ARENA, np.int32)
-        self._spelling = np.zeros(SPELLING, np.uint8)
-        self._used = np.zeros(3, np.int64)  # places of pieces, of the arena, of the spelling
+        self._learned = _Learned(
+            np.zeros((PIECES, 4), np.uint64),
+            np.empty(ARENA, np.int32),
+            np.zeros(SPELLING, np.uint8),
+            np.zeros(3, np.int64),
+        )
 
     def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Encode n texts in UTF-8, offsets (n + 1,) int32 into data (bytes,) uint8.
@@ -341,28 +288,17 @@ class Encoder:
         Returns (token offsets (n + 1,) int64, tokens (m,) int32).
         """
         longest = int(np.diff(offsets).max(initial=0)) + 1
-        out = np.empty(int(offsets[-1]) - int(offsets[0]) + 3, np.int32)
-        out_offsets = np.empty(len(offsets), np.int64)
+        encoded = _Tokens(
+            np.empty(len(offsets), np.int64),
+            np.empty(int(offsets[-1]) - int(offsets[0]) + 3, np.int32),
+        )
         # A pair is pushed at first, and twice for each merge.
-        scratch = (
+        scratch = Scratch(
             np.empty(longest, np.int32),
             np.empty(longest, np.uint32),
             np.empty(3 * longest, np.uint64),
             np.empty(longest, np.int32),
             np.empty(longest, np.int32),
         )
-        learned = (self._pieces, self._arena, self._spelling, self._used)
-        _encode(
-            offsets,
-            data,
-            _KINDS,
-            _WIDTHS,
-            CLASS_INDEX,
-            CLASS_PAGES,
-            *self._merges,
-            *learned,
-            *scratch,
-            out,
-            out_offsets,
-        )
-        return out_offsets, out[: out_offsets[-1]]
+        _encode(offsets, data, _LEADS, CLASSES, self._merges, self._learned, scratch, encoded)
+        return encoded.offsets, encoded.tokens[: encoded.offsets[-1]]

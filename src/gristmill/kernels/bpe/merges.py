@@ -11,6 +11,7 @@ from numba import types
 
 from gristmill.kernels.hashing.primitives import GOLDEN
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, UINT64S, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s, Uint32s, Uint64s
 from gristmill.kernels.jit.loads import load_up_to_8
 
 NO_PAIR = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -18,6 +19,31 @@ NO_RANK = np.uint32(0xFFFFFFFF)
 LOW_20 = np.uint64((1 << 20) - 1)
 MOST_TOKENS = (1 << 20) - 1  # a pair and its rank share one 64-bit word
 FEW = 48  # parts up to which looking at all pairs beats the heap
+
+
+class Merges(NamedTuple):
+    """What an encoder knows; make it with `merges_of_ranks` or `merges_of_list`."""
+
+    byte_tokens: Int32s  # (256,) the token of each byte
+    whole: bool  # a piece that is a token becomes that token, before any merge (tiktoken's rule)
+    blob: Bytes  # the bytes of all tokens
+    token_offsets: Int64s  # (tokens + 1,)
+    token_table: Int32s  # open addressing: token numbers by their bytes
+    byte_pairs: Uint32s  # (65536,) the rank of each pair of bytes
+    # open addressing: left << 40 | right << 20 | rank, in one word and so in one cache line
+    pair_table: Uint64s
+    pair_filter: Bytes  # a bitmap of the pairs' hashes
+    merged: Int32s  # (ranks,) the token that a merge gives
+
+
+class Scratch(NamedTuple):
+    """What merging one piece takes; each has room for its bytes, `heap` for three times as many."""
+
+    parts: Int32s  # tokens
+    ranks: Uint32s  # of each token and the next one
+    heap: Uint64s
+    following: Int32s  # a linked list of parts
+    preceding: Int32s
 
 
 @helper
@@ -40,8 +66,13 @@ def equal_bytes(one, start, other, begin, length):
 
 
 @helper
-def find_token(data, start, length, blob, token_offsets, token_table):
+def find_token(data, start, length, merges):
     """The token that has exactly these bytes, or -1."""
+    return _look_up(data, start, length, merges.blob, merges.token_offsets, merges.token_table)
+
+
+@helper
+def _look_up(data, start, length, blob, token_offsets, token_table):
     mask = np.int64(len(token_table) - 1)
     place = np.int64(hash_piece(data, start, length) & np.uint64(mask))
     while token_table[place] >= 0:
@@ -106,11 +137,9 @@ def _pairs_of_ranks(blob, token_offsets, token_table, entries):
         begin = token_offsets[token]
         length = token_offsets[token + 1] - begin
         for cut in range(1, length):
-            left = find_token(blob, begin, cut, blob, token_offsets, token_table)
+            left = _look_up(blob, begin, cut, blob, token_offsets, token_table)
             if left >= 0:
-                right = find_token(
-                    blob, begin + cut, length - cut, blob, token_offsets, token_table
-                )
+                right = _look_up(blob, begin + cut, length - cut, blob, token_offsets, token_table)
                 if right >= 0:
                     entries[count] = (
                         (np.uint64(left) << np.uint64(40))
@@ -146,10 +175,11 @@ def _index_bytes(byte_tokens, pair_table, pair_filter, byte_pairs):
 
 
 @helper
-def merge_few(count, parts, ranks, pair_table, pair_filter, merged):
+def merge_few(count, parts, ranks, merges):
     """Merge parts[:count] in place, ranks[:count - 1] being those of neighbours, looking at all
     each time; return how many are left.
     """
+    pair_table, pair_filter, merged = merges.pair_table, merges.pair_filter, merges.merged
     while count > 1:
         best = NO_RANK
         at = np.int64(0)
@@ -202,10 +232,12 @@ def _pop(heap, size):
 
 
 @helper
-def merge_many(count, parts, ranks, heap, following, preceding, pair_table, pair_filter, merged):
-    """Merge parts[:count] in place with a heap of rank << 32 | position over a linked list; return
-    how many are left.
+def merge_many(count, scratch, merges):
+    """Merge scratch.parts[:count] in place, with a heap of rank << 32 | position over a linked list;
+    return how many are left.
     """
+    parts, ranks, heap, following, preceding = scratch
+    pair_table, pair_filter, merged = merges.pair_table, merges.pair_filter, merges.merged
     size = np.int64(0)
     ranks[count - 1] = NO_RANK
     for j in range(count):
@@ -221,10 +253,10 @@ def merge_many(count, parts, ranks, heap, following, preceding, pair_table, pair
         # when it changed.
         if parts[at] < 0 or ranks[at] == NO_RANK or np.uint64(ranks[at]) != least >> np.uint64(32):
             continue
-        gone = np.int64(following[at])
+        absorbed = np.int64(following[at])
         parts[at] = merged[ranks[at]]
-        parts[gone] = -1
-        after = np.int64(following[gone])
+        parts[absorbed] = -1
+        after = np.int64(following[absorbed])
         following[at] = after
         ranks[at] = NO_RANK
         if after < count:
@@ -248,24 +280,8 @@ def merge_many(count, parts, ranks, heap, following, preceding, pair_table, pair
     return left
 
 
-class Merges(NamedTuple):
-    """What an encoder knows; make it with `merges_of_ranks` or `merges_of_list`."""
-
-    byte_tokens: np.ndarray  # (256,) int32: the token of each byte
-    whole: bool  # a piece that is a token becomes that token, before any merge (tiktoken's rule)
-    blob: np.ndarray  # the bytes of all tokens
-    token_offsets: np.ndarray  # (tokens + 1,) int64
-    token_table: np.ndarray  # open addressing: token numbers by their bytes
-    byte_pairs: np.ndarray  # (65536,) uint32: the rank of each pair of bytes
-    pair_table: (
-        np.ndarray
-    )  # open addressing: left << 40 | right << 20 | rank, in one word and so in one cache line
-    pair_filter: np.ndarray  # a bitmap of the pairs' hashes
-    merged: np.ndarray  # (ranks,) int32: the token that a merge gives
-
-
 def _index(tokens: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    blob = np.frombuffer(b"".join(tokens), np.uint8)
+    blob = np.frombuffer(bytearray(b"".join(tokens)), np.uint8)
     token_offsets = np.zeros(len(tokens) + 1, np.int64)
     np.cumsum([len(token) for token in tokens], out=token_offsets[1:])
     table = np.full(1 << (2 * len(tokens)).bit_length(), -1, np.int32)

@@ -5,9 +5,7 @@
     in
 
 A part of fewer words than `width` is one n-gram, of all its words; one of fewer than two words has
-none. A word's hash is of its bytes, a run's a polynomial of its words' hashes; in the table bytes
-are compared, so that no hash decides. N-grams with the same parts (those of a template that ten
-thousand items share) have one list.
+none. N-grams with the same parts (those of a template that ten thousand items share) have one list.
 """
 
 from typing import NamedTuple
@@ -15,26 +13,35 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.hashing.primitives import GOLDEN, OTHER_MULTIPLIER, mix
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, UINT64S, helper, kernel
-from gristmill.kernels.jit.loads import (
-    ONE,
-    block_of,
-    copy_tail,
-    count_trailing_zeros,
-    load_u64,
-    load_up_to_8,
-    mask_of_range,
-    valid_in,
+from gristmill.kernels.decontaminate.ngrams import (
+    ALL,
+    SPACE,
+    bits_of,
+    find_ngram,
+    hash_pair,
+    hash_words,
+    key_of,
+    polynomial_of,
 )
+from gristmill.kernels.hashing.primitives import GOLDEN, mix
+from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, UINT64S, helper, kernel
+from gristmill.kernels.jit.groups import (
+    Bytes,
+    Int32s,
+    Int64s,
+    ReadBytes,
+    ReadInt32s,
+    ReadInt64s,
+    ReadUint64s,
+    Uint64,
+    Uint64s,
+)
+from gristmill.kernels.jit.loads import ONE
 
-ALL = 0xFFFFFFFFFFFFFFFF
-SPACE = 0x20
-# of a bitmap: of what is not there less than 1 % goes on to the table, (1 - e^(-4 / 16))^4 and what
-# uneven words add
+# Bits of a bitmap. Of what is not there less than 1 % goes on to the table: (1 - e^(-4 / 16))^4, and
+# what uneven words add.
 BITS_A_KEY = 16
 BITS_A_HEAD = 128  # the same: less than 1 %
-INT32_OUT, INT64_OUT, UINT64_OUT = types.int32[::1], types.int64[::1], types.uint64[::1]
 
 
 class Index(NamedTuple):
@@ -44,190 +51,75 @@ class Index(NamedTuple):
     """
 
     width: int  # words of an n-gram
-    mask: int  # what of a hash is used: all of it, but where a test makes hashes collide
-    data: np.ndarray  # (bytes,) uint8: the parts, normalised
-    # uint64: a Bloom filter (1970) of the polynomials of `width` words, four bits of one word each
-    bitmap: np.ndarray
-    table: (
-        np.ndarray
-    )  # (2^m,) uint64, open addressing: half a hash, then 1 + the number of its n-gram; 0: none
-    starts: np.ndarray  # (g,) int64: its first byte in data
-    lengths: np.ndarray  # (g,) int32: its bytes
-    lists: np.ndarray  # (g,) int32: its list
-    list_offsets: np.ndarray  # (l + 1,) int64
-    list_parts: np.ndarray  # int32: a list's parts, ascending
-    part_offsets: np.ndarray  # (p + 1,) int64
-    part_ngrams: np.ndarray  # int32: a part's distinct n-grams
-    # (2^k,) uint64, k > 0: a bitmap of the first bits of `hash_pair`, a bit for each start of a
-    # short part
-    heads: np.ndarray
-    head_keys: np.ndarray  # (2^i,) uint64, open addressing: `hash_pair` of their first two words
-    head_widths: np.ndarray  # (2^i,) uint64: bit w: a part of w words starts so; 0: no entry
+    mask: Uint64  # the bits of a hash that are used: all, but where a test makes hashes collide
+    data: ReadBytes  # the parts, normalised
+    # a Bloom filter (1970) of the polynomials of `width` words, four bits of one word each
+    bitmap: ReadUint64s
+    # (2^m,), open addressing: half a hash, then 1 + the number of its n-gram; 0: none
+    table: ReadUint64s
+    starts: ReadInt64s  # (g,): its first byte in data
+    lengths: ReadInt32s  # (g,): its bytes
+    lists: ReadInt32s  # (g,): its list
+    list_offsets: ReadInt64s  # (l + 1,)
+    list_parts: ReadInt32s  # a list's parts, ascending
+    part_offsets: ReadInt64s  # (p + 1,)
+    part_ngrams: ReadInt32s  # a part's distinct n-grams
+    # (2^k,), k > 0: a bitmap of the first bits of `hash_pair`, a bit for each start of a short part
+    heads: ReadUint64s
+    head_keys: ReadUint64s  # (2^i,), open addressing: `hash_pair` of their first two words
+    head_widths: ReadUint64s  # (2^i,): bit w: a part of w words starts so; 0: no entry
+
+
+class _Numbered(NamedTuple):
+    """The n-grams of all parts as they are numbered."""
+
+    table: Uint64s  # as Index's, and so on
+    polynomials: Uint64s  # (g,)
+    starts: Int64s
+    lengths: Int32s
+    seen: Int32s  # (g,): the last part that had it
+    part_offsets: Int64s
+    part_ngrams: Int32s
+    head_keys: Uint64s
+    head_widths: Uint64s
+
+
+class _Words(NamedTuple):
+    """The words of one part."""
+
+    tail: Bytes
+    hashes: Uint64s
+    starts: Int64s
 
 
 @helper
-def _hash_word(base, start, stop, last):
-    """64 bits from a word's bytes, behind an address; eight bytes can be loaded at `last` and
-    before.
-
-    The bytes of its end, one to eight, are loaded together and cut by a mask: how many there are no
-    processor can predict.
-    """
-    value = np.uint64(stop - start)
-    at = start
-    while stop - at > 8:
-        value = (value ^ load_u64(base, at)) * OTHER_MULTIPLIER
-        value ^= value >> np.uint64(29)
-        at += 8
-    place = min(at, last)
-    end = load_u64(base, place) >> np.uint64(8 * (at - place))
-    value = (value ^ (end & (np.uint64(ALL) >> np.uint64(64 - 8 * (stop - at))))) * OTHER_MULTIPLIER
-    return value ^ (value >> np.uint64(32))
+def _add_head(key, words, head_keys, head_widths):
+    """Enter how a part of fewer words than an n-gram begins."""
+    last = np.int64(len(head_keys) - 1)
+    place = np.int64(key & np.uint64(last))
+    while head_widths[place] != 0 and head_keys[place] != key:
+        place = (place + 1) & last
+    head_keys[place] = key
+    head_widths[place] |= ONE << np.uint64(words)
 
 
-@helper
-def hash_words(data, start, stop, tail, hashes, starts):
-    """Hash the words of a normalised text; their count. starts[j] is where word j starts,
-    starts[words] one past the text's end.
-    """
-    if stop == start:
-        return np.int64(0)
-    if len(data) < 64:
-        copy_tail(data, 0, len(data), tail)
-    # An address: for an array that several helpers take, numba counts references, which takes as
-    # long as the hash.
-    base = block_of(data, 0, tail)
-    last = max(len(data), 64) - 8
-    words = np.int64(0)
-    begin = start
-    for at in range(start, stop, 64):
-        block = min(at, last - 56)
-        spaces = mask_of_range(base, block, SPACE, 0) >> np.uint64(at - block) & valid_in(at, stop)
-        while spaces:
-            j = at + count_trailing_zeros(spaces)
-            spaces &= spaces - ONE
-            hashes[words] = _hash_word(base, begin, j, last)
-            starts[words] = begin
-            words += 1
-            begin = j + 1
-    hashes[words] = _hash_word(base, begin, stop, last)
-    starts[words] = begin
-    starts[words + 1] = stop + 1
-    return words + 1
-
-
-@helper
-def _same(one, start, other, place, length):
-    """Whether one[start:start + length] equals other[place:place + length]."""
-    j = np.int64(0)
-    while length - j >= 8:
-        if load_u64(one, start + j) != load_u64(other, place + j):
-            return False
-        j += 8
-    return j == length or load_up_to_8(one, start + j, length - j) == load_up_to_8(
-        other, place + j, length - j
-    )
-
-
-@helper
-def find_ngram(key, data, start, length, table, known, starts, lengths):
-    """The number of an n-gram, given as bytes of `data`; `known` holds those that are in the table.
-    Negative: not there, -1 - its place.
-    """
-    mask = np.int64(len(table) - 1)
-    place = np.int64(key & np.uint64(mask))
-    while table[place] != 0:
-        if (table[place] ^ key) >> np.uint64(32) == 0:
-            number = np.int64(table[place] & np.uint64(0xFFFFFFFF)) - 1
-            if np.int64(lengths[number]) == length and _same(
-                known, starts[number], data, start, length
-            ):
-                return number
-        place = (place + 1) & mask
-    return -1 - place
-
-
-@helper
-def polynomial_of(hashes, first, words):
-    """The polynomial of a run of words, from nothing."""
-    polynomial = np.uint64(0)
-    for j in range(words):
-        polynomial = polynomial * GOLDEN + hashes[first + j]
-    return polynomial
-
-
-@helper
-def key_of(polynomial, words):
-    """The hash of a run of words."""
-    return mix(polynomial + np.uint64(words))
-
-
-@helper
-def hash_pair(hashes, first):
-    """A hash of two words that costs nearly nothing: every pair of a document is looked up among
-    the heads.
-    """
-    return hashes[first] * GOLDEN + hashes[first + 1]
-
-
-@helper
-def bits_of(bitmap, polynomial):
-    """Where in a bitmap a polynomial's four bits are: (word, bits). Words' hashes are even enough
-    as they are.
-    """
-    word = ((polynomial >> np.uint64(32)) * np.uint64(len(bitmap))) >> np.uint64(32)
-    bits = ONE << (polynomial & np.uint64(63))
-    bits |= ONE << ((polynomial >> np.uint64(6)) & np.uint64(63))
-    bits |= ONE << ((polynomial >> np.uint64(12)) & np.uint64(63))
-    bits |= ONE << ((polynomial >> np.uint64(18)) & np.uint64(63))
-    return np.int64(word), bits
-
-
-@kernel(
-    INT64S,
-    BYTES,
-    types.int64,
-    types.uint64,
-    types.uint8[::1],
-    UINT64_OUT,
-    INT64_OUT,
-    UINT64_OUT,
-    UINT64_OUT,
-    INT64_OUT,
-    INT32_OUT,
-    INT32_OUT,
-    INT64_OUT,
-    INT32_OUT,
-    UINT64_OUT,
-    UINT64_OUT,
-    returns=types.int64,
-)
-def _number(
-    offsets,
-    data,
-    width,
-    mask,
-    tail,
-    hashes,
-    starts,
-    table,
-    polynomials,
-    ngram_starts,
-    ngram_lengths,
-    seen,
-    part_offsets,
-    part_ngrams,
-    head_keys,
-    head_widths,
-):
+@kernel(INT64S, BYTES, types.int64, types.uint64, _Words, _Numbered, returns=types.int64)
+def _number(offsets, data, width, mask, text, out):
     """Number the distinct n-grams of all parts, and enter the beginnings of short ones; how many
     n-grams there are.
     """
+    hashes, starts, table = text.hashes, text.starts, out.table
+    ngram_starts, ngram_lengths, seen, part_ngrams = (
+        out.starts,
+        out.lengths,
+        out.seen,
+        out.part_ngrams,
+    )
     count = np.int64(0)
     end = np.int64(0)
     for part in range(len(offsets) - 1):
-        part_offsets[part] = end
-        words = hash_words(data, offsets[part], offsets[part + 1], tail, hashes, starts)
+        out.part_offsets[part] = end
+        words = hash_words(data, offsets[part], offsets[part + 1], text.tail, hashes, starts)
         if words < 2:
             continue
         size = min(words, width)
@@ -240,7 +132,7 @@ def _number(
             if number < 0:
                 table[-1 - number] = (key & np.uint64(0xFFFFFFFF00000000)) | np.uint64(count + 1)
                 number = count
-                polynomials[number] = polynomial
+                out.polynomials[number] = polynomial
                 ngram_starts[number] = start
                 ngram_lengths[number] = length
                 seen[number] = -1
@@ -250,18 +142,12 @@ def _number(
                 part_ngrams[end] = number
                 end += 1
         if words < width:
-            key = hash_pair(hashes, 0)
-            last = np.int64(len(head_keys) - 1)
-            place = np.int64(key & np.uint64(last))
-            while head_widths[place] != 0 and head_keys[place] != key:
-                place = (place + 1) & last
-            head_keys[place] = key
-            head_widths[place] |= ONE << np.uint64(words)
-    part_offsets[len(offsets) - 1] = end
+            _add_head(hash_pair(hashes, 0), words, out.head_keys, out.head_widths)
+    out.part_offsets[len(offsets) - 1] = end
     return count
 
 
-@kernel(INT64S, INT32S, INT32S, BYTES, INT32_OUT, INT32_OUT)
+@kernel(INT64S, INT32S, INT32S, BYTES, Int32s, Int32s)
 def _count_items(part_offsets, part_ngrams, item_of, counted, last, counts):
     """Of each n-gram in how many of the items it stands whose parts are `counted`, each once;
     `last` is scratch, -1 everywhere.
@@ -276,7 +162,7 @@ def _count_items(part_offsets, part_ngrams, item_of, counted, last, counts):
                 counts[number] += 1
 
 
-@kernel(INT64S, INT32S, INT64S, INT32_OUT)
+@kernel(INT64S, INT32S, INT64S, Int32s)
 def _turn(part_offsets, part_ngrams, offsets, parts):
     """Of each n-gram its parts, ascending: offsets (g + 1,) say where they go."""
     ends = offsets.copy()
@@ -287,7 +173,7 @@ def _turn(part_offsets, part_ngrams, offsets, parts):
             ends[number] += 1
 
 
-@kernel(INT64S, INT32S, INT32_OUT, INT32_OUT, INT32_OUT, returns=types.int64)
+@kernel(INT64S, INT32S, Int32s, Int32s, Int32s, returns=types.int64)
 def _share(offsets, parts, table, lists, owners):
     """Give n-grams with equal parts one list: lists (g,), and of each list the n-gram that has it
     first; how many lists.
@@ -322,7 +208,7 @@ def _share(offsets, parts, table, lists, owners):
     return count
 
 
-@kernel(UINT64S, UINT64_OUT)
+@kernel(UINT64S, Uint64s)
 def _mark(polynomials, bitmap):
     for j in range(len(polynomials)):
         word, bits = bits_of(bitmap, polynomials[j])
@@ -336,7 +222,7 @@ def _power(least: int) -> int:
     return size
 
 
-def _executor(
+def _count_different_items(
     part_offsets: np.ndarray, part_ngrams: np.ndarray, item_of: np.ndarray, count: int
 ) -> np.ndarray:
     """Of `count` n-grams in how many different items each stands, (count,) int32."""
@@ -368,86 +254,87 @@ def build(
 ) -> Index:
     """Index p parts: normalised texts, offsets (p + 1,) int64 into data (bytes,) uint8.
 
-    An n-gram is `width` words, 2 to 63.
-
-    N-grams that stand in more than `most` different items are set aside: no part has them. item_of:
-    (p,) int32, of each part its item, ascending; items whose first parts have the same n-grams are
-    one.
+    An n-gram is `width` words, 2 to 63. N-grams that stand in more than `most` different items are
+    set aside: no part has them. item_of: (p,) int32, of each part its item, ascending; items whose
+    first parts have the same n-grams are one.
     """
     if not 2 <= width <= 63:
         raise ValueError(f"an n-gram of {width} words: 2 to 63 can be looked up")
+    count, short, found = _numbered(offsets, data, width, mask)
+    part_offsets = found.part_offsets
+    part_ngrams = found.part_ngrams[: part_offsets[-1]]
+    aside = np.zeros(count, bool)
+    if most and item_of is not None:
+        aside = _count_different_items(part_offsets, part_ngrams, item_of, count) > most
+        kept = ~aside[part_ngrams]
+        part_offsets = np.concatenate([[0], np.cumsum(kept)])[part_offsets].astype(np.int64)
+        part_ngrams = part_ngrams[kept]
+    bitmap = np.zeros(BITS_A_KEY * count // 64 + 1, np.uint64)
+    _mark(found.polynomials[:count][~aside], bitmap)
+    heads = np.zeros(_power(max(BITS_A_HEAD * short, 128)) // 64, np.uint64)
+    bits = found.head_keys[found.head_widths > 0]
+    bits >>= np.uint64(64 - (64 * len(heads) - 1).bit_length())
+    np.bitwise_or.at(heads, (bits >> np.uint64(6)).astype(np.int64), ONE << (bits & np.uint64(63)))
+    return Index(
+        width,
+        np.uint64(mask),
+        data,
+        bitmap,
+        found.table,
+        found.starts[:count],
+        found.lengths[:count],
+        *_lists(part_offsets, part_ngrams, count),
+        part_offsets,
+        part_ngrams,
+        heads,
+        found.head_keys,
+        found.head_widths,
+    )
+
+
+def _numbered(
+    offsets: np.ndarray, data: np.ndarray, width: int, mask: int
+) -> tuple[int, int, _Numbered]:
+    """How many different n-grams p parts have, how many parts are shorter than one, and these
+    n-grams.
+    """
     spaces = np.concatenate([[0], np.cumsum(data == SPACE)])
     words = np.where(np.diff(offsets) > 0, np.diff(spaces[offsets]) + 1, 0)  # (p,)
     windows = int(np.maximum(words - width + 1, words > 0).sum())
     longest = int(words.max(initial=0))
     short = int(((words >= 2) & (words < width)).sum())
-    table, polynomials = np.zeros(_power(2 * windows), np.uint64), np.empty(windows, np.uint64)
-    starts, lengths, seen = (
+    heads = _power(2 * short) if short else 1
+    found = _Numbered(
+        np.zeros(_power(2 * windows), np.uint64),
+        np.empty(windows, np.uint64),
         np.empty(windows, np.int64),
         np.empty(windows, np.int32),
         np.empty(windows, np.int32),
+        np.empty(len(offsets), np.int64),
+        np.empty(windows, np.int32),
+        np.zeros(heads, np.uint64),
+        np.zeros(heads, np.uint64),
     )
-    part_offsets, part_ngrams = np.empty(len(offsets), np.int64), np.empty(windows, np.int32)
-    head_keys = np.zeros(_power(2 * short) if short else 1, np.uint64)
-    head_widths = np.zeros(len(head_keys), np.uint64)
-    count = _number(
-        offsets,
-        data,
-        width,
-        np.uint64(mask),
-        np.zeros(64, np.uint8),
-        np.empty(longest, np.uint64),
-        np.empty(longest + 1, np.int64),
-        table,
-        polynomials,
-        starts,
-        lengths,
-        seen,
-        part_offsets,
-        part_ngrams,
-        head_keys,
-        head_widths,
+    text = _Words(
+        np.zeros(64, np.uint8), np.empty(longest, np.uint64), np.empty(longest + 1, np.int64)
     )
-    part_ngrams = part_ngrams[: part_offsets[-1]]
-    aside = np.zeros(count, bool)
-    if most and item_of is not None:
-        aside = _executor(part_offsets, part_ngrams, item_of, count) > most
-        kept = ~aside[part_ngrams]
-        part_offsets = np.concatenate([[0], np.cumsum(kept)])[part_offsets].astype(np.int64)
-        part_ngrams = part_ngrams[kept]
-    ngram_offsets = np.concatenate(
-        [[0], np.cumsum(np.bincount(part_ngrams, minlength=count))]
-    ).astype(np.int64)
+    return _number(offsets, data, width, np.uint64(mask), text, found), short, found
+
+
+def _lists(
+    part_offsets: np.ndarray, part_ngrams: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`Index.lists`, `list_offsets` and `list_parts` of `count` n-grams."""
+    sums = np.cumsum(np.bincount(part_ngrams, minlength=count))
+    ngram_offsets = np.concatenate([[0], sums]).astype(np.int64)
     parts = np.empty(len(part_ngrams), np.int32)
     _turn(part_offsets, part_ngrams, ngram_offsets, parts)
     lists, owners = np.empty(count, np.int32), np.empty(count, np.int32)
-    owners = owners[
-        : _share(ngram_offsets, parts, np.full(_power(2 * count), -1, np.int32), lists, owners)
-    ]
+    table = np.full(_power(2 * count), -1, np.int32)
+    owners = owners[: _share(ngram_offsets, parts, table, lists, owners)]
     sizes = (ngram_offsets[1:] - ngram_offsets[:-1])[owners]
     list_offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     places = np.arange(list_offsets[-1]) + np.repeat(
         ngram_offsets[owners] - list_offsets[:-1], sizes
     )
-    bitmap = np.zeros(BITS_A_KEY * count // 64 + 1, np.uint64)
-    _mark(polynomials[:count][~aside], bitmap)
-    heads = np.zeros(_power(max(BITS_A_HEAD * short, 128)) // 64, np.uint64)
-    bits = head_keys[head_widths > 0] >> np.uint64(64 - (64 * len(heads) - 1).bit_length())
-    np.bitwise_or.at(heads, (bits >> np.uint64(6)).astype(np.int64), ONE << (bits & np.uint64(63)))
-    return Index(
-        width,
-        mask,
-        data,
-        bitmap,
-        table,
-        starts[:count],
-        lengths[:count],
-        lists,
-        list_offsets,
-        parts[places],
-        part_offsets,
-        part_ngrams,
-        heads,
-        head_keys,
-        head_widths,
-    )
+    return lists, list_offsets, parts[places]

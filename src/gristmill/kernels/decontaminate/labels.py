@@ -20,6 +20,7 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bytes
 from gristmill.kernels.jit.loads import (
     ONE,
     block_of,
@@ -29,13 +30,13 @@ from gristmill.kernels.jit.loads import (
     valid_in,
 )
 from gristmill.kernels.unicode.tables import (
-    CLASS_INDEX,
-    CLASS_PAGES,
+    CLASSES,
     PYTHON_SPACE,
     SYMBOL,
     UNSPACED,
-    class_of,
+    PointBits,
     code_point,
+    unicode_bits,
     width_of,
 )
 
@@ -51,7 +52,7 @@ def _blank_ascii(byte):
 
 
 @helper
-def _behind(data, begin, at, class_index, class_pages):
+def _behind(data, begin, at, classes):
     """Whether a label may start at an index: by the character before it, in a text that starts at
     `begin`.
     """
@@ -62,12 +63,12 @@ def _behind(data, begin, at, class_index, class_pages):
         return _blank_ascii(data[last])
     while data[last] & 0xC0 == 0x80:
         last -= 1
-    bits = class_of(code_point(data, last, at - last), class_index, class_pages)
+    bits = unicode_bits(code_point(data, last, at - last), classes)
     return bits & (PYTHON_SPACE | SYMBOL | UNSPACED) != 0
 
 
 @helper
-def _before(data, at, stop, class_index, class_pages):
+def _before(data, at, stop, classes):
     """Whether a label may end before an index: by the character there, in a text that ends at
     `stop`.
     """
@@ -75,10 +76,7 @@ def _before(data, at, stop, class_index, class_pages):
         return True
     if data[at] < 0x80:
         return _blank_ascii(data[at])
-    return (
-        class_of(code_point(data, at, width_of(data[at])), class_index, class_pages) & PYTHON_SPACE
-        != 0
-    )
+    return unicode_bits(code_point(data, at, width_of(data[at])), classes) & PYTHON_SPACE != 0
 
 
 @helper
@@ -93,7 +91,7 @@ def _point_before(data, begin, at):
 
 
 @helper
-def _is_label(data, begin, at, end, stop, class_index, class_pages):
+def _is_label(data, begin, at, end, stop, classes):
     """Whether data[at:end], letters or digits of a text data[begin:stop], is a label; something
     stands at `end`.
     """
@@ -101,22 +99,18 @@ def _is_label(data, begin, at, end, stop, class_index, class_pages):
     closer = code_point(data, end, width)
     opener = _point_before(data, begin, at)
     if (opener == 0x28 and closer == 0x29) or (opener == 0x5B and closer == 0x5D):
-        return _behind(data, begin, at - 1, class_index, class_pages) and _before(
-            data, end + 1, stop, class_index, class_pages
-        )
+        return _behind(data, begin, at - 1, classes) and _before(data, end + 1, stop, classes)
     if opener == WIDE_OPEN and closer == WIDE_CLOSE:
         return True
     if closer in (WIDE_STOP, WIDE_CLOSE, WIDE_COLON, WIDE_COMMA):
-        return _behind(data, begin, at, class_index, class_pages)
+        return _behind(data, begin, at, classes)
     if closer in (0x2E, 0x29, 0x3A, 0x5D):
-        return _behind(data, begin, at, class_index, class_pages) and _before(
-            data, end + 1, stop, class_index, class_pages
-        )
+        return _behind(data, begin, at, classes) and _before(data, end + 1, stop, classes)
     return False
 
 
-@kernel(OFFSETS, BYTES, BYTES, BYTES, types.uint8[::1], types.uint8[::1], returns=types.int64)
-def _blank(offsets, data, class_index, class_pages, tail, out):
+@kernel(OFFSETS, BYTES, PointBits, Bytes, Bytes, returns=types.int64)
+def _blank(offsets, data, classes, tail, out):
     """Write blanks where labels are; `out` is a copy of data from the first offset on. How many
     labels there were.
     """
@@ -150,7 +144,7 @@ def _blank(offsets, data, class_index, class_pages, tail, out):
                 rest &= rest - ONE
                 start = at + place
                 end = start + 1 + np.int64((two >> np.uint64(place)) & ONE)
-                if _is_label(data, begin, start, end, stop, class_index, class_pages):
+                if _is_label(data, begin, start, end, stop, classes):
                     found += 1
                     for j in range(start, end):
                         out[j - base] = SPACE
@@ -164,5 +158,5 @@ def blank(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray
     lengths.
     """
     out = data[int(offsets[0]) : int(offsets[-1])].copy()
-    _blank(offsets, data, CLASS_INDEX, CLASS_PAGES, np.zeros(64, np.uint8), out)
+    _blank(offsets, data, CLASSES, np.zeros(64, np.uint8), out)
     return offsets - offsets[0], out

@@ -15,11 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.decontaminate.items import (
-    INT32_OUT,
-    INT64_OUT,
-    UINT64_OUT,
-    Index,
+from gristmill.kernels.decontaminate.items import Index
+from gristmill.kernels.decontaminate.ngrams import (
     bits_of,
     find_ngram,
     hash_pair,
@@ -28,114 +25,143 @@ from gristmill.kernels.decontaminate.items import (
     polynomial_of,
 )
 from gristmill.kernels.hashing.primitives import GOLDEN
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, UINT64S, kernel
+from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, helper, kernel
+from gristmill.kernels.jit.groups import (
+    Bytes,
+    Float64s,
+    Int32Rows,
+    Int32s,
+    Int64s,
+    ReadFloat64s,
+    ReadInt32s,
+    ReadInt64s,
+    Uint64s,
+    read_only,
+)
 from gristmill.kernels.jit.loads import ONE, count_trailing_zeros
 
 
 class Found(NamedTuple):
     """What of an index n documents hold; r rows, of a document by part."""
 
-    overlap: np.ndarray  # (n,) float64: the highest share of a part's n-grams
-    items: np.ndarray  # (n,) int32: items with any n-gram found
-    words: np.ndarray  # (n,) int32
-    documents: np.ndarray  # (r,) int32: places in the batch
-    parts: np.ndarray  # (r,) int32
-    matched: np.ndarray  # (r,) int32: distinct n-grams of the part that stand in the document
-    firsts: np.ndarray  # (r,) int32: the word of the document where the first of them starts
-    lasts: np.ndarray  # (r,) int32: the last word of the last of them
-    hit_offsets: np.ndarray  # (n + 1,) int64
-    hits: np.ndarray  # int32: distinct n-grams in each document; empty where they are not asked for
+    overlap: ReadFloat64s  # (n,): the highest share of a part's n-grams
+    items: ReadInt32s  # (n,): items with any n-gram found
+    words: ReadInt32s  # (n,)
+    documents: ReadInt32s  # (r,): places in the batch
+    parts: ReadInt32s  # (r,)
+    matched: ReadInt32s  # (r,): distinct n-grams of the part that stand in the document
+    firsts: ReadInt32s  # (r,): the word of the document where the first of them starts
+    lasts: ReadInt32s  # (r,): the last word of the last of them
+    hit_offsets: ReadInt64s  # (n + 1,)
+    hits: ReadInt32s  # distinct n-grams in each document; empty where they are not asked for
 
 
-@kernel(
-    INT64S,
-    BYTES,
-    types.int64,
-    types.int64,
-    types.uint64,
-    types.float64,
-    types.boolean,
-    BYTES,
-    UINT64S,
-    UINT64S,
-    INT64S,
-    INT32S,
-    INT32S,
-    INT64S,
-    INT32S,
-    INT64S,
-    INT32S,
-    UINT64S,
-    UINT64S,
-    UINT64S,
-    types.uint8[::1],
-    UINT64_OUT,
-    INT64_OUT,
-    INT64_OUT,
-    UINT64_OUT,
-    INT32_OUT,
-    INT32_OUT,
-    types.int32[:, ::1],
-    types.int32[:, ::1],
-    types.float64[::1],
-    INT32_OUT,
-    INT32_OUT,
-    types.int32[:, ::1],
-    INT64_OUT,
-    INT32_OUT,
-    INT64_OUT,
-    returns=types.int64,
-)
-def _find(
-    offsets,
-    data,
-    first,
-    width,
-    mask,
-    floor,
-    keep_hits,
-    known,
-    bitmap,
-    table,
-    ngram_starts,
-    ngram_lengths,
-    lists,
-    list_offsets,
-    list_parts,
-    part_offsets,
-    item_of,
-    heads,
-    head_keys,
-    head_widths,
-    tail,
-    hashes,
-    starts,
-    places,
-    wide,
-    seen,
-    seen_items,
-    by_list,
-    by_part,
-    overlap,
-    items,
-    words_of,
-    rows,
-    hit_offsets,
-    hits,
-    ends,
-):
-    """Look at documents from `first` on, until all are done or there may be no room; the first that
-    is not done.
+class _Words(NamedTuple):
+    """The words of one document, and the windows of it that may be n-grams."""
 
-    by_list and by_part hold (document, n-grams, first word, last word, its place among those
-    touched) for each list and part. ends: rows and hits written.
+    tail: Bytes
+    hashes: Uint64s
+    starts: Int64s
+    places: Int64s  # where a window starts
+    wide: Uint64s  # its polynomial, or the `hash_pair` of its first two words
+
+
+class _Counted(NamedTuple):
+    """What was seen: of n-grams and items the last document, of lists and parts (document, n-grams,
+    first word, last word, its place among those that were touched).
     """
+
+    seen: Int32s
+    seen_items: Int32s
+    by_list: Int32Rows
+    by_part: Int32Rows
+
+
+class _Rows(NamedTuple):
+    """`Found` as it is written."""
+
+    overlap: Float64s
+    items: Int32s
+    words: Int32s
+    rows: Int32Rows  # (room, 5)
+    hit_offsets: Int64s
+    hits: Int32s
+    ends: Int64s  # rows and hits written
+
+
+class _Ask(NamedTuple):
+    """What is asked for."""
+
+    floor: float
+    keep_hits: bool
+
+
+@helper
+def _find_windows(words, index, text):
+    """Write the windows that may be n-grams of `width` words, then those that may start a short
+    part; how many there are of each.
+    """
+    hashes, places, wide, bitmap, heads = (
+        text.hashes,
+        text.places,
+        text.wide,
+        index.bitmap,
+        index.heads,
+    )
+    width = index.width
     top = ONE
     for _ in range(width):
         top *= GOLDEN
-    last_head = np.int64(len(head_keys) - 1)
     word_shift = np.uint64(64 - count_trailing_zeros(np.uint64(len(heads))))
     bit_shift = word_shift - np.uint64(6)
+    # What may be there: without a branch, so that lookups do not wait for each other.
+    maybe = np.int64(0)
+    polynomial = np.uint64(0)
+    for j in range(min(words, width)):
+        polynomial = polynomial * GOLDEN + hashes[j]
+    for j in range(words - width + 1):
+        word, bits = bits_of(bitmap, polynomial)
+        places[maybe] = j
+        wide[maybe] = polynomial
+        if j + width < words:
+            polynomial = polynomial * GOLDEN + hashes[j + width] - hashes[j] * top
+        maybe += np.int64((bitmap[word] & bits) == bits)
+    mains = maybe
+    if len(index.head_keys) > 1:
+        for j in range(words - 1):
+            key = hash_pair(hashes, j)
+            places[maybe] = j
+            wide[maybe] = key
+            maybe += np.int64(
+                (heads[key >> word_shift] >> (key >> bit_shift & np.uint64(63))) & ONE
+            )
+    return mains, maybe
+
+
+@helper
+def _widths_of(key, head_keys, head_widths):
+    """Bit w: a short part of w words may start with two words of this `hash_pair`."""
+    last = np.int64(len(head_keys) - 1)
+    place = np.int64(key & np.uint64(last))
+    while head_widths[place] != 0 and head_keys[place] != key:
+        place = (place + 1) & last
+    return head_widths[place]
+
+
+@kernel(
+    *(INT64S, BYTES, types.int64, _Ask, Index, INT32S),
+    *(_Words, _Counted, _Rows),
+    returns=types.int64,
+)
+def _find(offsets, data, first, ask, index, item_of, text, counted, out):
+    """Look at documents from `first` on, until all are done or there may be no room; the first that
+    is not done.
+    """
+    width, mask, keep_hits, table = index.width, index.mask, ask.keep_hits, index.table
+    lists, list_offsets, list_parts = index.lists, index.list_offsets, index.list_parts
+    hashes, starts, places, wide = text.hashes, text.starts, text.places, text.wide
+    seen, seen_items, by_list, by_part = counted
+    overlap, items, _, rows, hit_offsets, hits, ends = out
     row, hit = ends[0], ends[1]
     done = first
     for i in range(first, len(offsets) - 1):
@@ -145,39 +171,16 @@ def _find(
         overlap[i] = 0.0
         items[i] = 0
         hit_offsets[i] = hit
-        words = hash_words(data, offsets[i], offsets[i + 1], tail, hashes, starts)
-        words_of[i] = words
-        # What may be there: without a branch, so that lookups do not wait for each other.
-        maybe = np.int64(0)
-        polynomial = np.uint64(0)
-        for j in range(min(words, width)):
-            polynomial = polynomial * GOLDEN + hashes[j]
-        for j in range(words - width + 1):
-            word, bits = bits_of(bitmap, polynomial)
-            places[maybe] = j
-            wide[maybe] = polynomial
-            if j + width < words:
-                polynomial = polynomial * GOLDEN + hashes[j + width] - hashes[j] * top
-            maybe += np.int64((bitmap[word] & bits) == bits)
-        mains = maybe
-        if last_head > 0:
-            for j in range(words - 1):
-                key = hash_pair(hashes, j)
-                places[maybe] = j
-                wide[maybe] = key
-                maybe += np.int64(
-                    (heads[key >> word_shift] >> (key >> bit_shift & np.uint64(63))) & ONE
-                )
+        words = hash_words(data, offsets[i], offsets[i + 1], text.tail, hashes, starts)
+        out.words[i] = words
+        mains, maybe = _find_windows(words, index, text)
         touched = np.int64(0)
         for m in range(maybe):
             j = places[m]
             key = wide[m]
             sizes = ONE  # bit w: look up w words; the first one: `width`
             if m >= mains:
-                place = np.int64(key & np.uint64(last_head))
-                while head_widths[place] != 0 and head_keys[place] != key:
-                    place = (place + 1) & last_head
-                sizes = head_widths[place]
+                sizes = _widths_of(key, index.head_keys, index.head_widths)
             while sizes:
                 size = np.int64(count_trailing_zeros(sizes))
                 sizes &= sizes - ONE
@@ -190,7 +193,8 @@ def _find(
                     key = key_of(polynomial_of(hashes, j, size), size) & mask
                 length = starts[j + size] - 1 - starts[j]
                 number = find_ngram(
-                    key, data, starts[j], length, table, known, ngram_starts, ngram_lengths
+                    *(key, data, starts[j], length, table),
+                    *(index.data, index.starts, index.lengths),
                 )
                 if number < 0 or seen[number] == stamp:
                     continue
@@ -228,12 +232,12 @@ def _find(
                 of_part[3] = max(of_part[3], counts[3])
         for t in range(reached):
             part = by_part[t, 4]
-            share = by_part[part, 1] / (part_offsets[part + 1] - part_offsets[part])
+            share = by_part[part, 1] / (index.part_offsets[part + 1] - index.part_offsets[part])
             overlap[i] = max(overlap[i], share)
             if seen_items[item_of[part]] != stamp:
                 seen_items[item_of[part]] = stamp
                 items[i] += 1
-            if share >= floor:
+            if share >= ask.floor:
                 rows[row, 0] = i
                 rows[row, 1] = part
                 rows[row, 2] = by_part[part, 1]
@@ -246,23 +250,19 @@ def _find(
     return done
 
 
-@kernel(
-    INT32S,
-    INT32S,
-    INT64S,
-    INT32S,
-    INT64S,
-    INT32S,
-    types.int64,
-    INT32_OUT,
-    INT64_OUT,
-    returns=types.int64,
-)
-def _meet(documents, parts, hit_offsets, hits, part_offsets, part_ngrams, ngrams, out, out_offsets):
-    """Of each row the n-grams of its part that stand in its document; with room for none only where
-    they would go.
+@kernel(Found, Index, Int32s, Int64s, returns=types.int64)
+def _meet(found, index, out, out_offsets):
+    """Of each row the n-grams of its part that stand in its document; where `out` has no room, only
+    where they would go.
     """
-    seen = np.full(ngrams, -1, np.int32)
+    documents, parts, hit_offsets, hits = (
+        found.documents,
+        found.parts,
+        found.hit_offsets,
+        found.hits,
+    )
+    part_offsets, part_ngrams = index.part_offsets, index.part_ngrams
+    seen = np.full(len(index.starts), -1, np.int32)
     end = np.int64(0)
     before = np.int32(-1)
     for row in range(len(documents)):
@@ -300,75 +300,54 @@ def find_overlap(
     """
     count, parts, ngrams = len(offsets) - 1, len(index.part_offsets) - 1, len(index.starts)
     longest = int(np.diff(offsets).max(initial=0)) // 2 + 2
-    tables = (
-        index.data,
-        index.bitmap,
-        index.table,
-        index.starts,
-        index.lengths,
-        index.lists,
-        index.list_offsets,
-        index.list_parts,
-        index.part_offsets,
-        item_of,
-        index.heads,
-        index.head_keys,
-        index.head_widths,
-    )
-    scratch = (
+    text = _Words(
         np.zeros(64, np.uint8),
         np.empty(longest, np.uint64),
         np.empty(longest + 1, np.int64),
         np.empty(2 * longest, np.int64),
         np.empty(2 * longest, np.uint64),
+    )
+    counted = _Counted(
         np.zeros(ngrams, np.int32),
         np.zeros(int(item_of.max(initial=-1)) + 1, np.int32),
         np.zeros((max(len(index.list_offsets) - 1, 1), 5), np.int32),
         np.zeros((parts, 5), np.int32),
     )
-    overlap, items, words = np.empty(count), np.empty(count, np.int32), np.empty(count, np.int32)
-    rows = np.empty((max(room, parts), 5), np.int32)
-    hit_rows = np.empty(max(room, ngrams) if hits else 0, np.int32)
-    hit_offsets = np.zeros(count + 1, np.int64)
+    out = _Rows(
+        np.empty(count),
+        np.empty(count, np.int32),
+        np.empty(count, np.int32),
+        np.empty((max(room, parts), 5), np.int32),
+        np.zeros(count + 1, np.int64),
+        np.empty(max(room, ngrams) if hits else 0, np.int32),
+        np.zeros(2, np.int64),
+    )
+    index, ask = read_only(index), _Ask(floor, hits)
+    rows, ends, hit_offsets = out.rows, out.ends, out.hit_offsets
     got, got_hits, done, before = [], [], 0, 0
     while done < count:
-        ends, start = np.zeros(2, np.int64), done
-        done = _find(
-            offsets,
-            data,
-            start,
-            index.width,
-            np.uint64(index.mask),
-            floor,
-            hits,
-            *tables,
-            *scratch,
-            overlap,
-            items,
-            words,
-            rows,
-            hit_offsets,
-            hit_rows,
-            ends,
-        )
+        start = done
+        ends[:] = 0
+        done = _find(offsets, data, start, ask, index, item_of, text, counted, out)
         got.append(rows[: ends[0]].copy())
-        got_hits.append(hit_rows[: ends[1]].copy())
+        got_hits.append(out.hits[: ends[1]].copy())
         hit_offsets[start : done + 1] += before
         before = int(hit_offsets[done])
     all_rows = np.concatenate([np.empty((0, 5), np.int32), *got])
     all_rows = all_rows[np.lexsort((all_rows[:, 1], all_rows[:, 0]))]
     documents, of, matched, firsts, lasts = (np.ascontiguousarray(all_rows[:, k]) for k in range(5))
+    all_hits = np.concatenate([np.empty(0, np.int32), *got_hits])
     return Found(
-        overlap,
-        items,
-        words,
+        out.overlap,
+        out.items,
+        out.words,
         documents,
         of,
         matched,
         firsts,
         lasts,
         hit_offsets,
-        np.concatenate([np.empty(0, np.int32), *got_hits]),
+        all_hits,
     )
 
 
@@ -377,16 +356,9 @@ def hits_of(found: Found, index: Index) -> tuple[np.ndarray, np.ndarray]:
     (offsets (r + 1,) int64, numbers int32).
     """
     offsets = np.empty(len(found.documents) + 1, np.int64)
-    given = (
-        found.documents,
-        found.parts,
-        found.hit_offsets,
-        found.hits,
-        index.part_offsets,
-        index.part_ngrams,
-    )
-    size = _meet(*given, len(index.starts), np.empty(0, np.int32), offsets)
+    found, index = read_only(found), read_only(index)
+    size = _meet(found, index, np.empty(0, np.int32), offsets)
     numbers = np.empty(size, np.int32)
     if size:
-        _meet(*given, len(index.starts), numbers, offsets)
+        _meet(found, index, numbers, offsets)
     return offsets, numbers

@@ -9,9 +9,9 @@ ends the text; `javascript`; `{` ends the text; a policy's phrase.
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int32s, Int64Rows, Int64s
 from gristmill.kernels.jit.loads import (
     block_of,
     copy_tail,
@@ -25,13 +25,11 @@ from gristmill.kernels.jit.loads import (
 from gristmill.kernels.lists import aho_corasick
 from gristmill.kernels.text.words import Bounds
 from gristmill.kernels.unicode.tables import (
-    CATEGORY_P,
     DECIMAL,
-    SENTENCE,
-    SIGN_INDEX,
-    SIGN_PAGES,
+    SIGNS,
+    PointBits,
     code_point,
-    sign_of,
+    unicode_bits,
     width_of,
 )
 
@@ -56,12 +54,10 @@ LONG_WORD, NO_STOP, FEW_WORDS, WITH_SCRIPT, WITH_POLICY, KEPT = range(6)
 class Lines(NamedTuple):
     """n texts as the line rules leave them."""
 
-    offsets: np.ndarray  # (n + 1,) int32 into data
-    data: (
-        np.ndarray
-    )  # (bytes,) uint8: kept lines joined by \\n; of a text that was ended its first lines
-    fates: np.ndarray  # (6, n) int64: lines by what became of them
-    ended: np.ndarray  # (n,) int64: LOREM_CODE or CURLY_CODE where that ended the text
+    offsets: Int32s  # (n + 1,) into data
+    data: Bytes  # kept lines joined by \\n; of a text that was ended its first lines
+    fates: Int64Rows  # (6, n): lines by what became of them
+    ended: Int64s  # (n,): LOREM_CODE or CURLY_CODE where that ended the text
 
 
 class Rules(NamedTuple):
@@ -74,7 +70,18 @@ class Rules(NamedTuple):
     codes: int  # of LOREM_CODE, SCRIPT_CODE, CURLY_CODE and POLICY_CODE those that are looked for
 
 
-def _automaton() -> tuple[aho_corasick.Automaton, np.ndarray]:
+class Phrases(NamedTuple):
+    """The automaton of all phrases as the kernel reads it, and the two citations."""
+
+    classes: Bytes
+    width: int
+    moves: Int32s
+    codes: Int64s  # of each state what stands for the phrases that end there
+    edit: Bytes
+    needed: Bytes
+
+
+def _phrases() -> Phrases:
     """The phrases, and the code of each.
 
     str.lower() makes a k of the Kelvin sign (U+212A) too; of no other letter one of these.
@@ -97,23 +104,27 @@ def _automaton() -> tuple[aho_corasick.Automaton, np.ndarray]:
             at = int(found.also[at])
             if not at:
                 break
-    return found, codes
+    edit, needed = (np.array(list(word), np.uint8) for word in CITATIONS)
+    return Phrases(found.classes, found.width, found.moves, codes, edit, needed)
+
+
+_PHRASES = _phrases()
 
 
 @helper
-def _citation(data, at, stop, edit, needed, sign_index, sign_pages):
+def _citation(data, at, stop, phrases, signs):
     r"""Where the citation that starts at a `[` stops; `at` itself: it is none.
     `\[\d*]|\[edit]|\[citation needed]`.
     """
     place = at + 1
     while place < stop:
         width = width_of(data[place])
-        if not sign_of(code_point(data, place, width), sign_index, sign_pages) & DECIMAL:
+        if not unicode_bits(code_point(data, place, width), signs) & DECIMAL:
             break
         place += width
     if place < stop and data[place] == 0x5D:
         return place + 1
-    for word in (edit, needed):
+    for word in (phrases.edit, phrases.needed):
         if at + len(word) <= stop:
             same = True
             for k in range(len(word)):
@@ -171,60 +182,21 @@ def _scan(data, begin, end, tail):
     return found
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    INT64S,
-    INT32S,
-    INT32S,
-    INT64S,
-    INT32S,
-    types.boolean,
-    types.boolean,
-    types.int64,
-    types.int64,
-    types.int64,
-    BYTES,
-    types.int64,
-    INT32S,
-    INT64S,
-    BYTES,
-    BYTES,
-    BYTES,
-    BYTES,
-    types.uint8[::1],
-    types.int32[::1],
-    types.uint8[::1],
-    types.int64[:, ::1],
-    types.int64[::1],
-)
-def _cut(
-    offsets,
-    data,
-    word_offsets,
-    starts,
-    stops,
-    line_offsets,
-    line_stops,
-    citations,
-    need_stop,
-    least_words,
-    longest_word,
-    wanted,
-    classes,
-    width,
-    moves,
-    codes,
-    edit,
-    needed,
-    sign_index,
-    sign_pages,
-    tail,
-    out_offsets,
-    out,
-    fates,
-    ended,
-):
+@helper
+def _ends_line(out, begin, stop):
+    """Whether a line's last character ends a sentence, and is no ellipsis's."""
+    last = out[stop - 1] if stop > begin else np.uint8(0)
+    if last == 0x2E and stop - begin >= 3 and out[stop - 2] == 0x2E and out[stop - 3] == 0x2E:
+        return False
+    return last == 0x2E or last == 0x3F or last == 0x21 or last == 0x22 or last == 0x27
+
+
+@kernel(OFFSETS, BYTES, Bounds, Rules, Phrases, PointBits, Bytes, Lines)
+def _cut(offsets, data, bounds, rules, phrases, signs, tail, kept_lines):
+    word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
+    line_offsets, line_stops = bounds.line_offsets, bounds.line_stops
+    longest_word, moves, codes = rules.longest_word, phrases.moves, phrases.codes
+    out_offsets, out, fates, ended = kept_lines
     to = np.int64(0)
     fates[:] = 0
     for i in range(len(offsets) - 1):
@@ -256,7 +228,7 @@ def _cut(
                 at = np.int64(starts[first])
                 end = np.int64(stops[word - 1])
                 seen = _scan(data, at, end, tail)
-                if not seen & MAYBE_PHRASE and not (seen & HAS_BRACKET and citations):
+                if not seen & MAYBE_PHRASE and not (seen & HAS_BRACKET and rules.citations):
                     if seen & HAS_CURLY:
                         found = CURLY_CODE
                     for k in range(0, end - at, 8):
@@ -265,35 +237,23 @@ def _cut(
                     at = end
                 while at < end:
                     byte = data[at]
-                    if byte == 0x5B and citations:
-                        behind = _citation(data, at, end, edit, needed, sign_index, sign_pages)
+                    if byte == 0x5B and rules.citations:
+                        behind = _citation(data, at, end, phrases, signs)
                         if behind > at:
                             at = behind
                             continue
-                    state = np.int64(moves[state * width + classes[byte]])
+                    state = np.int64(moves[state * phrases.width + phrases.classes[byte]])
                     found |= codes[state]
                     out[stop] = byte
                     stop += 1
                     at += 1
-            if need_stop:
-                last = out[stop - 1] if stop > begin else np.uint8(0)
-                stopped = (
-                    last == 0x2E or last == 0x3F or last == 0x21 or last == 0x22 or last == 0x27
-                )
-                if (
-                    last == 0x2E
-                    and stop - begin >= 3
-                    and out[stop - 2] == 0x2E
-                    and out[stop - 3] == 0x2E
-                ):
-                    stopped = False
-                if not stopped:
-                    fates[NO_STOP, i] += 1
-                    continue
-            if word - first < least_words:
+            if rules.stops and not _ends_line(out, begin, stop):
+                fates[NO_STOP, i] += 1
+                continue
+            if word - first < rules.least_words:
                 fates[FEW_WORDS, i] += 1
                 continue
-            found &= wanted
+            found &= rules.codes
             if found & LOREM_CODE:
                 ended[i] = LOREM_CODE
                 break
@@ -319,120 +279,12 @@ def cut(offsets: np.ndarray, data: np.ndarray, bounds: Bounds, rules: Rules) -> 
     data (bytes,) uint8.
     """
     texts = len(offsets) - 1
-    out = np.empty(int(offsets[-1]) - int(offsets[0]) + len(bounds.line_stops) + 8, np.uint8)
-    out_offsets = np.empty(texts + 1, np.int32)
-    fates, ended = np.empty((6, texts), np.int64), np.empty(texts, np.int64)
-    edit, needed = (np.frombuffer(word, np.uint8) for word in CITATIONS)
-    _cut(
-        offsets,
-        data,
-        bounds.word_offsets,
-        bounds.starts,
-        bounds.stops,
-        bounds.line_offsets,
-        bounds.line_stops,
-        *rules,
-        _PHRASES.classes,
-        _PHRASES.width,
-        _PHRASES.moves,
-        _CODES,
-        edit,
-        needed,
-        SIGN_INDEX,
-        SIGN_PAGES,
-        np.zeros(64, np.uint8),
-        out_offsets,
-        out,
-        fates,
-        ended,
+    most = int(offsets[-1]) - int(offsets[0]) + len(bounds.line_stops) + 8
+    found = Lines(
+        np.empty(texts + 1, np.int32),
+        np.empty(most, np.uint8),
+        np.empty((6, texts), np.int64),
+        np.empty(texts, np.int64),
     )
-    return Lines(out_offsets, out[: out_offsets[-1]], fates, ended)
-
-
-@helper
-def _ends_sentence(data, start, stop, whole, sign_index, sign_pages):
-    """Whether a word ends a sentence: it is such a sign, or (not `whole`) its last character is
-    one, closing signs behind it aside.
-    """
-    at = stop
-    while at > start:
-        behind = at
-        at -= 1
-        while (data[at] & 0xC0) == 0x80:
-            at -= 1
-        sign = sign_of(code_point(data, at, behind - at), sign_index, sign_pages)
-        if sign & SENTENCE:
-            return at == start or not whole
-        if whole or not sign & CATEGORY_P:
-            return False
-    return False
-
-
-@helper
-def _is_punctuation(data, start, stop, sign_index, sign_pages):
-    """Whether all characters are of category P."""
-    at = start
-    while at < stop:
-        width = width_of(data[at])
-        if not sign_of(code_point(data, at, width), sign_index, sign_pages) & CATEGORY_P:
-            return False
-        at += width
-    return True
-
-
-@kernel(
-    BYTES, INT64S, INT32S, INT32S, INT64S, INT32S, types.boolean, BYTES, BYTES, types.int64[::1]
-)
-def _count_sentences(
-    data,
-    word_offsets,
-    starts,
-    stops,
-    line_offsets,
-    line_stops,
-    whole,
-    sign_index,
-    sign_pages,
-    sentences,
-):
-    for i in range(len(word_offsets) - 1):
-        word = word_offsets[i]
-        count = np.int64(0)
-        for line in range(line_offsets[i], line_offsets[i + 1]):
-            count += 1
-            ended = False
-            while word < word_offsets[i + 1] and starts[word] < line_stops[line]:
-                start = np.int64(starts[word])
-                stop = np.int64(stops[word])
-                if ended and not _is_punctuation(data, start, stop, sign_index, sign_pages):
-                    count += 1
-                    ended = False
-                ended = ended or _ends_sentence(data, start, stop, whole, sign_index, sign_pages)
-                word += 1
-        sentences[i] = count
-
-
-def count_sentences(data: np.ndarray, bounds: Bounds, *, whole_words: bool) -> np.ndarray:
-    """The sentences of n texts, (n,) int64: each line has one at least, and one more for each word
-    behind an end.
-
-    A word ends a sentence if its last character, closing signs aside, is one of SENTENCE
-    (kernels.unicode.tables). `whole_words` is for words by a tokenizer that gives such signs as
-    words of their own (spaCy's sentencizer's rule). Words that are signs alone start none.
-    """
-    sentences = np.empty(len(bounds.word_offsets) - 1, np.int64)
-    words = (bounds.word_offsets, bounds.starts, bounds.stops)
-    _count_sentences(
-        data,
-        *words,
-        bounds.line_offsets,
-        bounds.line_stops,
-        whole_words,
-        SIGN_INDEX,
-        SIGN_PAGES,
-        sentences,
-    )
-    return sentences
-
-
-_PHRASES, _CODES = _automaton()
+    _cut(offsets, data, bounds, rules, _PHRASES, SIGNS, np.zeros(64, np.uint8), found)
+    return found._replace(data=found.data[: found.offsets[-1]])

@@ -5,11 +5,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int64s
 from gristmill.kernels.jit.loads import count_characters
-from gristmill.kernels.text.pieces import find_newlines, mask_for, repeats, table
+from gristmill.kernels.text.pieces import Pieces, find_newlines, mask_for, repeats, table
 from gristmill.kernels.text.words import Bounds
-from gristmill.kernels.unicode.tables import SIGN_INDEX, SIGN_PAGES, TERMINAL, code_point, sign_of
+from gristmill.kernels.unicode.tables import SIGNS, TERMINAL, PointBits, code_point, unicode_bits
 
 ASCII_STOPS = b".'\"!?"  # what ended a line in datatrove 0.2
 
@@ -19,16 +20,16 @@ class Counts(NamedTuple):
     stands between two \n.
     """
 
-    lines: np.ndarray
-    blank_lines: np.ndarray  # white space alone, or nothing
-    stopped_lines: np.ndarray  # lines whose last character ends a sentence
-    short_lines: np.ndarray  # lines of at most so many characters, blank ones included
-    short_blank_lines: np.ndarray
-    repeated_characters: np.ndarray  # in lines, not blank, that repeat an earlier one
+    lines: Int64s
+    blank_lines: Int64s  # white space alone, or nothing
+    stopped_lines: Int64s  # lines whose last character ends a sentence
+    short_lines: Int64s  # lines of at most `short` characters, blank ones included
+    short_blank_lines: Int64s
+    repeated_characters: Int64s  # in lines, not blank, that repeat an earlier one
 
 
 @helper
-def _is_stop(data, begin, stop, ascii_only, sign_index, sign_pages):
+def _is_stop(data, begin, stop, ascii_only, signs):
     """Whether a piece's last character ends a sentence."""
     if stop == begin:
         return False
@@ -42,44 +43,15 @@ def _is_stop(data, begin, stop, ascii_only, sign_index, sign_pages):
         return False
     while (data[at] & 0xC0) == 0x80:
         at -= 1
-    return (sign_of(code_point(data, at, stop - at), sign_index, sign_pages) & TERMINAL) != 0
+    return (unicode_bits(code_point(data, at, stop - at), signs) & TERMINAL) != 0
 
 
 @kernel(
-    OFFSETS,
-    BYTES,
-    INT64S,
-    INT32S,
-    types.boolean,
-    types.int64,
-    BYTES,
-    BYTES,
-    types.uint8[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.uint64[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[:, ::1],
+    *(OFFSETS, BYTES, Bounds, types.boolean, types.int64),
+    *(PointBits, Bytes, Int64s, Pieces, Counts),
 )
-def _count(
-    offsets,
-    data,
-    word_offsets,
-    starts,
-    ascii_only,
-    short,
-    sign_index,
-    sign_pages,
-    tail,
-    newlines,
-    stamps,
-    hashes,
-    piece_starts,
-    piece_stops,
-    out,
-):
-    out[:] = 0
+def _count(offsets, data, bounds, ascii_only, short, signs, tail, newlines, seen, out):
+    word_offsets, starts = bounds.word_offsets, bounds.starts
     for i in range(len(offsets) - 1):
         stop = np.int64(offsets[i + 1])
         piece = np.int64(offsets[i])
@@ -88,6 +60,11 @@ def _count(
         mask = mask_for(count + 1)
         word = word_offsets[i]
         end = word_offsets[i + 1]
+        blank_lines = np.int64(0)
+        stopped_lines = np.int64(0)
+        short_lines = np.int64(0)
+        short_blank_lines = np.int64(0)
+        repeated_characters = np.int64(0)
         for k in range(count + 1):
             at = newlines[k]
             while word < end and starts[word] < piece:
@@ -96,26 +73,21 @@ def _count(
             length = at - piece
             if length > short and length <= 4 * short:
                 length = count_characters(data, piece, at)
-            out[1, i] += blank
-            out[3, i] += length <= short
-            out[4, i] += blank & (length <= short)
-            if _is_stop(data, piece, at, ascii_only, sign_index, sign_pages):
-                out[2, i] += 1
+            blank_lines += blank
+            short_lines += length <= short
+            short_blank_lines += blank & (length <= short)
+            if _is_stop(data, piece, at, ascii_only, signs):
+                stopped_lines += 1
             if not blank:
-                size = repeats(
-                    data,
-                    piece,
-                    at,
-                    np.int64(i + 1),
-                    mask,
-                    stamps,
-                    hashes,
-                    piece_starts,
-                    piece_stops,
-                )
-                out[5, i] += max(size, np.int64(0))
+                size = repeats(data, piece, at, np.int64(i + 1), mask, seen)
+                repeated_characters += max(size, np.int64(0))
             piece = at + 1
-        out[0, i] = count + 1
+        out.lines[i] = count + 1
+        out.blank_lines[i] = blank_lines
+        out.stopped_lines[i] = stopped_lines
+        out.short_lines[i] = short_lines
+        out.short_blank_lines[i] = short_blank_lines
+        out.repeated_characters[i] = repeated_characters
 
 
 def count(
@@ -130,19 +102,8 @@ def count(
     texts = len(offsets) - 1
     # Every \n breaks a line, but for that of \r\n all of their own.
     most_lines = 2 * int(np.diff(bounds.line_offsets).max(initial=0)) + 2
-    out = np.empty((len(Counts._fields), texts), np.int64)
-    _count(
-        offsets,
-        data,
-        bounds.word_offsets,
-        bounds.starts,
-        ascii_stops,
-        short,
-        SIGN_INDEX,
-        SIGN_PAGES,
-        np.zeros(64, np.uint8),
-        np.empty(most_lines, np.int64),
-        *table(most_lines),
-        out,
-    )
-    return Counts(*out)
+    out = Counts(*(np.empty(texts, np.int64) for _ in Counts._fields))
+    newlines, tail = np.empty(most_lines, np.int64), np.zeros(64, np.uint8)
+    seen = table(most_lines)
+    _count(offsets, data, bounds, ascii_stops, short, SIGNS, tail, newlines, seen, out)
+    return out

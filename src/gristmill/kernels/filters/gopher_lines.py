@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, kernel
+from gristmill.kernels.jit.compile import BYTES, kernel
+from gristmill.kernels.jit.groups import Int64s
 from gristmill.kernels.text import ngrams
 from gristmill.kernels.text.words import Bounds
 
@@ -17,23 +18,19 @@ HYPHEN, ASTERISK, DOT = 0x2D, 0x2A, 0x2E
 class Counts(NamedTuple):
     """What the lab's rules are made of; each is (n,) int64."""
 
-    bullets: np.ndarray  # lines that start with `•`, `-` or `*`
-    ellipses: np.ndarray  # lines that end in `...` or `…`
-    top_2_gram: (
-        np.ndarray
-    )  # count of the commonest 2-gram; -1: not counted, the document has more than `most_words`
-    top_3_gram: np.ndarray
+    bullets: Int64s  # lines that start with `•`, `-` or `*`
+    ellipses: Int64s  # lines that end in `...` or `…`
+    top_2_gram: Int64s  # count of the commonest 2-gram; -1: more words than `most_words`
+    top_3_gram: Int64s
 
 
-@kernel(
-    BYTES, INT64S, INT32S, INT32S, INT64S, INT32S, types.boolean, types.int64[::1], types.int64[::1]
-)
-def _count_lines(
-    data, word_offsets, starts, stops, line_offsets, line_stops, asterisk, bullets, ellipses
-):
+@kernel(BYTES, Bounds, types.boolean, types.int64[::1], types.int64[::1])
+def _count_lines(data, bounds, asterisk, bullets, ellipses):
     """A line's first and last characters that are no white space are those of its first and last
     word.
     """
+    word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
+    line_offsets, line_stops = bounds.line_offsets, bounds.line_stops
     for i in range(len(word_offsets) - 1):
         word = word_offsets[i]
         end = word_offsets[i + 1]
@@ -72,8 +69,7 @@ def count_lines(
     """
     texts = len(bounds.word_offsets) - 1
     bullets, ellipses = np.empty(texts, np.int64), np.empty(texts, np.int64)
-    words = (bounds.word_offsets, bounds.starts, bounds.stops)
-    _count_lines(data, *words, bounds.line_offsets, bounds.line_stops, asterisk, bullets, ellipses)
+    _count_lines(data, bounds, asterisk, bullets, ellipses)
     return bullets, ellipses
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.hashing.primitives import GOLDEN
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, UINT64S, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s, Uint64, Uint64s
 from gristmill.kernels.jit.loads import (
     block_of,
     copy_tail,
@@ -26,16 +27,14 @@ from gristmill.kernels.jit.loads import (
 )
 from gristmill.kernels.text.words import Bounds
 from gristmill.kernels.unicode.tables import (
-    CLASS_INDEX,
-    CLASS_PAGES,
+    CLASSES,
     LETTER,
     PUNCTUATION,
-    SIGN_INDEX,
-    SIGN_PAGES,
+    SIGNS,
     TERMINAL,
-    class_of,
+    PointBits,
     code_point,
-    sign_of,
+    unicode_bits,
     width_of,
 )
 
@@ -49,27 +48,26 @@ SYMBOLS = {"datatrove-0.10": PUNCTUATION | TERMINAL, "datatrove-0.2": PUNCTUATIO
 class Counts(NamedTuple):
     """What the rules are made of; each is (n,) int64."""
 
-    plain_words: np.ndarray  # words with a character that is no symbol
-    plain_characters: np.ndarray  # code points in these
-    letter_words: np.ndarray  # words with a letter
-    stop_words: np.ndarray  # how many different stop words occur
-    stop_occurrences: np.ndarray  # words that are stop words
-    hashes: np.ndarray  # `#`
-    ellipses: np.ndarray  # `...`, not overlapping, and `…`
+    plain_words: Int64s  # words with a character that is no symbol
+    plain_characters: Int64s  # code points in these
+    letter_words: Int64s  # words with a letter
+    stop_words: Int64s  # how many different stop words occur
+    stop_occurrences: Int64s  # words that are stop words
+    hashes: Int64s  # `#`
+    ellipses: Int64s  # `...`, not overlapping, and `…`
 
 
 class StopWords(NamedTuple):
-    """Stop words. Those of up to 7 bytes, 64 at most, each have a place of their own in a table:
-    one look tells.
+    """Stop words. Those of up to 7 bytes, 64 at most, each have a place of their own in a table: one
+    look finds them.
     """
 
-    table: np.ndarray  # (size,) uint64: bytes, and the length in the highest; 0: none
-    bits: np.ndarray  # (size,) uint64: one bit a word
-    multiplier: int  # of the hash
-    others: (
-        np.ndarray
-    )  # (words,) int32: offsets into data; what is longer, or too many, is compared with each word
-    data: np.ndarray  # (bytes,) uint8
+    table: Uint64s  # (size,): bytes, and the length in the highest; 0: none
+    bits: Uint64s  # (size,): one bit a word
+    multiplier: Uint64  # of the hash
+    # (words,) offsets into data of what is longer, or too many: compared with each word
+    others: Int32s
+    data: Bytes
 
 
 def stop_table(words: Sequence[str]) -> StopWords:
@@ -88,7 +86,8 @@ def stop_table(words: Sequence[str]) -> StopWords:
         place = _place_of(key, multiplier, size)
         table[place], bits[place] = key, 1 << number
     others = np.cumsum([0, *map(len, long)], dtype=np.int32)
-    return StopWords(table, bits, multiplier, others, np.frombuffer(b"".join(long), np.uint8))
+    data = np.array(list(b"".join(long)), np.uint8)
+    return StopWords(table, bits, np.uint64(multiplier), others, data)
 
 
 def _place_of(key: int, multiplier: int, size: int) -> int:
@@ -96,8 +95,9 @@ def _place_of(key: int, multiplier: int, size: int) -> int:
 
 
 @helper
-def _find_other(data, start, length, others, other_data):
+def _find_other(data, start, length, stop_words):
     """The number of the long stop word that a word is; -1: none."""
+    others, other_data = stop_words.others, stop_words.data
     for number in range(len(others) - 1):
         if others[number + 1] - others[number] == length:
             same = True
@@ -110,52 +110,11 @@ def _find_other(data, start, length, others, other_data):
     return -1
 
 
-@kernel(
-    BYTES,
-    INT64S,
-    INT32S,
-    INT32S,
-    INT64S,
-    types.int64,
-    UINT64S,
-    UINT64S,
-    types.uint64,
-    INT32S,
-    BYTES,
-    types.int64[::1],
-    BYTES,
-    BYTES,
-    BYTES,
-    BYTES,
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[::1],
-)
-def _count_words(
-    data,
-    word_offsets,
-    starts,
-    stops,
-    word_characters,
-    symbol,
-    table,
-    bits,
-    multiplier,
-    others,
-    other_data,
-    seen,
-    class_index,
-    class_pages,
-    sign_index,
-    sign_pages,
-    plain,
-    plain_characters,
-    letters,
-    distinct,
-    occurrences,
-):
+@kernel(*(BYTES, Bounds, types.int64, StopWords, Int64s), *(PointBits, PointBits, Counts))
+def _count_words(data, bounds, symbol, stop_words, seen, classes, signs, out):
+    word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
+    table, bits, multiplier = stop_words.table, stop_words.bits, stop_words.multiplier
+    others = stop_words.others
     shift = np.uint64(65)
     size = len(table)
     while size:
@@ -186,7 +145,7 @@ def _count_words(
             found += hit
             different |= bits[at] if hit else np.uint64(0)
             if len(others) > 1:
-                number = _find_other(data, start, length, others, other_data)
+                number = _find_other(data, start, length, stop_words)
                 if number >= 0:
                     found += 1
                     more += seen[number] != i + 1
@@ -201,19 +160,19 @@ def _count_words(
                 width = width_of(data[at])
                 point = code_point(data, at, width)
                 characters += 1
-                plainly = plainly or not (sign_of(point, sign_index, sign_pages) & symbol)
-                letter = (class_of(point, class_index, class_pages) & LETTER) != 0
+                plainly = plainly or not (unicode_bits(point, signs) & symbol)
+                letter = (unicode_bits(point, classes) & LETTER) != 0
                 at += width
             without += not letter
             if not plainly:
                 # No letter is a symbol, so that all characters were counted.
                 symbols += 1
                 symbol_characters += characters
-        plain[i] = end - begin - symbols
-        plain_characters[i] = word_characters[i] - symbol_characters
-        letters[i] = end - begin - without
-        distinct[i] = count_ones(different) + more
-        occurrences[i] = found
+        out.plain_words[i] = end - begin - symbols
+        out.plain_characters[i] = bounds.word_characters[i] - symbol_characters
+        out.letter_words[i] = end - begin - without
+        out.stop_words[i] = count_ones(different) + more
+        out.stop_occurrences[i] = found
 
 
 @kernel(OFFSETS, BYTES, types.uint8[::1], types.int64[::1], types.int64[::1])
@@ -261,21 +220,7 @@ def count(
     texts = len(offsets) - 1
     out = Counts(*(np.empty(texts, np.int64) for _ in Counts._fields))
     seen = np.zeros(len(stop_words.others), np.int64)
-    _count_words(
-        data,
-        bounds.word_offsets,
-        bounds.starts,
-        bounds.stops,
-        bounds.word_characters,
-        symbols,
-        *stop_words,
-        seen,
-        CLASS_INDEX,
-        CLASS_PAGES,
-        SIGN_INDEX,
-        SIGN_PAGES,
-        *out[:5],
-    )
+    _count_words(data, bounds, symbols, stop_words, seen, CLASSES, SIGNS, out)
     out.hashes[:], out.ellipses[:] = count_signs(offsets, data)
     return out
 

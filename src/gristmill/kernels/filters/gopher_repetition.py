@@ -13,7 +13,8 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.hashing.primitives import GOLDEN, OTHER_MULTIPLIER, hash_bytes
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int32s, Int64Rows, Int64s, Uint64s
 from gristmill.kernels.jit.loads import (
     count_characters,
     count_continuations,
@@ -23,7 +24,14 @@ from gristmill.kernels.jit.loads import (
     store_u64,
 )
 from gristmill.kernels.text import ngrams
-from gristmill.kernels.text.pieces import after_break, find_newlines, mask_for, repeats, table
+from gristmill.kernels.text.pieces import (
+    Pieces,
+    after_break,
+    find_newlines,
+    mask_for,
+    repeats,
+    table,
+)
 from gristmill.kernels.text.words import Bounds
 
 TOPS = (2, 3, 4)
@@ -37,54 +45,40 @@ class Counts(NamedTuple):
     points.
     """
 
-    paragraphs: np.ndarray
-    repeated_paragraphs: np.ndarray
-    repeated_paragraph_characters: np.ndarray
-    lines: np.ndarray
-    repeated_lines: np.ndarray
-    repeated_line_characters: np.ndarray
+    paragraphs: Int64s
+    repeated_paragraphs: Int64s
+    repeated_paragraph_characters: Int64s
+    lines: Int64s
+    repeated_lines: Int64s
+    repeated_line_characters: Int64s
     # (3, n): of the commonest 2-, 3- and 4-gram its characters, spaces between words included,
     # times its count
-    top: np.ndarray
+    top: Int64Rows
     # (6, n): characters of 5- to 10-grams that repeat an earlier one, found from the left, without
     # overlap
-    repeated: np.ndarray
+    repeated: Int64Rows
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    INT64S,
-    INT32S,
-    INT32S,
-    INT64S,
-    INT32S,
-    types.boolean,
-    types.uint8[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.uint64[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[:, ::1],
-)
-def _count_pieces(
-    offsets,
-    data,
-    word_offsets,
-    starts,
-    stops,
-    line_offsets,
-    line_stops,
-    by_newlines,
-    tail,
-    newlines,
-    stamps,
-    hashes,
-    piece_starts,
-    piece_stops,
-    out,
-):
+class _Joined(NamedTuple):
+    """The words of a text laid end to end, without spaces."""
+
+    data: Bytes
+    places: Int32s  # (words + 1,) where each word starts, in bytes
+    points: Int32s  # (words + 1,) the same in code points
+
+
+class _Ngrams(NamedTuple):
+    """The n-grams of a text that were seen: a table, filled with this stamp."""
+
+    stamps: Int64s
+    hashes: Uint64s
+    firsts: Int32s  # the word that an n-gram starts with
+
+
+@kernel(OFFSETS, BYTES, Bounds, types.boolean, Bytes, Int64s, Pieces, Int64Rows)
+def _count_pieces(offsets, data, bounds, by_newlines, tail, newlines, seen, out):
+    word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
+    line_offsets, line_stops = bounds.line_offsets, bounds.line_stops
     stamp = np.int64(0)
     out[:] = 0
     for i in range(len(offsets) - 1):
@@ -117,9 +111,7 @@ def _count_pieces(
                     if k <= count and (behind - at < 2 or at < first or at >= last):
                         continue
                     at = min(at, last)
-                size = repeats(
-                    data, piece, at, stamp, mask, stamps, hashes, piece_starts, piece_stops
-                )
+                size = repeats(data, piece, at, stamp, mask, seen)
                 out[3 * kind, i] += 1
                 out[3 * kind + 1, i] += size >= 0
                 out[3 * kind + 2, i] += max(size, np.int64(0))
@@ -129,9 +121,7 @@ def _count_pieces(
             line = begin
             for number in range(line_offsets[i], line_offsets[i + 1]):
                 at = np.int64(line_stops[number])
-                size = repeats(
-                    data, line, at, stamp, mask, stamps, hashes, piece_starts, piece_stops
-                )
+                size = repeats(data, line, at, stamp, mask, seen)
                 out[3, i] += 1
                 out[4, i] += size >= 0
                 out[5, i] += max(size, np.int64(0))
@@ -139,10 +129,10 @@ def _count_pieces(
 
 
 @helper
-def _join(data, starts, stops, begin, end, joined, places, points):
-    """Lay words end to end; `places` (words + 1,) are where they start in bytes, `points` in code
-    points.
-    """
+def _join(data, bounds, begin, end, out):
+    """Lay words end to end; `out` is a _Joined."""
+    starts, stops = bounds.starts, bounds.stops
+    joined, places, points = out
     to = np.int64(0)
     count = np.int64(0)
     for j in range(begin, end):
@@ -171,13 +161,14 @@ def _prefix(joined, at, size):
 
 
 @helper
-def _candidates(joined, places, size, level, chosen, count, prints):
-    """Of the words chosen, those whose next `level` bytes occur at two of them, or that start an
-    n-gram shorter than that.
+def _candidates(text, size, level, chosen, count, prints):
+    """Narrow `chosen` to the words whose next `level` bytes occur at two of them, or that start an
+    n-gram shorter than that; how many are left.
 
-    `chosen` is narrowed in place. Every word with so many bytes after it is counted, so that a long
-    n-gram finds its equal that begins with a short one.
+    Every word with as many bytes after it is counted, so that a long n-gram finds its equal that
+    begins with a short one.
     """
+    joined, places = text.data, text.places
     bits = 6
     while (1 << bits) < SPARSITY * count:
         bits += 1
@@ -197,12 +188,12 @@ def _candidates(joined, places, size, level, chosen, count, prints):
 
 
 @helper
-def _repeated(
-    joined, places, points, words, size, chosen, count, stamp, mask, stamps, hashes, firsts
-):
+def _repeated(text, words, size, chosen, count, stamp, mask, seen):
     """The code points of n-grams that repeat an earlier one: from the left, on behind each that
     does.
     """
+    joined, places, points = text
+    stamps, hashes, firsts = seen
     characters = np.int64(0)
     free = np.int64(0)  # the first word that no repeated n-gram covers
     for k in range(count):
@@ -236,36 +227,9 @@ def _repeated(
     return characters
 
 
-@kernel(
-    BYTES,
-    INT64S,
-    INT32S,
-    INT32S,
-    types.uint8[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.uint8[::1],
-    types.int64[::1],
-    types.uint64[::1],
-    types.int32[::1],
-    types.int64[:, ::1],
-)
-def _count_repeated(
-    data,
-    word_offsets,
-    starts,
-    stops,
-    joined,
-    places,
-    points,
-    chosen,
-    prints,
-    stamps,
-    hashes,
-    firsts,
-    out,
-):
+@kernel(BYTES, Bounds, _Joined, Int32s, Bytes, _Ngrams, Int64Rows)
+def _count_repeated(data, bounds, text, chosen, prints, seen, out):
+    word_offsets = bounds.word_offsets
     stamp = np.int64(0)
     for i in range(len(word_offsets) - 1):
         begin = word_offsets[i]
@@ -274,34 +238,23 @@ def _count_repeated(
         out[:, i] = 0
         if words <= FIRST:
             continue
-        _join(data, starts, stops, begin, end, joined, places, points)
+        _join(data, bounds, begin, end, text)
         count = words - FIRST + 1
         for j in range(count):
             chosen[j] = j
         # Written out, so that each is compiled for its own number of bytes.
-        count = _candidates(joined, places, FIRST, PREFIXES[0], chosen, count, prints)
-        count = _candidates(joined, places, FIRST, PREFIXES[1], chosen, count, prints)
+        count = _candidates(text, FIRST, PREFIXES[0], chosen, count, prints)
+        count = _candidates(text, FIRST, PREFIXES[1], chosen, count, prints)
         mask = mask_for(count)
         for size in range(FIRST, LAST + 1):
             stamp += 1
-            out[size - FIRST, i] = _repeated(
-                joined,
-                places,
-                points,
-                words,
-                size,
-                chosen,
-                count,
-                stamp,
-                mask,
-                stamps,
-                hashes,
-                firsts,
-            )
+            out[size - FIRST, i] = _repeated(text, words, size, chosen, count, stamp, mask, seen)
 
 
-@kernel(BYTES, INT64S, INT32S, INT32S, types.int64, INT64S, INT64S, types.int64[::1])
-def _top_characters(data, word_offsets, starts, stops, size, counts, firsts, out):
+@kernel(BYTES, Bounds, types.int64, ngrams.Top, types.int64[::1])
+def _top_characters(data, bounds, size, top, out):
+    word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
+    counts, firsts = top
     for i in range(len(word_offsets) - 1):
         out[i] = 0
         if counts[i] > 0:
@@ -320,47 +273,33 @@ def count(offsets: np.ndarray, data: np.ndarray, bounds: Bounds, *, by_newlines:
     """
     texts = len(offsets) - 1
     numbers = np.empty((6, texts), np.int64)
-    words = (bounds.word_offsets, bounds.starts, bounds.stops)
     # Every \n breaks a line, but for that of \r\n all of their own.
     most_lines = 2 * int(np.diff(bounds.line_offsets).max(initial=0)) + 2
-    _count_pieces(
-        offsets,
-        data,
-        *words,
-        bounds.line_offsets,
-        bounds.line_stops,
-        by_newlines,
-        np.zeros(64, np.uint8),
-        np.empty(most_lines, np.int64),
-        *table(most_lines),
-        numbers,
-    )
+    tail, newlines = np.zeros(64, np.uint8), np.empty(most_lines, np.int64)
+    seen = table(most_lines)
+    _count_pieces(offsets, data, bounds, by_newlines, tail, newlines, seen, numbers)
     top = np.empty((len(TOPS), texts), np.int64)
-    for place, (size, found) in enumerate(
-        zip(TOPS, ngrams.top(data, bounds, TOPS, most_words=ngrams.MOST_WORDS), strict=True)
-    ):
-        _top_characters(data, *words, size, found.counts, found.firsts, top[place])
-    most_words = int(np.diff(bounds.word_offsets).max(initial=0))
+    found = ngrams.top(data, bounds, TOPS, most_words=ngrams.MOST_WORDS)
+    for size, best, out in zip(TOPS, found, top, strict=True):
+        _top_characters(data, bounds, size, best, out)
     most_bytes = int(np.diff(offsets).max(initial=0))
+    repeated = _repeated_characters(data, bounds, most_bytes)
+    pieces = (numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5])
+    return Counts(*pieces, top, repeated)
+
+
+def _repeated_characters(data: np.ndarray, bounds: Bounds, most_bytes: int) -> np.ndarray:
+    """`Counts.repeated` of texts of at most `most_bytes`."""
+    most_words = int(np.diff(bounds.word_offsets).max(initial=0))
     size = 64
     while size < max(2, SPARSITY) * (most_words + 1):
         size *= 2
-    repeated = np.empty((LAST - FIRST + 1, texts), np.int64)
-    starts, points, chosen = (np.empty(most_words + 1, np.int32) for _ in range(3))
     places = int(mask_for(most_words)) + 1
-    _count_repeated(
-        data,
-        *words,
-        np.zeros(most_bytes + 64, np.uint8),
-        starts,
-        points,
-        chosen,
-        np.empty(size, np.uint8),
-        np.zeros(places, np.int64),
-        np.empty(places, np.uint64),
-        np.empty(places, np.int32),
-        repeated,
+    starts, points, chosen = (np.empty(most_words + 1, np.int32) for _ in range(3))
+    text = _Joined(np.zeros(most_bytes + 64, np.uint8), starts, points)
+    seen = _Ngrams(
+        np.zeros(places, np.int64), np.empty(places, np.uint64), np.empty(places, np.int32)
     )
-    return Counts(
-        numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], top, repeated
-    )
+    repeated = np.empty((LAST - FIRST + 1, len(bounds.word_offsets) - 1), np.int64)
+    _count_repeated(data, bounds, text, chosen, np.empty(size, np.uint8), seen, repeated)
+    return repeated

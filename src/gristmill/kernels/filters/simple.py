@@ -5,22 +5,23 @@ every text in one call.
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, kernel
+from gristmill.kernels.jit.compile import BYTES, kernel
 from gristmill.kernels.text.words import Bounds
 from gristmill.kernels.unicode.tables import (
     ALPHANUMERIC,
     LOWER,
-    SIGN_INDEX,
-    SIGN_PAGES,
+    SIGNS,
     UPPER,
+    PointBits,
     code_point,
-    sign_of,
+    unicode_bits,
     width_of,
 )
 
 
-@kernel(BYTES, INT64S, INT32S, INT32S, BYTES, BYTES, types.int64[::1], types.int64[::1])
-def _count(data, word_offsets, starts, stops, sign_index, sign_pages, capitals, special):
+@kernel(BYTES, Bounds, PointBits, types.int64[::1], types.int64[::1])
+def _count(data, bounds, signs, capitals, special):
+    word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
     for i in range(len(word_offsets) - 1):
         upper_words = np.int64(0)
         others = np.int64(0)
@@ -38,7 +39,7 @@ def _count(data, word_offsets, starts, stops, sign_index, sign_pages, capitals, 
                     at += 1
                 else:
                     width = width_of(lead)
-                    sign = sign_of(code_point(data, at, width), sign_index, sign_pages)
+                    sign = unicode_bits(code_point(data, at, width), signs)
                     seen |= sign & (UPPER | LOWER)
                     others += (sign & ALPHANUMERIC) == 0
                     at += width
@@ -55,6 +56,5 @@ def count(data: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
     """
     texts = len(bounds.word_offsets) - 1
     capitals, special = np.empty(texts, np.int64), np.empty(texts, np.int64)
-    words = (bounds.word_offsets, bounds.starts, bounds.stops)
-    _count(data, *words, SIGN_INDEX, SIGN_PAGES, capitals, special)
+    _count(data, bounds, SIGNS, capitals, special)
     return capitals, special

@@ -63,34 +63,44 @@ from gristmill.kernels.html.tags import (
     skip_raw,
     tag_name,
 )
-from gristmill.kernels.jit.compile import BYTES, INT64S, OFFSETS, UINT64S, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Int64s, Uint64s
 
-CLONE = np.int64(
-    128
-)  # what making a node costs, against walking over one while parsing: bytes as well
-WITHIN = np.int64(
-    32
-)  # what an element costs for each that it lies in, when main content is looked for
-GATHERED = np.int64(
-    8
-)  # what an option, or an attribute of <html> and <body>, costs for each before it
+# Costs, in steps of walking over a node while parsing.
+CLONE = np.int64(128)  # of making a node: it takes bytes as well
+WITHIN = np.int64(32)  # of an element for each that it lies in: main content is looked for
+GATHERED = np.int64(8)  # of an option, or an attribute of <html> and <body>, for each before it
 
 
 class Bounds(NamedTuple):
     """Of each of n pages what its parser may do at most; where that is more than the limit, of the
-    bytes before `cut`.
+    bytes before `cut`. Each is (n,) int64.
     """
 
-    steps: np.ndarray  # (n,) int64
-    depth: np.ndarray  # (n,) int64: elements that lie in one another
-    tags: np.ndarray  # (n,) int64: start tags
-    crowd: np.ndarray  # (n,) int64
-    parts: np.ndarray  # (n,) int64
-    cut: np.ndarray  # (n,) int64: the bytes whose steps were within the limit, or all
+    steps: Int64s
+    depth: Int64s  # elements that lie in one another
+    tags: Int64s  # start tags
+    crowd: Int64s
+    parts: Int64s
+    cut: Int64s  # the bytes whose steps were within the limit, or all
+
+
+class _Names(NamedTuple):
+    """The names of a kind, by their hashes (html/tags.py)."""
+
+    hashes: Uint64s  # ascending
+    kinds: Int64s
+
+
+class _Stack(NamedTuple):
+    """The open elements."""
+
+    names: Uint64s
+    marks: Int64s
 
 
 @helper
-def _unsure(data, at, stop, size, formats, deepest, tags, steps, names, kinds):
+def _unsure(data, at, stop, size, formats, deepest, tags, steps, names):
     """The bounds where the rest of a page may be read in more than one way: everything that looks
     like a tag is one.
     """
@@ -100,7 +110,7 @@ def _unsure(data, at, stop, size, formats, deepest, tags, steps, names, kinds):
         if byte == 0x3C:
             if at + 1 < stop and is_letter(data[at + 1]):
                 name, _ = tag_name(data, at + 1, min(stop, at + LONGEST))
-                formats += kind_of(name, names, kinds) & FORMATTING != 0
+                formats += kind_of(name, names.hashes, names.kinds) & FORMATTING != 0
                 size += 1
                 tags += 1
             steps += size * WITHIN + formats * CLONE
@@ -110,38 +120,9 @@ def _unsure(data, at, stop, size, formats, deepest, tags, steps, names, kinds):
     return max(deepest, 3 * size), tags, steps + parts * parts
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    UINT64S,
-    INT64S,
-    types.int64,
-    types.int64,
-    types.uint64[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[::1],
-)
-def _bound(
-    offsets,
-    data,
-    names,
-    kinds,
-    most_bytes,
-    limit,
-    stack,
-    marks,
-    steps_out,
-    depth_out,
-    tags_out,
-    crowd_out,
-    parts_out,
-    cut_out,
-):
+@kernel(OFFSETS, BYTES, _Names, types.int64, types.int64, _Stack, Bounds)
+def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
+    stack, marks = open_elements
     for i in range(len(offsets) - 1):
         at = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
@@ -176,7 +157,7 @@ def _bound(
             if ends and at + 2 < stop and is_letter(data[at + 2]):
                 name, at = tag_name(data, at + 2, stop)
                 at, count, closed = skip_attributes(data, at, stop)
-                kind = kind_of(name, names, kinds)
+                kind = kind_of(name, names.hashes, names.kinds)
                 steps += count * count + formats * CLONE
                 if kind & (WITHIN_TEXT | RAW) == 0 and text:
                     parts += 1
@@ -211,7 +192,7 @@ def _bound(
                 continue
             name, at = tag_name(data, at + 1, stop)
             at, count, closed = skip_attributes(data, at, stop)
-            kind = kind_of(name, names, kinds)
+            kind = kind_of(name, names.hashes, names.kinds)
             tags += 1
             run += 1
             if kind & (ENDS_PARAGRAPH | ITEM | CELL | ROW):
@@ -273,18 +254,17 @@ def _bound(
         if not sure:
             more = tags
             deepest, tags, steps = _unsure(
-                data, at, stop, size, formats, deepest, tags, steps, names, kinds
+                data, at, stop, size, formats, deepest, tags, steps, names
             )
             run += tags - more
             parts += tags - more
-        steps_out[i] = steps
-        crowd_out[i] = crowd + run * run
-        parts_out[i] = parts + text
-        depth_out[i] = (
-            deepest + 3
-        )  # html, body, and what lies there for a while: head's, and raw text
-        tags_out[i] = tags
-        cut_out[i] = (cut if steps > limit else stop) - np.int64(offsets[i])
+        out.steps[i] = steps
+        out.crowd[i] = crowd + run * run
+        out.parts[i] = parts + text
+        # html, body, and what lies there for a while: head's, and raw text
+        out.depth[i] = deepest + 3
+        out.tags[i] = tags
+        out.cut[i] = (cut if steps > limit else stop) - np.int64(offsets[i])
 
 
 def bound(offsets: np.ndarray, data: np.ndarray, most_bytes: int, most_steps: int) -> Bounds:
@@ -295,10 +275,9 @@ def bound(offsets: np.ndarray, data: np.ndarray, most_bytes: int, most_steps: in
     over most_steps.
     """
     count = len(offsets) - 1
-    longest = (
-        min(int(np.diff(offsets).max(initial=0)), most_bytes) // 3 + 1
-    )  # a start tag takes three bytes
+    # A start tag takes three bytes.
+    longest = min(int(np.diff(offsets).max(initial=0)), most_bytes) // 3 + 1
     found = Bounds(*(np.zeros(count, np.int64) for _ in Bounds._fields))
-    room = (np.empty(longest, np.uint64), np.empty(longest, np.int64))
-    _bound(offsets, data, NAMES, KINDS, most_bytes, most_steps, *room, *found)
+    stack = _Stack(np.empty(longest, np.uint64), np.empty(longest, np.int64))
+    _bound(offsets, data, _Names(NAMES, KINDS), most_bytes, most_steps, stack, found)
     return found

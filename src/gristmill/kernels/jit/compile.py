@@ -1,25 +1,25 @@
-"""How kernels are compiled, and where their machine code rests.
+"""How kernels are compiled, and where their machine code is kept.
 
-    @kernel("void(...)")  ->  numba, one explicit signature, nogil  ->  machine code from one
-        private folder a key
+    @kernel(BYTES, Words, ...)  ->  numba, one explicit signature, nogil  ->  machine code, from one
+        private folder a module
 
-The folder's key is a hash of everything that the code depends on: all kernel sources, the versions
-of Python, numba, llvmlite and numpy, the processor, and where gristmill is installed. A folder is
-built once, under a lock, beside its place, by as many processes as there are processors; it is
-loaded on trial in another, renamed, and never written again. numba's own `cache=True` is not used:
-it writes index before data and reuses names, so that a stop between the two serves old code for
-ever, silently (numba issues 4807 and 10128; docs/adr/0003-kernel-cache.md).
+A module's folder is named by a hash of everything that its code depends on: its own source and
+those of all modules of this room that it imports, the versions of Python, numba, llvmlite and
+numpy, the processor, and where gristmill is installed. So an edit compiles the modules that it
+touches. Folders are filled under a lock, beside their place, by as many processes as there are
+processors; they are loaded on trial in another, renamed, and never written again. numba's own
+`cache=True` is not used: it writes index before data and reuses names, so that a stop between the
+two serves old code for ever, silently (numba issues 4807 and 10128; docs/adr/0003-kernel-cache.md).
 
 The files are pickles. They are loaded only from a folder that belongs to this user and that nobody
 else may write (0700). Where there is no such folder (a read-only home) kernels are compiled in
 memory: right, but seconds slower at every start.
 
-Environment: GRISTMILL_KERNELS names the folder that holds the keyed folders (default:
+Environment: GRISTMILL_KERNELS names the folder that holds the modules' folders (default:
 $XDG_CACHE_HOME/gristmill/kernels).
 """
 
 import fcntl
-import hashlib
 import os
 import pickle
 import shutil
@@ -31,14 +31,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import llvmlite
-import llvmlite.binding
 import numba
-import numpy as np
 from numba import types
 from numba.core import compiler
 
 from gristmill import interpreter
+from gristmill.kernels.jit import keys
 from gristmill.kernels.jit.groups import type_of
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
@@ -48,31 +46,28 @@ INT64S = types.Array(types.int64, 1, "C", readonly=True)
 UINT32S = types.Array(types.uint32, 1, "C", readonly=True)
 UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
 
-BUILDING = "GRISTMILL_KERNELS_BUILDING"  # set for the processes that fill a folder: which
-# ... and the modules that one of them compiles (tests: that are built at all)
-ONLY = "GRISTMILL_KERNELS_ONLY"
+# Set for the processes that fill folders: the folder beside their place; and for the one that loads
+# them on trial.
+BUILDING, TRIAL = "GRISTMILL_KERNELS_BUILDING", "GRISTMILL_KERNELS_TRIAL"
+ONLY = "GRISTMILL_KERNELS_ONLY"  # for tests: the only modules whose code is compiled and kept
 MOST_BUILDERS = 8  # each takes some 300 MB
-ROOM = Path(__file__).parent.parent
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-dispatchers: dict[
-    str, Any
-] = {}  # every kernel by module and name, for the tests that read their options
+# every kernel by module and name, for the tests that read their options
+dispatchers: dict[str, Any] = {}
 
 
 def kernel(*signature: Any, returns: Any = types.void) -> Callable[[Function], Function]:
     """Compile a function for one signature, of numba's types and of groups (jit/groups.py).
 
-    Its machine code comes from the keyed folder where there is one.
+    Its machine code comes from its module's folder where there is one.
     """
 
     def wrap(function: Function) -> Function:
         dispatcher = numba.njit(nogil=True)(function)
-        module = _name(function)
-        # In a build, what another process compiles is left alone (a kernel that calls it compiles
-        # it for itself).
-        if not numba.config.DISABLE_JIT and module in os.environ.get(ONLY, module).split(","):
-            if numba.config.BOUNDSCHECK != 1 and (folder := _folder()) is not None:
+        module = _module_of(function)
+        if not numba.config.DISABLE_JIT and _is_wanted(module):
+            if (folder := _folder(module)) is not None:
                 dispatcher._cache = _Code(function, folder)
             dispatcher.compile(returns(*map(type_of, signature)))
             dispatcher.disable_compile()
@@ -82,31 +77,29 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[Function], F
     return wrap
 
 
-def _name(function: Callable[..., Any]) -> str:
-    """A kernel's module, from this room: `text.words`."""
-    return function.__module__.removeprefix("gristmill.kernels.")
-
-
-def modules() -> list[str]:
-    """The modules that have kernels, from this room: `text.words`."""
-    paths = sorted(path for path in ROOM.glob("*/*.py") if "\n@kernel(" in path.read_text("utf-8"))
-    return [f"{path.parent.name}.{path.stem}" for path in paths]
-
-
 def helper(function: Function) -> Function:
     """A function that kernels call; compiled into each of them."""
     return numba.njit(nogil=True, inline="never")(function)  # type: ignore[no-any-return]
 
 
+def _module_of(function: Callable[..., Any]) -> str:
+    return function.__module__.removeprefix("gristmill.kernels.")
+
+
+def modules() -> list[str]:
+    """The modules that have kernels, named from this room: `text.words`."""
+    return sorted(name for name in keys.sources() if "\n@kernel(" in keys.sources()[name])
+
+
 class _Code:
-    """One kernel's machine code in one file of a keyed folder: what numba's dispatcher expects of a
+    """One kernel's machine code in one file of a folder: what numba's dispatcher expects of a
     cache.
 
     (`load_overload` and `save_overload` are numba.core.caching._Cache's interface, 0.61 to 0.68.)
     """
 
     def __init__(self, function: Callable[..., Any], folder: Path) -> None:
-        self.path = folder / f"{_name(function)}.{function.__name__}.code"
+        self.path = folder / f"{function.__name__}.code"
         self.cache_path = str(folder)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
@@ -121,54 +114,57 @@ class _Code:
             return None  # a damaged file costs the compilation, not the start
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        if os.environ.get(BUILDING) == self.cache_path:
+        if os.environ.get(BUILDING) == str(self.path.parent.parent):
             from numba.core.serialize import dumps
 
             self.path.write_bytes(dumps(result._reduce()))
 
 
-_memo: list[Path | None] = []
+_folders: dict[str, Path | None] = {}  # of every module, once any was asked for
+_claimed: dict[str, bool] = {}  # in a build: whether this process compiles a module
 
 
-def _folder() -> Path | None:
-    if not _memo:
-        building = os.environ.get(BUILDING)
-        _memo.append(Path(building) if building else _ready_folder())
-    return _memo[0]
+def _folder(module: str) -> Path | None:
+    """The folder of a module's machine code; None: it is compiled in memory."""
+    if numba.config.BOUNDSCHECK == 1:
+        return None
+    if building := os.environ.get(BUILDING):
+        return Path(building) / keys.folder_name(module)
+    if not _folders:
+        _folders.update(_ready_folders())
+    return _folders.get(module)
 
 
-def key() -> str:
-    """The hash of all that machine code depends on."""
-    digest = hashlib.sha256()
-    for path in sorted(ROOM.rglob("*.py")):
-        digest.update(
-            str(path.relative_to(ROOM)).encode()
-            + b"\0"
-            + hashlib.sha256(path.read_bytes()).digest()
-        )
-    features = llvmlite.binding.get_host_cpu_features().flatten()
-    facts = (sys.version, numba.__version__, llvmlite.__version__, np.__version__, str(ROOM))
-    for fact in (
-        *facts,
-        llvmlite.binding.get_host_cpu_name(),
-        features,
-        os.environ.get("NUMBA_CPU_NAME", ""),
-    ):
-        digest.update(fact.encode() + b"\0")
-    return digest.hexdigest()[:32]
+def _is_wanted(module: str) -> bool:
+    """Whether this process compiles or loads a module's kernels: in a build one does for all.
+
+    What another process compiles is left alone; a kernel that calls it compiles it for itself.
+    """
+    if (building := os.environ.get(BUILDING)) is None:
+        return module in os.environ.get(ONLY, module).split(",")
+    folder = Path(building) / keys.folder_name(module)
+    if TRIAL in os.environ:
+        return folder.is_dir()
+    if module not in _claimed:
+        _claimed[module] = module in os.environ[ONLY].split(",")
+        if _claimed[module]:
+            try:
+                folder.mkdir(mode=0o700)
+            except FileExistsError:
+                _claimed[module] = False
+    return _claimed[module]
 
 
 def root() -> Path:
-    """The folder that holds the keyed folders."""
+    """The folder that holds the modules' folders."""
     if named := os.environ.get("GRISTMILL_KERNELS"):
         return Path(named)
-    return (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gristmill" / "kernels"
-    )
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "gristmill" / "kernels"
 
 
-def _ours(folder: Path) -> bool:
-    """Whether a folder is this user's, and nobody else's to write."""
+def _is_private(folder: Path) -> bool:
+    """Whether a folder is this user's, and nobody else may write it."""
     try:
         status = folder.lstat()
     except OSError:
@@ -178,62 +174,55 @@ def _ours(folder: Path) -> bool:
     )
 
 
-def _ready_folder() -> Path | None:
-    place = root() / key()
-    if place.is_dir():
-        return place if _ours(place) else None
+def _ready_folders() -> dict[str, Path | None]:
+    """Each module's folder, built where it is not there; None where there can be none."""
+    wanted = named.split(",") if (named := os.environ.get(ONLY)) else modules()
+    places = {module: root() / keys.folder_name(module) for module in wanted}
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _ours(place.parent):
-            return None
-        with open(place.parent / f"{place.name}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not place.is_dir():
-                _build(place)
+        if not all(place.is_dir() for place in places.values()):
+            root().mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_private(root()):
+                with open(root() / "building.lock", "w") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    if missing := [name for name, place in places.items() if not place.is_dir()]:
+                        _build(missing)
     except OSError:
-        return None
-    return place if _ours(place) else None
+        pass
+    return {module: place if _is_private(place) else None for module, place in places.items()}
 
 
-def _build(place: Path) -> None:
-    """Fill a folder beside its place in several processes, load it in another, rename it."""
+def _build(missing: list[str]) -> None:
+    """Fill the folders of modules beside their place in several processes, load them in another,
+    rename them.
+    """
     # What an earlier build left when it was killed; the lock says that none is at work.
-    for left in place.parent.glob(f"{place.name}.building-*"):
+    for left in root().glob("building-*"):
         shutil.rmtree(left, ignore_errors=True)
+    what = "" if len(missing) == len(modules()) else f" of {', '.join(missing)}"
     print(
-        "gristmill: compiling kernels, once for this version and processor ...",
+        f"gristmill: compiling kernels{what}, once for this version and processor ...",
         file=sys.stderr,
         flush=True,
     )
-    folder = Path(tempfile.mkdtemp(prefix=f"{place.name}.building-", dir=place.parent))
-    environment = {**os.environ, BUILDING: str(folder)}
-    builders = [{ONLY: ",".join(share)} for share in _shares(min(processors(), MOST_BUILDERS))]
-    trial: list[dict[str, str]] = [{}]  # loads what they compiled
-    for step in (builders, trial):
-        complaints = _import_all_in([environment | share for share in step])
-        if complaints:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise OSError(f"building kernels failed:\n{complaints}")
-    for path in folder.iterdir():
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-    folder.chmod(0o700)
-    folder.rename(place)
+    folder = Path(tempfile.mkdtemp(prefix="building-", dir=root()))
+    environment = {**os.environ, BUILDING: str(folder), ONLY: ",".join(missing)}
+    builders = [environment] * min(processors(), MOST_BUILDERS, len(missing))
+    try:
+        for step in (builders, [{**environment, TRIAL: "1"}]):
+            if complaints := _import_all_in(step):
+                raise OSError(f"building kernels failed:\n{complaints}")
+        for path in folder.glob("*/*.code"):
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        for place in folder.iterdir():
+            place.rename(root() / place.name)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def processors() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _shares(count: int) -> list[list[str]]:
-    """The modules in so many parts, whose sources are about as long."""
-    wanted = named.split(",") if (named := os.environ.get(ONLY)) else modules()
-    sizes = {module: (ROOM / f"{module.replace('.', '/')}.py").stat().st_size for module in wanted}
-    shares: list[list[str]] = [[] for _ in range(count)]
-    for module in sorted(sizes, key=lambda module: -sizes[module]):
-        min(shares, key=lambda share: sum(sizes[member] for member in share)).append(module)
-    return shares
 
 
 def _import_all_in(environments: list[dict[str, str]]) -> str:
@@ -254,8 +243,14 @@ def _import_all_in(environments: list[dict[str, str]]) -> str:
 
 
 def import_all() -> None:
-    """Import every kernel module, which compiles or loads its kernels."""
+    """Import every kernel module, which compiles or loads its kernels.
+
+    In a build the long ones first, and of each one what it imports: the processes end together.
+    """
     import importlib
 
-    for module in modules():
-        importlib.import_module(f"gristmill.kernels.{module}")
+    names = os.environ[ONLY].split(",") if BUILDING in os.environ else modules()
+    if BUILDING in os.environ:
+        names.sort(key=lambda name: -len(keys.sources()[name]))
+    for name in names:
+        importlib.import_module(f"gristmill.kernels.{name}")

@@ -5,15 +5,20 @@
         starts: Int32s                    ... words.starts[j] ...
 
 A kernel or helper takes at most ten arguments; what belongs together is one of them. numba takes a
-NamedTuple by its class and by its fields' exact types, and converts no field: an array of a group
-may be written, and is contiguous. What may be read-only (Arrow's buffers, memory-mapped files) is
-an argument of its own, or `writable` copies it.
+NamedTuple by its class and by its fields' exact types, and converts no field: arrays are contiguous
+and may be written. Fields of arrays that may be read-only (Arrow's buffers, memory-mapped files)
+are of the types that begin with Read, and their group goes through `read_only` first.
+
+A group costs a kernel nothing. A helper that is called in an inner loop, and is too long to be
+inlined, gets the two or three arrays that it reads and not a group of ten.
 """
 
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numba import types
+
+Group = TypeVar("Group", bound=tuple[Any, ...])
 
 Bools = Annotated[np.ndarray, types.boolean[::1]]
 Bytes = Annotated[np.ndarray, types.uint8[::1]]
@@ -33,31 +38,41 @@ Uint64Rows = Annotated[np.ndarray, types.uint64[:, ::1]]
 Float32Rows = Annotated[np.ndarray, types.float32[:, ::1]]
 Uint64 = Annotated[np.uint64, types.uint64]
 
+ReadBytes = Annotated[np.ndarray, types.Array(types.uint8, 1, "C", readonly=True)]
+ReadInt32s = Annotated[np.ndarray, types.Array(types.int32, 1, "C", readonly=True)]
+ReadInt64s = Annotated[np.ndarray, types.Array(types.int64, 1, "C", readonly=True)]
+ReadUint16s = Annotated[np.ndarray, types.Array(types.uint16, 1, "C", readonly=True)]
+ReadUint32s = Annotated[np.ndarray, types.Array(types.uint32, 1, "C", readonly=True)]
+ReadUint64s = Annotated[np.ndarray, types.Array(types.uint64, 1, "C", readonly=True)]
+ReadUint64Rows = Annotated[np.ndarray, types.Array(types.uint64, 2, "C", readonly=True)]
+ReadFloat64s = Annotated[np.ndarray, types.Array(types.float64, 1, "C", readonly=True)]
+ReadFloat32Rows = Annotated[np.ndarray, types.Array(types.float32, 2, "C", readonly=True)]
+
 _SCALARS = {bool: types.boolean, int: types.int64, float: types.float64}
 
 
 def type_of(given: Any) -> Any:
-    """The numba type of a group's class; a numba type is returned as it is."""
-    if not (isinstance(given, type) and issubclass(given, tuple)):
-        return given
-    hints = get_type_hints(given, include_extras=True)
-    fields = [_field_type(hints[name]) for name in given._fields]  # type: ignore[attr-defined]
-    return types.BaseTuple.from_types(fields, given)
+    """The numba type of a group's class, of one of the names above, or of int, bool or float.
+
+    A numba type is returned as it is.
+    """
+    if get_origin(given) is Annotated:
+        return get_args(given)[1]
+    if isinstance(given, type) and issubclass(given, tuple):
+        hints = get_type_hints(given, include_extras=True)
+        fields = [type_of(hints[name]) for name in given._fields]  # type: ignore[attr-defined]
+        return types.BaseTuple.from_types(fields, given)
+    return _SCALARS.get(given, given)
 
 
-def _field_type(hint: Any) -> Any:
-    if get_origin(hint) is Annotated:
-        return get_args(hint)[1]
-    return _SCALARS.get(hint) or type_of(hint)
+def read_only(group: Group) -> Group:
+    """The group with its arrays as read-only views; nothing is copied."""
+    views = [_read_only(field) if isinstance(field, np.ndarray) else field for field in group]
+    return type(group)(*views)
 
 
-def writable(array: np.ndarray) -> np.ndarray:
-    """The array itself where it is contiguous and may be written, else a copy, for a group."""
-    return np.require(array, requirements=["C", "W"])
-
-
-def empty_group(group: Any, *shape: int) -> Any:
-    """A group all of whose fields are new arrays of one shape, not yet written."""
-    hints = get_type_hints(group, include_extras=True)
-    types_of = [_field_type(hints[name]).dtype for name in group._fields]
-    return group(*(np.empty(shape, np.dtype(str(of))) for of in types_of))
+def _read_only(array: np.ndarray) -> np.ndarray:
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array

@@ -12,13 +12,14 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int32s
 from gristmill.kernels.unicode.tables import (
-    CLASS_INDEX,
-    CLASS_PAGES,
+    CLASSES,
     LETTER,
     NUMBER,
-    class_of,
+    PointBits,
     code_point,
+    unicode_bits,
     width_of,
 )
 
@@ -29,14 +30,12 @@ UNDERSCORE = 0x5F
 class Automaton(NamedTuple):
     """Of s states, of which state 0 is the start, and p patterns."""
 
-    classes: np.ndarray  # (256,) uint8: a byte's class
+    classes: Bytes  # (256,): a byte's class
     width: int  # the number of classes
-    moves: np.ndarray  # (s * width,) int32: at state * width + class the next state
-    ends: np.ndarray  # (s,) int32: 1 + the longest pattern that ends in this state; 0: none
-    also: (
-        np.ndarray
-    )  # (s,) int32: the state whose `ends` is the next shorter pattern that ends here; 0: none
-    lengths: np.ndarray  # (p,) int32: of each pattern in bytes
+    moves: Int32s  # (s * width,): at state * width + class the next state
+    ends: Int32s  # (s,): 1 + the longest pattern that ends in this state; 0: none
+    also: Int32s  # (s,): the state whose `ends` is the next shorter pattern that ends here; 0: none
+    lengths: Int32s  # (p,): of each pattern in bytes
 
 
 @kernel(
@@ -147,20 +146,22 @@ def _classes(data: np.ndarray, fold_ascii: bool) -> tuple[np.ndarray, int]:
 
 
 @helper
-def next_state(state, byte, classes, width, moves):
+def next_state(state, byte, automaton):
     """One move of an automaton; states are uint64, whose look-ups need no check for negative
     ones.
     """
-    return np.uint64(moves[state * np.uint64(width) + np.uint64(classes[byte])])
+    place = state * np.uint64(automaton.width) + np.uint64(automaton.classes[byte])
+    return np.uint64(automaton.moves[place])
 
 
-@kernel(OFFSETS, BYTES, BYTES, types.int64, INT32S, INT32S, types.int32[::1])
-def _find_first(offsets, data, classes, width, moves, ends, found):
+@kernel(OFFSETS, BYTES, Automaton, types.int32[::1])
+def _find_first(offsets, data, automaton, found):
+    ends = automaton.ends
     for i in range(len(offsets) - 1):
         state = np.uint64(0)
         found[i] = 0
         for at in range(offsets[i], offsets[i + 1]):
-            state = next_state(state, data[at], classes, width, moves)
+            state = next_state(state, data[at], automaton)
             if ends[state] != 0:
                 found[i] = ends[state]
                 break
@@ -173,66 +174,51 @@ def find_first(offsets: np.ndarray, data: np.ndarray, automaton: Automaton) -> n
     Texts are offsets (n + 1,) int32 into data (bytes,) uint8.
     """
     found = np.empty(len(offsets) - 1, np.int32)
-    _find_first(
-        offsets, data, automaton.classes, automaton.width, automaton.moves, automaton.ends, found
-    )
+    _find_first(offsets, data, automaton, found)
     return found
 
 
 @helper
-def _word_at(data, at, class_index, class_pages):
+def _word_at(data, at, classes):
     r"""Whether the character that starts at `at` is one of Python's \w: str.isalnum, or an
     underscore.
     """
     if data[at] == UNDERSCORE:
         return True
     point = code_point(data, at, width_of(data[at]))
-    return class_of(point, class_index, class_pages) & (LETTER | NUMBER) != 0
+    return unicode_bits(point, classes) & (LETTER | NUMBER) != 0
 
 
 @helper
-def _bounded(data, begin, stop, first, last, class_index, class_pages):
+def _bounded(data, begin, stop, first, last, classes):
     """Whether data[first:last] stands between non-word characters or the ends of the text
     data[begin:stop].
     """
-    if last < stop and _word_at(data, last, class_index, class_pages):
+    if last < stop and _word_at(data, last, classes):
         return False
     if first == begin:
         return True
     before = first - 1
     while data[before] & 0xC0 == 0x80 and before > begin:
         before -= 1
-    return not _word_at(data, before, class_index, class_pages)
+    return not _word_at(data, before, classes)
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    BYTES,
-    types.int64,
-    INT32S,
-    INT32S,
-    INT32S,
-    INT32S,
-    BYTES,
-    BYTES,
-    types.int32[::1],
-)
-def _find_bounded(
-    offsets, data, classes, width, moves, ends, also, lengths, class_index, class_pages, found
-):
+@kernel(OFFSETS, BYTES, Automaton, PointBits, types.int32[::1])
+def _find_bounded(offsets, data, automaton, classes, found):
+    ends, also, lengths = automaton.ends, automaton.also, automaton.lengths
     for i in range(len(offsets) - 1):
         begin = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
         state = np.uint64(0)
         found[i] = 0
         for at in range(begin, stop):
-            state = next_state(state, data[at], classes, width, moves)
+            state = next_state(state, data[at], automaton)
             ending = state
             while ends[ending] != 0:
                 pattern = ends[ending]
                 first = at + 1 - lengths[pattern - 1]
-                if _bounded(data, begin, stop, first, at + 1, class_index, class_pages):
+                if _bounded(data, begin, stop, first, at + 1, classes):
                     found[i] = pattern
                     break
                 ending = np.uint64(also[ending])
@@ -247,54 +233,24 @@ def find_bounded(offsets: np.ndarray, data: np.ndarray, automaton: Automaton) ->
     Patterns and texts must be whole characters in well-formed UTF-8.
     """
     found = np.empty(len(offsets) - 1, np.int32)
-    classes, width, moves, ends, also, lengths = automaton
-    _find_bounded(
-        offsets, data, classes, width, moves, ends, also, lengths, CLASS_INDEX, CLASS_PAGES, found
-    )
+    _find_bounded(offsets, data, automaton, CLASSES, found)
     return found
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    BYTES,
-    types.int64,
-    INT32S,
-    INT32S,
-    INT32S,
-    INT32S,
-    BYTES,
-    BYTES,
-    types.boolean,
-    types.int64[::1],
-)
-def _count(
-    offsets,
-    data,
-    classes,
-    width,
-    moves,
-    ends,
-    also,
-    lengths,
-    class_index,
-    class_pages,
-    bounded,
-    out,
-):
+@kernel(OFFSETS, BYTES, Automaton, PointBits, types.boolean, types.int64[::1])
+def _count(offsets, data, automaton, classes, bounded, out):
+    ends, also, lengths = automaton.ends, automaton.also, automaton.lengths
     for i in range(len(offsets) - 1):
         begin = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
         state = np.uint64(0)
         count = np.int64(0)
         for at in range(begin, stop):
-            state = next_state(state, data[at], classes, width, moves)
+            state = next_state(state, data[at], automaton)
             ending = state
             while ends[ending] != 0:
                 first = at + 1 - lengths[ends[ending] - 1]
-                if not bounded or _bounded(
-                    data, begin, stop, first, at + 1, class_index, class_pages
-                ):
+                if not bounded or _bounded(data, begin, stop, first, at + 1, classes):
                     count += 1
                     break
                 ending = np.uint64(also[ending])
@@ -310,19 +266,5 @@ def count(
     Texts are offsets (n + 1,) int32 into data (bytes,) uint8.
     """
     out = np.empty(len(offsets) - 1, np.int64)
-    classes, width, moves, ends, also, lengths = automaton
-    _count(
-        offsets,
-        data,
-        classes,
-        width,
-        moves,
-        ends,
-        also,
-        lengths,
-        CLASS_INDEX,
-        CLASS_PAGES,
-        bounded,
-        out,
-    )
+    _count(offsets, data, automaton, CLASSES, bounded, out)
     return out

@@ -12,31 +12,36 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.hashing.primitives import BASIS, PRIME, mix
-from gristmill.kernels.jit.compile import BYTES, OFFSETS, UINT64S, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import (
+    Bytes,
+    Int32s,
+    Int64s,
+    ReadBytes,
+    ReadInt32s,
+    ReadUint64s,
+    read_only,
+)
 from gristmill.kernels.unicode.tables import (
-    CLASS_INDEX,
-    CLASS_PAGES,
+    CLASSES,
     PYTHON_SPACE,
-    class_of,
+    PointBits,
     code_point,
+    unicode_bits,
     width_of,
 )
 
 # What becomes of a line.
-AS_WRITTEN, LOWER_CASE, WORD = (
-    0,
-    1,
-    2,
-)  # WORD: without all that is no ASCII letter or digit, in lower case
+AS_WRITTEN, LOWER_CASE, WORD = 0, 1, 2  # WORD: its ASCII letters and digits alone, in lower case
 HALF, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 class Table(NamedTuple):
     """A list of n entries."""
 
-    offsets: np.ndarray  # (n + 1,) int32 into data
-    data: np.ndarray  # (bytes,) uint8
-    slots: np.ndarray  # (a power of two,) uint64; 0: free
+    offsets: ReadInt32s  # (n + 1,) into data
+    data: ReadBytes
+    slots: ReadUint64s  # (a power of two,); 0: free
     longest: int  # of the entries, in bytes
 
 
@@ -98,7 +103,7 @@ def _well_formed(data, start, stop):
 
 
 @helper
-def _strip(data, start, stop, wide, class_index, class_pages):
+def _strip(data, start, stop, wide, classes):
     """data[start:stop] without the white space at both ends; `wide`: it is UTF-8 and not all
     ASCII.
     """
@@ -107,7 +112,7 @@ def _strip(data, start, stop, wide, class_index, class_pages):
         if width == 1:
             if not blank(data[start]):
                 break
-        elif class_of(code_point(data, start, width), class_index, class_pages) & PYTHON_SPACE == 0:
+        elif unicode_bits(code_point(data, start, width), classes) & PYTHON_SPACE == 0:
             break
         start += width
     while start < stop:
@@ -118,7 +123,7 @@ def _strip(data, start, stop, wide, class_index, class_pages):
         if width == 1:
             if not blank(data[last]):
                 break
-        elif class_of(code_point(data, last, width), class_index, class_pages) & PYTHON_SPACE == 0:
+        elif unicode_bits(code_point(data, last, width), classes) & PYTHON_SPACE == 0:
             break
         stop = last
     return start, stop
@@ -132,16 +137,8 @@ def _count_lines(data):
     return count
 
 
-@kernel(
-    types.uint8[::1],
-    types.int64,
-    types.int32[::1],
-    types.int64[::1],
-    BYTES,
-    BYTES,
-    returns=types.int64,
-)
-def _gather(data, form, offsets, told, class_index, class_pages):
+@kernel(Bytes, types.int64, Int32s, Int64s, PointBits, returns=types.int64)
+def _gather(data, form, offsets, counted, classes):
     entries = np.int64(0)
     written = np.int64(0)
     nuls = np.int64(0)
@@ -169,7 +166,7 @@ def _gather(data, form, offsets, told, class_index, class_pages):
         begin = written
         if high >= 0x80 or data[begin] <= 0x20 or data[end - 1] <= 0x20:
             wide = high >= 0x80 and _well_formed(data, begin, end)
-            begin, end = _strip(data, begin, end, wide, class_index, class_pages)
+            begin, end = _strip(data, begin, end, wide, classes)
             if begin == end:
                 continue
             ill_formed += np.int64(high >= 0x80 and not wide)
@@ -187,9 +184,9 @@ def _gather(data, form, offsets, told, class_index, class_pages):
         if written > offsets[entries]:
             entries += 1
             offsets[entries] = written
-    told[0] = nuls
-    told[1] = lines
-    told[2] = ill_formed
+    counted[0] = nuls
+    counted[1] = lines
+    counted[2] = ill_formed
     return entries
 
 
@@ -200,10 +197,10 @@ def gather(data: np.ndarray, form: int = AS_WRITTEN) -> Gathered:
     Lines end as Python's universal newlines do. Lines that start with `#` are comments; white space
     around an entry goes, and so do lines that hold nothing else, or with WORD no letter or digit.
     """
-    offsets, told = np.empty(_count_lines(data) + 1, np.int32), np.zeros(3, np.int64)
-    entries = _gather(data, form, offsets, told, CLASS_INDEX, CLASS_PAGES)
+    offsets, counted = np.empty(_count_lines(data) + 1, np.int32), np.zeros(3, np.int64)
+    entries = _gather(data, form, offsets, counted, CLASSES)
     offsets = offsets[: entries + 1].copy()
-    return Gathered(offsets, data[: offsets[-1]], *told.tolist())
+    return Gathered(offsets, data[: offsets[-1]], *counted.tolist())
 
 
 @helper
@@ -231,8 +228,9 @@ def _equal(data, start, length, fold, offsets, entries, entry):
 
 
 @helper
-def find(value, data, start, stop, fold, offsets, entries, slots):
+def find(value, data, start, stop, fold, table):
     """1 + the entry that is data[start:stop], whose hash is `value`; 0: none."""
+    slots = table.slots
     value = mix(value)
     mask = np.uint64(len(slots) - 1)
     place = value & mask
@@ -242,7 +240,7 @@ def find(value, data, start, stop, fold, offsets, entries, slots):
             return np.int64(0)
         if slot >> HALF == value >> HALF:
             entry = np.int64(slot & LOW) - 1
-            if _equal(data, start, stop - start, fold, offsets, entries, entry):
+            if _equal(data, start, stop - start, fold, table.offsets, table.data, entry):
                 return entry + 1
         place = (place + np.uint64(1)) & mask
 
@@ -283,18 +281,19 @@ def index(offsets: np.ndarray, data: np.ndarray) -> Table:
     # At most two thirds of the slots are taken.
     slots = np.zeros(1 << (count * 3 // 2).bit_length(), np.uint64)
     _index(offsets, data, slots, np.empty(256, np.uint64))
-    return Table(offsets, data, slots, int(np.diff(offsets).max(initial=0)))
+    longest = int(np.diff(offsets).max(initial=0))
+    return Table(offsets, data, slots, longest)
 
 
-@kernel(OFFSETS, BYTES, OFFSETS, BYTES, UINT64S, types.int64, types.int32[::1])
-def _find_whole(offsets, data, list_offsets, entries, slots, longest, found):
+@kernel(OFFSETS, BYTES, Table, types.int32[::1])
+def _find_whole(offsets, data, table, found):
     for i in range(len(offsets) - 1):
         start = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
         found[i] = 0
-        if stop - start <= longest:
+        if stop - start <= table.longest:
             value = hash_of(data, start, stop)
-            found[i] = find(value, data, start, stop, False, list_offsets, entries, slots)
+            found[i] = find(value, data, start, stop, False, table)
 
 
 def find_whole(offsets: np.ndarray, data: np.ndarray, table: Table) -> np.ndarray:
@@ -302,5 +301,5 @@ def find_whole(offsets: np.ndarray, data: np.ndarray, table: Table) -> np.ndarra
     data.
     """
     found = np.empty(len(offsets) - 1, np.int32)
-    _find_whole(offsets, data, *table, found)
+    _find_whole(offsets, data, read_only(table), found)
     return found

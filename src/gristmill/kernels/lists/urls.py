@@ -10,7 +10,8 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.hashing.primitives import BASIS, PRIME
-from gristmill.kernels.jit.compile import BYTES, INT32S, OFFSETS, UINT64S, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Int32s, Int64s, read_only
 from gristmill.kernels.lists.aho_corasick import Automaton, next_state
 from gristmill.kernels.lists.entries import Table, blank, find, hash_of, in_word, lower
 
@@ -65,21 +66,8 @@ def _host(data, begin, stop):
     return first, last
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    types.boolean,
-    types.boolean,
-    types.int64,
-    OFFSETS,
-    BYTES,
-    UINT64S,
-    types.int64,
-    types.int32[::1],
-)
-def _find_domains(
-    offsets, data, cut, fold, least_dots, list_offsets, entries, slots, longest, found
-):
+@kernel(*(OFFSETS, BYTES, types.boolean, types.boolean, types.int64, Table, types.int32[::1]))
+def _find_domains(offsets, data, cut, fold, least_dots, table, found):
     for i in range(len(offsets) - 1):
         first = np.int64(offsets[i])
         last = np.int64(offsets[i + 1])
@@ -91,7 +79,7 @@ def _find_domains(
                 continue
         value = BASIS
         dots = np.int64(0)
-        least = max(first, last - longest)
+        least = max(first, last - table.longest)
         at = last
         # On from the last byte; what starts at a label's start is looked up.
         while at > least:
@@ -101,7 +89,7 @@ def _find_domains(
                 dots += 1
             value = (value ^ np.uint64(lower(byte) if fold else byte)) * PRIME
             if dots >= least_dots and (at == first or data[at - 1] == 0x2E):
-                number = find(value, data, at, last, fold, list_offsets, entries, slots)
+                number = find(value, data, at, last, fold, table)
                 if number != 0:
                     found[i] = number
                     break
@@ -123,32 +111,20 @@ def find_domains(
     `fold`: hosts in lower case. Only domains with `least_dots` dots are looked up.
     """
     found = np.empty(len(offsets) - 1, np.int32)
-    _find_domains(offsets, data, cut, fold, least_dots, *table, found)
+    _find_domains(offsets, data, cut, fold, least_dots, read_only(table), found)
     return found
 
 
 class Words(NamedTuple):
     """The listed words of n URLs."""
 
-    offsets: np.ndarray  # (n + 1,) int64: URL i has words offsets[i] up to offsets[i + 1]
-    entries: (
-        np.ndarray
-    )  # (words,) int32: each word's entry, in order of its first place; each once a URL
+    offsets: Int64s  # (n + 1,): URL i has words offsets[i] up to offsets[i + 1]
+    entries: Int32s  # (words,): each word's entry, in order of its first place; each once a URL
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    OFFSETS,
-    BYTES,
-    UINT64S,
-    types.int64,
-    types.int32[::1],
-    types.int64[::1],
-    types.int32[::1],
-    returns=types.int64,
-)
-def _find_words(offsets, data, list_offsets, entries, slots, longest, seen, word_offsets, words):
+@kernel(OFFSETS, BYTES, Table, types.int32[::1], Words, returns=types.int64)
+def _find_words(offsets, data, table, seen, out):
+    word_offsets, words = out
     count = np.int64(0)
     for i in range(len(offsets) - 1):
         word_offsets[i] = count
@@ -162,10 +138,10 @@ def _find_words(offsets, data, list_offsets, entries, slots, longest, seen, word
             start = at
             while at < stop and in_word(data[at]):
                 at += 1
-            if at - start > longest:
+            if at - start > table.longest:
                 continue
             value = hash_of(data, start, at)
-            number = find(value, data, start, at, False, list_offsets, entries, slots)
+            number = find(value, data, start, at, False, table)
             if number != 0 and seen[number - 1] != i + 1:
                 seen[number - 1] = i + 1
                 words[count] = number - 1
@@ -178,21 +154,21 @@ def find_words(offsets: np.ndarray, data: np.ndarray, table: Table) -> Words:
     """The runs of ASCII letters and digits of each text that are entries; case counts."""
     # A word takes two bytes, what parts it from the next counted, but for the last of a text.
     most = int(offsets[-1] - offsets[0]) // 2 + len(offsets)
-    words, word_offsets = np.empty(most, np.int32), np.empty(len(offsets), np.int64)
-    count = _find_words(
-        offsets, data, *table, np.zeros(len(table.offsets) - 1, np.int32), word_offsets, words
-    )
-    return Words(word_offsets, words[:count])
+    found = Words(np.empty(len(offsets), np.int64), np.empty(most, np.int32))
+    seen = np.zeros(len(table.offsets) - 1, np.int32)
+    count = _find_words(offsets, data, read_only(table), seen, found)
+    return Words(found.offsets, found.entries[:count])
 
 
-@kernel(OFFSETS, BYTES, BYTES, types.int64, INT32S, INT32S, types.int32[::1])
-def _find_subwords(offsets, data, classes, width, moves, ends, found):
+@kernel(OFFSETS, BYTES, Automaton, types.int32[::1])
+def _find_subwords(offsets, data, automaton, found):
+    ends = automaton.ends
     for i in range(len(offsets) - 1):
         state = np.uint64(0)
         found[i] = 0
         for at in range(offsets[i], offsets[i + 1]):
             if in_word(data[at]):
-                state = next_state(state, data[at], classes, width, moves)
+                state = next_state(state, data[at], automaton)
                 if ends[state] != 0:
                     found[i] = ends[state]
                     break
@@ -203,7 +179,5 @@ def find_subwords(offsets: np.ndarray, data: np.ndarray, automaton: Automaton) -
     int32; 0: none.
     """
     found = np.empty(len(offsets) - 1, np.int32)
-    _find_subwords(
-        offsets, data, automaton.classes, automaton.width, automaton.moves, automaton.ends, found
-    )
+    _find_subwords(offsets, data, automaton, found)
     return found

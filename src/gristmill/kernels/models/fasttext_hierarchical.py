@@ -19,7 +19,23 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, UINT32S, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import (
+    Bytes,
+    Float32s,
+    Int32Rows,
+    Int32s,
+    ReadBytes,
+    ReadFloat32Rows,
+    ReadInt32s,
+    ReadInt64s,
+    ReadUint32s,
+    ReadUint64Rows,
+    Uint32Rows,
+    Uint32s,
+    Uint64s,
+    read_only,
+)
 from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64
 from gristmill.kernels.models.subwords import (
     AHEAD,
@@ -39,39 +55,62 @@ from gristmill.kernels.models.subwords import (
     row_of,
 )
 
-TABLE = types.Array(types.uint64, 2, "C", readonly=True)
-FLOAT_ROWS = types.Array(types.float32, 2, "C", readonly=True)
 LABEL = np.uint64(int.from_bytes(b"__label_", "little"))
 FREE = np.uint64(2**64 - 1)
 MOST_SIZES = 7  # of n-grams: with the word itself a bit each in a byte
-BLOCK = (
-    1 << 14
-    # bytes of a text that are laid out together, at the most: what is made of them stays in a near
-    # cache
-)
+# bytes of a text that are laid out together, at most: what is made of them stays in a near cache
+BLOCK = 1 << 14
 
 
 class Model(NamedTuple):
     """A model as the kernel reads it; filters/models/fasttext_file.py makes it from a file."""
 
-    entries: np.ndarray  # bytes of the dictionary's entries, words then labels, and 8 more
-    entry_offsets: np.ndarray  # (entries + 1,) int64
-    # (slots, 2) uint64: open addressing by FNV-1a. A word's first eight bytes; its hash and its
-    # entry, 32 bits each, or FREE.
-    table: np.ndarray
+    entries: ReadBytes  # bytes of the dictionary's entries, words then labels, and 8 more
+    entry_offsets: ReadInt64s  # (entries + 1,)
+    # (slots, 2): open addressing by FNV-1a. A word's first eight bytes; its hash and its entry, 32
+    # bits each, or FREE.
+    table: ReadUint64Rows
     words: int  # entries below are words, from it on labels
     end_of_line: int  # the word </s>
     shortest: int  # n-grams, in characters
     longest: int
     buckets: int  # n-gram hashes are taken modulo this
-    kept: np.ndarray  # a bitmap of the buckets that are not pruned, uint32
-    kept_before: np.ndarray  # for each word of it, how many are kept before, int32
-    rows: (
-        np.ndarray
-    )  # (words + kept buckets, dimension) float32, in the order of entries, then of buckets
-    output: np.ndarray  # (labels - 1, dimension) float32, a row a node
-    left: np.ndarray  # (2 * labels - 1,) int32: children; -1: a leaf
-    right: np.ndarray
+    kept: ReadUint32s  # a bitmap of the buckets that are not pruned
+    kept_before: ReadInt32s  # for each word of it, how many are kept before
+    rows: ReadFloat32Rows  # (words + kept buckets, dimension) in order of entries, then of buckets
+    output: ReadFloat32Rows  # (labels - 1, dimension), a row a node
+    left: ReadInt32s  # (2 * labels - 1,): children; -1: a leaf
+    right: ReadInt32s
+
+
+class _Text(NamedTuple):
+    """A block of a text laid out (subwords.lay_out), and its n-grams at every place."""
+
+    head: Bytes
+    tail: Bytes
+    blank: Bytes
+    whole: Bytes  # 1 where the n-gram of the size at hand stands in one word
+    events: Bytes  # bits: what starts at a place, 0 a word that is an entry, from 1 on n-grams
+    hashes: Uint32Rows  # (AHEAD, places) by size
+    found: Int32Rows  # (1 + sizes, places): of each event the entry, complemented, or the bucket
+
+
+class _Words(NamedTuple):
+    """The words of a block."""
+
+    begins: Int32s
+    ends: Int32s  # below zero where a word has other than ASCII bytes
+    values: Uint32s  # hashes
+    touched: Uint64s  # the slots of the dictionary where their search starts
+
+
+class _Search(NamedTuple):
+    """What finding the likeliest label takes."""
+
+    listed: Int32s  # rows of a block's words and n-grams
+    hidden: Float32s  # (dimension,) the sum of the rows
+    stack: Int32s  # nodes
+    scores: Float32s  # theirs
 
 
 @helper
@@ -158,30 +197,28 @@ def find_entry(tail, begin, length, value, entries, entry_offsets, table):
 
 
 @helper
-def _mark_words(
-    tail,
-    total,
-    number,
-    begins,
-    ends,
-    values,
-    shortest,
-    longest,
-    buckets,
-    kept,
-    words,
-    end_of_line,
-    entries,
-    entry_offsets,
-    table,
-    touched,
-    found,
-    events,
-):
+def _mark_ngrams(text, total, model):
+    shortest, longest, buckets, kept = model.shortest, model.longest, model.buckets, model.kept
+    hashes, blank, whole, found, events = (
+        text.hashes,
+        text.blank,
+        text.whole,
+        text.found,
+        text.events,
+    )
+    mark_kept(hashes, blank, total, shortest, longest, buckets, kept, whole, found, events)
+
+
+@helper
+def _mark_words(text, total, number, listed, model):
     """Mark the words that are entries: bit 0 of events at the place before each, found[0] the
     entry, complemented. Take back the n-grams of labels. Returns the places that count, and whether
     a newline word ended them.
     """
+    tail, found, events = text.tail, text.found, text.events
+    begins, ends, values, touched = listed
+    entries, entry_offsets, table = model.entries, model.entry_offsets, model.table
+    shortest, longest, buckets, kept = model.shortest, model.longest, model.buckets, model.kept
     # The table is larger than the nearest cache: have what is needed of it on its way before
     # anything waits for it.
     for w in range(number):
@@ -192,12 +229,12 @@ def _mark_words(
         entry = np.int64(-1)
         if touched[w] != FREE:
             entry = find_entry(tail, begin, length, values[w], entries, entry_offsets, table)
-        if entry >= words or (
+        if entry >= model.words or (
             entry < 0 and length > 8 and load_u64(tail, begin) == LABEL and tail[begin + 8] == 0x5F
         ):
             events[begin - 1 : end] = 0
             continue
-        if entry == end_of_line:
+        if entry == model.end_of_line:
             events[begin - 1 : total + 8] = 0
             events[begin - 1] = 1
             found[0, begin - 1] = ~entry
@@ -211,8 +248,9 @@ def _mark_words(
 
 
 @helper
-def _list_rows(events, total, found, kept, kept_before, words, listed):
+def _list_rows(text, total, model, listed):
     """The rows of the words and n-grams that are marked, in the order of the text; their number."""
+    events, found, kept, kept_before = text.events, text.found, model.kept, model.kept_before
     count = np.int64(0)
     for base in range(0, total, 8):
         some = load_u64(events, base)
@@ -223,18 +261,17 @@ def _list_rows(events, total, found, kept, kept_before, words, listed):
             count += 1
     for k in range(count):
         entry = listed[k]
-        row = row_of(np.uint32(max(entry, np.int32(0))), kept, kept_before, words)
+        row = row_of(np.uint32(max(entry, np.int32(0))), kept, kept_before, model.words)
         listed[k] = ~entry if entry < 0 else np.int32(row)
     return count
 
 
 @helper
-def _add_long_word(
-    data, begin, end, shortest, longest, buckets, kept, kept_before, words, rows, hidden
-):
+def _add_long_word(data, begin, end, model, hidden):
     """Sum the rows of the n-grams of a word that is longer than any entry, in their order, without
     writing them out; how many.
     """
+    shortest, longest, buckets, kept = model.shortest, model.longest, model.buckets, model.kept
     count = np.int64(0)
     if load_u64(data, begin) == LABEL and data[begin + 8] == 0x5F:
         return count
@@ -253,86 +290,19 @@ def _add_long_word(
                 at += 1
             bucket = value % np.uint32(buckets)
             if size >= shortest and (size > 1 or first >= begin) and is_kept(kept, bucket):
-                _add_row(rows, row_of(bucket, kept, kept_before, words), hidden)
+                row = row_of(bucket, kept, model.kept_before, model.words)
+                _add_row(model.rows, row, hidden)
                 count += 1
     return count
 
 
 @kernel(
-    OFFSETS,
-    BYTES,
-    types.int64,
-    types.int64,
-    BYTES,
-    INT64S,
-    TABLE,
-    types.int64,
-    types.int64,
-    types.int64,
-    types.int64,
-    types.int64,
-    UINT32S,
-    INT32S,
-    FLOAT_ROWS,
-    FLOAT_ROWS,
-    INT32S,
-    INT32S,
-    types.uint8[::1],
-    types.uint8[::1],
-    types.uint8[::1],
-    types.uint8[::1],
-    types.uint8[::1],
-    types.uint32[:, ::1],
-    types.int32[:, ::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.uint32[::1],
-    types.uint64[::1],
-    types.int32[::1],
-    types.float32[::1],
-    types.int32[::1],
-    types.float32[::1],
-    types.int32[::1],
-    types.float32[::1],
+    *(OFFSETS, BYTES, types.int64, types.int64, Model),
+    *(_Text, _Words, _Search, types.int32[::1], types.float32[::1]),
 )
-def _predict(
-    offsets,
-    data,
-    characters,
-    room,
-    entries,
-    entry_offsets,
-    table,
-    words,
-    end_of_line,
-    shortest,
-    longest,
-    buckets,
-    kept,
-    kept_before,
-    rows,
-    output,
-    left,
-    right,
-    head,
-    tail,
-    blank,
-    whole,
-    events,
-    hashes,
-    found,
-    begins,
-    ends,
-    values,
-    touched,
-    listed,
-    hidden,
-    stack,
-    scores,
-    labels,
-    probabilities,
-):
-    inverse = 1.0 / np.float64(buckets)
+def _predict(offsets, data, characters, room, model, text, words, search, labels, probabilities):
+    head, tail, blank, hashes = text.head, text.tail, text.blank, text.hashes
+    rows, hidden, listed = model.rows, search.hidden, search.listed
     for i in range(len(offsets) - 1):
         start = np.int64(offsets[i])
         stop = find_stop(data, start, np.int64(offsets[i + 1]), characters)
@@ -345,70 +315,29 @@ def _predict(
             if end == at:
                 while end < stop and not is_white(data[end]):
                     end += 1
-                count += _add_long_word(
-                    data,
-                    at,
-                    end,
-                    shortest,
-                    longest,
-                    buckets,
-                    kept,
-                    kept_before,
-                    words,
-                    rows,
-                    hidden,
-                )
+                count += _add_long_word(data, at, end, model, hidden)
                 at = end
                 continue
             lay_out(data[at:end], head, tail, blank)
             total = end - at + 1
             hash_ahead(head, tail, total, hashes)
-            mark_kept(
-                hashes,
-                blank,
-                total,
-                shortest,
-                longest,
-                inverse,
-                buckets,
-                kept,
-                whole,
-                found,
-                events,
-            )
-            number = find_words(tail, blank, total, hashes, begins, ends, values)
-            total, ended = _mark_words(
-                tail,
-                total,
-                number,
-                begins,
-                ends,
-                values,
-                shortest,
-                longest,
-                buckets,
-                kept,
-                words,
-                end_of_line,
-                entries,
-                entry_offsets,
-                table,
-                touched,
-                found,
-                events,
-            )
-            some = _list_rows(events, total, found, kept, kept_before, words, listed)
+            _mark_ngrams(text, total, model)
+            number = find_words(tail, blank, total, hashes, words.begins, words.ends, words.values)
+            total, ended = _mark_words(text, total, number, words, model)
+            some = _list_rows(text, total, model, listed)
             for k in range(some):
                 _add_row(rows, listed[k], hidden)
             count += some
             at = end
         if not ended:
-            _add_row(rows, end_of_line, hidden)
+            _add_row(rows, model.end_of_line, hidden)
             count += 1
         share = np.float32(1.0 / np.float64(count))
         for k in range(len(hidden)):
             hidden[k] = np.float32(hidden[k] * share)
-        leaf, score = _likeliest(hidden, output, left, right, stack, scores)
+        leaf, score = _likeliest(
+            hidden, model.output, model.left, model.right, search.stack, search.scores
+        )
         labels[i] = leaf
         probabilities[i] = np.float32(math.exp(score))
 
@@ -437,22 +366,21 @@ def predict(
     room = most + 1 + PAD
     sizes = max(model.longest - model.shortest + 1, 0)
     nodes = len(model.left) + 2
-    scratch = (
-        np.empty(room, np.uint8),
-        np.empty(room, np.uint8),
-        np.empty(room, np.uint8),
-        np.empty(room, np.uint8),
-        np.empty(room, np.uint8),
-        np.empty((AHEAD, room), np.uint32),
-        np.empty((1 + sizes, room), np.int32),
+    head, tail, blank, whole, events = (np.empty(room, np.uint8) for _ in range(5))
+    hashes, found = np.empty((AHEAD, room), np.uint32), np.empty((1 + sizes, room), np.int32)
+    text = _Text(head, tail, blank, whole, events, hashes, found)
+    words = _Words(
         np.empty(room, np.int32),
         np.empty(room, np.int32),
         np.empty(room, np.uint32),
         np.empty(room, np.uint64),
+    )
+    search = _Search(
         np.empty((1 + sizes) * room, np.int32),
         np.empty(model.rows.shape[1], np.float32),
         np.empty(nodes, np.int32),
         np.empty(nodes, np.float32),
     )
-    _predict(offsets, data, characters, most, *model, *scratch, labels, scores)
+    model = read_only(model)
+    _predict(offsets, data, characters, most, model, text, words, search, labels, scores)
     return labels, scores

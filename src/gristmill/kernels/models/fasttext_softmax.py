@@ -18,9 +18,19 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import (
+    Bytes,
+    Float32s,
+    Int32s,
+    ReadBytes,
+    ReadFloat32Rows,
+    ReadInt64s,
+    ReadUint64Rows,
+    read_only,
+)
 from gristmill.kernels.jit.loads import load_u64
-from gristmill.kernels.models.fasttext_hierarchical import FLOAT_ROWS, LABEL, TABLE, find_entry
+from gristmill.kernels.models.fasttext_hierarchical import LABEL, find_entry
 from gristmill.kernels.models.subwords import BASIS, hash_byte
 
 FACTOR = np.uint64(116049371)
@@ -30,20 +40,33 @@ PAD = 8  # bytes behind a text that are read with it
 class Bag(NamedTuple):
     """A model as the kernel reads it; filters/models/fasttext_file.py makes it from a file."""
 
-    entries: np.ndarray  # bytes of the dictionary's entries, words then labels, and 8 more
-    entry_offsets: np.ndarray  # (entries + 1,) int64
-    table: np.ndarray  # (slots, 2) uint64, as kernels.models.fasttext_hierarchical.Model's
+    entries: ReadBytes  # bytes of the dictionary's entries, words then labels, and 8 more
+    entry_offsets: ReadInt64s  # (entries + 1,)
+    table: ReadUint64Rows  # (slots, 2), as kernels.models.fasttext_hierarchical.Model's
     words: int  # entries below are words, from it on labels
     end_of_line: int  # the word </s>
-    word_ngrams: int  # up to so many words are an n-gram
+    word_ngrams: int  # this many words or fewer are an n-gram
     buckets: int  # n-gram hashes are taken modulo this
-    rows: np.ndarray  # (words + buckets, dimension) float32
-    output: np.ndarray  # (labels, dimension) float32
+    rows: ReadFloat32Rows  # (words + buckets, dimension)
+    output: ReadFloat32Rows  # (labels, dimension)
+
+
+class _Text(NamedTuple):
+    """A text, its words, and what its label is computed from."""
+
+    text: Bytes  # its bytes and PAD blanks
+    listed: Int32s  # rows of the words that are known
+    hashes: Int32s  # of all words
+    hidden: Float32s  # (dimension,)
+    shares: Float32s  # (labels,)
 
 
 @helper
-def _list_words(text, size, entries, entry_offsets, table, words, end_of_line, listed, hashes):
+def _list_words(size, model, scratch):
     """The rows of the words that are known, and the hashes of all words: how many of each."""
+    text, listed, hashes = scratch.text, scratch.listed, scratch.hashes
+    entries, entry_offsets, table = model.entries, model.entry_offsets, model.table
+    end_of_line = model.end_of_line
     known = np.int64(0)
     count = np.int64(0)
     at = np.int64(0)
@@ -60,7 +83,7 @@ def _list_words(text, size, entries, entry_offsets, table, words, end_of_line, l
         if length == 0:
             continue
         entry = find_entry(text, begin, length, value, entries, entry_offsets, table)
-        if entry >= words or (
+        if entry >= model.words or (
             entry < 0 and length > 8 and load_u64(text, begin) == LABEL and text[begin + 8] == 0x5F
         ):
             continue
@@ -81,8 +104,10 @@ def _list_words(text, size, entries, entry_offsets, table, words, end_of_line, l
 
 
 @helper
-def _add_rows(rows, listed, known, hashes, count, words, word_ngrams, buckets, hidden):
+def _add_rows(known, count, model, scratch):
     """Sum the rows of the words, then of their n-grams in the order of the text; how many."""
+    listed, hashes, hidden = scratch.listed, scratch.hashes, scratch.hidden
+    rows, words, word_ngrams, buckets = model.rows, model.words, model.word_ngrams, model.buckets
     hidden[:] = np.float32(0.0)
     for k in range(known):
         row = rows[listed[k]]
@@ -100,54 +125,15 @@ def _add_rows(rows, listed, known, hashes, count, words, word_ngrams, buckets, h
     return total
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    BYTES,
-    INT64S,
-    TABLE,
-    types.int64,
-    types.int64,
-    types.int64,
-    types.int64,
-    FLOAT_ROWS,
-    FLOAT_ROWS,
-    types.int64,
-    types.uint8[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.float32[::1],
-    types.float32[::1],
-    types.float32[::1],
-)
-def _probability(
-    offsets,
-    data,
-    entries,
-    entry_offsets,
-    table,
-    words,
-    end_of_line,
-    word_ngrams,
-    buckets,
-    rows,
-    output,
-    label,
-    text,
-    listed,
-    hashes,
-    hidden,
-    shares,
-    out,
-):
+@kernel(OFFSETS, BYTES, Bag, types.int64, _Text, types.float32[::1])
+def _probability(offsets, data, model, label, scratch, out):
+    text, hidden, shares, output = scratch.text, scratch.hidden, scratch.shares, model.output
     for i in range(len(offsets) - 1):
         size = np.int64(offsets[i + 1] - offsets[i])
         text[:size] = data[offsets[i] : offsets[i + 1]]
         text[size : size + PAD] = 0
-        known, count = _list_words(
-            text, size, entries, entry_offsets, table, words, end_of_line, listed, hashes
-        )
-        total = _add_rows(rows, listed, known, hashes, count, words, word_ngrams, buckets, hidden)
+        known, count = _list_words(size, model, scratch)
+        total = _add_rows(known, count, model, scratch)
         part = np.float32(1.0 / np.float64(total))
         for d in range(len(hidden)):
             hidden[d] = np.float32(hidden[d] * part)
@@ -172,7 +158,7 @@ def probability(offsets: np.ndarray, data: np.ndarray, model: Bag, *, label: int
     offsets (n + 1,) int32 into data (bytes,) uint8.
     """
     size = int(np.diff(offsets).max(initial=0))
-    scratch = (
+    scratch = _Text(
         np.empty(size + PAD, np.uint8),
         np.empty(size // 2 + 2, np.int32),
         np.empty(size // 2 + 2, np.int32),
@@ -180,5 +166,5 @@ def probability(offsets: np.ndarray, data: np.ndarray, model: Bag, *, label: int
         np.empty(len(model.output), np.float32),
     )
     out = np.empty(len(offsets) - 1, np.float32)
-    _probability(offsets, data, *model, label, *scratch, out)
+    _probability(offsets, data, read_only(model), label, scratch, out)
     return out

@@ -19,6 +19,7 @@ from numba import types
 
 from gristmill.kernels.hashing.primitives import BASIS, PRIME, mix
 from gristmill.kernels.jit.compile import BYTES, INT64S, UINT64S, helper, kernel
+from gristmill.kernels.jit.groups import Int64s, ReadUint16s, ReadUint64s, Uint64s, read_only
 from gristmill.kernels.models.exp_log import exp, log
 
 UINT16S = types.Array(types.uint16, 1, "C", readonly=True)
@@ -36,14 +37,24 @@ SPACE = 0x20
 class Model(NamedTuple):
     """A model as the kernel reads it; filters/models/ngram_file.py makes it."""
 
-    words: np.ndarray  # (slots,) uint64: the upper 48 bits of a word's hash and its id; 0: free
-    costs: np.ndarray  # (ids,) uint16: of each word alone, -log p
-    backs: np.ndarray  # (ids,) uint16: of each word as a context
-    grams: np.ndarray  # (slots,) uint64 of two words and more, or FREE
+    words: ReadUint64s  # (slots,): the upper 48 bits of a word's hash and its id; 0: free
+    costs: ReadUint16s  # (ids,): of each word alone, -log p
+    backs: ReadUint16s  # (ids,): of each word as a context
+    grams: ReadUint64s  # (slots,) of two words and more, or FREE
     order: int  # of the longest
     # added to the cost of a word that is not in the vocabulary: p is that of all such words
     # together
     unknown: int
+
+
+class _Line(NamedTuple):
+    """A line's words."""
+
+    ids: Uint64s
+    touched: Uint64s  # slots of its n-grams
+    # [k] is what the context of the last k words costs to back off from, [ORDERS + k] the same for
+    # the next word
+    held: Int64s
 
 
 @kernel(INT64S, BYTES, types.uint64[::1], types.int64[::1], types.int64[::1], types.int64[::1])
@@ -219,27 +230,10 @@ def _touch(ids, count, order, grams, touched):
             touched[j] ^= grams[slot]
 
 
-@kernel(
-    INT64S,
-    BYTES,
-    UINT64S,
-    UINT16S,
-    UINT16S,
-    UINT64S,
-    types.int64,
-    types.int64,
-    types.uint64[::1],
-    types.uint64[::1],
-    types.int64[::1],
-    types.int64[::1],
-    types.int64[::1],
-)
-def _score(
-    offsets, data, words, costs, backs, grams, order, unknown, ids, touched, held, totals, tokens
-):
-    """held[k] is what the context of the last k words costs to back off from, held[ORDERS + k] the
-    same for the next word.
-    """
+@kernel(INT64S, BYTES, Model, _Line, types.int64[::1], types.int64[::1])
+def _score(offsets, data, model, line, totals, tokens):
+    words, costs, backs, grams, order, unknown = model
+    ids, touched, held = line
     mask = np.uint64(len(grams) - 1)
     for i in range(len(offsets) - 1):
         totals[i] = 0
@@ -290,12 +284,10 @@ def score(offsets: np.ndarray, data: np.ndarray, model: Model) -> tuple[np.ndarr
     lines = len(offsets) - 1
     totals, tokens = np.empty(lines, np.int64), np.empty(lines, np.int64)
     room = int(np.diff(offsets).max(initial=0)) // 2 + 3
-    scratch = (
-        np.empty(room, np.uint64),
-        np.empty(room, np.uint64),
-        np.zeros(2 * ORDERS + 2, np.int64),
+    scratch = _Line(
+        np.empty(room, np.uint64), np.empty(room, np.uint64), np.zeros(2 * ORDERS + 2, np.int64)
     )
-    _score(offsets, data, *model, *scratch, totals, tokens)
+    _score(offsets, data, read_only(model), scratch, totals, tokens)
     return totals, tokens
 
 

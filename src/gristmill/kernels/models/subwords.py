@@ -109,14 +109,13 @@ def is_kept(kept, bucket):
 
 
 @helper
-def mark_kept(
-    hashes, blank, total, shortest, longest, inverse, buckets, kept, whole, found, events
-):
+def mark_kept(hashes, blank, total, shortest, longest, buckets, kept, whole, found, events):
     """Of the n-grams at each place, a byte a character: found[1 + size - shortest, place] its
     bucket, and that bit of events[place] whether it stands in one word and is kept.
     """
     events[: total + 8] = 0
     modulus = np.uint32(buckets)
+    inverse = 1.0 / np.float64(buckets)
     for size in range(1, longest + 1):
         if size == 1:
             for k in range(total):

@@ -16,9 +16,12 @@ datatrove   pipeline/formatters/pii.py of datatrove 0.10.1: atoms of RFC 5322 fr
             address in brackets
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gristmill.kernels.jit.compile import helper
+from gristmill.kernels.jit.groups import Uint64s
 from gristmill.kernels.pii.context_words import hash_of, known, word_hashes
 from gristmill.kernels.pii.numbers import (
     COLON,
@@ -30,7 +33,7 @@ from gristmill.kernels.pii.numbers import (
     is_digit,
     is_letter,
 )
-from gristmill.kernels.unicode.tables import LETTER, NUMBER, class_of, code_point, width_of
+from gristmill.kernels.unicode.tables import LETTER, NUMBER, code_point, unicode_bits, width_of
 
 SHORT, LONG = 2, 24  # of top-level domains, in bytes; the longest today has 24
 
@@ -44,6 +47,13 @@ git.code.sf.net git.kernel.org git.launchpad.net git.savannah.gnu.org git.sr.ht 
 gitlab.kitware.com gitlab.torproject.org heroku.com hf.co hg.code.sf.net hg.mozilla.org huggingface.co invent.kde.org notabug.org pagure.io
 salsa.debian.org ssh.dev.azure.com ssh.github.com svn.code.sf.net vs-ssh.visualstudio.com""".split()
 )
+
+
+class KnownDomains(NamedTuple):
+    """Labels of domains, as `context_words.known` looks them up."""
+
+    top: Uint64s  # the top-level domains
+    examples: Uint64s  # RESERVED
 
 
 @helper
@@ -65,7 +75,7 @@ def _label_stop(data, at, stop):
 
 
 @helper
-def address(data, wall, at, stop, domains, reserved, every):
+def address(data, wall, at, stop, known_domains, every):
     """The e-mail address round the `@` at `at`, by gristmill's rules: (start, stop); stop 0: there
     is none. `every`: also one that is nobody's.
     """
@@ -99,10 +109,12 @@ def address(data, wall, at, stop, domains, reserved, every):
         labels += 1
         value = hash_of(data, label, last)
         if last - label >= SHORT and last - label <= LONG and is_letter(data[label]):
-            if labels > 1 and known(value, domains):
+            if labels > 1 and known(value, known_domains.top):
                 end = last
                 ours = not (
-                    known(before, reserved[:1]) and last - label == 3 and known(value, reserved[1:])
+                    known(before, known_domains.examples[:1])
+                    and last - label == 3
+                    and known(value, known_domains.examples[1:])
                 )
         before = value
         if last < after or after >= stop or data[after] != DOT:
@@ -114,7 +126,7 @@ def address(data, wall, at, stop, domains, reserved, every):
 
 
 @helper
-def _is_word_before(data, begin, at, class_index, class_pages):
+def _is_word_before(data, begin, at, classes):
     r"""Whether the character before `at` is one of Python's \w."""
     if at <= begin:
         return False
@@ -124,7 +136,7 @@ def _is_word_before(data, begin, at, class_index, class_pages):
     if data[before] < 0x80:
         return is_alnum(data[before]) or data[before] == 0x5F
     point = code_point(data, before, width_of(data[before]))
-    return class_of(point, class_index, class_pages) & (LETTER | NUMBER) != 0
+    return unicode_bits(point, classes) & (LETTER | NUMBER) != 0
 
 
 @helper
@@ -206,7 +218,7 @@ def _domain_stop(data, at, stop):
 
 
 @helper
-def datatrove_address(data, begin, wall, at, stop, class_index, class_pages):
+def datatrove_address(data, begin, wall, at, stop, classes):
     """The e-mail address round the `@` at `at`, by datatrove's pattern: (start, stop); stop 0:
     there is none. The text starts at `begin`.
     """
@@ -229,7 +241,7 @@ def datatrove_address(data, begin, wall, at, stop, class_index, class_pages):
     if end == 0:
         return start, nothing
     # Their pattern begins at a word boundary, \b: the first.
-    word = _is_word_before(data, begin, start, class_index, class_pages)
+    word = _is_word_before(data, begin, start, classes)
     while start < at:
         here = is_alnum(data[start]) or data[start] == 0x5F
         if here != word and data[start] != DOT:

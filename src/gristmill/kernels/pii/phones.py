@@ -16,10 +16,13 @@ term or one of a list of numbers (kernels/pii/cards.py); where a digit stops bef
 with blanks or a sign of arithmetic between, is told.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s
 from gristmill.kernels.jit.loads import (
     block_of,
     copy_tail,
@@ -35,11 +38,8 @@ ONE = np.uint64(1)
 FEWEST, MOST = 7, 15
 WIDEST = 40
 EXTENSION = 7  # digits
-PLUS, REGIONAL, BARE = (
-    0,
-    1,
-    2,
-)  # what is asked for: numbers with a `+`; those dialled in a region as well; and those in one run
+# What is asked for: numbers with a `+`; those dialled in a region as well; and those in one run.
+PLUS, REGIONAL, BARE = 0, 1, 2
 
 
 @helper
@@ -196,34 +196,20 @@ def _candidate(data, wall, first, digit, stop, asked):
     return last, operand
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    INT64S,
-    INT32S,
-    INT32S,
-    types.int64,
-    types.uint8[::1],
-    types.int64[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.int32[::1],
-)
-def _candidates(
-    offsets,
-    data,
-    span_offsets,
-    starts,
-    stops,
-    asked,
-    tail,
-    out_offsets,
-    firsts,
-    lasts,
-    limits,
-    operands,
-):
+class Candidates(NamedTuple):
+    """Where phone numbers may be in n texts; positions are bytes of the texts' buffer."""
+
+    offsets: Int64s  # (n + 1,): text i has candidates offsets[i] up to offsets[i + 1], in order
+    starts: Int32s
+    stops: Int32s
+    limits: Int32s  # where what no span covers stops
+    operands: Int32s  # where the operand before stops; 0: there is none
+
+
+@kernel(OFFSETS, BYTES, Spans, types.int64, Bytes, Candidates)
+def _candidates(offsets, data, spans, asked, tail, found):
+    span_offsets, starts, stops = spans.offsets, spans.starts, spans.stops
+    out_offsets, firsts, lasts, limits, operands = found
     count = np.int64(0)
     regional = asked >= REGIONAL
     for i in range(len(offsets) - 1):
@@ -266,32 +252,16 @@ def _candidates(
     out_offsets[len(offsets) - 1] = count
 
 
-def candidates(
-    offsets: np.ndarray, data: np.ndarray, spans: Spans, asked: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int64; starts,
-    stops, where what is left there stops, and where the operand before stops (0: there is none),
-    each (candidates,) int32.
+def candidates(offsets: np.ndarray, data: np.ndarray, spans: Spans, asked: int) -> Candidates:
+    """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int32 into data
+    (bytes,) uint8. `asked`: PLUS, REGIONAL or BARE.
 
-    They may overlap; of each text in order. `asked`: PLUS, REGIONAL or BARE.
+    Candidates may overlap.
     """
-    room = (int(offsets[-1]) - int(offsets[0])) // 2 + 1  # a digit and what parts it from the next
-    firsts, lasts, limits, operands = (np.empty(room, np.int32) for _ in range(4))
-    found = np.empty(len(offsets), np.int64)
-    tail = np.zeros(64, np.uint8)
-    _candidates(
-        offsets,
-        data,
-        spans.offsets,
-        spans.starts,
-        spans.stops,
-        asked,
-        tail,
-        found,
-        firsts,
-        lasts,
-        limits,
-        operands,
+    most = (int(offsets[-1]) - int(offsets[0])) // 2 + 1  # a digit and what is before the next
+    found = Candidates(
+        np.empty(len(offsets), np.int64), *(np.empty(most, np.int32) for _ in range(4))
     )
-    count = int(found[-1])
-    return found, firsts[:count], lasts[:count], limits[:count], operands[:count]
+    _candidates(offsets, data, spans, asked, np.zeros(64, np.uint8), found)
+    count = int(found.offsets[-1])
+    return Candidates(found.offsets, *(column[:count] for column in found[1:]))

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, UINT64S, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int8s, Int32s, Int64s
 from gristmill.kernels.jit.loads import (
     block_of,
     copy_tail,
@@ -23,7 +24,13 @@ from gristmill.kernels.jit.loads import (
     valid_in,
 )
 from gristmill.kernels.pii.cards import card_stop
-from gristmill.kernels.pii.email_addresses import RESERVED, address, datatrove_address, octet_stop
+from gristmill.kernels.pii.email_addresses import (
+    RESERVED,
+    KnownDomains,
+    address,
+    datatrove_address,
+    octet_stop,
+)
 from gristmill.kernels.pii.ip_addresses import ipv4_stop, ipv6_stop, public_v4
 from gristmill.kernels.pii.numbers import (
     CARD,
@@ -42,23 +49,31 @@ from gristmill.kernels.pii.numbers import (
     joined_before,
     ssn_stop,
 )
-from gristmill.kernels.unicode.tables import CLASS_INDEX, CLASS_PAGES
+from gristmill.kernels.unicode.tables import CLASSES, PointBits
 
 ONE = np.uint64(1)
 KINDS = ("email", "phone", "ssn", "ip", "card", "iban", "name")  # a kind's number is its place
 EMAIL = 0
 EVERY = 8  # the bit of `wanted` that asks for addresses which are nobody's too
+PUBLIC_ADDRESSES, ALL_ADDRESSES, AS_DATATROVE = 0, 1, 2
 
-KINDS_OUT, PLACES = types.int8[::1], types.int32[::1]
+NOTHING = np.empty(0, np.uint64)
 
 
 class Spans(NamedTuple):
     """What was found in n texts, in order; positions are bytes of the texts' buffer."""
 
-    offsets: np.ndarray  # (n + 1,) int64: text i has spans offsets[i] up to offsets[i + 1]
-    kinds: np.ndarray  # (spans,) int8: places in KINDS
-    starts: np.ndarray  # (spans,) int32
-    stops: np.ndarray  # (spans,) int32
+    offsets: Int64s  # (n + 1,): text i has spans offsets[i] up to offsets[i + 1]
+    kinds: Int8s  # (spans,): places in KINDS
+    starts: Int32s  # (spans,)
+    stops: Int32s  # (spans,)
+
+
+class _Addresses(NamedTuple):
+    """Where the e-mail addresses of one text stand; used again for the next."""
+
+    starts: Int32s
+    stops: Int32s
 
 
 @helper
@@ -114,7 +129,16 @@ def _number(data, wall, at, stop, wanted, layouts):
 
 
 @helper
-def _find_numbers(data, wall, stop, wanted, layouts, tail, kinds, starts, stops, count):
+def _add(spans, count, kind, start, stop):
+    """Write a span after `count` others; how many there are then."""
+    spans.kinds[count] = kind
+    spans.starts[count] = start
+    spans.stops[count] = stop
+    return count + 1
+
+
+@helper
+def _find_numbers(data, wall, stop, wanted, layouts, tail, spans, count):
     """Write the numbers in data[wall:stop] after `count` spans; how many spans there are then."""
     at = wall
     before = np.uint64(0)
@@ -132,31 +156,18 @@ def _find_numbers(data, wall, stop, wanted, layouts, tail, kinds, starts, stops,
                 continue
             kind, start, end = _number(data, wall, first, stop, wanted, layouts)
             if kind >= 0:
-                kinds[count] = kind
-                starts[count] = start
-                stops[count] = end
-                count += 1
+                count = _add(spans, count, kind, start, end)
                 wall = end
         at += 64
     return count
 
 
 @helper
-def _find_addresses(
-    data,
-    begin,
-    stop,
-    theirs,
-    every,
-    domains,
-    reserved,
-    class_index,
-    class_pages,
-    tail,
-    starts,
-    stops,
-):
-    """Write the e-mail addresses in data[begin:stop]; how many there are."""
+def _find_addresses(data, begin, stop, every, domains, classes, tail, found):
+    """Write the e-mail addresses in data[begin:stop]; how many there are.
+
+    `every`: ALL_ADDRESSES, PUBLIC_ADDRESSES (without those that are nobody's), or AS_DATATROVE.
+    """
     count = 0
     wall = begin
     at = begin
@@ -169,105 +180,59 @@ def _find_addresses(
             signs &= signs - ONE
             if sign < wall:
                 continue
-            if theirs:
-                start, end = datatrove_address(
-                    data, begin, wall, sign, stop, class_index, class_pages
-                )
+            if every == AS_DATATROVE:
+                start, end = datatrove_address(data, begin, wall, sign, stop, classes)
             else:
-                start, end = address(data, wall, sign, stop, domains, reserved, every)
+                start, end = address(data, wall, sign, stop, domains, every == ALL_ADDRESSES)
             if end > 0:
-                starts[count] = start
-                stops[count] = end
+                found.starts[count] = start
+                found.stops[count] = end
                 count += 1
                 wall = end
         at += 64
     return count
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    types.int64,
-    BYTES,
-    UINT64S,
-    UINT64S,
-    types.uint8[::1],
-    PLACES,
-    PLACES,
-    types.int64[::1],
-    KINDS_OUT,
-    PLACES,
-    PLACES,
-    BYTES,
-    BYTES,
-)
-def _find(
-    offsets,
-    data,
-    wanted,
-    layouts,
-    domains,
-    reserved,
-    tail,
-    mail_starts,
-    mail_stops,
-    span_offsets,
-    kinds,
-    starts,
-    stops,
-    class_index,
-    class_pages,
-):
+@kernel(*(OFFSETS, BYTES, types.int64, Bytes, KnownDomains), *(PointBits, Bytes, _Addresses, Spans))
+def _find(offsets, data, wanted, layouts, domains, classes, tail, mails_found, spans):
     count = np.int64(0)
     for i in range(len(offsets) - 1):
-        span_offsets[i] = count
+        spans.offsets[i] = count
         begin = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
         mails = 0
         if wanted & (1 << EMAIL):
-            mails = _find_addresses(
-                data,
-                begin,
-                stop,
-                False,
-                wanted & (1 << EVERY) != 0,
-                domains,
-                reserved,
-                class_index,
-                class_pages,
-                tail,
-                mail_starts,
-                mail_stops,
-            )
+            every = ALL_ADDRESSES if wanted & (1 << EVERY) else PUBLIC_ADDRESSES
+            mails = _find_addresses(data, begin, stop, every, domains, classes, tail, mails_found)
         wall = begin
         for j in range(mails + 1):
-            end = np.int64(mail_starts[j]) if j < mails else stop
+            end = np.int64(mails_found.starts[j]) if j < mails else stop
             if wanted & ~(1 << EMAIL):
-                count = _find_numbers(
-                    data, wall, end, wanted, layouts, tail, kinds, starts, stops, count
-                )
+                count = _find_numbers(data, wall, end, wanted, layouts, tail, spans, count)
             if j < mails:
-                kinds[count] = EMAIL
-                starts[count] = end
-                stops[count] = mail_stops[j]
-                wall = np.int64(mail_stops[j])
-                count += 1
-    span_offsets[len(offsets) - 1] = count
+                wall = np.int64(mails_found.stops[j])
+                count = _add(spans, count, EMAIL, end, wall)
+    spans.offsets[len(offsets) - 1] = count
 
 
-def _room(offsets: np.ndarray) -> int:
-    """No kind is shorter than five bytes (`a@b.c`); memory that is not written costs nothing."""
-    return (int(offsets[-1]) - int(offsets[0])) // 5 + 1
+def _room(offsets: np.ndarray) -> tuple[_Addresses, Spans]:
+    """Room for all addresses and spans of n texts.
 
-
-def _spans(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    room = _room(offsets)
-    return (
+    No kind is shorter than five bytes (`a@b.c`); memory that is not written costs nothing.
+    """
+    most = (int(offsets[-1]) - int(offsets[0])) // 5 + 1
+    mails = _Addresses(np.empty(most, np.int32), np.empty(most, np.int32))
+    return mails, Spans(
         np.empty(len(offsets), np.int64),
-        np.empty(room, np.int8),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
+        np.empty(most, np.int8),
+        np.empty(most, np.int32),
+        np.empty(most, np.int32),
     )
+
+
+def _written(spans: Spans) -> Spans:
+    count = int(spans.offsets[-1])
+    return Spans(spans.offsets, *(column[:count] for column in spans[1:]))
 
 
 def find(
@@ -285,25 +250,10 @@ def find(
     the form of an address is one, reserved or not. Phone numbers are not found here.
     """
     wanted = sum(1 << KINDS.index(kind) for kind in kinds) | every << EVERY
-    room = _room(offsets)
-    spans = _spans(offsets)
-    mails = np.empty(room, np.int32), np.empty(room, np.int32)
-    tail = np.zeros(64, np.uint8)
-    _find(
-        offsets,
-        data,
-        wanted,
-        LAYOUTS,
-        domains,
-        RESERVED,
-        tail,
-        *mails,
-        *spans,
-        CLASS_INDEX,
-        CLASS_PAGES,
-    )
-    count = int(spans[0][-1])
-    return Spans(spans[0], *(column[:count] for column in spans[1:]))
+    mails, spans = _room(offsets)
+    labels = KnownDomains(domains, RESERVED)
+    _find(offsets, data, wanted, LAYOUTS, labels, CLASSES, np.zeros(64, np.uint8), mails, spans)
+    return _written(spans)
 
 
 @helper
@@ -337,60 +287,21 @@ def _their_address_stop(data, at, stop):
     return at - 1, plain and public_v4(value, False)
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    types.int64,
-    types.uint8[::1],
-    PLACES,
-    PLACES,
-    types.int64[::1],
-    KINDS_OUT,
-    PLACES,
-    PLACES,
-    BYTES,
-    BYTES,
-    UINT64S,
-)
-def _find_as_datatrove(
-    offsets,
-    data,
-    wanted,
-    tail,
-    mail_starts,
-    mail_stops,
-    span_offsets,
-    kinds,
-    starts,
-    stops,
-    class_index,
-    class_pages,
-    none,
-):
+@kernel(*(OFFSETS, BYTES, types.int64, KnownDomains, PointBits, Bytes, _Addresses, Spans))
+def _find_as_datatrove(offsets, data, wanted, domains, classes, tail, mails_found, spans):
     count = np.int64(0)
     for i in range(len(offsets) - 1):
-        span_offsets[i] = count
+        spans.offsets[i] = count
         begin = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
         mails = 0
         if wanted & (1 << EMAIL):
             mails = _find_addresses(
-                data,
-                begin,
-                stop,
-                True,
-                False,
-                none,
-                none,
-                class_index,
-                class_pages,
-                tail,
-                mail_starts,
-                mail_stops,
+                data, begin, stop, AS_DATATROVE, domains, classes, tail, mails_found
             )
         wall = begin
         for j in range(mails + 1):
-            end = np.int64(mail_starts[j]) if j < mails else stop
+            end = np.int64(mails_found.starts[j]) if j < mails else stop
             at = wall
             while at < end and wanted & (1 << IP):
                 if at + 64 > len(data):
@@ -411,18 +322,12 @@ def _find_as_datatrove(
                     if last > 0:
                         wall = last
                         if public:
-                            kinds[count] = IP
-                            starts[count] = first
-                            stops[count] = last
-                            count += 1
+                            count = _add(spans, count, IP, first, last)
                 at += 64
             if j < mails:
-                kinds[count] = EMAIL
-                starts[count] = end
-                stops[count] = mail_stops[j]
-                wall = np.int64(mail_stops[j])
-                count += 1
-    span_offsets[len(offsets) - 1] = count
+                wall = np.int64(mails_found.stops[j])
+                count = _add(spans, count, EMAIL, end, wall)
+    spans.offsets[len(offsets) - 1] = count
 
 
 def find_as_datatrove(offsets: np.ndarray, data: np.ndarray, kinds: frozenset[str]) -> Spans:
@@ -430,87 +335,7 @@ def find_as_datatrove(offsets: np.ndarray, data: np.ndarray, kinds: frozenset[st
     pipeline/formatters/pii.py).
     """
     wanted = sum(1 << KINDS.index(kind) for kind in kinds)
-    room = _room(offsets)
-    spans = _spans(offsets)
-    mails = np.empty(room, np.int32), np.empty(room, np.int32)
-    none = np.empty(0, np.uint64)
-    _find_as_datatrove(
-        offsets,
-        data,
-        wanted,
-        np.zeros(64, np.uint8),
-        *mails,
-        *spans,
-        CLASS_INDEX,
-        CLASS_PAGES,
-        none,
-    )
-    count = int(spans[0][-1])
-    return Spans(spans[0], *(column[:count] for column in spans[1:]))
-
-
-@kernel(
-    OFFSETS,
-    BYTES,
-    INT64S,
-    INT32S,
-    INT32S,
-    INT32S,
-    INT32S,
-    BYTES,
-    types.uint8[::1],
-    types.int32[::1],
-)
-def _rewrite(
-    offsets, data, span_offsets, starts, stops, chosen, word_offsets, words, out, out_offsets
-):
-    end = np.int64(0)
-    for i in range(len(offsets) - 1):
-        out_offsets[i] = end
-        at = np.int64(offsets[i])
-        for j in range(span_offsets[i], span_offsets[i + 1] + 1):
-            stop = np.int64(starts[j]) if j < span_offsets[i + 1] else np.int64(offsets[i + 1])
-            size = np.uint64(stop - at)
-            source = np.uint64(at)
-            target = np.uint64(end)
-            for k in range(size):
-                out[target + k] = data[source + k]
-            end += stop - at
-            if j < span_offsets[i + 1]:
-                for k in range(word_offsets[chosen[j]], word_offsets[chosen[j] + 1]):
-                    out[end] = words[k]
-                    end += 1
-                at = np.int64(stops[j])
-    out_offsets[len(offsets) - 1] = end
-
-
-def rewrite(
-    offsets: np.ndarray, data: np.ndarray, spans: Spans, chosen: np.ndarray, words: list[bytes]
-) -> tuple[np.ndarray, np.ndarray]:
-    """N texts with words[chosen[i]] in place of span i: (offsets (n + 1,) int32, data (bytes,)
-    uint8).
-
-    Raises OverflowError where they are more than 2 GiB together.
-    """
-    word_offsets = np.cumsum([0, *map(len, words)], dtype=np.int32)
-    grown = int(np.diff(word_offsets)[chosen].sum()) - int(
-        (spans.stops - spans.starts).sum(dtype=np.int64)
-    )
-    size = int(offsets[-1]) - int(offsets[0]) + grown
-    if size >= 1 << 31:
-        raise OverflowError("the texts of a batch grow beyond 2 GiB")
-    out, out_offsets = np.empty(size, np.uint8), np.empty(len(offsets), np.int32)
-    put = np.frombuffer(b"".join(words), np.uint8)
-    _rewrite(
-        offsets,
-        data,
-        spans.offsets,
-        spans.starts,
-        spans.stops,
-        chosen.astype(np.int32),
-        word_offsets,
-        put,
-        out,
-        out_offsets,
-    )
-    return out_offsets, out
+    mails, spans = _room(offsets)
+    tail, labels = np.zeros(64, np.uint8), KnownDomains(NOTHING, NOTHING)
+    _find_as_datatrove(offsets, data, wanted, labels, CLASSES, tail, mails, spans)
+    return _written(spans)

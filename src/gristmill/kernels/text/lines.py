@@ -12,14 +12,15 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.hashing.primitives import BASIS, PRIME, mix
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bools, Bytes, Int32s, Int64s
 from gristmill.kernels.jit.loads import count_trailing_zeros, mask_of_range
 from gristmill.kernels.unicode.tables import (
-    CLASS_INDEX,
-    CLASS_PAGES,
+    CLASSES,
     PYTHON_SPACE,
-    class_of,
+    PointBits,
     code_point,
+    unicode_bits,
     width_of,
 )
 
@@ -33,62 +34,47 @@ class Lines(NamedTuple):
     Those of one text follow each other without a gap, each with its end behind it.
     """
 
-    offsets: np.ndarray  # (n + 1,) int64: text i has lines offsets[i] up to offsets[i + 1]
-    starts: (
-        np.ndarray
-    )  # (lines + 1,) int32: bytes of the texts' buffer; the last is where the last text stops
-    stops: np.ndarray  # (lines,) int32: where the line's end begins
-    blank: np.ndarray  # (lines,) bool: nothing but white space
+    offsets: Int64s  # (n + 1,): text i has lines offsets[i] up to offsets[i + 1]
+    starts: Int32s  # (lines + 1,): bytes of the texts' buffer; the last is where the last text ends
+    stops: Int32s  # (lines,): where the line's end begins
+    blank: Bools  # (lines,): nothing but white space
 
 
 @helper
-def _is_blank(data, at, stop, class_index, class_pages):
+def _is_blank(data, at, stop, classes):
     """Whether there is nothing but white space."""
     while at < stop:
         lead = data[at]
         if lead > 0x20 and lead < 0x80:
             return False
         width = width_of(lead)
-        if not class_of(code_point(data, at, width), class_index, class_pages) & PYTHON_SPACE:
+        if not unicode_bits(code_point(data, at, width), classes) & PYTHON_SPACE:
             return False
         at += width
     return True
 
 
 @helper
-def _add(starts, stops, blank, count, first, start, stop, is_blank, goes_on):
+def _add(lines, count, first, start, stop, is_blank, goes_on):
     """Note a line, of `first` and those behind it; return how many there are. `goes_on`: it belongs
     to the paragraph before, if not blank.
     """
     if goes_on and count > first:
         if not is_blank:
-            stops[count - 1] = stop
+            lines.stops[count - 1] = stop
         return count
-    starts[count] = start
-    stops[count] = stop
-    blank[count] = is_blank
+    lines.starts[count] = start
+    lines.stops[count] = stop
+    lines.blank[count] = is_blank
     return count + 1
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    types.boolean,
-    types.uint8[::1],
-    BYTES,
-    BYTES,
-    types.int64[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.boolean[::1],
-    returns=types.int64,
-)
-def _find(
-    offsets, data, paragraphs, tail, class_index, class_pages, line_offsets, starts, stops, blank
-):
+@kernel(OFFSETS, BYTES, types.boolean, Bytes, PointBits, Lines, returns=types.int64)
+def _find(offsets, data, paragraphs, tail, classes, out):
+    """Write the lines; how many there are."""
     count = np.int64(0)
     for i in range(len(offsets) - 1):
-        line_offsets[i] = count
+        out.offsets[i] = count
         first = count
         stop = np.int64(offsets[i + 1])
         at = np.int64(offsets[i])
@@ -125,23 +111,23 @@ def _find(
                 breaks &= breaks - ONE
                 if ended < start:
                     continue  # the \n of \r\n
-                is_blank = _is_blank(data, start, ended, class_index, class_pages)
+                is_blank = _is_blank(data, start, ended, classes)
                 # Blank lines before the first paragraph are all end.
                 stops_at = start if paragraphs and is_blank else ended
                 goes_on = paragraphs and (is_blank or not before)
-                count = _add(starts, stops, blank, count, first, start, stops_at, is_blank, goes_on)
+                count = _add(out, count, first, start, stops_at, is_blank, goes_on)
                 before = is_blank
                 start = ended + width_of(data[ended])
                 if data[ended] == 0x0D and start < stop and data[start] == 0x0A:
                     start += 1
             at += 64
         if start < stop:
-            is_blank = _is_blank(data, start, stop, class_index, class_pages)
+            is_blank = _is_blank(data, start, stop, classes)
             stops_at = start if paragraphs and is_blank else stop
             goes_on = paragraphs and (is_blank or not before)
-            count = _add(starts, stops, blank, count, first, start, stops_at, is_blank, goes_on)
-    line_offsets[len(offsets) - 1] = count
-    starts[count] = offsets[len(offsets) - 1]
+            count = _add(out, count, first, start, stops_at, is_blank, goes_on)
+    out.offsets[len(offsets) - 1] = count
+    out.starts[count] = offsets[len(offsets) - 1]
     return count
 
 
@@ -149,28 +135,16 @@ def find(offsets: np.ndarray, data: np.ndarray, *, paragraphs: bool) -> Lines:
     """Find the lines, or the paragraphs, of n texts in UTF-8: offsets (n + 1,) int32 into data
     (bytes,) uint8.
     """
-    size = int(offsets[-1]) - int(
-        offsets[0]
-    )  # a line takes a byte; what is not written takes no memory
-    line_offsets, tail = np.empty(len(offsets), np.int64), np.zeros(64, np.uint8)
-    starts, stops, blank = (
+    # A line takes a byte; what is not written takes no memory.
+    size = int(offsets[-1]) - int(offsets[0])
+    found = Lines(
+        np.empty(len(offsets), np.int64),
         np.empty(size + 1, np.int32),
         np.empty(size, np.int32),
         np.empty(size, np.bool_),
     )
-    count = _find(
-        offsets,
-        data,
-        paragraphs,
-        tail,
-        CLASS_INDEX,
-        CLASS_PAGES,
-        line_offsets,
-        starts,
-        stops,
-        blank,
-    )
-    return Lines(line_offsets, starts[: count + 1], stops[:count], blank[:count])
+    count = _find(offsets, data, paragraphs, np.zeros(64, np.uint8), CLASSES, found)
+    return Lines(found.offsets, found.starts[: count + 1], found.stops[:count], found.blank[:count])
 
 
 @kernel(INT64S, BYTES, types.int64, types.int64[::1], types.boolean[::1])
@@ -199,19 +173,20 @@ def hash_lines(
     return hashes, long_enough
 
 
-@kernel(BYTES, INT64S, INT32S, INT32S, BOOLS, BOOLS, types.uint8[::1], types.int32[::1])
-def _cut(data, line_offsets, starts, stops, blank, gone, out, out_offsets):
+@kernel(BYTES, Lines, BOOLS, Bytes, types.int32[::1])
+def _cut(data, lines, dropped, out, out_offsets):
+    line_offsets, starts, stops, blank = lines
     to = np.int64(0)
     for i in range(len(line_offsets) - 1):
         out_offsets[i] = to
         first = line_offsets[i]
         last = line_offsets[i + 1]
-        some_gone = False
+        some_dropped = False
         solid = False
         for line in range(first, last):
-            some_gone |= gone[line]
-            solid |= not (gone[line] or blank[line])
-        if not some_gone:
+            some_dropped |= dropped[line]
+            solid |= not (dropped[line] or blank[line])
+        if not some_dropped:
             if last > first:
                 for at in range(np.int64(starts[first]), np.int64(starts[last])):
                     out[to] = data[at]
@@ -221,7 +196,7 @@ def _cut(data, line_offsets, starts, stops, blank, gone, out, out_offsets):
             continue
         before = np.int64(-1)
         for line in range(first, last):
-            if gone[line]:
+            if dropped[line]:
                 continue
             if before >= 0:
                 for at in range(np.int64(stops[before]), np.int64(starts[before + 1])):
@@ -237,14 +212,14 @@ def _cut(data, line_offsets, starts, stops, blank, gone, out, out_offsets):
     out_offsets[len(line_offsets) - 1] = to
 
 
-def cut_lines(data: np.ndarray, lines: Lines, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cut lines out of n texts: data (bytes,) uint8, and which of their lines go, (lines,) bool.
+def cut_lines(data: np.ndarray, lines: Lines, dropped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Drop lines of n texts: data (bytes,) uint8, and which of their lines, (lines,) bool.
 
-    Returns (offsets (n + 1,) int32, data (bytes,) uint8). A line goes with its end; what stays ends
-    as the text did, with a break or without. A text of which something goes and nothing but white
-    space would stay becomes empty.
+    Returns (offsets (n + 1,) int32, data (bytes,) uint8). A line is dropped with its end; the rest
+    ends as the text did, with a break or without. A text that loses lines and keeps nothing but
+    white space becomes empty.
     """
     out = np.empty(int(lines.starts[-1]) - int(lines.starts[0]), np.uint8)
     out_offsets = np.empty(len(lines.offsets), np.int32)
-    _cut(data, *lines, gone, out, out_offsets)
+    _cut(data, lines, dropped, out, out_offsets)
     return out_offsets, out[: out_offsets[-1]]

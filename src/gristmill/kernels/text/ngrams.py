@@ -13,7 +13,8 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.hashing.primitives import GOLDEN, OTHER_MULTIPLIER
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, UINT32S, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s, Uint32s
 from gristmill.kernels.jit.loads import (
     count_ones,
     count_trailing_zeros,
@@ -33,17 +34,31 @@ MOST_WORDS = 1 << 28  # a table's place number fits 32 bits
 class Top(NamedTuple):
     """The commonest n-gram of n texts; each is (n,) int64."""
 
-    counts: np.ndarray  # 0: the text has no n-gram; -1: not counted, it has more than `most_words`
+    counts: Int64s  # 0: the text has no n-gram; -1: not counted, it has more than `most_words`
     # the word that it starts at, counted from the text's first; of equally common ones the first
     # seen
-    firsts: np.ndarray
+    firsts: Int64s
 
 
-@kernel(BYTES, INT32S, INT32S, types.uint32[::1])
-def _fingerprint(data, starts, stops, out):
+class _Tables(NamedTuple):
+    """What counting the n-grams of one text takes; used again for the next."""
+
+    places: Uint32s  # (n-grams,) the place that each falls on
+    own: Bytes  # (n-grams + 64,) of each the bound of its count
+    bounds: Bytes  # (places,) of each how many n-grams fell on it, 255 at most
+    # Open addressing, of n-grams that are compared: filled with this stamp, where the n-gram was
+    # seen first, and how often.
+    stamps: Int32s
+    firsts: Int32s
+    counts: Int32s
+
+
+@kernel(BYTES, Bounds, Uint32s)
+def _fingerprint(data, words, out):
     """32 bits from a word's length, first 8 and last 8 bytes: without a loop, and no proof that two
     words are equal.
     """
+    starts, stops = words.starts, words.stops
     safe = len(data) - 8
     for j in range(len(starts)):
         start = np.int64(starts[j])
@@ -76,10 +91,12 @@ def _same(data, starts, stops, one, other, size):
 
 
 @helper
-def _top(data, starts, stops, begin, grams, size, most, places, own, stamp, stamps, first, counts):
+def _top(data, words, begin, grams, size, most, stamp, tables):
     """The count of the commonest n-gram and where it stands first; `own` bounds the count of
     each.
     """
+    starts, stops, places, own = words.starts, words.stops, tables.places, tables.own
+    stamps, first, counts = tables.stamps, tables.firsts, tables.counts
     best = np.int32(0)
     earliest = np.int64(0)
     bound = np.int32(most)
@@ -122,75 +139,44 @@ def _top(data, starts, stops, begin, grams, size, most, places, own, stamp, stam
     return best, earliest - begin
 
 
-@kernel(
-    BYTES,
-    INT64S,
-    INT32S,
-    INT32S,
-    UINT32S,
-    types.int64,
-    types.int64,
-    types.uint32[::1],
-    types.uint8[::1],
-    types.uint8[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.int64[::1],
-    types.int64[::1],
-)
-def _count_ngrams(
-    data,
-    word_offsets,
-    starts,
-    stops,
-    fingerprints,
-    size,
-    most_words,
-    places,
-    own,
-    bounds,
-    stamps,
-    first,
-    counts,
-    out,
-    firsts,
-):
+@kernel(BYTES, Bounds, Uint32s, types.int64, types.int64, _Tables, Top)
+def _count_ngrams(data, words, fingerprints, size, most_words, tables, out):
+    word_offsets, places, own, bounds = words.word_offsets, tables.places, tables.own, tables.bounds
     stamp = np.zeros(1, np.int32)
     for i in range(len(word_offsets) - 1):
         begin = word_offsets[i]
         total = word_offsets[i + 1] - begin
         if total > most_words:
-            out[i] = -1
-            firsts[i] = -1
+            out.counts[i] = -1
+            out.firsts[i] = -1
             continue
         bits = 6
         while (1 << bits) < SPARSITY * total:
             bits += 1
         shift = np.uint32(32 - bits)
         mask = (np.int64(1) << bits) - 1
-        words = fingerprints[begin : begin + total]
+        prints = fingerprints[begin : begin + total]
         grams = max(total - size + 1, 0)
         if size == 2:
             for j in range(grams):
-                mixed = np.uint32(words[j] * np.uint32(0x85EBCA6B)) + words[j + 1]
+                mixed = np.uint32(prints[j] * np.uint32(0x85EBCA6B)) + prints[j + 1]
                 places[j] = np.uint32(np.uint32(mixed) * np.uint32(0x9E3779B1)) >> shift
         elif size == 4:
             for j in range(grams):
-                mixed = np.uint32(words[j] * np.uint32(0x85EBCA6B)) + np.uint32(
-                    words[j + 1] * np.uint32(0xC2B2AE35)
+                mixed = np.uint32(prints[j] * np.uint32(0x85EBCA6B)) + np.uint32(
+                    prints[j + 1] * np.uint32(0xC2B2AE35)
                 )
-                mixed = np.uint32(mixed + np.uint32(words[j + 2] * np.uint32(0x27D4EB2F)))
+                mixed = np.uint32(mixed + np.uint32(prints[j + 2] * np.uint32(0x27D4EB2F)))
                 places[j] = (
-                    np.uint32(np.uint32(mixed + words[j + 3]) * np.uint32(0x9E3779B1)) >> shift
+                    np.uint32(np.uint32(mixed + prints[j + 3]) * np.uint32(0x9E3779B1)) >> shift
                 )
         else:
             for j in range(grams):
-                mixed = np.uint32(words[j] * np.uint32(0x85EBCA6B)) + np.uint32(
-                    words[j + 1] * np.uint32(0xC2B2AE35)
+                mixed = np.uint32(prints[j] * np.uint32(0x85EBCA6B)) + np.uint32(
+                    prints[j + 1] * np.uint32(0xC2B2AE35)
                 )
                 places[j] = (
-                    np.uint32(np.uint32(mixed + words[j + 2]) * np.uint32(0x9E3779B1)) >> shift
+                    np.uint32(np.uint32(mixed + prints[j + 2]) * np.uint32(0x9E3779B1)) >> shift
                 )
         bounds[: mask + 1] = 0
         most = np.uint8(0)
@@ -202,9 +188,7 @@ def _count_ngrams(
         for j in range(grams):
             own[j] = bounds[places[j]]
         own[grams : grams + 64] = 0
-        out[i], firsts[i] = _top(
-            data, starts, stops, begin, grams, size, most, places, own, stamp, stamps, first, counts
-        )
+        out.counts[i], out.firsts[i] = _top(data, words, begin, grams, size, most, stamp, tables)
 
 
 def top(data: np.ndarray, bounds: Bounds, sizes: tuple[int, ...], *, most_words: int) -> list[Top]:
@@ -220,11 +204,11 @@ def top(data: np.ndarray, bounds: Bounds, sizes: tuple[int, ...], *, most_words:
     size = 64
     while size < SPARSITY * longest:
         size *= 2
-    words = (bounds.word_offsets, bounds.starts, bounds.stops)
     fingerprints = np.empty(len(bounds.starts), np.uint32)
-    _fingerprint(data, bounds.starts, bounds.stops, fingerprints)
-    places, own = np.empty(longest + 1, np.uint32), np.empty(longest + 65, np.uint8)
-    tables = (
+    _fingerprint(data, bounds, fingerprints)
+    tables = _Tables(
+        np.empty(longest + 1, np.uint32),
+        np.empty(longest + 65, np.uint8),
         np.empty(size, np.uint8),
         np.zeros(size, np.int32),
         np.empty(size, np.int32),
@@ -232,8 +216,8 @@ def top(data: np.ndarray, bounds: Bounds, sizes: tuple[int, ...], *, most_words:
     )
     found = []
     for length in sizes:
-        tables[1].fill(0)
+        tables.stamps.fill(0)
         top = Top(np.empty(texts, np.int64), np.empty(texts, np.int64))
-        _count_ngrams(data, *words, fingerprints, length, most_words, places, own, *tables, *top)
+        _count_ngrams(data, bounds, fingerprints, length, most_words, tables, top)
         found.append(top)
     return found

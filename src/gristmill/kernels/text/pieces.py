@@ -2,10 +2,13 @@
 byte for byte.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gristmill.kernels.hashing.primitives import hash_bytes
 from gristmill.kernels.jit.compile import helper
+from gristmill.kernels.jit.groups import Int64s, Uint64s
 from gristmill.kernels.jit.loads import (
     block_of,
     copy_tail,
@@ -18,6 +21,15 @@ from gristmill.kernels.jit.loads import (
 
 NEWLINE = 0x0A
 ONE = np.uint64(1)
+
+
+class Pieces(NamedTuple):
+    """The pieces of a text that were seen: a table for `repeats`."""
+
+    stamps: Int64s  # of the text that filled a place; 0: none
+    hashes: Uint64s
+    starts: Int64s
+    stops: Int64s
 
 
 @helper
@@ -52,12 +64,14 @@ def mask_for(pieces):
 
 
 @helper
-def repeats(data, start, stop, stamp, mask, stamps, hashes, starts, stops):
+def repeats(data, start, stop, stamp, mask, seen):
     """The code points of a piece that was seen before under this stamp; -1: it is new, and
     remembered.
 
-    The table is open-addressing; stamps tell this text's entries from those before.
+    `seen` is a Pieces whose size is mask + 1: open addressing; stamps tell this text's entries from
+    those of the texts before.
     """
+    stamps, hashes, starts, stops = seen
     value = hash_bytes(data, start, stop)
     at = np.int64(value & np.uint64(mask))
     while stamps[at] == stamp:
@@ -87,10 +101,10 @@ def after_break(data, at, stop):
     return at + 3
 
 
-def table(pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Stamps (int64, 0: empty), hashes, starts and stops for `repeats`."""
+def table(pieces: int) -> Pieces:
+    """An empty table with room for `pieces` pieces of a text."""
     size = int(mask_for(pieces)) + 1
-    return (
+    return Pieces(
         np.zeros(size, np.int64),
         np.empty(size, np.uint64),
         np.empty(size, np.int64),

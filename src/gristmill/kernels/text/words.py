@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, OFFSETS, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bools, Bytes, Int32s, Int64s
 from gristmill.kernels.jit.loads import (
     block_of,
     copy_tail,
@@ -21,13 +22,7 @@ from gristmill.kernels.jit.loads import (
     mask_of_range,
     valid_in,
 )
-from gristmill.kernels.unicode.tables import (
-    CLASS_INDEX,
-    CLASS_PAGES,
-    UNSPACED,
-    class_of,
-    code_point,
-)
+from gristmill.kernels.unicode.tables import CLASSES, UNSPACED, PointBits, code_point, unicode_bits
 
 ONE = np.uint64(1)
 
@@ -35,15 +30,13 @@ ONE = np.uint64(1)
 class Bounds(NamedTuple):
     """The words and lines of n texts; positions are bytes of the texts' buffer."""
 
-    word_offsets: (
-        np.ndarray
-    )  # (n + 1,) int64: text i has words word_offsets[i] up to word_offsets[i + 1]
-    starts: np.ndarray  # (words,) int32
-    stops: np.ndarray  # (words,) int32
-    line_offsets: np.ndarray  # (n + 1,) int64
-    line_stops: np.ndarray  # (lines,) int32: where the line's break starts, or the text stops
-    characters: np.ndarray  # (n,) int64: code points
-    word_characters: np.ndarray  # (n,) int64: code points in all words
+    word_offsets: Int64s  # (n + 1,): text i has words word_offsets[i] up to word_offsets[i + 1]
+    starts: Int32s  # (words,)
+    stops: Int32s  # (words,)
+    line_offsets: Int64s  # (n + 1,)
+    line_stops: Int32s  # (lines,): where the line's break starts, or the text stops
+    characters: Int64s  # (n,): code points
+    word_characters: Int64s  # (n,): code points in all words
 
 
 @helper
@@ -97,31 +90,10 @@ def _write_ones(mask, base, out, count):
             return count + ones
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    types.uint8[::1],
-    types.int64[::1],
-    types.int32[::1],
-    types.int32[::1],
-    types.int64[::1],
-    types.int32[::1],
-    types.int64[::1],
-    types.int64[::1],
-    returns=types.int64,
-)
-def _find(
-    offsets,
-    data,
-    tail,
-    word_offsets,
-    starts,
-    stops,
-    line_offsets,
-    line_stops,
-    characters,
-    word_characters,
-):
+@kernel(OFFSETS, BYTES, Bytes, Bounds, returns=types.int64)
+def _find(offsets, data, tail, out):
+    """Write the bounds; how many lines there are."""
+    word_offsets, starts, stops, line_offsets, line_stops, characters, word_characters = out
     words_begun = np.int64(0)
     words_ended = np.int64(0)
     lines = np.int64(0)
@@ -212,25 +184,25 @@ def find(offsets: np.ndarray, data: np.ndarray) -> Bounds:
     size = int(offsets[-1]) - int(offsets[0])
     # A word takes two bytes, the space after it counted, but for the last of a text; a line takes
     # one.
-    starts, stops = (
-        np.empty(size // 2 + count + 9, np.int32),
-        np.empty(size // 2 + count + 9, np.int32),
+    most = size // 2 + count + 9
+    found = Bounds(
+        np.empty(count + 1, np.int64),
+        np.empty(most, np.int32),
+        np.empty(most, np.int32),
+        np.empty(count + 1, np.int64),
+        np.empty(size + count + 1, np.int32),
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
     )
-    line_stops = np.empty(size + count + 1, np.int32)
-    word_offsets, line_offsets = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
-    counts = (np.empty(count, np.int64), np.empty(count, np.int64))
-    tail = np.zeros(64, np.uint8)
-    lines = _find(
-        offsets, data, tail, word_offsets, starts, stops, line_offsets, line_stops, *counts
-    )
-    words = int(word_offsets[-1])
-    return Bounds(
-        word_offsets, starts[:words], stops[:words], line_offsets, line_stops[:lines], *counts
+    lines = _find(offsets, data, np.zeros(64, np.uint8), found)
+    words = int(found.word_offsets[-1])
+    return found._replace(
+        starts=found.starts[:words], stops=found.stops[:words], line_stops=found.line_stops[:lines]
     )
 
 
-@kernel(OFFSETS, BYTES, types.uint8[::1], BYTES, BYTES, types.boolean[::1], returns=types.boolean)
-def _find_unspaced(offsets, data, tail, class_index, class_pages, unspaced):
+@kernel(OFFSETS, BYTES, Bytes, PointBits, Bools, returns=types.boolean)
+def _find_unspaced(offsets, data, tail, classes, unspaced):
     """Which texts have a character of an unspaced script; whether any has. The first of these
     (Thai) takes three bytes.
     """
@@ -248,7 +220,7 @@ def _find_unspaced(offsets, data, tail, class_index, class_pages, unspaced):
                 k = at + count_trailing_zeros(leads)
                 leads &= leads - ONE
                 width = np.int64(3) if data[k] < 0xF0 else np.int64(4)
-                if class_of(code_point(data, k, width), class_index, class_pages) & UNSPACED:
+                if unicode_bits(code_point(data, k, width), classes) & UNSPACED:
                     unspaced[i] = True
                     some = True
                     break
@@ -256,32 +228,10 @@ def _find_unspaced(offsets, data, tail, class_index, class_pages, unspaced):
     return some
 
 
-@kernel(
-    BYTES,
-    INT64S,
-    INT32S,
-    INT32S,
-    types.Array(types.boolean, 1, "C", readonly=True),
-    BYTES,
-    BYTES,
-    types.int64[::1],
-    types.int32[::1],
-    types.int32[::1],
-    returns=types.int64,
-)
-def _separate(
-    data,
-    word_offsets,
-    starts,
-    stops,
-    unspaced,
-    class_index,
-    class_pages,
-    out_offsets,
-    out_starts,
-    out_stops,
-):
+@kernel(BYTES, Bounds, Bools, PointBits, Int64s, Int32s, Int32s, returns=types.int64)
+def _separate(data, bounds, unspaced, classes, out_offsets, out_starts, out_stops):
     """With room for none, only the new offsets are written."""
+    word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
     count = np.int64(0)
     room = len(out_starts)
     for i in range(len(word_offsets) - 1):
@@ -303,7 +253,7 @@ def _separate(
                     at += 1
                     continue
                 width = np.int64(3) if lead < 0xF0 else np.int64(4)
-                if class_of(code_point(data, at, width), class_index, class_pages) & UNSPACED:
+                if unicode_bits(code_point(data, at, width), classes) & UNSPACED:
                     for piece in range(2):
                         left = begin if piece == 0 else at
                         right = at if piece == 0 else at + width
@@ -328,21 +278,10 @@ def separate(offsets: np.ndarray, data: np.ndarray, bounds: Bounds) -> Bounds:
     word stays together.
     """
     unspaced = np.empty(len(offsets) - 1, np.bool_)
-    if not _find_unspaced(
-        offsets, data, np.zeros(64, np.uint8), CLASS_INDEX, CLASS_PAGES, unspaced
-    ):
+    if not _find_unspaced(offsets, data, np.zeros(64, np.uint8), CLASSES, unspaced):
         return bounds
     new, nothing = np.empty_like(bounds.word_offsets), np.empty(0, np.int32)
-    words = (
-        data,
-        bounds.word_offsets,
-        bounds.starts,
-        bounds.stops,
-        unspaced,
-        CLASS_INDEX,
-        CLASS_PAGES,
-        new,
-    )
+    words = (data, bounds, unspaced, CLASSES, new)
     count = _separate(*words, nothing, nothing)
     starts, stops = np.empty(count, np.int32), np.empty(count, np.int32)
     _separate(*words, starts, stops)

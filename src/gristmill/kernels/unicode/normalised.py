@@ -9,6 +9,7 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, kernel
+from gristmill.kernels.jit.groups import Bytes
 from gristmill.kernels.jit.loads import (
     ONE,
     block_of,
@@ -19,41 +20,29 @@ from gristmill.kernels.jit.loads import (
     valid_in,
 )
 from gristmill.kernels.unicode.tables import (
-    CLASS_INDEX,
-    CLASS_PAGES,
-    LOWER_INDEX,
-    LOWER_PAGES,
+    CLASSES,
+    LOWER_CASE,
     PYTHON_SPACE,
     SYMBOL,
     UNSPACED,
-    class_of,
+    PointBits,
+    PointSteps,
     code_point,
+    lower_of,
+    unicode_bits,
     width_of,
 )
 
 INT32_TABLE = types.Array(types.int32, 1, "C", readonly=True)
 GAP = 0x20
 BLOCK = 64 + 16  # bytes that may be loaded or stored together: 16 more where a word is copied
-_ASCII = np.full(128, GAP, np.uint8)  # what an ASCII character becomes
-for _code in range(128):
-    if not CLASS_PAGES[(int(CLASS_INDEX[0]) << 8) + _code] & (PYTHON_SPACE | SYMBOL):
-        _ASCII[_code] = ord(chr(_code).lower())
+_GAPS = CLASSES.every()[:128] & (PYTHON_SPACE | SYMBOL) != 0
+# what an ASCII character becomes
+_ASCII = np.array([GAP if _GAPS[code] else ord(chr(code).lower()) for code in range(128)], np.uint8)
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    BYTES,
-    BYTES,
-    BYTES,
-    INT32_TABLE,
-    types.uint8[::1],
-    types.uint8[::1],
-    types.int64[::1],
-)
-def _normalise(
-    offsets, data, class_index, class_pages, lower_index, lower_pages, tail, out, out_offsets
-):
+@kernel(OFFSETS, BYTES, PointBits, PointSteps, Bytes, Bytes, types.int64[::1])
+def _normalise(offsets, data, classes, lower_case, tail, out, out_offsets):
     """A block of 64 bytes at a time: its ASCII words by masks, 16 bytes a step; what is not ASCII
     one character at a time.
     """
@@ -100,7 +89,7 @@ def _normalise(
                 width = width_of(data[at + place])
                 point = code_point(data, at + place, width)
                 place += width
-                bits = class_of(point, class_index, class_pages)
+                bits = unicode_bits(point, classes)
                 if bits & (PYTHON_SPACE | SYMBOL):
                     gap = np.int64(1)
                     continue
@@ -109,9 +98,7 @@ def _normalise(
                     out[end] = GAP
                     end += 1
                 gap = np.int64(alone)
-                point += np.int64(
-                    lower_pages[(np.int64(lower_index[point >> 8]) << 8) | (point & 0xFF)]
-                )
+                point = lower_of(point, lower_case)
                 if point < 0x80:
                     out[end] = point
                     end += 1
@@ -134,8 +121,8 @@ def _normalise(
     out_offsets[len(offsets) - 1] = end
 
 
-@kernel(OFFSETS, BYTES, BYTES, BYTES, BYTES, types.int64[::1], types.int32[::1], types.int32[::1])
-def _locate(offsets, data, ascii_map, class_index, class_pages, word_offsets, starts, stops):
+@kernel(OFFSETS, BYTES, Bytes, PointBits, types.int64[::1], types.int32[::1], types.int32[::1])
+def _locate(offsets, data, ascii_map, classes, word_offsets, starts, stops):
     words = np.int64(0)
     for i in range(len(offsets) - 1):
         word_offsets[i] = words
@@ -148,7 +135,7 @@ def _locate(offsets, data, ascii_map, class_index, class_pages, word_offsets, st
             if width == 1:
                 solid = ascii_map[data[at]] != GAP
             else:
-                bits = class_of(code_point(data, at, width), class_index, class_pages)
+                bits = unicode_bits(code_point(data, at, width), classes)
                 solid = (bits & (PYTHON_SPACE | SYMBOL)) == 0
                 alone = solid and (bits & UNSPACED) != 0
             if solid:
@@ -171,8 +158,7 @@ def normalise(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.nda
     size = int(offsets[-1]) - int(offsets[0])
     out = np.empty(2 * size + BLOCK, np.uint8)
     out_offsets = np.empty(len(offsets), np.int64)
-    tables = (CLASS_INDEX, CLASS_PAGES, LOWER_INDEX, LOWER_PAGES)
-    _normalise(offsets, data, *tables, np.zeros(BLOCK, np.uint8), out, out_offsets)
+    _normalise(offsets, data, CLASSES, LOWER_CASE, np.zeros(BLOCK, np.uint8), out, out_offsets)
     return out_offsets, out[: out_offsets[-1]]
 
 
@@ -190,5 +176,5 @@ def locate(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarra
         np.empty(most, np.int32),
         np.empty(len(offsets), np.int64),
     )
-    _locate(offsets, data, _ASCII, CLASS_INDEX, CLASS_PAGES, word_offsets, starts, stops)
+    _locate(offsets, data, _ASCII, CLASSES, word_offsets, starts, stops)
     return word_offsets, starts[: word_offsets[-1]], stops[: word_offsets[-1]]

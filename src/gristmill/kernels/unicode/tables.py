@@ -1,4 +1,4 @@
-"""Unicode 16.0 as tables that kernels read: the class of a code point, and its lower case.
+"""Unicode 16.0 as tables that kernels read: classes and scripts of code points, lower case.
 
 The tables ship with gristmill (scripts/unicode_tables.py makes them), so that a result does not
 depend on the Unicode version of the Python that runs. Two levels: a page number for each block of
@@ -6,10 +6,12 @@ depend on the Unicode version of the Python that runs. Two levels: a page number
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from gristmill.kernels.jit.compile import helper
+from gristmill.kernels.jit.groups import Bytes, Int32s
 
 # Bits of a class.
 LETTER = 1  # general category L*
@@ -30,15 +32,36 @@ ALPHANUMERIC = 32  # str.isalnum
 SENTENCE = 64  # where spaCy's sentencizer ends a sentence: most of TERMINAL
 CATEGORY_P = 128  # general category P*
 
+
+class PointBits(NamedTuple):
+    """A byte of every code point: CLASSES, SIGNS or SCRIPTS."""
+
+    blocks: Bytes  # (4352,) the page of each block of 256 code points
+    pages: Bytes  # (pages * 256,)
+
+    def every(self) -> np.ndarray:
+        """The bytes of all code points, (0x110000,) uint8."""
+        bits: np.ndarray = self.pages.reshape(-1, 256)[self.blocks].reshape(-1)
+        return bits
+
+
+class PointSteps(NamedTuple):
+    """Of every code point its lower case less itself."""
+
+    blocks: Bytes  # (4352,)
+    pages: Int32s  # (pages * 256,)
+
+
 with np.load(Path(__file__).with_name("unicode.npz")) as _tables:
-    CLASS_INDEX: np.ndarray = _tables["class_index"]  # (4352,) uint8
-    CLASS_PAGES: np.ndarray = _tables["class_pages"]  # (pages * 256,) uint8
-    LOWER_INDEX: np.ndarray = _tables["lower_index"]  # (4352,) uint8
-    LOWER_PAGES: np.ndarray = _tables[
-        "lower_pages"
-    ]  # (pages * 256,) int32: lower case minus itself
-    SIGN_INDEX: np.ndarray = _tables["sign_index"]  # (4352,) uint8
-    SIGN_PAGES: np.ndarray = _tables["sign_pages"]  # (pages * 256,) uint8
+    CLASSES = PointBits(_tables["class_index"], _tables["class_pages"])
+    SIGNS = PointBits(_tables["sign_index"], _tables["sign_pages"])
+    LOWER_CASE = PointSteps(_tables["lower_index"], _tables["lower_pages"])
+    # (17408,) uint64, bit j of word i is code point 64 * i + j: composition never changes it
+    SETTLED: np.ndarray = _tables["settled"]
+    # The script of every letter: its place in SCRIPT_CODES, from 1; 0: no letter, or of no one
+    # script. Codes are ISO 15924's.
+    SCRIPTS = PointBits(_tables["script_index"], _tables["script_pages"])
+    SCRIPT_CODES: tuple[str, ...] = tuple(_tables["script_codes"].tolist())
 
 
 @helper
@@ -76,12 +99,12 @@ def code_point(data, at, width):
 
 
 @helper
-def class_of(point, class_index, class_pages):
-    """The class bits of a code point."""
-    return np.int64(class_pages[(np.int64(class_index[point >> 8]) << 8) | (point & 0xFF)])
+def unicode_bits(point, table):
+    """The bits that CLASSES or SIGNS has of a code point."""
+    return np.int64(table.pages[(np.int64(table.blocks[point >> 8]) << 8) | (point & 0xFF)])
 
 
 @helper
-def sign_of(point, sign_index, sign_pages):
-    """The sign bits of a code point."""
-    return np.int64(sign_pages[(np.int64(sign_index[point >> 8]) << 8) | (point & 0xFF)])
+def lower_of(point, table):
+    """The lower case of a code point, by LOWER_CASE."""
+    return point + np.int64(table.pages[(np.int64(table.blocks[point >> 8]) << 8) | (point & 0xFF)])

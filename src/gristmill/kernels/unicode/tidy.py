@@ -4,15 +4,14 @@
 before is copied as it is. The character there is then taken alone. What was written last tells all
 that a decision needs, so that the result is that of the three rewritings one after another: control
 characters, then URLs, then white space.
-
-`unsettled` tells which texts Unicode's composition could change (UAX 15), which few texts need and
-which costs ten times as much.
 """
 
-import numpy as np
-from numba import types
+from typing import NamedTuple
 
-from gristmill.kernels.jit.compile import BYTES, OFFSETS, UINT64S, helper, kernel
+import numpy as np
+
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s
 from gristmill.kernels.jit.loads import (
     block_of,
     copy_tail,
@@ -21,13 +20,13 @@ from gristmill.kernels.jit.loads import (
     valid_in,
 )
 from gristmill.kernels.unicode.tables import (
-    CLASS_INDEX,
-    CLASS_PAGES,
+    CLASSES,
     LETTER,
     SYMBOL,
     UNSPACED,
-    class_of,
+    PointBits,
     code_point,
+    unicode_bits,
     width_of,
 )
 
@@ -37,37 +36,21 @@ SPACE, LINE = np.uint8(0x20), np.uint8(0x0A)
 # What a character is; from BREAK on it is white space.
 KEPT, DROPPED, BREAK, BREAKS, SEPARATOR, BLANK, NEWLINE = range(7)
 
-# so many unsettled code points in a row take a library that sorts marks by insertion too long
-LONG_RUN = 128
 
-# Code points that composition leaves alone wherever they stand: assigned in Unicode 17.0, of
-# combining class 0, equal to their NFC, and never the second of a composed pair
-# (DerivedNormalizationProps.txt, UnicodeData.txt). Short ranges are left out.
-SETTLED = """
-0-2FF 38E-3A1 3A3-482 488-52F 531-556 559-58A 5D0-5EA 600-60F 61B-64A 660-66F 671-6D5 6EE-70D 712-72F 74D-7B1 7C0-7EA 7FE-815
-840-858 870-891 8A0-8C9 900-93B 93D-94C 960-983 993-9A8 9E6-9FD A13-A28 A66-A76 A93-AA8 B13-B28 B66-B77 BE6-BFA C12-C28 C2A-C39
-C77-C8C C92-CA8 D12-D3A D66-D7F D85-D96 D9A-DB1 E01-E37 E4C-E5B E8C-EA3 EA7-EB7 F00-F17 F1A-F34 1000-102D 103B-108C 108E-10C5
-10D0-1160 1176-11A7 11C3-1248 1260-1288 1290-12B0 12D8-1310 1318-135A 1360-137C 1380-1399 13A0-13F5 1400-169C 16A0-16F8 1700-1713
-1780-17D1 1800-1819 1820-1878 1880-18A8 18B0-18F5 1980-19AB 19DE-1A16 1A1E-1A5E 1BFC-1C36 1C4D-1C8A 1C90-1CBA 1D00-1DBF 1E00-1F15
-1F20-1F45 1F5F-1F70 1F80-1FB4 2002-2064 2074-208E 20A0-20C1 2100-2125 212C-218B 2190-2328 232B-2429 2460-2ADB 2ADD-2B73 2B76-2CEE
-2CF9-2D25 2D30-2D67 2D80-2D96 2E00-2E5D 2E80-2E99 2E9B-2EF3 2F00-2FD5 2FF0-3029 3030-303F 3041-3096 309B-30FF 3105-312F 3131-318E
-3190-31E5 31EF-321E 3220-A48C A490-A4C6 A4D0-A62B A640-A66E A67E-A69D A6A0-A6EF A700-A7DC A7F1-A805 A807-A82B A840-A877 A880-A8C3
-A8F2-A92A A95F-A97C A980-A9B2 AA00-AA36 AA5C-AAAF AB30-AB6B AB70-ABEC AC00-D7A3 E000-F8FF FB4F-FDCF FDF0-FE19 FE30-FE52 FE54-FE66
-FE76-FEFC FF01-FFBE FFE0-FFE6 FFF9-FFFD 10600-10736 12000-12399 13000-13455 13460-143FA 14400-14646 16800-16A38 17000-18CD5
-1B000-1B122 1B170-1B2FB 1D552-1D6A5 1D6A8-1D7CB 1D7CE-1DA8B 1F1E6-1F202 1F300-1F6D8 1F700-1F7D9 1F900-1FA57 20000-2A6DF
-2A700-2B81D 2B820-2CEAD 2CEB0-2EBE0 30000-3134A 31350-33479 E0100-E01EF F0000-FFFFD 100000-10FFFD
-"""
+class Rules(NamedTuple):
+    """What is tidied."""
+
+    control: bool  # control characters and other signs that are not text
+    urls: bool  # URLs are removed
+    space: bool
 
 
-def _settled() -> np.ndarray:
-    bits = np.zeros(0x110000, np.uint8)
-    for ends in SETTLED.split():
-        first, last = (int(end, 16) for end in ends.split("-"))
-        bits[first : last + 1] = 1
-    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
+class Tidied(NamedTuple):
+    """n tidy texts."""
 
-
-_SETTLED = _settled()  # (17408,) uint64: bit j of word i is code point 64 * i + j
+    offsets: Int32s  # (n + 1,) into data
+    data: Bytes
+    removed: Int64s  # (n,): URLs
 
 
 @helper
@@ -124,7 +107,7 @@ def _is_letter(byte):
 
 
 @helper
-def _ends_url(point, kind, index, pages):
+def _ends_url(point, kind, classes):
     """Whether a URL stops before a code point: white space, `"`, `<`, `>`, and where words stand
     without spaces its letters and signs.
 
@@ -135,7 +118,7 @@ def _ends_url(point, kind, index, pages):
         return True
     if point < 0x80:
         return point == 0x22 or point == 0x3C or point == 0x3E
-    bits = class_of(point, index, pages)
+    bits = unicode_bits(point, classes)
     if bits & SYMBOL:
         return (point >= 0x3000 and point <= 0x303F) or (point >= 0xFF01 and point <= 0xFF65)
     return (bits & LETTER) != 0 and (bits & UNSPACED) != 0
@@ -171,7 +154,7 @@ def _begins_url(out, begin, end, byte):
 
 
 @helper
-def _url_stop(data, at, stop, control, index, pages):
+def _url_stop(data, at, stop, control, classes):
     """Where a URL that goes on at `at` stops; `at` itself, or what is dropped after it, means that
     it has no more.
     """
@@ -184,7 +167,7 @@ def _url_stop(data, at, stop, control, index, pages):
         if kind == DROPPED and control:
             at += width
             continue
-        if _ends_url(point, kind, index, pages):
+        if _ends_url(point, kind, classes):
             break
         empty = False
         at += width
@@ -213,14 +196,15 @@ def _write_newline(out, begin, end, space):
 
 
 @helper
-def _take(data, at, stop, out, begin, end, control, urls, space, index, pages):
+def _take(data, at, stop, out, begin, end, rules, classes):
     """Take one character: (where the next starts, end of what is written, URLs removed)."""
+    control, space = rules.control, rules.space
     byte = data[at]
     if byte == 0x2E or byte == 0x2F:
-        if urls:
+        if rules.urls:
             size = _begins_url(out, begin, end, byte)
             if size > 0:
-                after = _url_stop(data, at + 1, stop, control, index, pages)
+                after = _url_stop(data, at + 1, stop, control, classes)
                 if after > at + 1:
                     return after, end - size, 1
         out[end] = byte
@@ -301,13 +285,13 @@ def _wide_events(block):
 
 
 @helper
-def _events(block, control, urls, space, space_before, line_before, lines_before):
+def _events(block, rules, space_before, line_before, lines_before):
     """Of 64 bytes those where a character starts that may not be kept as it is."""
     events = np.uint64(0)
-    if control:
+    if rules.control:
         events |= mask_of_range(block, 0, 0, 8) | mask_of_range(block, 0, 0x0B, 0x14)
         events |= mask_of_range(block, 0, 0x7F, 0)
-    if space:
+    if rules.space:
         spaces = mask_of_range(block, 0, 0x20, 0)
         lines = mask_of_range(block, 0, 0x0A, 0)
         events |= mask_of_range(block, 0, 0x09, 0)
@@ -317,7 +301,7 @@ def _events(block, control, urls, space, space_before, line_before, lines_before
             & ((lines << ONE) | line_before)
             & ((lines << TWO) | (line_before << ONE) | lines_before)
         )
-    if urls:  # the byte before these 64 may be anything
+    if rules.urls:  # the byte before these 64 may be anything
         events |= mask_of_range(block, 0, 0x2F, 0) & (
             (mask_of_range(block, 0, 0x2F, 0) << ONE) | ONE
         )
@@ -328,20 +312,9 @@ def _events(block, control, urls, space, space_before, line_before, lines_before
     return events
 
 
-@kernel(
-    OFFSETS,
-    BYTES,
-    types.boolean,
-    types.boolean,
-    types.boolean,
-    BYTES,
-    BYTES,
-    types.uint8[::1],
-    types.uint8[::1],
-    types.int32[::1],
-    types.int64[::1],
-)
-def _tidy(offsets, data, control, urls, space, index, pages, tail, out, out_offsets, removed):
+@kernel(OFFSETS, BYTES, Rules, PointBits, Bytes, Tidied)
+def _tidy(offsets, data, rules, classes, tail, tidied):
+    out_offsets, out, removed = tidied
     end = np.int64(0)
     for i in range(len(offsets) - 1):
         out_offsets[i] = end
@@ -356,7 +329,7 @@ def _tidy(offsets, data, control, urls, space, index, pages, tail, out, out_offs
             if at + 64 > len(data):
                 copy_tail(data, at, stop, tail)
             block = block_of(data, at, tail)
-            events = _events(block, control, urls, space, space_before, line_before, lines_before)
+            events = _events(block, rules, space_before, line_before, lines_before)
             events &= valid_in(at, stop)
             size = count_trailing_zeros(events) if events else min(np.int64(64), stop - at)
             # More is copied than is meant: what follows writes over it, and copies of one size are
@@ -365,11 +338,9 @@ def _tidy(offsets, data, control, urls, space, index, pages, tail, out, out_offs
             end += size
             at += size
             if events:
-                at, end, found = _take(
-                    data, at, stop, out, begin, end, control, urls, space, index, pages
-                )
+                at, end, found = _take(data, at, stop, out, begin, end, rules, classes)
                 count += found
-        if space:
+        if rules.space:
             while end > begin and (out[end - 1] == SPACE or out[end - 1] == LINE):
                 end -= 1
         removed[i] = count
@@ -378,70 +349,16 @@ def _tidy(offsets, data, control, urls, space, index, pages, tail, out, out_offs
 
 def tidy(
     offsets: np.ndarray, data: np.ndarray, *, control: bool, urls: bool, space: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> Tidied:
     """Tidy n texts in UTF-8: offsets (n + 1,) int32 into data (bytes,) uint8;
-    filters/extract/normalise.py says by which rules.
-
-    `urls` removes URLs. Returns (offsets (n + 1,) int32, data (bytes,) uint8, URLs removed (n,)
-    int64). No text grows.
+    filters/extract/normalise.py says by which rules. No text grows.
     """
     count = len(offsets) - 1
-    out = np.empty(int(offsets[-1]) - int(offsets[0]) + 64, np.uint8)
-    out_offsets, removed = np.empty(count + 1, np.int32), np.empty(count, np.int64)
-    tail = np.zeros(64, np.uint8)
-    _tidy(
-        offsets,
-        data,
-        control,
-        urls,
-        space,
-        CLASS_INDEX,
-        CLASS_PAGES,
-        tail,
-        out,
-        out_offsets,
-        removed,
+    found = Tidied(
+        np.empty(count + 1, np.int32),
+        np.empty(int(offsets[-1]) - int(offsets[0]) + 64, np.uint8),
+        np.empty(count, np.int64),
     )
-    return out_offsets, out[: out_offsets[-1]], removed
-
-
-@kernel(OFFSETS, BYTES, UINT64S, types.uint8[::1], types.int64[::1])
-def _unsettled(offsets, data, settled, tail, longest):
-    for i in range(len(offsets) - 1):
-        at = np.int64(offsets[i])
-        stop = np.int64(offsets[i + 1])
-        most = np.int64(0)
-        run = np.int64(0)
-        while at < stop and most < LONG_RUN:
-            if at + 64 > len(data):
-                copy_tail(data, at, stop, tail)
-            block = block_of(data, at, tail)
-            # Bytes from CC on start a code point from U+0300 on; all before are settled.
-            high = mask_of_range(block, 0, 0xCC, 0x33) & valid_in(at, stop)
-            if high == 0:
-                run = np.int64(0)
-                at += 64
-                continue
-            at += count_trailing_zeros(high)
-            if count_trailing_zeros(high) > 0:
-                run = np.int64(0)
-            # On, code point by code point, as long as they are high.
-            while at < stop and most < LONG_RUN and data[at] >= 0xCC:
-                width = width_of(data[at])
-                point = code_point(data, at, width)
-                run = np.int64(0) if settled[point >> 6] >> np.uint64(point & 63) & ONE else run + 1
-                most = max(most, run)
-                at += width
-        longest[i] = most
-
-
-def unsettled(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Of n texts in UTF-8 the longest run of code points that composition might change, up to
-    LONG_RUN: (n,) int64. 0: the text is NFC.
-
-    offsets (n + 1,) int32 into data (bytes,) uint8. Removing code points from a text of 0 leaves it
-    one.
-    """
-    longest = np.empty(len(offsets) - 1, np.int64)
-    _unsettled(offsets, data, _SETTLED, np.zeros(64, np.uint8), longest)
-    return longest
+    rules = Rules(control, urls, space)
+    _tidy(offsets, data, rules, CLASSES, np.zeros(64, np.uint8), found)
+    return found._replace(data=found.data[: found.offsets[-1]])

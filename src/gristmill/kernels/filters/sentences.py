@@ -1,0 +1,81 @@
+"""Sentences of texts, as C4's rules count them: a line has one, and one more after each end."""
+
+import numpy as np
+from numba import types
+
+from gristmill.kernels.jit.compile import BYTES, helper, kernel
+from gristmill.kernels.text.words import Bounds
+from gristmill.kernels.unicode.tables import (
+    CATEGORY_P,
+    SENTENCE,
+    SIGNS,
+    PointBits,
+    code_point,
+    unicode_bits,
+    width_of,
+)
+
+
+@helper
+def _ends_sentence(data, start, stop, whole, signs):
+    """Whether a word ends a sentence: it is such a sign, or (not `whole`) its last character is
+    one, closing signs behind it aside.
+    """
+    at = stop
+    while at > start:
+        behind = at
+        at -= 1
+        while (data[at] & 0xC0) == 0x80:
+            at -= 1
+        sign = unicode_bits(code_point(data, at, behind - at), signs)
+        if sign & SENTENCE:
+            return at == start or not whole
+        if whole or not sign & CATEGORY_P:
+            return False
+    return False
+
+
+@helper
+def _is_punctuation(data, start, stop, signs):
+    """Whether all characters are of category P."""
+    at = start
+    while at < stop:
+        width = width_of(data[at])
+        if not unicode_bits(code_point(data, at, width), signs) & CATEGORY_P:
+            return False
+        at += width
+    return True
+
+
+@kernel(BYTES, Bounds, types.boolean, PointBits, types.int64[::1])
+def _count_sentences(data, bounds, whole, signs, sentences):
+    word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
+    line_offsets, line_stops = bounds.line_offsets, bounds.line_stops
+    for i in range(len(word_offsets) - 1):
+        word = word_offsets[i]
+        count = np.int64(0)
+        for line in range(line_offsets[i], line_offsets[i + 1]):
+            count += 1
+            ended = False
+            while word < word_offsets[i + 1] and starts[word] < line_stops[line]:
+                start = np.int64(starts[word])
+                stop = np.int64(stops[word])
+                if ended and not _is_punctuation(data, start, stop, signs):
+                    count += 1
+                    ended = False
+                ended = ended or _ends_sentence(data, start, stop, whole, signs)
+                word += 1
+        sentences[i] = count
+
+
+def count_sentences(data: np.ndarray, bounds: Bounds, *, whole_words: bool) -> np.ndarray:
+    """The sentences of n texts, (n,) int64: each line has one at least, and one more for each word
+    behind an end.
+
+    A word ends a sentence if its last character, closing signs aside, is one of SENTENCE
+    (kernels.unicode.tables). `whole_words` is for words by a tokenizer that gives such signs as
+    words of their own (spaCy's sentencizer's rule). Words that are signs alone start none.
+    """
+    sentences = np.empty(len(bounds.word_offsets) - 1, np.int64)
+    _count_sentences(data, bounds, whole_words, SIGNS, sentences)
+    return sentences
