@@ -39,7 +39,8 @@ import numpy as np
 from gristmill.kernels.hashing import pairs
 from gristmill.kernels.jit import compile as kernels
 one = np.arange(8, dtype=np.uint32).reshape(2, 4)
-print(kernels._folder("hashing.pairs"), pairs.agreement(one, one, np.array([0, 0]), np.array([0, 1])).tolist())
+same = pairs.agreement(one, one, np.array([0, 0]), np.array([0, 1]))
+print(kernels._folder("hashing.pairs"), same.tolist())
 """
 MEMORY = "None [4, 0]"
 
@@ -120,8 +121,8 @@ def test_killed_build_leaves_nothing_that_is_taken_for_whole(
 
 
 def test_many_starts_at_once_build_once(killed: tuple[Path, dict[str, int]]) -> None:
-    """Four processes find no machine code and the rest of a killed build: each module is built once,
-    and all four run.
+    """Four processes find no machine code and the rest of a killed build: each module is built
+    once, and all four run.
     """
     folder, _ = killed
     processes = [start(folder, ALL) for _ in range(4)]
@@ -212,8 +213,8 @@ def test_imports_of_a_module_are_found(module: str) -> None:
 
 
 def test_key_changes_with_what_a_module_imports(tmp_path: Path) -> None:
-    """A comment in a file changes the keys of the modules that import it, directly or not, and of no
-    others; so does a byte in a data file beside it.
+    """A comment in a file changes the keys of the modules that import it, directly or not, and of
+    no others; so does a byte in a data file beside it.
     """
     shutil.copytree(
         SOURCES / "gristmill", tmp_path / "gristmill", ignore=shutil.ignore_patterns("__pycache__")
@@ -273,8 +274,8 @@ def test_edit_of_a_module_compiles_it_alone(tmp_path: Path) -> None:
 
 
 def test_build_of_all_is_whole() -> None:
-    """Each kernel's machine code, compiled by one of several processes, is in the folders that these
-    tests run from.
+    """Each kernel's machine code, compiled by one of several processes, is in the folders that
+    these tests run from.
     """
     kernels.import_all()
     places = {module: kernels._folder(module) for module in kernels.modules()}

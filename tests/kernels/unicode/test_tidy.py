@@ -2,7 +2,6 @@
 unicodedata.
 """
 
-import unicodedata
 from itertools import product
 
 import pyarrow as pa
