@@ -11,9 +11,9 @@ A message says where the error is, what was expected, what was found, and what t
     └── MachineError         the machine: disk, memory, permissions, another run   exit 5
 """
 
-# The causes for which a raw shard is absent, in plan and manifest; docs/format.md explains them. The
-# words of a server, a library or the operating system are in messages only: they differ from run to
-# run.
+# The causes for which a raw shard is absent, in plan and manifest; docs/format.md explains them.
+# The words of a server, a library or the operating system are in messages only: they differ from
+# run to run.
 REASONS = (
     "changed",
     "damaged",

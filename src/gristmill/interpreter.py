@@ -34,7 +34,8 @@ def command(call: str, *arguments: str) -> list[str]:
     """
     import subprocess
 
-    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing asks for them
+    # The function that multiprocessing uses as well.
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     places = path()
     package = os.path.join(os.path.dirname(HERE), "__init__.py")
     return [python(), *flags, "-P", HERE, package, call, str(len(places)), *places, *arguments]
@@ -81,7 +82,7 @@ def python() -> str:
 
 
 def _is_named_python(file: str) -> bool:
-    """Whether a file has the name of a Python interpreter; no other file is executed to find out."""
+    """Whether a file has the name of a Python interpreter; other files are never executed."""
     import re
 
     return bool(re.fullmatch(r"python[\d.]*[a-z]*", os.path.basename(file))) and os.access(

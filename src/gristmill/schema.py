@@ -113,7 +113,7 @@ def row_of(document: int) -> int:
 
 
 def first_document(shard: int) -> int:
-    """The number of row 0 of a shard. The shard's documents are below `first_document(shard + 1)`."""
+    """The number of row 0 of a shard; its documents are below `first_document(shard + 1)`."""
     return shard << ROW_BITS
 
 

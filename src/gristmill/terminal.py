@@ -1,5 +1,5 @@
-"""What the command line prints: progress (a bar for each phase on a terminal, plain lines elsewhere,
-JSON lines with --json), results and warnings; and Ctrl-C.
+"""What the command line prints: progress (a bar for each phase on a terminal, plain lines
+elsewhere, JSON lines with --json), results and warnings; and Ctrl-C.
 """
 
 import json
@@ -126,8 +126,8 @@ def _transfer(shard: dict[str, Any]) -> str:
 
 
 class CtrlC:
-    """A handler of Ctrl-C that is never lost: Python drops a KeyboardInterrupt that is raised inside
-    some of its own callbacks (of a weak reference, of an import).
+    """A handler of Ctrl-C that is never lost: Python drops a KeyboardInterrupt that is raised
+    inside some of its own callbacks (of a weak reference, of an import).
     """
 
     def __init__(self) -> None:

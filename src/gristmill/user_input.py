@@ -1,4 +1,6 @@
-"""Input from users: a recipe's file, the keys of `--set`, and folders. Its errors say what to write."""
+"""Input from users: a recipe's file, the keys of `--set`, and folders. Its errors say what to
+write.
+"""
 
 import os
 import re
@@ -14,7 +16,7 @@ SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def recipe_text(path: Path) -> str:
-    """The text of a recipe's file. Raises RecipeError if it cannot be read or is not a text file."""
+    """The text of a recipe's file. Raises RecipeError if it cannot be read or is not text."""
     if str(path) == "-":
         raise RecipeError(
             "-: a recipe cannot be read from standard input, because its paths are relative to "

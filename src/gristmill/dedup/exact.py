@@ -82,7 +82,7 @@ class ExactDuplicates:
             connection.view("left_over", "placed")
 
     def _normal_forms(self, paths: dict[Path, int]) -> dict[Path, int]:
-        """The files of URLs' normal forms in place of documents' files, if there are normal forms."""
+        """The files of normal forms in place of documents' files, if URLs are normalised."""
         if self._forms is None:
             return paths
         forms = self._forms(list(paths))

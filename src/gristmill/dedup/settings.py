@@ -63,7 +63,8 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         made = self.bands * self.rows
         if self.bands < 1 or self.rows < 1 or made > 4096:
             raise ValueError(
-                "bands and rows must be at least 1, and bands * rows (the permutations) at most 4096"
+                "bands and rows must be at least 1, and bands * rows (the permutations) at most "
+                "4096"
             )
         if self.permutations not in (None, made):
             raise ValueError(

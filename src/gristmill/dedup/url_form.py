@@ -1,5 +1,5 @@
-"""The normal form of a URL, by which `[deduplicate] url` compares. The URL in the documents does not
-change. RFC 3986, 6.2.2 and 6.2.3, except that http and https are the same.
+"""The normal form of a URL, by which `[deduplicate] url` compares. The URL in the documents does
+not change. RFC 3986, 6.2.2 and 6.2.3, except that http and https are the same.
 
     http, https, in any case       -> https
     host                           -> lower case; labels that are not ASCII in Punycode (RFC 3492);

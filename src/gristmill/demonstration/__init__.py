@@ -62,7 +62,8 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
         [root / "raw" / name for name in names], root / "tokenizer.json", vocabulary=8192
     )
     print(
-        f"   tokenizer.json: {trained['vocabulary']:,} tokens from {trained['documents']:,} documents"
+        f"   tokenizer.json: {trained['vocabulary']:,} tokens from "
+        f"{trained['documents']:,} documents"
     )
     print("3. The recipe, over HTTP from this machine")
     with serving(root / "raw") as address:

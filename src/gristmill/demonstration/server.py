@@ -1,5 +1,5 @@
-"""A local HTTP server for the files of a folder, with Range (RFC 9110, section 14), for the demo and
-for tests.
+"""A local HTTP server for the files of a folder, with Range (RFC 9110, section 14), for the demo
+and for tests.
 """
 
 import hashlib

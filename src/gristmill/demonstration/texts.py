@@ -262,8 +262,8 @@ def documents() -> list[tuple[str, bytes]]:
 
 
 def _wet(pages: list[tuple[str, bytes]]) -> bytes:
-    """A WET file (WARC 1.0), each record a gzip member. The last record is truncated, and one in the
-    middle has a wrong length.
+    """A WET file (WARC 1.0), each record a gzip member. The last record is truncated, and one in
+    the middle has a wrong length.
     """
     out = io.BytesIO()
 
@@ -275,7 +275,8 @@ def _wet(pages: list[tuple[str, bytes]]) -> bytes:
 
     out.write(
         member(
-            f"WARC-Type: warcinfo\r\nWARC-Date: {DATE}\r\nContent-Type: application/warc-fields\r\n",
+            f"WARC-Type: warcinfo\r\nWARC-Date: {DATE}\r\n"
+            "Content-Type: application/warc-fields\r\n",
             b"software: demo\r\n",
         )
     )

@@ -1,5 +1,5 @@
-"""Consistency of the manifest: its funnel, recipe, raw shards, inputs and counts must agree with the
-parts that repeat them. Also run.json.
+"""Consistency of the manifest: its funnel, recipe, raw shards, inputs and counts must agree with
+the parts that repeat them. Also run.json.
 
 Each difference is one line: `funnel.steps.1.dropped: 12, and funnel.json says 13`.
 """
@@ -47,7 +47,7 @@ def check_links(root: Path) -> list[str]:
 
 
 def check_run(root: Path) -> list[str]:
-    """Check run.json. It is not a part, as it names times and the machine; it has its own digest."""
+    """Check run.json, which is not a part (it names times and the machine), by its own digest."""
     try:
         data = (root / RUN).read_bytes()
     except FileNotFoundError:
@@ -151,7 +151,9 @@ def _inputs(manifest: Manifest) -> Iterator[str]:
     if (tokenizer is not None) != (tokens is not None) or (
         tokenizer is not None and {tokenizer.get("sha256")} != stored
     ):
-        yield f"inputs.tokens.tokenizer: {tokenizer}, and the part in tokenizer/ has {sorted(stored)}"
+        yield (
+            f"inputs.tokens.tokenizer: {tokenizer}, and the part in tokenizer/ has {sorted(stored)}"
+        )
     named = {}
     if tokens is not None and not urls.is_url(tokens["tokenizer"]):
         named["tokens.tokenizer"] = tokens["tokenizer"]

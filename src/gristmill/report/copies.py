@@ -36,8 +36,8 @@ def copies(*corpora: Path | str) -> pa.RecordBatchReader:
     those corpora too, so that their keepers count these copies. The table (COPIES) is a stream,
     corpus after corpus; only the numbers of keepers with copies are in memory, 16 bytes each.
 
-    Raises RecipeError if no corpus is named, one is named twice, or one of several has a keeper in a
-    corpus that is not named; VerificationError if a corpus is not finished.
+    Raises RecipeError if no corpus is named, one is named twice, or one of several has a keeper in
+    a corpus that is not named; VerificationError if a corpus is not finished.
     """
     if not corpora:
         raise RecipeError("copies: name at least one corpus")
@@ -60,7 +60,8 @@ def _published(root: Path) -> tuple[Manifest, str]:
     published = Corpus(root).published()
     if published is None:
         raise VerificationError(
-            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish it"
+            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
+            "it"
         )
     return published[0], hashlib.sha256(published[1]).hexdigest()
 
@@ -81,9 +82,9 @@ def _foreign(roots: dict[str, Path], *, strict: bool) -> dict[str, pa.Table]:
                     pieces.setdefault(digest, []).append(pa.Table.from_batches([mine]))
                 elif strict:
                     raise RecipeError(
-                        f"{root}: it dropped documents for keepers in the corpus whose manifest has "
-                        f"sha256 {digest}, which is not named. Name that corpus too; if it changed "
-                        "since, run the newer recipe again"
+                        f"{root}: it dropped documents for keepers in the corpus whose manifest "
+                        f"has sha256 {digest}, which is not named. Name that corpus too; if it "
+                        "changed since, run the newer recipe again"
                     )
     return {
         digest: pa.concat_tables(tables)

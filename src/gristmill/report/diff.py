@@ -14,8 +14,8 @@ SHOWN = 20  # differences of one kind that are printed
 
 
 def diff(a: Path | str, b: Path | str) -> dict[str, Any]:
-    """Compare two corpora. `equal`: whether all parts are equal; each other key has the differences,
-    as [in A, in B].
+    """Compare two corpora. `equal`: whether all parts are equal; each other key has the
+    differences, as [in A, in B].
 
     Raises VerificationError if one is not a finished corpus, or its lock and manifest disagree.
     """
@@ -66,8 +66,8 @@ def _named(entries: list[Any]) -> dict[str, Any]:
 
 
 def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
-    """The raw shards that are in one corpus only, or differ; and how many are the same under another
-    number.
+    """The raw shards that are in one corpus only, or differ; and how many are the same under
+    another number.
     """
 
     def by_name(manifest: Manifest) -> dict[str, RawShard]:

@@ -1,5 +1,5 @@
-"""Duplicates: how many documents were dropped for an equal URL, an equal text or a similar text; the
-sizes of clusters; and the lines that the members of the largest clusters share.
+"""Duplicates: how many documents were dropped for an equal URL, an equal text or a similar text;
+the sizes of clusters; and the lines that the members of the largest clusters share.
 
     verdicts/                      -> documents by source and reason
     duplicates/copies.parquet      -> sizes of clusters, and the largest ones
@@ -242,7 +242,7 @@ def _texts(state: _State, shown: list[int], result: list[dict[str, Any]]) -> dic
 
 
 def _normalised(text: str) -> dict[str, str]:
-    """The lines of a text by their normalised form, unless that is empty; of equal ones the first."""
+    """The lines of a text by their normalised form, if it is not empty; of equal ones the first."""
     lines = text.splitlines()
     offsets, data = normalise(*utf8_buffers(pa.array(lines, pa.string())))
     forms = strings_of(offsets.astype(np.int32), data).to_pylist()

@@ -46,7 +46,8 @@ def export(corpus: Path | str, out: Path | str, *, to: str = "jsonl.zst") -> dic
     published = Corpus(root).published()
     if published is None:
         raise VerificationError(
-            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish it"
+            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
+            "it"
         )
     manifest = published[0]
     result = {"documents": 0, "files": 0, "bytes": 0}

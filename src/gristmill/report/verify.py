@@ -1,5 +1,5 @@
-"""Verify: checks lock, manifest, every part and every count. It names each error, and any error is a
-failure.
+"""Verify: checks lock, manifest, every part and every count. It names each error, and any error is
+a failure.
 """
 
 import os
@@ -278,8 +278,8 @@ def _check_tables(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
 
 
 def _check_keepers(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """Check that each duplicate's keeper is a kept document (with the plan's order, an earlier one),
-    and that duplicates/copies.parquet counts all copies.
+    """Check that each duplicate's keeper is a kept document (with the plan's order, an earlier
+    one), and that duplicates/copies.parquet counts all copies.
     """
     by_number = (manifest.recipe.get("deduplicate") or {}).get("order", "plan") == "plan"
     tables = {

@@ -27,7 +27,8 @@ def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
     published = Corpus(root).published()
     if published is None:
         raise VerificationError(
-            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish it"
+            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
+            "it"
         )
     manifest = published[0]
     number = parse_document(document)

@@ -102,8 +102,8 @@ def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], Qu
 
 
 def _rows(text: str, mark: str, quoting: Quoting, *, whole: bool) -> list[list[str]]:
-    """The rows of a text, at most MOST_ROWS, without the last one if the text is cut off. No rows if
-    its quotation marks are not quoting.
+    """The rows of a text, at most MOST_ROWS, without the last one if the text is cut off. No rows
+    if its quotation marks are not quoting.
     """
     rows: list[list[str]] = []
     quotes = quoting != csv.QUOTE_NONE

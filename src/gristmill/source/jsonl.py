@@ -168,15 +168,15 @@ def read_text(
 def read_forced_text(
     pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
-    """Read a shard as one document because the recipe says `kind = "text"`: ill-formed UTF-8 becomes
-    U+FFFD.
+    """Read a shard as one document because the recipe says `kind = "text"`: ill-formed UTF-8
+    becomes U+FFFD.
     """
     return _read_text(pieces, rows, fields, strict=False)
 
 
 def read_whole(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> bytes:
-    """The bytes of a shard that is one document. If it is damaged or too large, a failed row is added
-    and the result is empty.
+    """The bytes of a shard that is one document. If it is damaged or too large, a failed row is
+    added and the result is empty.
     """
     parts: list[bytes] = []
     size = 0

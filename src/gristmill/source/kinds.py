@@ -84,7 +84,7 @@ class Head(NamedTuple):
 
 
 def peek(pieces: Peekable, most: int) -> Head:
-    """Peek at LOOK bytes of a shard; at more, up to `most`, while they do not contain a whole line."""
+    """Peek at LOOK bytes of a shard; at up to 2 * `most` if they do not contain a whole line."""
     stretches: list[list[bytes]] = [[]]
     damage: Damage | None = None
     size = 0
@@ -106,7 +106,7 @@ def peek(pieces: Peekable, most: int) -> Head:
 
 
 def _shows_lines(head: bytes) -> bool:
-    """Whether these bytes contain a whole line and a beginning of the next; true for binary data."""
+    """Whether these bytes contain a whole line and a bit of the next; true for binary data."""
     if magic_numbers.is_binary(head[:LOOK]):
         return True
     first = head.lstrip().find(b"\n")
@@ -148,8 +148,8 @@ def detect(head: Head, fields: Fields, name: str = "") -> str:
 
 
 def is_unknown(first: bytes, fields: Fields) -> bool:
-    """Whether the first bytes of a file are of no known format; perhaps it is a compressed file with
-    a damaged start.
+    """Whether the first bytes of a file are of no known format; perhaps it is a compressed file
+    with a damaged start.
     """
     if not magic_numbers.is_binary(first) or magic_numbers.format_name(first) is not None:
         return False

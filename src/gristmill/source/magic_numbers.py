@@ -3,8 +3,8 @@
 import codecs
 import re
 
-# (offset, bytes there, name). A longer value is before any value that it begins with. The values are
-# the formats' published signatures.
+# (offset, bytes there, name). A longer value is before any value that it begins with. The values
+# are the formats' published signatures.
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"PK\x03\x04", "a ZIP archive (also .docx, .xlsx, .epub, .jar)"),
     (0, b"PK\x05\x06", "an empty ZIP archive"),
@@ -118,7 +118,7 @@ def is_binary(data: bytes) -> bool:
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """UTF-16 or UTF-32, by a byte order mark or the NULs between ASCII characters; None: neither."""
+    """UTF-16 or UTF-32, by a byte order mark or the NULs between ASCII; None: neither."""
     for mark, name in _MARKS:
         if head.startswith(mark):
             return name

@@ -151,7 +151,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """A value of the compact protocol and the place after it; None for types that are only skipped."""
+    """A value of the compact protocol (None for types that are skipped) and the place after it."""
     if depth > 8:
         raise RecursionError
     if kind in (1, 2):

@@ -146,8 +146,8 @@ class ShardReader:
             and kinds.is_unknown(first, self._fields)
             and pieces.find_member()
         ):
-            # The first member's beginning is damaged: the members after it decide, if they are of an
-            # archive or of lines.
+            # The first member's beginning is damaged: the members after it decide, if they are of
+            # an archive or of lines.
             try:
                 kind = kinds.detect(
                     kinds.peek(peeked, self._fields.max_document_bytes), self._fields
@@ -164,8 +164,8 @@ class ShardReader:
     def _read_table(
         self, peeked: "_PeekedPieces", pieces: Pieces, file: BinaryIO
     ) -> Iterator[pa.RecordBatch]:
-        """Read Parquet. It is read from its end, so a compressed file is decoded to a temporary file
-        first.
+        """Read Parquet. It is read from its end, so a compressed file is decoded to a temporary
+        file first.
         """
         if pieces.codec == "none":
             yield from columnar.read(str(self._path), self._rows, self._fields)

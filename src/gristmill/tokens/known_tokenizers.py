@@ -13,8 +13,8 @@ GPT2 = (
     "gpt2-large",
     "gpt2-xl",
 )
-# tiktoken's tokenizers, and copies of them on the hub as tokenizer.json, which names the pattern that
-# splits text into pieces. None: there is no such copy.
+# tiktoken's tokenizers, and copies of them on the hub as tokenizer.json, which names the pattern
+# that splits text into pieces. None: there is no such copy.
 TIKTOKEN = {
     "cl100k_base": "Xenova/gpt-4",
     "gpt-4": "Xenova/gpt-4",

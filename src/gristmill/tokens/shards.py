@@ -35,7 +35,9 @@ class ShardWriter:
     """Writes a stream of documents as shards of one split (train or validation)."""
 
     def __init__(self, root: Path, prefix: str, dtype: np.dtype, tokens_per_shard: int) -> None:
-        """Write to root/prefix_00000.bin and the following; `prefix` is, for example, tokens/web/train."""
+        """Write to root/prefix_00000.bin and the following; `prefix` is, for example,
+        tokens/web/train.
+        """
         self._root, self._prefix, self._dtype, self._size = root, prefix, dtype, tokens_per_shard
         self._stack = ExitStack()
         self._file: HashingFile | None = None

@@ -121,7 +121,7 @@ class Tokenizer:
             raise RecipeError(
                 f"tokenizer {self.name!r} has no token {ends[0]!r}: set tokens.end_of_text to one"
                 if ends
-                else f"tokenizer {self.name!r} has no known end-of-text token: set tokens.end_of_text"
+                else f"tokenizer {self.name!r} has no known end of text: set tokens.end_of_text"
             ) from None
         self.end_of_text = numbers[ends[0]]
         self.vocabulary = max(numbers.values()) + 1
@@ -272,7 +272,7 @@ def kernel_merges(read: tokenizer_file.TokenizerFile) -> list[tuple[int, int, in
 
 
 def _byte_level() -> list[str]:
-    """GPT-2's printable character for each byte (Radford et al. 2019, encoder.py; no code of it)."""
+    """GPT-2's printable character for each byte (Radford et al. 2019)."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
@@ -291,7 +291,9 @@ def _bytes_of_byte_level(token: str) -> bytes:
 
 
 def _gpt2_merges(data: bytes) -> list[bytes]:
-    """The tokens of vocab.bpe: the bytes in the order of their printable characters, then the merges."""
+    """The tokens of vocab.bpe: the bytes in the order of their printable characters, then the
+    merges.
+    """
     tokens = [bytes([_BYTE_OF[character]]) for character in sorted(BYTE_LEVEL)]
     for left, right in tokenizer_file.read_merges(data):
         tokens.append(_bytes_of_byte_level(left) + _bytes_of_byte_level(right))

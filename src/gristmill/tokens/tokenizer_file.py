@@ -80,8 +80,8 @@ class TokenizerFile(msgspec.Struct, frozen=True):
 
 
 def check_size(path: Path) -> None:
-    """Raise ValueError, before a file is read, if it is too large or not a regular file. A file that
-    does not exist is accepted here.
+    """Raise ValueError, before a file is read, if it is too large or not a regular file. A file
+    that does not exist is accepted here.
     """
     try:
         found = os.stat(path)

@@ -278,7 +278,7 @@ def _lines(files: Files, text: str, limit: int | None) -> Iterator[tuple[np.ndar
 def _vocabulary(
     files: Files, text: str, limit: int | None
 ) -> tuple[dict[int, tuple[int, bytes]], int]:
-    """How often each distinct word occurs, and the word, by its hash; and the number of documents."""
+    """The count and the word of each distinct word, by its hash; and the number of documents."""
     from gristmill.filters.models.perplexity import split
     from gristmill.kernels.models import perplexity
     from gristmill.kernels.unicode.normalised import normalise

@@ -47,8 +47,8 @@ class Candidates(NamedTuple):
 
 
 class BucketMatches:
-    """The candidates of a batch of texts: the first documents of all buckets, found together, and the
-    kept documents of large buckets, as they become known.
+    """The candidates of a batch of texts: the first documents of all buckets, found together, and
+    the kept documents of large buckets, as they become known.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class BucketMatches:
 
 
 def sign_texts(texts: list[str], first: int, near: Near | None) -> SignedTexts:
-    """Normalise texts and compute their hashes and signatures; the first text is document `first`."""
+    """Normalise texts and compute hashes and signatures; the first text is document `first`."""
     try:
         column = pa.array(texts, pa.string())
     except UnicodeEncodeError:

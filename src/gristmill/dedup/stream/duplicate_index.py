@@ -285,7 +285,7 @@ def _distinct(text: bytes, near: Near) -> np.ndarray:
 
 
 def _copied(document: int, of: Verdict) -> Verdict:
-    """The verdict of a text that equals an earlier one: that one's own verdict if it was dropped."""
+    """The verdict of a text that equals an earlier one: that one's, if it was dropped."""
     return (
         Verdict(document, EXACT, of.document, 1.0)
         if of.reason is None

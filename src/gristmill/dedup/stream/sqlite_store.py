@@ -44,7 +44,9 @@ LEVEL = 1  # of zstd: level 3 takes 1.5 times as long, and the result is not sma
 TABLES = """
 create table parameters (name text primary key, value text not null) without rowid;
 create table documents (document integer primary key, reason text, keeper integer, similarity real);
-create table hashes (scope integer, text_hash blob, document integer not null, primary key (scope, text_hash)) without rowid;
+create table hashes (
+    scope integer, text_hash blob, document integer not null, primary key (scope, text_hash)
+) without rowid;
 create table texts (document integer primary key, signature blob not null, text blob);
 create table buckets (key integer, document integer, primary key (key, document)) without rowid;
 """
@@ -67,7 +69,7 @@ class SqliteStore:
     def __init__(
         self, path: Path | str | None, parameters: dict[str, str], synchronous: Synchronous
     ) -> None:
-        """Open or create. Raises RecipeError for another file, or an index with other parameters."""
+        """Open or create. Raises RecipeError for other files and indexes of other parameters."""
         self._name = "the index in memory" if path is None else str(path)
         # With a checksum, which SQLite lacks: a flipped bit would change similarities.
         options: dict[Any, int] = {
@@ -207,7 +209,7 @@ class SqliteStore:
             return self._connection.execute(query, (json.dumps(numbers.tolist()),)).fetchall()
 
     def _check_file(self, path: str) -> None:
-        """Refuse a file that SQLite did not write: SQLite takes a very short file for an empty one."""
+        """Refuse a file of another program: SQLite takes a very short file for an empty one."""
         try:
             with open(path, "rb") as file:
                 start = file.read(len(MAGIC))
