@@ -17,8 +17,9 @@ MOST_LANGUAGE = 100  # characters of a Content-Language that are kept
 
 # Elements that a page may begin with: those of WHATWG MIME Sniffing, 7.1, and some more.
 _MARKUP = re.compile(
-    rb"<(?:!doctype\s+html|(?:html|head|body|title|meta|link|script|style|base|iframe|frameset|noscript|h[1-6]|div|font|table|tr|td|a|b|i"
-    rb"|br|p|center|form|img|span|ul|ol|hr|pre|main|article|section|header|nav)(?=[\s/>])|!--)",
+    rb"<(?:!doctype\s+html|(?:html|head|body|title|meta|link|script|style|base|iframe|frameset"
+    rb"|noscript|h[1-6]|div|font|table|tr|td|a|b|i|br|p|center|form|img|span|ul|ol|hr|pre|main"
+    rb"|article|section|header|nav)(?=[\s/>])|!--)",
     re.IGNORECASE,
 )
 _XHTML = re.compile(rb"<\?xml[^>]*>.{0,1024}?<html[\s>]", re.IGNORECASE | re.DOTALL)

@@ -26,8 +26,12 @@ ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>")
 # the URL (tiktoken, load.py).
 _PUBLIC = "https://openaipublic.blob.core.windows.net"
 GPT2_FILES = {
-    f"{_PUBLIC}/encodings/r50k_base.tiktoken": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
-    f"{_PUBLIC}/gpt-2/encodings/main/vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+    f"{_PUBLIC}/encodings/r50k_base.tiktoken": (
+        "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"
+    ),
+    f"{_PUBLIC}/gpt-2/encodings/main/vocab.bpe": (
+        "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
+    ),
 }
 
 
