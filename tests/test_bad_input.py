@@ -272,8 +272,8 @@ def test_an_empty_file_is_a_corpus_without_documents(tmp_path: Path) -> None:
 
 
 def test_what_looks_like_one_text_among_tables_is_refused(tmp_path: Path) -> None:
-    """A message of a server, saved under a name without an ending, is no document of a source of
-    JSONL.
+    """A message of a server, saved under a name without an ending, is not a document of a source
+    of JSONL.
     """
     raw = tmp_path / "raw"
     raw.mkdir()
@@ -284,15 +284,13 @@ def test_what_looks_like_one_text_among_tables_is_refused(tmp_path: Path) -> Non
     (raw / "README.md").write_text("Where these pages are from.\n")
     write(tmp_path, 'files = ["raw/*"]')
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=tmp_path)
-    assert told.code == 3
+    assert told.code == 3, told.error
     assert (
         "part-1): not text, perhaps: text among shards of jsonl" in told.error
         and "README" not in told.error
     )
-    assert (
-        gristmill("run", "recipe.toml", "--out", "corpus", "--allow-missing", cwd=tmp_path).code
-        == 0
-    )
+    told = gristmill("run", "recipe.toml", "--out", "corpus", "--allow-missing", cwd=tmp_path)
+    assert told.code == 0, f"{told.code}: {told.error}"
     shards = json.loads((tmp_path / "corpus/manifest.json").read_text())["raw_shards"]
     assert [shard["missing"] for shard in shards] == [None, None, "not-text"]
     write(

@@ -1,5 +1,5 @@
-"""What survives: kills at any moment, two runs at once, Ctrl-C, a worker's death, a full disk, a
-folder that cannot be written.
+"""What a corpus survives: kills at any moment, two runs at once, Ctrl-C, a worker's death, a full
+disk, a folder that cannot be written.
 """
 
 import os
@@ -16,16 +16,15 @@ import pytest
 import gristmill
 from gristmill.errors import MachineError
 from gristmill.pipeline import run
+from tests.support.command import command_line
 from tests.support.corpora import digests, jsonl, lay_out, pages
 from tests.support.skips import missing
 
-COMMAND = [sys.executable, "-m", "gristmill", "run"]
 
-
-def start(recipe: Path, corpus: Path, *more: str) -> "subprocess.Popen[str]":
-    """A run in a process of its own."""
-    command = [
-        *COMMAND,
+def words(recipe: Path, corpus: Path) -> list[str]:
+    """The command line of a run with two workers."""
+    return [
+        "run",
         str(recipe),
         "--out",
         str(corpus),
@@ -33,10 +32,17 @@ def start(recipe: Path, corpus: Path, *more: str) -> "subprocess.Popen[str]":
         str(corpus.parent / "cache"),
         "--workers",
         "2",
-        *more,
     ]
+
+
+def start(recipe: Path, corpus: Path, *more: str) -> "subprocess.Popen[str]":
+    """A run in a process of its own."""
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command_line(*words(recipe, corpus), *more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
 
 
@@ -208,7 +214,13 @@ def test_ctrl_c_keeps_what_is_done(
     laid: tuple[Path, dict[str, str], float], tmp_path: Path
 ) -> None:
     recipe, whole, _ = laid
-    process = start(recipe, tmp_path / "corpus")
+    process = subprocess.Popen(  # Ctrl-C goes to all processes of a terminal
+        [sys.executable, "-m", "gristmill", *words(recipe, tmp_path / "corpus")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     while not (tmp_path / "corpus/work/plan.json").exists() and process.poll() is None:
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
@@ -245,16 +257,7 @@ def test_a_workers_death_is_told_with_its_shard_and_the_others_are_finished(
         "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         "DEADLY": "1",
     }
-    command = [
-        *COMMAND,
-        str(recipe),
-        "--out",
-        str(tmp_path / "corpus"),
-        "--cache-dir",
-        str(tmp_path / "cache"),
-        "--workers",
-        "2",
-    ]
+    command = [sys.executable, "-m", "gristmill", *words(recipe, tmp_path / "corpus")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr
     assert "shard 00004" in done.stderr

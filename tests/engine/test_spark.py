@@ -27,7 +27,7 @@ from tests.support import ROOT
 from tests.support.corpora import article, digests, jsonl
 from tests.support.duplicates import edited, real_documents
 from tests.support.skips import missing
-from tests.support.spark import Cluster, cluster
+from tests.support.spark import JAVA, Cluster, cluster
 
 RECIPE = """
 [[source]]
@@ -215,11 +215,11 @@ for environment in json.loads(sys.argv[2]):
 
 
 def outside(more: dict[str, str]) -> dict[str, str]:
-    """The environment of a driver that nothing of Spark's was told to."""
+    """The environment of a driver, without what the cluster's processes are given."""
     ours = ("PYSPARK_PYTHON", "PYTHONPATH")
     return (
         {key: value for key, value in os.environ.items() if key not in ours}
-        | {"SPARK_LOCAL_IP": "127.0.0.1"}
+        | {"SPARK_LOCAL_IP": "127.0.0.1", **JAVA}
         | more
     )
 

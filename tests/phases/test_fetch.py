@@ -7,7 +7,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,7 +100,7 @@ def test_kills_at_random_moments_of_a_run_of_many_shards(
         corpus, cache = tmp_path / f"corpus-{corpora}", tmp_path / f"cache-{corpora}"
         for _ in range(5):
             process = subprocess.Popen(
-                [sys.executable, "-m", "gristmill", *words(recipe, corpus, cache, *more)],
+                command_line(*words(recipe, corpus, cache, *more)),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,

@@ -14,6 +14,9 @@ import pyspark
 from tests.support import ROOT
 from tests.support.servers import free_port
 
+# What costs a Java that lives for seconds most: its optimising compiler, and collectors on threads.
+JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
 
 class Cluster:
     """`address` is the master's; `workers` are its processes, in the order that they were
@@ -26,6 +29,7 @@ class Cluster:
         source = str(ROOT / "src")
         self.environment = {
             **os.environ,
+            **JAVA,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_WORKER_DIR": str(folder / "work"),
@@ -59,7 +63,7 @@ class Cluster:
             )
 
     def wait_for(self, name: str, said: str) -> None:
-        """Until a process has said something in its log."""
+        """Wait until the log of a process has something that matches."""
         end = time.monotonic() + 60
         log = self._folder / f"{name}.log"
         while not re.search(said, log.read_text("utf-8", "replace")):
@@ -94,7 +98,7 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """A master and its workers; they are gone afterwards."""
+    """A master and its workers; they are ended afterwards."""
     started = Cluster(folder)
     try:
         for _ in range(workers):
