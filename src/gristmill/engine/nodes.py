@@ -28,6 +28,7 @@ LIBRARIES = (
     "phonenumbers",
     "pyarrow",
     "resiliparse",
+    "safetensors",
     "tldextract",
     "tokenizers",
 )
