@@ -21,7 +21,7 @@ from gristmill.filters.api.custom_class import class_of
 from gristmill.filters.api.step import Input, Step
 from gristmill.recipe.explain import explain, line_of, suggest
 from gristmill.store import urls
-from gristmill.tokens.token_settings import Tokens
+from gristmill.tokens.token_settings import TokenSettings
 from gristmill.user_input import recipe_text, set_key
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
@@ -71,7 +71,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     source: list[Source]
     step: list[dict[str, Any]] = []
     deduplicate: Deduplicate | None = None
-    tokens: Tokens | None = None
+    tokens: TokenSettings | None = None
     keep_documents: bool = True  # false: documents/ is removed in the end
     keep_dropped: bool = False  # true: samples/ holds every text that a step dropped
     # dropped texts kept in samples/, for each shard and reason

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from gristmill.source import html_page
 from gristmill.source.record_window import Framing, Window, read_stretches
-from gristmill.source.rows import Fields, Rows
+from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
 
 MAGIC = b"filedesc://"
@@ -111,12 +111,14 @@ def is_within(data: bytes) -> bool:
     return False
 
 
-def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read(
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
+) -> Iterator[pa.RecordBatch]:
     """Read the records of a shard."""
     return read_stretches(pieces, rows, FRAMING, partial(_read_record, rows=rows, fields=fields))
 
 
-def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
+def _read_record(window: Window, rows: RowCollector, fields: Fields) -> bool:
     """Read one record; False where the stretch ended inside it."""
     begin = window.offset + window.at
     window.have(MAX_LINE)
@@ -154,7 +156,7 @@ def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
     return True
 
 
-def _give(header: _ArcHeader, body: bytes, begin: int, rows: Rows, fields: Fields) -> None:
+def _give(header: _ArcHeader, body: bytes, begin: int, rows: RowCollector, fields: Fields) -> None:
     """Say what became of a sound record."""
     if header.url.startswith(MAGIC.decode()):
         rows.skip("filedesc")
@@ -179,7 +181,9 @@ def _ends_well(window: Window, length: int) -> bool:
     return not rest or _starts(rest, 0) or (window.ended and _CUT.fullmatch(rest) is not None)
 
 
-def _pass_over(window: Window, rows: Rows, fields: Fields, header: _ArcHeader, begin: int) -> bool:
+def _pass_over(
+    window: Window, rows: RowCollector, fields: Fields, header: _ArcHeader, begin: int
+) -> bool:
     """Step over a block that is over the limit; it may as well be that its length lies. False where
     the stretch ended inside it.
     """

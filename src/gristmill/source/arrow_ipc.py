@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gristmill.errors import SourceError
 from gristmill.source import columnar
-from gristmill.source.rows import Fields, Rows
+from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
 
 MOST_BYTES = 192 << 20  # of a message, decompressed
@@ -147,7 +147,9 @@ def _unpacked(body: bytes, start: int) -> int:
     return max(int(size), 0)  # -1: it is not compressed
 
 
-def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read(
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
+) -> Iterator[pa.RecordBatch]:
     """Read the rows of a shard. Raises SourceError if it is damaged."""
     stream = iter(pieces)
     messages = _CheckedMessages(stream)

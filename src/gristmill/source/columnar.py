@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from gristmill.errors import SourceError
 from gristmill.source import parquet_pages
 from gristmill.source.jsonl import to_extra
-from gristmill.source.rows import BATCH_BYTES, Fields, Rows
+from gristmill.source.rows import BATCH_BYTES, Fields, RowCollector
 from gristmill.store.codecs import BOMB_BYTES, BOMB_RATIO
 
 READ_ROWS = 1024  # rows decoded at a time, at most
@@ -44,7 +44,7 @@ class BombCheck:
             )
 
 
-def read(path: str, rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read(path: str, rows: RowCollector, fields: Fields) -> Iterator[pa.RecordBatch]:
     """Read the rows of a Parquet file. `value` of a failed row is its row number.
 
     Raises SourceError if the file is damaged, has no column for the text, or a page or dictionary
@@ -91,7 +91,7 @@ def check_column(schema: pa.Schema, fields: Fields) -> None:
 
 
 def add_batch(
-    batch: pa.RecordBatch, rows: Rows, fields: Fields, bound: BombCheck
+    batch: pa.RecordBatch, rows: RowCollector, fields: Fields, bound: BombCheck
 ) -> Iterator[pa.RecordBatch]:
     """Add the rows of a batch, a few megabytes at a time."""
     for start in range(0, len(batch), READ_ROWS):

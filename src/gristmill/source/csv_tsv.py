@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from gristmill.errors import SourceError
 from gristmill.source.jsonl import BYTE_ORDER_MARK, add_record
-from gristmill.source.rows import Fields, Rows
+from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
 
 LOOK = 1 << 18  # bytes from which the quoting is detected
@@ -130,21 +130,21 @@ def _uneven(rows: list[list[str]]) -> float:
 
 
 def read_csv(
-    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a CSV file."""
     return _read(pieces, rows, fields, ",")
 
 
 def read_tsv(
-    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a TSV file."""
     return _read(pieces, rows, fields, "\t")
 
 
 def _read(
-    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, mark: str
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields, mark: str
 ) -> Iterator[pa.RecordBatch]:
     stream = iter(pieces)
     first: list[bytes | Damage] = []

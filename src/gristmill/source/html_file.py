@@ -9,11 +9,13 @@ import pyarrow as pa
 
 from gristmill.source import html_page
 from gristmill.source.jsonl import read_whole
-from gristmill.source.rows import Fields, Rows
+from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
 
 
-def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read(
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
+) -> Iterator[pa.RecordBatch]:
     """Read a shard that is one page."""
     if body := read_whole(pieces, rows, fields):
         got = html_page.read(body, html_page.HTML[0], fields.max_document_bytes, response=False)

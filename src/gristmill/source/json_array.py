@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gristmill.errors import SourceError
 from gristmill.source.jsonl import BYTE_ORDER_MARK, MOST_VALUES, add_record
-from gristmill.source.rows import Fields, Rows
+from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
 
 _SPACE = " \t\r\n"
@@ -59,7 +59,9 @@ class _TextBuffer:
         return any(isinstance(piece, bytes) and piece.strip() for piece in self._pieces)
 
 
-def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read(
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
+) -> Iterator[pa.RecordBatch]:
     """Read the elements of a shard. Raises SourceError if one is not JSON."""
     source = _TextBuffer(pieces)
     source.skip(_SPACE + BYTE_ORDER_MARK.decode())
@@ -99,7 +101,7 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
         yield batch
 
 
-def _element(source: _TextBuffer, rows: Rows, fields: Fields) -> tuple[Any] | None:
+def _element(source: _TextBuffer, rows: RowCollector, fields: Fields) -> tuple[Any] | None:
     """The next element, in a tuple; None: the file ends inside it. Raises SourceError."""
     most = 2 * fields.max_document_bytes
     while True:

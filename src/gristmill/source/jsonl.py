@@ -14,7 +14,7 @@ import pyarrow as pa
 from gristmill.columns import well_formed
 from gristmill.errors import SourceError
 from gristmill.source.magic_numbers import ill_formed, is_binary
-from gristmill.source.rows import Fields, Rows
+from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some tools write it before the first line of a file
@@ -25,7 +25,9 @@ _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read(
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
+) -> Iterator[pa.RecordBatch]:
     """Read the lines of a shard."""
     offset = 0  # of the line's first byte in the decoded shard
     waiting: list[bytes] = []  # the start of a line that has not ended
@@ -66,7 +68,9 @@ def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterat
         yield batch
 
 
-def _read_line(line: bytes, size: int, offset: int, rows: Rows, fields: Fields, most: int) -> None:
+def _read_line(
+    line: bytes, size: int, offset: int, rows: RowCollector, fields: Fields, most: int
+) -> None:
     if size > most:
         rows.fail("too_large", offset)
         return
@@ -95,7 +99,7 @@ def _has_large_fields(line: bytes, fields: Fields) -> bool:
         return line.count(b"[") + line.count(b"{") + line.count(b",") > MOST_VALUES
 
 
-def add_record(record: dict[str, Any], value: int, rows: Rows, fields: Fields) -> None:
+def add_record(record: dict[str, Any], value: int, rows: RowCollector, fields: Fields) -> None:
     """Add an object as a row; `value` is its place in the shard, for its verdict."""
     text = record.pop(fields.text, None)
     url = record.pop(fields.url, None)
@@ -159,14 +163,14 @@ def _plain(value: Any) -> Any:
 
 
 def read_text(
-    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
     """Read a shard as one document. Raises SourceError if it is binary or not UTF-8."""
     return _read_text(pieces, rows, fields, strict=True)
 
 
 def read_forced_text(
-    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
     """Read a shard as one document because the recipe says `kind = "text"`: ill-formed UTF-8
     becomes U+FFFD.
@@ -174,7 +178,7 @@ def read_forced_text(
     return _read_text(pieces, rows, fields, strict=False)
 
 
-def read_whole(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> bytes:
+def read_whole(pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields) -> bytes:
     """The bytes of a shard that is one document. If it is damaged or too large, a failed row is
     added and the result is empty.
     """
@@ -198,7 +202,7 @@ def read_whole(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> 
 
 
 def _read_text(
-    pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields, *, strict: bool
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields, *, strict: bool
 ) -> Iterator[pa.RecordBatch]:
     text = read_whole(pieces, rows, fields).removeprefix(BYTE_ORDER_MARK)
     at = ill_formed(text, ended=True) if strict else None

@@ -24,7 +24,7 @@ from gristmill.source import (
     kinds,
     warc,
 )
-from gristmill.source.rows import Fields, Rows
+from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage, Pieces
 
 
@@ -81,7 +81,7 @@ class ShardReader:
         """
         self._path = path
         self._name = path.name if name is None else name
-        self._rows = Rows(number, limit)
+        self._rows = RowCollector(number, limit)
         self._kind = kind
         self._fields = fields or Fields()
         self._sha256 = sha256
@@ -183,7 +183,7 @@ class ShardReader:
             yield from columnar.read(whole.name, self._rows, self._fields)
 
 
-_READERS: dict[str, Callable[["_PeekedPieces", Rows, Fields], Iterator[pa.RecordBatch]]] = {
+_READERS: dict[str, Callable[["_PeekedPieces", RowCollector, Fields], Iterator[pa.RecordBatch]]] = {
     "wet": warc.read,
     "warc": warc.read,
     "arc": arc.read,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from gristmill.source.rows import Rows
+from gristmill.source.rows import RowCollector
 from gristmill.store.codecs import Damage
 
 
@@ -127,7 +127,7 @@ class Window:
 
 def read_stretches(
     pieces: Iterable[bytes | Damage],
-    rows: Rows,
+    rows: RowCollector,
     framing: Framing,
     read_record: Callable[[Window], bool],
 ) -> Iterator[pa.RecordBatch]:

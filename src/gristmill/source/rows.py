@@ -29,7 +29,7 @@ class Fields(NamedTuple):
     pages: bool = False
 
 
-class Rows:
+class RowCollector:
     """Numbers the rows of one shard and collects them into batches of RAW.
 
     Every row takes a number: `add` (a document), `fail` (not a readable document: it gets a

@@ -21,7 +21,7 @@ import pyarrow as pa
 from gristmill.columns import well_formed
 from gristmill.source import html_page, http
 from gristmill.source.record_window import Framing, Window, read_stretches
-from gristmill.source.rows import Fields, Rows
+from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
 
 MAX_HEADER_BYTES = 1 << 20
@@ -167,12 +167,14 @@ def kind_within(data: bytes, *, ended: bool) -> str | None:
     return None
 
 
-def read(pieces: Iterable[bytes | Damage], rows: Rows, fields: Fields) -> Iterator[pa.RecordBatch]:
+def read(
+    pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
+) -> Iterator[pa.RecordBatch]:
     """Read the records of a shard."""
     return read_stretches(pieces, rows, FRAMING, partial(_read_record, rows=rows, fields=fields))
 
 
-def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
+def _read_record(window: Window, rows: RowCollector, fields: Fields) -> bool:
     """Read one record; False: the stretch ended inside it."""
     begin = window.offset + window.at
     while not (stop := _head(window.data, window.at)):
@@ -220,7 +222,7 @@ def _read_record(window: Window, rows: Rows, fields: Fields) -> bool:
     return True
 
 
-def _add(header: _WarcHeader, body: bytes, begin: int, rows: Rows, fields: Fields) -> None:
+def _add(header: _WarcHeader, body: bytes, begin: int, rows: RowCollector, fields: Fields) -> None:
     """Add a row for a complete record, or count it."""
     get, kind = header.get, header.type
     language = get(b"warc-identified-content-language")
@@ -257,7 +259,7 @@ def _add(header: _WarcHeader, body: bytes, begin: int, rows: Rows, fields: Field
             rows.fail(got.reason, begin if got.value is None else got.value, header.url)
 
 
-def _skip(header: _WarcHeader, rows: Rows) -> None:
+def _skip(header: _WarcHeader, rows: RowCollector) -> None:
     rows.skip(well_formed(header.type)[:40] or "no type")
 
 
@@ -274,7 +276,7 @@ def _ends_well(window: Window, length: int) -> bool:
 
 
 def _skip_block(
-    window: Window, rows: Rows, fields: Fields, header: _WarcHeader, begin: int
+    window: Window, rows: RowCollector, fields: Fields, header: _WarcHeader, begin: int
 ) -> bool:
     """Skip a block that is over the limit, or whose length is wrong. False: the stretch ended inside
     it.

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How kept documents become token shards."""
 
     tokenizer: str  # "gpt2", or the path or URL of a tokenizer.json or of tiktoken ranks

@@ -39,7 +39,7 @@ class SignedTexts(NamedTuple):
         return document, signature, self.text(document) if text else None
 
 
-class Candidates(NamedTuple):
+class TextCandidates(NamedTuple):
     """The candidates of one text, ascending."""
 
     candidates: np.ndarray  # int64
@@ -105,12 +105,14 @@ class BucketMatches:
         places, self._pairs = self._likely(both >> PAIR_BITS, both & ((1 << PAIR_BITS) - 1))
         self._bounds = np.searchsorted(places, np.arange(len(self._signed.hashes) + 1)).tolist()
 
-    def _likely(self, places: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, Candidates]:
+    def _likely(
+        self, places: np.ndarray, candidates: np.ndarray
+    ) -> tuple[np.ndarray, TextCandidates]:
         """The pairs of texts and documents whose document may be kept, and whose signatures do not
         rule the pair out.
         """
         if not len(places):
-            return places, Candidates(candidates, np.empty(0))
+            return places, TextCandidates(candidates, np.empty(0))
         first, kept, near = self._signed.first, self._kept, self._near
         possible = (candidates >= first) | np.isin(candidates, kept)
         places, candidates = places[possible], candidates[possible]
@@ -121,14 +123,14 @@ class BucketMatches:
         if near.verify == "text":
             likely = agreement >= least_agreement(near)
             places, candidates, agreement = places[likely], candidates[likely], agreement[likely]
-        return places, Candidates(candidates, agreement / near.numbers)
+        return places, TextCandidates(candidates, agreement / near.numbers)
 
-    def first(self, place: int) -> Candidates:
+    def first(self, place: int) -> TextCandidates:
         """The candidates of a text among the first documents of its buckets."""
         own = slice(self._bounds[place], self._bounds[place + 1])
-        return Candidates(self._pairs.candidates[own], self._pairs.agreements[own])
+        return TextCandidates(self._pairs.candidates[own], self._pairs.agreements[own])
 
-    def others(self, place: int) -> Candidates:
+    def others(self, place: int) -> TextCandidates:
         """The candidates of a text among the first kept documents of its large buckets.
 
         The verdicts of all texts before it must be known.

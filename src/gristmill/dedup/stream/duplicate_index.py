@@ -29,7 +29,12 @@ import numpy as np
 
 from gristmill.dedup.drops import EXACT, NEAR
 from gristmill.dedup.settings import Near
-from gristmill.dedup.stream.bucket_matches import BucketMatches, Candidates, SignedTexts, sign_texts
+from gristmill.dedup.stream.bucket_matches import (
+    BucketMatches,
+    SignedTexts,
+    TextCandidates,
+    sign_texts,
+)
 from gristmill.dedup.stream.sqlite_store import SqliteStore, Synchronous, Verdict
 from gristmill.errors import RecipeError
 from gristmill.kernels.hashing import minhash, pairs
@@ -191,7 +196,7 @@ class DuplicateIndex:
         self,
         document: int,
         signed: SignedTexts,
-        among: Candidates,
+        among: TextCandidates,
         verdicts: list[Verdict],
         own: dict[int, np.ndarray],
         near: Near,
