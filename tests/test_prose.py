@@ -11,6 +11,7 @@ import pytest
 from tests.support import ROOT
 
 COLUMNS = 100
+SOURCE = ROOT / "src/gristmill"
 PAGES = sorted(
     path
     for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "recipes/*.toml", "*.cff")
@@ -57,14 +58,16 @@ def test_words_are_plain(path: Path) -> None:
     "path", [path for path in PAGES if path.suffix == ".md"], ids=lambda path: str(path.name)
 )
 def test_files_that_are_named_exist(path: Path) -> None:
-    """`docs/x.md`, `benchmarks/y.py`, `tests/z.py`, and links."""
-    named = set(
-        re.findall(r"`((?:docs|benchmarks|tests|recipes|src)/[\w./-]+\.\w+)`", path.read_text())
-    )
+    """`docs/x.md`, `benchmarks/y.py`, `tests/z.py`, `kernels/room/a.py`, and links."""
+    text = path.read_text("utf-8")
+    rooms = "|".join(child.name for child in SOURCE.iterdir() if child.is_dir())
+    top = rf"docs|benchmarks|tests|recipes|src|{rooms}"
+    named = set(re.findall(rf"(?<![\w/.-])((?:{top})/[\w./-]+\.(?:py|md|sql|toml))\b", text))
     named |= {
         str((path.parent / link).resolve().relative_to(ROOT))
-        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", path.read_text())
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", text)
     }
     # NAME and ROOM are the reader's; `digits` is the example of CONTRIBUTING.md.
     named = {name for name in named if not re.search("NAME|ROOM|digits", name)}
-    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+    places = (ROOT, SOURCE)
+    assert [n for n in sorted(named) if not any((at / n).exists() for at in places)] == []
