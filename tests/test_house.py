@@ -240,26 +240,6 @@ def test_help_comes_at_once_and_loads_nothing_heavy() -> None:
     assert time.monotonic() - start < 2.0  # 0.1 s alone; this machine may be busy
 
 
-def test_every_kernel_has_a_slow_twin() -> None:
-    places = [
-        ROOT / "tests/support/naive.py",
-        ROOT / "tests/support/rules.py",
-        *(ROOT / "tests/kernels").rglob("*.py"),
-        *(ROOT / "tests/filters").rglob("*.py"),
-    ]
-    naive = "".join(path.read_text() for path in places)
-    for path in sorted((SOURCE / "kernels").rglob("*.py")):
-        if path.stem in ("__init__", "compile", "loads", "tables"):
-            continue
-        for node in ast.parse(path.read_text()).body:
-            if (
-                isinstance(node, ast.FunctionDef)
-                and not node.name.startswith("_")
-                and not any("helper" in ast.unparse(decorator) for decorator in node.decorator_list)
-            ):
-                assert node.name in naive, f"no twin of {path.stem}.{node.name}"
-
-
 def test_the_format_page_shows_a_real_checkpoint_and_a_real_manifest() -> None:
     from gristmill.store import manifest as manifests
     from gristmill.store.partial import Checkpoint

@@ -1,0 +1,255 @@
+"""Which slow twin each public function of kernels/ has, and the test that compares the two.
+
+A twin says again, in plain Python or by an independent library, what the function does; the table
+says where they are compared. `complaints` reads the sources, so that a twin, or a comparison, that
+is removed is missed (tests/kernels/test_twins.py).
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support import ROOT
+
+KERNELS, TESTS = ROOT / "src/gristmill/kernels", ROOT / "tests"
+
+
+class Pair(NamedTuple):
+    """A comparison of a kernel's function with its twin."""
+
+    test: str  # file of tests/ and the function that compares: `kernels/text/test_words.py::check`
+    # `naive.count`, `rules.c4`, a function of the test's file, or a library's: `fasttext:predict`
+    twin: str
+    via: str = ""  # what the test calls for it: a helper of its file, or the filter on top
+
+
+BPE, LISTS = "kernels/bpe/test_encoder.py", "kernels/lists/test_urls.py"
+AHO, PAIRS = "kernels/lists/test_aho_corasick.py", "kernels/hashing/test_pairs.py"
+MINHASH, BANDS = "kernels/hashing/test_minhash.py", "kernels/hashing/test_band_keys.py"
+RULES, FASTTEXT = "filters/rules/test_rules.py", "filters/models/test_fasttext.py"
+LINEAR, PERPLEXITY = "kernels/models/test_linear_classifier.py", "kernels/models/test_perplexity.py"
+REDACT, LINES = "kernels/pii/test_redact.py", "kernels/text/test_lines.py"
+OVERLAP = "kernels/decontaminate/test_overlap.py"
+LABELS = "kernels/decontaminate/test_labels.py"
+QUALITY, GOPHER = ("kernels/filters/test_gopher_quality.py", "kernels/filters/test_gopher_lines.py")
+
+TWINS = {
+    "bpe.encoder.Encoder": Pair(f"{BPE}::test_fuzz_ranks", "naive.Encoder"),
+    "bpe.merges.merges_of_list": Pair(f"{BPE}::test_fuzz_list", "naive.merges_of_list"),
+    "bpe.merges.merges_of_ranks": Pair(f"{BPE}::test_fuzz_ranks", "naive.merges_of_ranks"),
+    "decontaminate.items.build": Pair(f"{OVERLAP}::check", "naive.build"),
+    "decontaminate.labels.blank": Pair(
+        "kernels/decontaminate/test_labels.py::check", "naive.blank"
+    ),
+    "decontaminate.overlap.find_overlap": Pair(f"{OVERLAP}::check", "naive.find_overlap"),
+    "decontaminate.overlap.hits_of": Pair(f"{OVERLAP}::check", "naive.hits_of"),
+    "filters.c4.cut": Pair(f"{RULES}::test_fuzz_c4", "rules.c4", "C4"),
+    "filters.fineweb.count": Pair(f"{RULES}::test_fuzz", "rules.fineweb", "KINDS"),
+    "filters.gopher_lines.count": Pair(f"{GOPHER}::check", "naive.count"),
+    "filters.gopher_lines.count_lines": Pair(f"{QUALITY}::test_fuzz_count_lines", "count_lines"),
+    "filters.gopher_quality.count": Pair(f"{RULES}::test_fuzz", "rules.quality", "KINDS"),
+    "filters.gopher_quality.count_signs": Pair(
+        f"{GOPHER}::test_fuzz_count_signs", "naive.count_signs"
+    ),
+    "filters.gopher_quality.stop_table": Pair(f"{QUALITY}::check", "stop_table"),
+    "filters.gopher_repetition.count": Pair(f"{RULES}::test_fuzz", "rules.repetition", "KINDS"),
+    "filters.sentences.count_sentences": Pair(f"{RULES}::test_fuzz_c4", "rules.c4", "C4"),
+    "filters.simple.count": Pair(f"{RULES}::test_fuzz_simple", "rules.simple", "Simple"),
+    "hashing.band_keys.Repeated": Pair(f"{BANDS}::test_fuzz_repeated", "naive.Repeated"),
+    "hashing.band_keys.split": Pair(f"{BANDS}::test_fuzz_split", "naive.split"),
+    "hashing.minhash.band_keys": Pair(f"{MINHASH}::test_fuzz_band_keys", "naive.band_keys"),
+    "hashing.minhash.distinct_shingles": Pair(
+        f"{MINHASH}::test_fuzz_distinct_shingles", "naive.distinct_shingles"
+    ),
+    "hashing.minhash.permutations": Pair(f"{MINHASH}::test_permutations", "naive.permutations"),
+    "hashing.minhash.sign": Pair(f"{MINHASH}::test_fuzz_sign", "naive.sign"),
+    "hashing.pairs.agreement": Pair(f"{PAIRS}::test_fuzz_agreement", "naive.agreement"),
+    "hashing.pairs.components": Pair(f"{PAIRS}::test_fuzz_components", "naive.connect"),
+    "hashing.pairs.connect": Pair(f"{PAIRS}::test_fuzz_components", "naive.connect"),
+    "hashing.pairs.decide": Pair(f"{PAIRS}::test_fuzz_decide", "naive.decide"),
+    "hashing.pairs.jaccard": Pair(f"{PAIRS}::test_fuzz_jaccard", "naive.jaccard"),
+    "hashing.primitives.fnv_1a": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),
+    "hashing.primitives.splitmix64": Pair(
+        f"{MINHASH}::test_permutations", "naive.permutations", "minhash"
+    ),
+    "hashing.shuffle.gather": Pair(
+        "kernels/hashing/test_shuffle.py::test_fuzz_gather", "naive.gather"
+    ),
+    "hashing.shuffle.order_keys": Pair(
+        "kernels/hashing/test_shuffle.py::test_fuzz_order_keys", "naive.order_keys"
+    ),
+    "html.parse_cost.bound": Pair(
+        "kernels/html/test_parse_cost.py::test_equal_to_the_slow_twin", "naive_bound", "bounds"
+    ),
+    "lists.aho_corasick.build": Pair(f"{AHO}::check", "find_first"),
+    "lists.aho_corasick.count": Pair(f"{AHO}::test_fuzz_count", "count"),
+    "lists.aho_corasick.find_bounded": Pair(f"{AHO}::check", "find_bounded"),
+    "lists.aho_corasick.find_first": Pair(f"{AHO}::check", "find_first"),
+    "lists.entries.find_whole": Pair(f"{LISTS}::test_fuzz_find_whole", "list:index"),
+    "lists.entries.gather": Pair(f"{LISTS}::test_fuzz_gather", "gather"),
+    "lists.entries.index": Pair(f"{LISTS}::test_fuzz_find_whole", "list:index", "table_of"),
+    "lists.urls.find_domains": Pair(f"{LISTS}::test_fuzz_find_domains", "find_domains"),
+    "lists.urls.find_subwords": Pair(f"{LISTS}::test_fuzz_find_words", "find_subwords"),
+    "lists.urls.find_words": Pair(f"{LISTS}::test_fuzz_find_words", "find_words"),
+    "models.fasttext_hierarchical.predict": Pair(f"{FASTTEXT}::check", "fasttext:predict"),
+    "models.fasttext_softmax.probability": Pair(f"{FASTTEXT}::check_bag", "fasttext:predict"),
+    "models.linear_classifier.features": Pair(f"{LINEAR}::test_fuzz_features", "features"),
+    "models.linear_classifier.score": Pair(f"{LINEAR}::test_fuzz_score", "score"),
+    "models.linear_classifier.train": Pair(f"{LINEAR}::test_fuzz_train", "train"),
+    "models.perplexity.cost": Pair(f"{PERPLEXITY}::test_fuzz_cost", "cost"),
+    "models.perplexity.find_ids": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "find_ids"),
+    "models.perplexity.hash_words": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "hash_words"),
+    "models.perplexity.list_grams": Pair(f"{PERPLEXITY}::test_fuzz_score", "score", "fitted"),
+    "models.perplexity.list_words": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "find_ids"),
+    "models.perplexity.perplexity": Pair(f"{PERPLEXITY}::test_fuzz_score", "math:exp"),
+    "models.perplexity.score": Pair(f"{PERPLEXITY}::test_fuzz_score", "score"),
+    "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),
+    "pii.phones.candidates": Pair(f"{REDACT}::check", "candidates"),
+    "pii.redact.find": Pair(f"{REDACT}::check", "find"),
+    "pii.redact.find_as_datatrove": Pair(f"{REDACT}::check", "find_as_datatrove"),
+    "pii.rewrite.rewrite": Pair(f"{REDACT}::check", "rewrite"),
+    "text.lines.cut_lines": Pair(f"{LINES}::test_fuzz_lines_and_cutting", "cut_lines"),
+    "text.lines.find": Pair(f"{LINES}::test_fuzz_lines_and_cutting", "find"),
+    "text.lines.hash_lines": Pair(f"{LINES}::test_fuzz_hashes_of_normalised_lines", "hash_lines"),
+    "text.ngrams.top": Pair(f"{GOPHER}::check", "naive.count", "gopher_lines"),
+    "text.pieces.table": Pair(f"{RULES}::test_fuzz", "rules.repetition", "KINDS"),
+    "text.words.find": Pair("kernels/text/test_words.py::check", "naive.find"),
+    "text.words.separate": Pair(f"{RULES}::test_separate", "rules.separate"),
+    "unicode.composition.unsettled": Pair(
+        "kernels/unicode/test_composition.py::test_what_is_settled_never_changes",
+        "naive.composing_seconds",
+    ),
+    "unicode.normalised.locate": Pair(f"{OVERLAP}::test_fuzz_locate", "naive.locate"),
+    "unicode.normalised.normalise": Pair(
+        "kernels/unicode/test_normalised.py::check", "naive.normalise"
+    ),
+    "unicode.scripts.count_letters": Pair(
+        "filters/language/test_language.py::test_fuzz_scripts", "dominant", "scripts"
+    ),
+    "unicode.tidy.tidy": Pair("kernels/unicode/test_tidy.py::check", "tidy"),
+}
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A file's syntax tree."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+def public_functions() -> Iterator[str]:
+    """What filters and phases may call of kernels/: functions, and classes with methods of their
+    own; not the helpers, nor kernels/jit and the tables.
+    """
+    for path in sorted(KERNELS.rglob("*.py")):
+        if path.parent.name == "jit" or path.stem in ("__init__", "tables"):
+            continue
+        module = ".".join(path.relative_to(KERNELS).with_suffix("").parts)
+        for node in tree_of(path).body:
+            if isinstance(node, ast.FunctionDef) and not node.decorator_list:
+                public = True
+            else:
+                public = isinstance(node, ast.ClassDef) and any(
+                    isinstance(member, ast.FunctionDef) and member.name == "__init__"
+                    for member in node.body
+                )
+            if public and not node.name.startswith("_"):  # type: ignore[attr-defined]
+                yield f"{module}.{node.name}"  # type: ignore[attr-defined]
+
+
+def definitions(path: Path) -> dict[str, ast.stmt]:
+    """A file's functions and classes."""
+    return {
+        node.name: node
+        for node in tree_of(path).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """The names and the attributes that a piece of source uses."""
+    used = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return used | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+
+
+def attributes_in(node: ast.AST) -> set[str]:
+    """`a.b` of a piece of source, as written."""
+    return {ast.unparse(part) for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+
+
+def spellings(path: Path, function: str) -> set[str]:
+    """What a kernel's function is called by in a test file, by its imports."""
+    module, _, name = f"gristmill.kernels.{function}".rpartition(".")
+    room, _, stem = module.rpartition(".")
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if node.module == room and alias.name == stem:
+                    found.add(f"{alias.asname or stem}.{name}")
+                if node.module == module and alias.name == name:
+                    found.add(alias.asname or name)
+    return found
+
+
+def is_run(path: Path, name: str) -> bool:
+    """Whether a function of a test file is a test, or one calls it; soak tests do not count."""
+    functions = definitions(path)
+    if name.startswith("test_"):
+        return not any("soak" in ast.unparse(mark) for mark in functions[name].decorator_list)  # type: ignore[attr-defined]
+    return any(
+        name in names_in(node) and is_run(path, other)
+        for other, node in functions.items()
+        if other != name
+    )
+
+
+def complaint(function: str, pair: Pair, gone: str = "") -> str | None:
+    """What is wrong with a kernel's comparison, or None; `gone`: a twin taken for removed."""
+    file, _, name = pair.test.partition("::")
+    path = TESTS / file
+    compared = definitions(path).get(name) if path.exists() else None
+    if compared is None or not is_run(path, name):
+        return f"{function}: no test runs {pair.test}"
+    called = [node for other, node in definitions(path).items() if other in names_in(compared)]
+    if not any(
+        isinstance(part, ast.Assert) for node in (compared, *called) for part in ast.walk(node)
+    ):
+        return f"{function}: {pair.test} asserts nothing"
+    whole = compared if pair.via != "KINDS" else tree_of(path)  # the test's table of its cases
+    used = names_in(whole) | attributes_in(whole)
+    if not used & ({pair.via} if pair.via else spellings(path, function)):
+        return f"{function}: {pair.test} does not call it"
+    library, colon, method = pair.twin.partition(":")
+    if colon:
+        return None if method in used else f"{function}: {pair.test} asks no {library}"
+    home, twin = place_of(path, pair.twin)
+    if pair.twin not in used:
+        return f"{function}: {pair.test} does not call {pair.twin}"
+    if twin not in definitions(home) or gone == f"{home}:{twin}":
+        return f"{function}: its twin {pair.twin} is not there"
+    return None
+
+
+def place_of(path: Path, twin: str) -> tuple[Path, str]:
+    """The file that a test's twin is in, and its name there."""
+    holder, dot, name = twin.rpartition(".")
+    if dot:
+        return TESTS / f"support/{holder}.py", name
+    for node in tree_of(path).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests.support"):
+            file = ROOT / f"{(node.module or '').replace('.', '/')}.py"
+            if file.exists() and twin in {alias.asname or alias.name for alias in node.names}:
+                return file, twin
+    return path, twin
+
+
+def twin_places() -> set[str]:
+    """Where each twin of our own is: `path:name`."""
+    places = (
+        place_of(TESTS / pair.test.partition("::")[0], pair.twin)
+        for pair in TWINS.values()
+        if ":" not in pair.twin
+    )
+    return {f"{home}:{name}" for home, name in places}
