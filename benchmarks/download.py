@@ -24,7 +24,7 @@ CHILD = """
 import json, resource, sys, time
 from pathlib import Path
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings
+from gristmill.store.settings import Settings
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
 import urllib3
@@ -36,7 +36,7 @@ def tell(here, size, resumed):
     if stop and here >= stop: raise Enough
 begin, cpu = time.perf_counter(), time.process_time()
 try:
-    Transfer(Cache(cache), Settings(checkpoint_bytes=every)).fetch(Remote(url), tell=tell)
+    Transfer(Cache(cache), Settings(checkpoint_bytes=every)).fetch(Remote(url), on_progress=tell)
 except Enough:
     pass
 end = time.perf_counter()

@@ -13,7 +13,6 @@ from typing import Any
 
 from gristmill.arguments import settings_of
 from gristmill.pipeline import run
-from gristmill.report.cost_model import FOLDERS, WHOLE
 from gristmill.report.meter import Meter, folder_bytes
 from gristmill.report.size import SAMPLE, lines, size
 
@@ -45,10 +44,10 @@ def main() -> None:
         rows.append((f"{name}: CPU", phase["cpu_hours"] * 3600, cost.cpu, "s"))
         if phase["wall_hours"][0] is not None:
             rows.append((f"{name}: wall", phase["wall_hours"][0] * 3600, cost.wall, "s"))
-    for name in (*FOLDERS, *WHOLE):
-        real = folder_bytes(asked.out / name)
-        if real:
-            rows.append((f"{name}/", told["disk"]["folders"][name] / 1e6, real / 1e6, "MB"))
+    for name, predicted in told["disk"]["folders"].items():
+        if name != "rest":
+            real = folder_bytes(asked.out / name)
+            rows.append((f"{name}/", predicted / 1e6, real / 1e6, "MB"))
     shards = [
         cost.worker
         for name, cost in meter.phases.items()

@@ -14,8 +14,8 @@ import pytest
 
 from gristmill.errors import GristmillError, RecipeError, SourceError, printable
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings
 from gristmill.store.remotes import Remote
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from gristmill.terminal import to_json
 from tests.support import faults

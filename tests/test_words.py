@@ -17,7 +17,7 @@ from gristmill.recipe import for_files, load, parse
 from gristmill.report.rejudge import rejudge
 from gristmill.report.size import size
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from gristmill.tokens.tokenizer import load as load_tokenizer
 from gristmill.training.train_models import train_perplexity

@@ -66,9 +66,9 @@ from gristmill.recipe import (
 )
 from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
-from gristmill.store.client import Settings, asked_of
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import machine_errors
+from gristmill.store.settings import Settings, asked_of
 from gristmill.store.transfer import Transfer
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.user_input import local, output

@@ -197,7 +197,7 @@ def size(
         cache_dir=cache_dir,
         allow_code=allow_code,
         allow_env=allow_env or (),
-        tell=warn,
+        on_line=warn,
         **sample_of(sample),
     )
     print_result(result, as_json, lines(result))

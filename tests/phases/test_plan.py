@@ -15,7 +15,7 @@ from gristmill.phases.inputs.plan import Lists, Plan, Planned
 from gristmill.phases.running.progress import Progress
 from gristmill.recipe import Recipe, Source, stored
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 
 

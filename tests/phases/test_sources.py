@@ -21,8 +21,8 @@ from gristmill.phases.inputs.sources import expand
 from gristmill.phases.running.progress import Progress
 from gristmill.recipe import Recipe, Source, parse, stored
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings
 from gristmill.store.parts import to_json
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from tests.support import faults
 from tests.support.faults import Reply, Site, site

@@ -14,11 +14,11 @@ import pytest
 from gristmill import RecipeError, SourceError
 from gristmill.arguments import sample_of
 from gristmill.pipeline import run
-from gristmill.report.cost_model import FOLDERS, Law, Point, fit
-from gristmill.report.meter import PROC, Meter, folder_bytes
+from gristmill.report.meter import PROC, Cost, Meter, folder_bytes
+from gristmill.report.predict import Line, Seen, line
 from gristmill.report.sample import Piece, start_of
 from gristmill.report.size import lines, size
-from gristmill.store.client import Settings
+from gristmill.store.settings import Settings
 from tests.support.command import command_line
 from tests.support.corpora import RECIPE, digests, jsonl, lay_out, pages, wet
 from tests.support.faults import site
@@ -59,7 +59,12 @@ def test_a_prediction_beside_a_run(corpus: Path) -> None:
     assert told["documents"] == pytest.approx(funnel["documents"], rel=0.2)
     assert told["kept"] == pytest.approx(funnel["kept"], rel=0.2)
     assert told["tokens"] == pytest.approx(funnel["tokens"], rel=0.2)
-    for name in FOLDERS:
+    assert {"documents", "measures", "signatures", "verdicts", "tokens", "work/tokens"} <= set(
+        told["disk"]["folders"]
+    )
+    for name in told["disk"]["folders"]:
+        if name in ("rest", "duplicates", "work/deduplicate"):
+            continue  # a sample contains fewer copies
         # Texts that are kept as samples are so many a shard and reason: what a shard's start has of
         # a rare reason is chance.
         near = 0.5 if name == "samples" else 0.2
@@ -141,7 +146,8 @@ def test_a_recipe_without_tokens_and_duplicates(tmp_path: Path) -> None:
         "write_verdicts",
         "tokenize",
     ]
-    assert told["disk"]["folders"]["text"] > 0 == told["disk"]["folders"]["tokens"]
+    assert told["disk"]["folders"]["text"] > 0
+    assert "tokens" not in told["disk"]["folders"]
     assert told["memory"]["deduplicate"] == told["memory"]["assemble"] == 0
     assert "tokens" not in lines(told)[1]
 
@@ -230,18 +236,22 @@ def test_a_shard_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         size(recipe, out=tmp_path / "corpus", cache_dir=tmp_path / "cache")
 
 
-def test_the_law_tells_costs_apart() -> None:
-    def cost(shards: int, units: float) -> Point:
-        return Point(shards, units, 2.0 + 0.5 * shards + 0.01 * units)
+def test_the_line_separates_fixed_and_proportional_costs() -> None:
+    def seen(units: float, cost: float) -> Seen:
+        shards = [("web", {"documents": units})]
+        return Seen(shards, {"write_verdicts": Cost(cpu=cost)}, {}, 0, {})
 
-    law = fit(cost(1, 10), cost(9, 90), cost(2, 6000))
-    assert law == pytest.approx((2.0, 0.5, 0.01))
-    assert law.of(100, 1000, 4) == pytest.approx(8 + 50 + 10)
-    # Noise below zero is nothing, and the sample's own cost is always met.
-    law = fit(Point(1, 10, 3.0), Point(9, 90, 1.0), Point(2, 6000, 60.0))
-    assert law.shard == 0.0
-    assert law.of(2, 6000) == pytest.approx(60.0)
-    assert fit(Point(1, 0, 1.0), Point(9, 0, 1.0), Point(1, 0, 1.0)) == Law(0.0, 0.0, 0.0)
+    found = line(seen(10, 2.1), seen(6000, 62.0), "write_verdicts", "cpu")
+    assert found == pytest.approx((2.0, 0.01))
+    # Noise below zero counts as nothing, and the cost of the sample is always met.
+    for units, cost in ((10, 3.0), (6000, 1.0), (6000, 60.0)):
+        least = seen(10, 3.0)
+        found = line(least, seen(units, cost), "write_verdicts", "cpu")
+        assert found.fixed >= 0.0
+        assert found.unit >= 0.0
+        assert found.fixed + found.unit * units == pytest.approx(cost)
+    assert line(seen(0, 1.0), seen(0, 1.0), "write_verdicts", "cpu") == Line(0.0, 0.0)
+    assert line(seen(1, 1.0), seen(9, 9.0), "tokenless", "cpu") == Line(0.0, 0.0)
 
 
 def test_the_start_of_a_shard(tmp_path: Path) -> None:

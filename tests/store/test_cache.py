@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gristmill.store.cache import Cache, Known, key_of
-from gristmill.store.client import Settings
 from gristmill.store.remotes import Remote
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from tests.support import faults
 from tests.support.faults import site
@@ -175,7 +175,7 @@ def test_two_processes_share_a_cache(tmp_path: Path) -> None:
         server.faults.extend([faults.cut(0.4)] * 3)
         code = (
             "import sys; from pathlib import Path; from gristmill.store.cache import Cache\n"
-            "from gristmill.store.client import Settings; from gristmill.store.remotes "
+            "from gristmill.store.settings import Settings; from gristmill.store.remotes "
             "import Remote\n"
             "from gristmill.store.transfer import Transfer\n"
             f"transfer = Transfer(Cache(Path({str(tmp_path / 'cache')!r})), "

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from gristmill.errors import SourceError
+from gristmill.store.answers import Stopped
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings, Stopped
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Fetched, Transfer
 from tests.support import faults
 from tests.support.faults import Site, site
@@ -116,7 +117,7 @@ def crashed(transfer: Transfer, url: str, after: int) -> None:
             raise Kill
 
     with pytest.raises(Kill):
-        transfer.fetch(Remote(url), tell=tell)
+        transfer.fetch(Remote(url), on_progress=tell)
 
 
 def test_a_crash_costs_no_more_than_the_bytes_past_the_last_checkpoint(
@@ -126,7 +127,9 @@ def test_a_crash_costs_no_more_than_the_bytes_past_the_last_checkpoint(
     url = server.put("/a.wet.gz", body)
     crashed(Transfer(Cache(cache), QUICK), url, 3_000_000)
     told: list[tuple[int, int | None, int]] = []
-    got = Transfer(Cache(cache), QUICK).fetch(Remote(url), tell=lambda *what: told.append(what))
+    got = Transfer(Cache(cache), QUICK).fetch(
+        Remote(url), on_progress=lambda *what: told.append(what)
+    )
     assert got.path.read_bytes() == body
     (begun,) = [int(span.removeprefix("bytes=").rstrip("-")) for span in server.ranges() if span]
     assert server.asked[-1][2]["if-range"] == '"1"'
@@ -179,7 +182,7 @@ def test_a_stopped_run_checkpoints_what_it_has(cache: Path, server: Site) -> Non
 
     url = server.put("/a", BODY)
     with pytest.raises(Stopped):
-        slow.fetch(Remote(url), tell=tell)
+        slow.fetch(Remote(url), on_progress=tell)
     assert get(Transfer(Cache(cache), QUICK), url) == BODY
     assert server.ranges()[-1] is not None
 

@@ -16,9 +16,9 @@ import pytest
 
 from gristmill.errors import SourceError
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from tests.support import faults
 from tests.support.faults import Reply, Site, site

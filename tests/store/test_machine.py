@@ -21,9 +21,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gristmill.errors import SourceError
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from tests.support import faults
 from tests.support.faults import File, site
@@ -171,7 +171,7 @@ class Downloads(RuleBasedStateMachine):
 
         transfer = self.transfer()
         try:
-            transfer.fetch(Remote(self.url), tell=tell)
+            transfer.fetch(Remote(self.url), on_progress=tell)
         except (Killed, SourceError):
             pass
         finally:

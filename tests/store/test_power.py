@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings
 from gristmill.store.disk import Disk
 from gristmill.store.remotes import Remote
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from tests.support import faults
 from tests.support.faults import Site, site

@@ -15,8 +15,8 @@ from gristmill.pipeline import dry_run, run
 from gristmill.recipe import Source
 from gristmill.store import secrets
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings
 from gristmill.store.remotes import Remote
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from tests.support import ROOT, faults
 from tests.support.command import command_line

@@ -20,8 +20,9 @@ import pytest
 
 from gristmill.errors import SourceError
 from gristmill.store.cache import Cache
-from gristmill.store.client import Client, Settings
+from gristmill.store.client import Client
 from gristmill.store.remotes import Remote, expand
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from tests.support import servers
 from tests.support.faults import site
@@ -42,14 +43,14 @@ def killed(cache: Path, remote: Remote, after: int) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        Transfer(Cache(cache), QUICK).fetch(remote, tell=tell)
+        Transfer(Cache(cache), QUICK).fetch(remote, on_progress=tell)
 
 
 def resumed(cache: Path, remote: Remote) -> int:
     """Fetch what was begun; returns where it was taken up."""
     where: list[int] = []
     got = Transfer(Cache(cache), QUICK).fetch(
-        remote, tell=lambda here, size, resumed: where.append(resumed)
+        remote, on_progress=lambda here, size, resumed: where.append(resumed)
     )
     assert got.sha256 == SHA256
     assert got.path.read_bytes() == BODY

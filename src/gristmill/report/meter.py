@@ -1,11 +1,10 @@
-"""What each phase of a run takes on this machine: processor time, wall time, memory and disk, of
-the whole process tree.
+"""What each phase of a run takes on this machine, with all its processes: CPU time, wall time,
+memory and disk.
 
-Phases are told apart by what the run tells of itself (phases/running/progress.py). Processor time
-is that of this process and of all that it started, exact at a phase's both ends. Memory is each
-process's proportional set size (PSS: a page that three share counts a third), looked at ten times a
-second. Where there is no /proc (macOS) processor time is taken for the wall time of the one worker,
-and memory is unknown.
+The run's own events say when a phase starts and ends (phases/running/progress.py). CPU time is that
+of this process and of all that it started, exact at both ends of a phase. Memory is the
+proportional set size of each process (PSS: a page that three share counts a third), read ten times
+a second. Without /proc (macOS) CPU time is the wall time of the one worker, and memory is unknown.
 """
 
 import os
@@ -17,14 +16,14 @@ from typing import Any
 
 import msgspec
 
-EVERY = 0.1  # seconds between two looks
+EVERY = 0.1  # seconds between two readings
 PROC = Path("/proc")
 
 
 class Cost(msgspec.Struct, kw_only=True):
     """What one phase took."""
 
-    cpu: float = 0.0  # seconds of processors, of all processes
+    cpu: float = 0.0  # seconds, of all processes
     wall: float = 0.0  # seconds
     worker: int = 0  # bytes: the most that one process had, this one aside
     driver: int = 0  # bytes: the most that this process had
@@ -41,7 +40,7 @@ class Meter:
         self._folder = folder
         self._now: Cost | None = None
         self._begun = (0.0, 0.0)
-        self._own = 0.0  # seconds of the thread that looks: no cost of the run
+        self._own = 0.0  # CPU seconds of the reading thread: no cost of the run
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
@@ -53,13 +52,13 @@ class Meter:
         self._ended.set()
         self._thread.join()
 
-    def show(self, told: dict[str, Any]) -> None:
-        """Hear what the run tells."""
-        if told["event"] == "phase":
-            cost = self.phases.setdefault(told["phase"], Cost())
+    def show(self, event: dict[str, Any]) -> None:
+        """Take an event of the run."""
+        if event["event"] == "phase":
+            cost = self.phases.setdefault(event["phase"], Cost())
             self._begun = (self._processors(), time.perf_counter())
             self._now = cost
-        elif told["event"] == "done" and self._now is not None:
+        elif event["event"] == "done" and self._now is not None:
             cost, self._now = self._now, None
             wall = time.perf_counter() - self._begun[1]
             cost.wall += wall
@@ -95,9 +94,7 @@ def tree() -> Iterator[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat behind the name: state, parent ...; none where the process is
-    gone.
-    """
+    """The fields of /proc/PID/stat after the name: state, parent ...; none if the process ended."""
     try:
         return (PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
@@ -105,14 +102,14 @@ def _stat(pid: int) -> list[str]:
 
 
 def _seconds(pid: int) -> float:
-    """Processor time of a process, and of those that it started and awaited."""
+    """CPU time of a process, and of those that it started and awaited."""
     if pid == os.getpid():
         return sum(os.times()[:4])  # finer than /proc's
     return sum(map(int, _stat(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int) -> int:
-    """A process's proportional set size in bytes; 0 where it is gone or nobody tells."""
+    """The proportional set size of a process in bytes; 0 if it ended or there is no /proc."""
     try:
         for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -130,5 +127,5 @@ def folder_bytes(folder: Path) -> int:
             try:
                 total += os.lstat(os.path.join(root, name)).st_size
             except OSError:
-                continue  # it went meanwhile
+                continue  # it was removed meanwhile
     return total

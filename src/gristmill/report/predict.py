@@ -1,6 +1,4 @@
-"""From what a sample cost to what the whole will: bytes, documents, processor time, wall time,
-memory and disk of each phase.
-"""
+"""From what a sample cost to what the whole will cost; size.py says how."""
 
 from typing import Any, NamedTuple
 
@@ -8,305 +6,243 @@ from gristmill.dedup.shard_tables import GROUP
 from gristmill.engine.relations import RELATIONS_MEMORY_MB
 from gristmill.phases.inputs.fetch import Row
 from gristmill.recipe import Recipe
-from gristmill.report.cost_model import FOLDERS, PHASES, WHOLE, Measured, ShardSeen
+from gristmill.report.meter import Cost
 from gristmill.report.sample import Download, Piece
-from gristmill.store.client import Settings
+from gristmill.store.settings import Settings
 from gristmill.store.urls import is_url
 from gristmill.tokens.shards import BUCKET_BYTES
 
-# of memory a document in deduplicate: keeper, similarity, whether it stands in a pair, its drop
-DOCUMENT_BYTES = 33
-# of memory a document in assemble: number and length, as they are read, dealt and sorted
-INDEX_BYTES = 48
-TASK_BYTES = 90 << 20  # of memory each thread of deduplicate but the first
-DEDUPLICATE_BYTES = (RELATIONS_MEMORY_MB << 20) + (
-    128 << 20
-)  # the relational engine, and a cut of the keys with its bitmaps
-WORD_BYTES = 6.0  # of text, about, for each word; so many shingles has a text
+# What the cost of a phase is proportional to; of others it is the documents.
+UNITS = {
+    "process": "decoded",
+    "deduplicate": "passed",
+    "count_lines": "text",
+    "frequent_lines": "text",
+    "tokenize": "text",
+    "assemble": "tokens",
+}
+EACH_SHARD = ("process", "write_verdicts", "count_lines", "tokenize")  # run on all workers
+CORPUS = ("corpus_filters", "deduplicate", "frequent_lines")  # run in one process
+DOCUMENT_BYTES = 33  # of memory a document that passed, in deduplicate
+INDEX_BYTES = 48  # of memory a document, in assemble
+DEDUPLICATE_BYTES = (RELATIONS_MEMORY_MB + 128) << 20  # of memory, the most for bands of signatures
+THREAD_BYTES = 90 << 20  # of memory each thread of deduplicate but the first
+WORD_BYTES = 6.0  # of text for each word, about; a text has as many shingles
 
 
 class Machines(NamedTuple):
-    """So many machines like this one, with so many cores each."""
+    """Machines like this one."""
 
     machines: int
-    cores: int
+    cores: int  # of each
+
+
+class Line(NamedTuple):
+    """A cost in seconds: fixed + unit * units."""
+
+    fixed: float
+    unit: float
+
+
+class Seen(NamedTuple):
+    """A measured run."""
+
+    shards: list[tuple[str, dict[str, float]]]  # each shard's source, and its units
+    costs: dict[str, Cost]  # by phase, in order
+    files: dict[str, dict[str | None, int]]  # bytes by folder and source; None: of the corpus
+    rest: int  # bytes of what names every shard
+    raw: dict[str, float]  # bytes of raw shards, by source
+
+    def units(self, name: str, factors: dict[str, float] | None = None) -> float:
+        """A unit over all shards, times the factors of their sources."""
+        return sum(own[name] * (factors[source] if factors else 1) for source, own in self.shards)
 
 
 class Whole(NamedTuple):
-    """What the plan says, and how much larger each source is than its sample."""
+    """All raw shards of a recipe."""
 
-    shards: dict[str, int]
-    raw: dict[str, float]  # bytes, a shard of unknown length counted as the mean
+    shards: dict[str, int]  # by source
+    raw: dict[str, float]  # bytes by source; a shard of unknown length counts as the mean
     factors: dict[str, float]
     longest: float  # the largest shard's share of all bytes
-    unknown: int  # shards whose length nobody tells
-    cached: float  # bytes that rest in the cache
-    coming: float  # bytes that are still to be fetched
+    unknown: int  # shards of unknown length
+    cached: float  # bytes that are or will be in the cache
+    coming: float  # bytes to fetch
 
-    def of(self, shards: list[ShardSeen], what: dict[int, float]) -> float:
-        """The whole of something of which each sampled shard has so much."""
-        return sum(self.factors[shard.source] * what[place] for place, shard in enumerate(shards))
+
+def whole_of(recipe: Recipe, rows: list[Row], pieces: list[Piece], seen: Seen) -> Whole:
+    """All raw shards, by what the plan knows of them and what the sample read of each source."""
+    raw: dict[str, float] = {}
+    factors: dict[str, float] = {}
+    shards: dict[str, int] = {}
+    unknown = 0
+    longest = cached = coming = 0.0
+    for source in recipe.source:
+        own = [row for row in rows if row.shard.source == source.name and row.state != "absent"]
+        taken = [piece for piece in pieces if piece.source == source.name]
+        known = [row.size for row in own if row.size is not None]
+        mean = sum(known) / len(known) if known else sum(p.size for p in taken) / len(taken)
+        sizes = [mean if row.size is None else row.size for row in own]
+        shards[source.name], unknown = len(own), unknown + len(own) - len(known)
+        raw[source.name] = sum(sizes)
+        factors[source.name] = sum(sizes) / max(sum(piece.raw for piece in taken), 1)
+        if source.limit is not None:
+            read = sum(units["documents"] for name, units in seen.shards if name == source.name)
+            factors[source.name] = min(factors[source.name], source.limit / max(read, 1))
+        longest = max(longest, *sizes)
+        for row, length in zip(own, sizes, strict=True):
+            if is_url(row.shard.url) and not row.shard.url.startswith("file://"):
+                cached += length
+                coming += max(length - row.here, 0) if row.state in ("begun", "to fetch") else 0
+    return Whole(shards, raw, factors, longest / max(sum(raw.values()), 1), unknown, cached, coming)
+
+
+def line(small: Seen, seen: Seen, phase: str, what: str) -> Line:
+    """The line through the costs of a phase in the two runs."""
+    (least, first), (most, cost) = (
+        (run.units(UNITS.get(phase, "documents")), getattr(run.costs.get(phase, Cost()), what))
+        for run in (small, seen)
+    )
+    if most <= 0:
+        return Line(0.0, 0.0)
+    if most < 2 * least or cost <= first:
+        return Line(0.0, cost / most)  # nothing to tell apart
+    fixed = max(first - least * (cost - first) / (most - least), 0.0)
+    return Line(fixed, (cost - fixed) / most)
 
 
 def predict(
     recipe: Recipe,
-    rows: list[Row],
+    whole: Whole,
     pieces: list[Piece],
-    measured: Measured,
+    small: Seen,
+    seen: Seen,
     download: Download,
     machines: list[Machines],
 ) -> dict[str, Any]:
-    """What the whole will cost; see size.py for the formulas. `machines` are what wall time is told
-    for, this one first.
+    """What the whole will cost: `small` and `seen` are the measured runs; wall time is predicted
+    for each of `machines`, of which the first is this one.
     """
-    whole = _whole(recipe, rows, pieces, measured.sample.shards)
-    units = {
-        name: _units(whole, measured.sample.shards, name)
-        for name in (*PHASES, "kept", "passed_bytes")
-    }
-    folders = _folders(recipe, whole, measured, units)
-    slots = [_slots(one, sum(whole.shards.values()), len(recipe.source)) for one in machines]
+    units = {name: seen.units(name, whole.factors) for name in seen.shards[0][1]}
+    count = sum(whole.shards.values())
     phases = []
-    for phase in PHASES:
-        if not measured.sample.costs[phase].wall:
-            continue  # the recipe has no such phase
-        read, written = _traffic(recipe, phase, folders, whole)
-        cpu = measured.law(phase, "cpu").of(
-            sum(whole.shards.values()), units[phase], slots[0][phase]
-        )
-        walls = [_wall(measured, whole, phase, units[phase], own[phase], download) for own in slots]
-        phases.append(
-            {
-                "phase": phase,
-                "read": round(read),
-                "written": round(written),
-                "cpu_hours": cpu / 3600,
-                "wall_hours": walls,
-            }
-        )
+    for phase in seen.costs:
+        work = units[UNITS.get(phase, "documents")]
+        cpu = line(small, seen, phase, "cpu")
+        wall = line(small, seen, phase, "wall")
+        walls: list[float | None] = []
+        for one in machines:
+            slots = _slots(phase, one, count, len(recipe.source))
+            alone = wall.unit * work * whole.longest if phase in EACH_SHARD else 0.0
+            walls.append((wall.fixed + max(wall.unit * work / slots, alone)) / 3600)
+        if phase == "fetch" and whole.coming:
+            rate = download.seconds / download.bytes if download.bytes else None
+            walls = [None if rate is None else whole.coming * rate / 3600] * len(machines)
+        slots = _slots(phase, machines[0], count, len(recipe.source))
+        hours = (cpu.fixed * slots + cpu.unit * work) / 3600
+        phases.append({"phase": phase, "cpu_hours": hours, "wall_hours": walls})
+    folders = _folders(recipe, whole, small, seen, units)
     return {
-        "shards": sum(whole.shards.values()),
+        "shards": count,
         "raw_bytes": round(sum(whole.raw.values())),
         "unknown": whole.unknown,
         "to_fetch": round(whole.coming),
         "sample": {
             "shards": len(pieces),
             "raw_bytes": round(sum(piece.raw for piece in pieces)),
-            "decoded_bytes": round(measured.sample.units("process")),
-            "documents": round(measured.sample.units("write_verdicts")),
+            "decoded_bytes": round(seen.units("decoded")),
+            "documents": round(seen.units("documents")),
         },
-        "documents": round(units["write_verdicts"]),
-        "passed": round(units["deduplicate"]),
+        "documents": round(units["documents"]),
+        "passed": round(units["passed"]),
         "kept": round(units["kept"]),
-        "text_bytes": round(units["tokenize"]),
-        "tokens": round(units["assemble"]) if recipe.tokens else None,
+        "text_bytes": round(units["text"]),
+        "tokens": round(units["tokens"]) if recipe.tokens else None,
         "machines": [one._asdict() for one in machines],
         "phases": phases,
-        "memory": _memory(recipe, measured, units, folders, slots[0]),
-        "disk": _disk(recipe, measured, units, folders, whole),
+        "memory": _memory(recipe, whole, seen, units, folders, machines[0]),
+        "disk": _disk(recipe, whole, units, folders),
     }
 
 
-def _whole(recipe: Recipe, rows: list[Row], pieces: list[Piece], shards: list[ShardSeen]) -> Whole:
-    counts: dict[str, int] = {}
-    raw: dict[str, float] = {}
-    factors: dict[str, float] = {}
-    unknown = 0
-    largest = cached = coming = 0.0
-    for source in recipe.source:
-        name = source.name
-        own = [row for row in rows if row.shard.source == name and row.state != "absent"]
-        known = [row.size for row in own if row.size is not None] or [
-            piece.size for piece in pieces if piece.source == name
-        ]
-        sizes = [sum(known) / len(known) if row.size is None else row.size for row in own]
-        unknown += sum(row.size is None for row in own)
-        counts[name], raw[name] = len(sizes), sum(sizes)
-        factors[name] = raw[name] / max(
-            sum(piece.raw for piece in pieces if piece.source == name), 1
-        )
-        if source.limit is not None:
-            read = sum(shard.units["write_verdicts"] for shard in shards if shard.source == name)
-            factors[name] = min(factors[name], source.limit / max(read, 1))
-        largest = max(largest, *sizes)
-        for row, size in zip(own, sizes, strict=True):
-            if is_url(row.shard.url) and not row.shard.url.startswith("file://"):
-                cached += size
-                coming += max(size - row.here, 0) if row.state in ("begun", "to fetch") else 0
-    return Whole(counts, raw, factors, largest / max(sum(raw.values()), 1), unknown, cached, coming)
-
-
-def _units(whole: Whole, shards: list[ShardSeen], name: str) -> float:
-    """How much work a phase has in all: the sample's, grown by each source's factor, each shard
-    counting by what it cost.
-    """
-    total = sum(shard.units[name] for shard in shards)
-    weights = {place: shard.weights[name] for place, shard in enumerate(shards)}
-    if name == "fetch":
-        return sum(whole.raw.values())
-    return (
-        total * whole.of(shards, weights) / sum(weights.values())
-        if total and sum(weights.values())
-        else 0.0
-    )
+def _slots(phase: str, machines: Machines, shards: int, sources: int) -> int:
+    """How many processes work at a phase at once; fetching is the work of one machine."""
+    workers = machines.machines * machines.cores
+    if phase == "fetch":
+        return max(1, min(machines.cores, shards, Settings().connections))
+    jobs = shards if phase in EACH_SHARD else sources if phase == "assemble" else 1
+    return max(1, min(workers, jobs))
 
 
 def _folders(
-    recipe: Recipe, whole: Whole, measured: Measured, units: dict[str, float]
+    recipe: Recipe, whole: Whole, small: Seen, seen: Seen, units: dict[str, float]
 ) -> dict[str, float]:
     """Bytes of each folder."""
-    shards = measured.sample.shards
-    out = {
-        name: sum(_grown(measured, whole, name, source) for source in whole.shards)
-        for name in FOLDERS
-    }
-    if not recipe.keep_dropped:  # so many texts of a shard, however large it is
-        out["samples"] = 0.0
-        for source, count in whole.shards.items():
-            own = [shard.folders["samples"] for shard in shards if shard.source == source]
-            out["samples"] += sum(own) / len(own) * count
-    grown = units["deduplicate"] / max(measured.sample.units("deduplicate"), 1.0)
-    for name in WHOLE:
-        out[name] = measured.sample.whole[name] * grown
-    out["tokenizer"] = float(measured.sample.tokenizer)
-    out["rest"] = measured.rest(sum(whole.shards.values()))
-    return out
+    shards = sum(whole.shards.values()) / len(seen.shards)
+    passed = units["passed"] / max(seen.units("passed"), 1.0)
+    folders = {"rest": seen.rest * shards}
+    for name, sizes in seen.files.items():
+        folders[name] = sum(
+            length * passed if source is None else _grown(whole, small, seen, name, source)
+            for source, length in sizes.items()
+        )
+    if not recipe.keep_dropped and "samples" in folders:
+        # Dropped texts are kept up to a number for each shard, however large the shard is.
+        folders["samples"] = sum(seen.files["samples"].values()) * shards
+    folders["tokenizer"] = float(sum(seen.files.get("tokenizer", {}).values()))
+    return folders
 
 
-def _grown(measured: Measured, whole: Whole, folder: str, source: str) -> float:
-    """Bytes of a folder that are a source's: what a file has that is empty, and what grows with the
-    raw bytes.
+def _grown(whole: Whole, small: Seen, seen: Seen, folder: str, source: str) -> float:
+    """Bytes of a folder that come from a source: those of an empty file for each shard, and those
+    that grow with the raw bytes.
     """
-    runs = [
-        [shard for shard in run.shards if shard.source == source]
-        for run in (measured.one, measured.sample)
-    ]
-    (small, least), (size, raw) = (
-        (sum(shard.folders[folder] for shard in own), sum(shard.raw for shard in own))
-        for own in runs
-    )
-    files, factor = len(runs[1]), whole.factors[source]
-    if raw < 2 * files * least:
-        return size * factor
-    empty = max(small - least * (size - files * small) / (raw - files * least), 0.0)
-    return empty * whole.shards[source] + max(size - files * empty, 0.0) * factor
-
-
-def _traffic(
-    recipe: Recipe, phase: str, folders: dict[str, float], whole: Whole
-) -> tuple[float, float]:
-    """(bytes read, bytes written) by a phase, as files; what goes and comes within deduplicate is
-    not in it.
-    """
-    raw, settings = sum(whole.raw.values()), recipe.deduplicate
-    texts = settings is not None and (
-        settings.url or (settings.near is not None and settings.near.verify == "text")
-    )
-    processed = ("documents", "measures", "signatures", "samples", "contamination", "work/process")
-    return {
-        "fetch": (raw, whole.coming),
-        "process": (raw, sum(folders[name] for name in processed)),
-        "corpus_filters": (
-            folders["measures"] + folders["work/process"] + folders["contamination"],
-            folders["judgement"],
-        ),
-        "deduplicate": (
-            folders["signatures"] + texts * folders["documents"],
-            folders["duplicates"] + folders["index"] + folders["work/deduplicate"],
-        ),
-        "write_verdicts": (folders["work/process"], folders["verdicts"]),
-        "count_lines": (folders["documents"] + folders["verdicts"], folders["work/count_lines"]),
-        "frequent_lines": (folders["work/count_lines"], 0.0),
-        "tokenize": (
-            folders["documents"] + folders["verdicts"],
-            folders["work/tokens"] + folders["text"] + folders["finished"],
-        ),
-        "assemble": (folders["work/tokens"], folders["tokens"]),
-    }[phase]
-
-
-def _slots(machines: Machines, shards: int, sources: int) -> dict[str, int]:
-    """How many work at once. Fetching is one machine's, deduplicating one process's."""
-    workers = machines.machines * machines.cores
-    per_shard = dict.fromkeys(
-        ("process", "write_verdicts", "count_lines", "tokenize"), max(1, min(workers, shards))
-    )
-    fetching = max(1, min(machines.cores, shards, Settings().connections))
-    return {
-        "fetch": fetching,
-        "corpus_filters": 1,
-        "deduplicate": 1,
-        "frequent_lines": 1,
-        "assemble": max(1, min(workers, sources)),
-        **per_shard,
-    }
-
-
-def _wall(
-    measured: Measured, whole: Whole, phase: str, units: float, slots: int, download: Download
-) -> float | None:
-    """Hours; null: what is to be fetched comes at a rate that nobody knows."""
-    law = measured.law(phase, "wall")
-    if phase == "fetch" and whole.coming:
-        return whole.coming / download.bytes * download.seconds / 3600 if download.bytes else None
-    work = law.of(sum(whole.shards.values()), units, 0)
-    longest = (
-        max(whole.raw.values()) / max(sum(whole.raw.values()), 1)
-        if phase == "assemble"
-        else whole.longest
-    )
-    return (law.fixed + max(work / slots, work * longest)) / 3600
+    files = [name for name, _ in seen.shards].count(source)
+    length, raw = seen.files[folder][source], seen.raw[source]
+    first, least = small.files.get(folder, {}).get(source, 0), small.raw[source]
+    empty = 0.0
+    if raw >= 2 * files * least:
+        empty = first - least * (length - files * first) / (raw - files * least)
+        empty = min(max(empty, 0.0), length / files)
+    return empty * whole.shards[source] + (length - files * empty) * whole.factors[source]
 
 
 def _memory(
     recipe: Recipe,
-    measured: Measured,
+    whole: Whole,
+    seen: Seen,
     units: dict[str, float],
     folders: dict[str, float],
-    slots: dict[str, int],
+    here: Machines,
 ) -> dict[str, int]:
-    """Bytes: a worker, the process that deduplicates, the one that assembles, the run's own
-    process, and all on this machine.
-
-    What a process has had stays its own for a while: each is the sample's, and what more documents
-    and tokens need besides.
+    """Bytes: a worker, the process that deduplicates, one that assembles, the main process, and
+    all on this machine. Each is the sample's, and what more documents and tokens need.
     """
-    costs = measured.sample.costs
-    worker = max(
-        costs[phase].worker for phase in ("process", "write_verdicts", "count_lines", "tokenize")
-    )
+    peak = {phase: cost.worker for phase, cost in seen.costs.items()}
+    worker = max(peak.get(phase, 0) for phase in EACH_SHARD)
+    corpus = max(peak.get(phase, 0) for phase in CORPUS)
+    assemble = peak.get("assemble", 0)
+    workers = _slots("process", here, sum(whole.shards.values()), 1)
+    more = max(units["passed"] - seen.units("passed"), 0.0)
     near = recipe.deduplicate.near if recipe.deduplicate else None
-    more = max(
-        units["deduplicate"] - measured.sample.units("deduplicate"), 0.0
-    )  # documents than in the sample
-    deduplicate = costs["deduplicate"].worker + DOCUMENT_BYTES * more
-    if near:
-        threads = min(
-            slots["process"], units["deduplicate"] / GROUP
-        )  # the relational engine works before them, or after
-        deduplicate += max(
-            min(16 * near.bands * more, DEDUPLICATE_BYTES), TASK_BYTES * max(threads - 1, 0)
-        )
-    deduplicate = max(deduplicate, costs["frequent_lines"].worker, costs["corpus_filters"].worker)
-    tokens = sum(shard.folders["work/tokens"] for shard in measured.sample.shards)
-    had, has = min(tokens, BUCKET_BYTES), min(folders["work/tokens"], BUCKET_BYTES)
-    assemble = costs["assemble"].worker + 2 * max(has - had, 0) + INDEX_BYTES * more
-    deduplicate = (
-        round(deduplicate) if costs["deduplicate"].worker or costs["frequent_lines"].worker else 0
-    )  # 0: there is no such phase, or nobody tells
-    assemble = round(assemble) if costs["assemble"].worker else 0
-    driver = max(cost.driver for cost in costs.values())
-    workers = slots["process"]  # they stay, also while others deduplicate or assemble
-    busy = max(worker * workers, deduplicate + worker * (workers - 1))
+    if corpus:
+        bands = min(16 * near.bands * more, DEDUPLICATE_BYTES) if near else 0.0
+        threads = THREAD_BYTES * min(workers - 1, units["passed"] / GROUP) if near else 0.0
+        corpus += round(DOCUMENT_BYTES * more + max(bands, threads))
     if assemble:
-        busy = max(
-            busy,
-            assemble * min(slots["assemble"], workers)
-            + worker * max(workers - slots["assemble"], 0),
-        )
+        had = min(sum(seen.files.get("work/tokens", {}).values()), BUCKET_BYTES)
+        has = min(folders.get("work/tokens", 0.0), BUCKET_BYTES)
+        assemble += round(2 * max(has - had, 0.0) + INDEX_BYTES * more)
+    writers = min(len(recipe.source), workers)
+    busy = max(
+        worker * workers,
+        corpus + worker * (workers - 1),
+        assemble * writers + worker * (workers - writers),
+    )
+    driver = max(cost.driver for cost in seen.costs.values())
     return {
         "worker": worker,
-        "deduplicate": deduplicate,
+        "deduplicate": corpus,
         "assemble": assemble,
         "driver": driver,
         "machine": driver + busy,
@@ -314,36 +250,21 @@ def _memory(
 
 
 def _disk(
-    recipe: Recipe,
-    measured: Measured,
-    units: dict[str, float],
-    folders: dict[str, float],
-    whole: Whole,
+    recipe: Recipe, whole: Whole, units: dict[str, float], folders: dict[str, float]
 ) -> dict[str, Any]:
-    """Bytes at the peak and in the end, raw shards in the cache included."""
+    """Bytes at the peak and in the end, with the raw shards in the cache."""
     near = recipe.deduplicate.near if recipe.deduplicate else None
-    passing = 0.0  # what deduplicate needs on its way
-    if near is not None and units["deduplicate"]:
-        shingles = (
-            measured.sample.paired
-            / max(measured.sample.units("deduplicate"), 1.0)
-            * units["passed_bytes"]
-            / WORD_BYTES
-        )
-        passing = units["deduplicate"] * (8 + 4 * near.numbers) + max(
-            16 * near.bands * units["deduplicate"], 8 * shingles
-        )
-    held, peak = folders["tokenizer"] + folders["rest"], (0.0, "fetch")
-    for phase in PHASES:
-        held += 0.0 if phase == "fetch" else _traffic(recipe, phase, folders, whole)[1]
-        # Assembling frees each bucket before it writes what was in it.
-        peak = max(peak, (held + (passing if phase == "deduplicate" else 0.0), phase))
-    end = held - (0.0 if recipe.keep_documents else folders["documents"])
+    tables = 0.0  # which deduplicate writes and removes
+    if near is not None:
+        shingles = 8 * units["text"] / WORD_BYTES
+        each = 8 + 4 * near.numbers
+        tables = units["passed"] * each + max(16 * near.bands * units["passed"], shingles)
+    held = sum(folders.values())
+    end = held - (0.0 if recipe.keep_documents else folders.get("documents", 0.0))
     return {
-        "peak": round(peak[0] + whole.cached),
-        "peak_phase": peak[1],
+        "peak": round(held + tables + whole.cached),
         "end": round(end + whole.cached),
         "cache": round(whole.cached),
-        "work": round(sum(folders[name] for name in folders if name.startswith("work/"))),
-        "folders": {name: round(size) for name, size in folders.items()},
+        "work": round(sum(length for name, length in folders.items() if name[:5] == "work/")),
+        "folders": {name: round(length) for name, length in folders.items()},
     }

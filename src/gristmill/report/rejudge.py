@@ -56,9 +56,9 @@ from gristmill.recipe import (
 from gristmill.report.verify import published
 from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
-from gristmill.store.client import Settings
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
+from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from gristmill.user_input import output
 

@@ -1,14 +1,12 @@
-"""A sample of a recipe's raw shards: a few of each source in one seeded order, the last of them cut
-where there is enough.
+"""A sample of a recipe's raw shards: a few of each source in a seeded order, the last of them cut
+once there is enough.
 
-A shard that is here is taken before one that is not; of the others as many are fetched into the
-cache as the sample needs. A shard that is taken whole is read where it lies, as one is that is read
-by its end or in large parts (packed Parquet, Arrow); of a larger one the first bytes are copied, of
-Parquet the first rows.
+Shards that are on this machine come first; others are fetched into the cache, as many as the sample
+needs. A whole shard is read in its place, and so are packed Parquet and Arrow, which cannot be cut.
+Of a larger shard the first bytes are copied, of Parquet the first rows.
 """
 
 import hashlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -53,8 +51,8 @@ class Taker:
     def __init__(
         self, loaded: Loaded, rows: list[Row], sources: Sources, transfer: Transfer, temporary: Path
     ) -> None:
-        """`rows` is the plan as a dry run tells it; copies go to `temporary`, which is somebody
-        else's to remove.
+        """`rows` is the plan as a dry run lists it; copies go to `temporary`, which the caller
+        removes.
         """
         self._loaded, self._rows, self._sources, self._transfer = loaded, rows, sources, transfer
         self._temporary = temporary
@@ -87,8 +85,8 @@ class Taker:
         return pieces
 
     def _paths(self, source: Source) -> Iterator[tuple[Planned, Path]]:
-        """A source's shards in the sample's order, each where it lies; those that cannot be had are
-        left out.
+        """A source's shards in the order of the sample, with their paths; shards that cannot be
+        fetched are left out.
         """
         rows = [
             row for row in self._rows if row.shard.source == source.name and row.state != "absent"
@@ -141,18 +139,13 @@ def sampled(recipe: Recipe, pieces: list[Piece]) -> Recipe:
         )
         for source in recipe.source
     ]
+    # No guard over a sample; and its documents stay, so that their bytes can be counted.
     settings = recipe.deduplicate and msgspec.structs.replace(
         recipe.deduplicate, largest_cluster=None
-    )  # no guard over a sample
-    return msgspec.structs.replace(recipe, source=sources, deduplicate=settings)
-
-
-def copy_of_start(piece: Piece, target: Path, size: int) -> Piece:
-    """The first part of a shard, copied however small the shard is."""
-    cut, _ = start_of(piece, target, size)
-    if cut.path != target:
-        shutil.copyfile(cut.path, target)
-    return cut._replace(path=target)
+    )
+    return msgspec.structs.replace(
+        recipe, source=sources, deduplicate=settings, keep_documents=True
+    )
 
 
 def _shares(recipe: Recipe, rows: list[Row]) -> dict[str, float]:
@@ -173,8 +166,8 @@ def _place(seed: int, url: str) -> bytes:
 
 
 def start_of(piece: Piece, target: Path, size: int) -> tuple[Piece, int]:
-    """(the first part of a shard that decodes to about `size` bytes, its decoded bytes); all of it,
-    in place, where it has no more.
+    """(the start of a shard that decodes to about `size` bytes, its decoded bytes); the whole shard
+    in its place if it has no more.
     """
     with open(piece.path, "rb") as file:
         pieces = Pieces(file)

@@ -1,28 +1,19 @@
-"""Size: what a run will cost, before it runs, from a measured sample.
+"""Predict what a run will cost before it runs: time, memory and disk, from a measured sample.
 
-    plan                 shards and bytes, as `run --dry-run` tells them
-    sample               a few shards of each source, or their first part
-        sample.py
-    four small runs      through the real phases with one worker, each phase measured
-        meter.py
-    cost of a phase      fixed + each shard * shards + each unit * units
-        laws.py
-    bytes of a folder    the sample's, times what the source is larger than its sample
+    plan             raw shards and their bytes, as `run --dry-run` lists them
+    sample           a few shards of each source, or the start of one              sample.py
+    three runs       through the real phases with one worker: the first bytes of each source, to
+                     load code; the same again; the sample. Each phase is measured     meter.py
+    cost of a phase  fixed + unit * units: the line through the second and the third run
+    bytes of a file  those of an empty one, and what is beyond them times the source's factor
 
-The runs are: one small shard of each source, thrown away (it compiles kernels and loads modules);
-the same again; several small shards; the sample. Three points tell three unknowns: what a run costs
-that does nothing, what a shard costs that is empty, and what a unit of work costs. Units are raw
-bytes (fetch), decoded bytes (process), documents (deduplicate, write_verdicts), bytes of text
-(lines, tokenize), lines that are counted (frequent), tokens (assemble).
+A source's factor is its raw bytes over those of its sample. Units are what a phase works on, summed
+over sources with their factors (UNITS). What names every shard (plan, records) grows with the
+number of shards.
 
-Deduplicate's units are documents that passed every filter, n of them with k numbers in a signature
-and b bands; its time is linear in n, its disk on the way 8 n (documents) + 4 k n (signatures), and
-the larger of 16 b n (keys) and 8 bytes a shingle of each document that stands in a pair, and its
-memory that of the sample, 16 b bytes a document up to what the relational engine and a cut of the
-keys may take, and 33 bytes a document beyond (keeper, similarity, drop).
-
-A sample meets fewer copies than the whole: what is predicted to be kept, and its tokens, is an
-upper bound; the pairs, and what comparing them costs, a lower one.
+A sample contains fewer copies than the whole: what is predicted to be kept, and its tokens, are
+upper bounds; the cost of comparing duplicates is a lower bound. Disk at the peak is an upper bound:
+all that a run writes, with the tables of deduplicate, as if nothing were removed before the end.
 """
 
 import os
@@ -31,26 +22,25 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from gristmill.corpus.corpus import Corpus
 from gristmill.phases.inputs import plan as plans
 from gristmill.phases.inputs.fetch import Asked, Fetch, Row
 from gristmill.phases.output import publish
 from gristmill.pipeline import run
 from gristmill.recipe import Loaded, check_pages, load, stored
-from gristmill.report.cost_model import Measured, Seen, seen
 from gristmill.report.meter import Meter
-from gristmill.report.predict import Machines, predict
-from gristmill.report.sample import Piece, Taker, copy_of_start, sampled
+from gristmill.report.predict import Machines, Seen, predict, whole_of
+from gristmill.report.sample import Piece, Taker, sampled, start_of
+from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
-from gristmill.store.client import asked_of
+from gristmill.store.settings import asked_of
 from gristmill.store.transfer import Transfer
 from gristmill.user_input import output
 
-SAMPLE = 64 << 20  # decoded bytes that are measured, unless told otherwise
-SMALL = 128 << 10  # decoded bytes of a small shard
-SEVERAL = 9  # small shards of a source, where what a shard costs is measured
-
-Tell = Callable[[str], None]
+SAMPLE = 64 << 20  # decoded bytes to measure
+SMALL = 128 << 10  # decoded bytes of each source in the small runs
 
 
 def size(
@@ -65,63 +55,51 @@ def size(
     cache_dir: Path | str | None = None,
     allow_code: bool = False,
     allow_env: Collection[str] = (),
-    tell: Tell = lambda _: None,
+    on_line: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """What a fresh run of a recipe will cost on this machine, and on `machines` like it with
-    `cores` each (null: as many as this one has).
+    """Predict what a fresh run of a recipe will cost on this machine, and on `machines` like it
+    with `cores` each (None: as many as this one has).
 
-    `sample` is in decoded bytes; `shards` takes so many whole shards of each source instead. Of the
-    corpus nothing is changed; raw shards of the sample stay in the cache. Raises what `run` raises,
-    over the sample.
+    `sample` is in decoded bytes; `shards` asks for this many whole shards of each source instead.
+    Nothing in the corpus changes; raw shards of the sample stay in the cache. `on_line` gets lines
+    about progress. Raises what `run` raises.
     """
     loaded = recipe if isinstance(recipe, Loaded) else load(Path(recipe), settings)
     check_pages(loaded.recipe)
-    if not (out or loaded.recipe.output):
-        # Nothing says on which disk the corpus will be: the sample runs where temporary files do.
-        with tempfile.TemporaryDirectory(prefix="gristmill-size-") as folder:
-            return size(
-                loaded,
-                out=Path(folder) / "corpus",
-                machines=machines,
-                cores=cores,
-                sample=sample,
-                shards=shards,
-                cache_dir=cache_dir,
-                allow_code=allow_code,
-                allow_env=allow_env,
-                tell=tell,
-            )
-    root = output(out, loaded.recipe.output, loaded.folder).absolute()
-    asked = asked_of(None, None, allow_env=allow_env)._replace(contact=loaded.recipe.contact)
-    transfer = Transfer(Cache(Path(cache_dir or default_cache()).absolute()), asked)
-    beside = next(folder for folder in root.parents if folder.is_dir())
+    root = beside = None
+    if out or loaded.recipe.output:
+        root = output(out, loaded.recipe.output, loaded.folder).absolute()
+        beside = next(folder for folder in root.parents if folder.is_dir())
+    client = asked_of(None, None, allow_env=allow_env)._replace(contact=loaded.recipe.contact)
+    transfer = Transfer(Cache(Path(cache_dir or default_cache()).absolute()), client)
+    # On the disk of the corpus, if that is known: a sample measures the disk too.
+    prefix = f".{root.name}.size-" if root else "gristmill-size-"
     try:
-        rows, sources = _plan(loaded, Corpus(root), transfer)
-        tell(f"{len(rows):,} raw shards; measuring a sample")
-        with tempfile.TemporaryDirectory(prefix=f".{root.name}.size-", dir=beside) as folder:
-            taker = Taker(loaded, rows, sources, transfer, Path(folder))
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=beside) as temporary:
+            folder = Path(temporary)
+            rows, sources = _plan(loaded, Corpus(root or folder / "corpus"), transfer)
+            on_line(f"{len(rows):,} raw shards; measuring a sample")
+            taker = Taker(loaded, rows, sources, transfer, folder)
             try:
                 pieces = taker.take(sample, shards)
-                measured = _measure(
-                    loaded, pieces, Path(folder), transfer.cache.root, allow_code, tell
-                )
+                starts = _starts(pieces, folder)
+                runs = []
+                for name, members in (("loading", starts), ("small", starts), ("sample", pieces)):
+                    on_line(f"run: {name}")
+                    cache = transfer.cache.root
+                    runs.append(_run(loaded, members, folder / name, cache, allow_code))
             finally:
-                transfer.cache.release(Path(folder))
+                transfer.cache.release(folder)
     finally:
         transfer.close()
     here = Machines(1, os.cpu_count() or 1)
-    return predict(
-        loaded.recipe,
-        rows,
-        pieces,
-        measured,
-        taker.download,
-        [here, Machines(machines, cores or here.cores)],
-    )
+    there = Machines(machines, cores or here.cores)
+    whole = whole_of(loaded.recipe, rows, pieces, runs[2])
+    return predict(loaded.recipe, whole, pieces, runs[1], runs[2], taker.download, [here, there])
 
 
 def _plan(loaded: Loaded, corpus: Corpus, transfer: Transfer) -> tuple[list[Row], plans.Sources]:
-    """All raw shards, with their sizes; what a corpus has planned before stands first."""
+    """All raw shards, with their sizes; those that a corpus has planned before come first."""
     published = corpus.published()
     before = published[0].recipe["source"] if published else []
     plan, sources = plans.extend(
@@ -134,38 +112,17 @@ def _plan(loaded: Loaded, corpus: Corpus, transfer: Transfer) -> tuple[list[Row]
     return Fetch(plan, sources, loaded.folder, transfer, Asked()).preview(), sources
 
 
-def _measure(
-    loaded: Loaded, pieces: list[Piece], folder: Path, cache: Path, allow_code: bool, tell: Tell
-) -> Measured:
-    """Run the small samples and the sample, and find each phase's law."""
-    taken: dict[str, Piece] = {}
-    for piece in pieces:
-        taken.setdefault(piece.source, piece)
-    several = [
-        copy_of_start(
-            piece, folder / f"small-{number}-{copy}{''.join(piece.path.suffixes[-2:])}", SMALL
-        )
-        for number, piece in enumerate(taken.values())
-        for copy in range(SEVERAL)
+def _starts(pieces: list[Piece], folder: Path) -> list[Piece]:
+    """The first bytes of the first piece of each source."""
+    first = {piece.source: piece for piece in reversed(pieces)}
+    return [
+        start_of(piece, folder / f"start-{number}{''.join(piece.path.suffixes[-2:])}", SMALL)[0]
+        for number, piece in enumerate(first.values())
     ]
-    small = several[::SEVERAL]
-    runs = {}
-    for name, members in {
-        "warm": small,
-        "one": small,
-        "several": several,
-        "sample": pieces,
-    }.items():
-        tell(
-            {"warm": "loading", "one": "what a run costs", "several": "what a shard costs"}.get(
-                name, "the sample"
-            )
-        )
-        runs[name] = _run(loaded, members, folder / name, cache, allow_code)
-    return Measured(runs["one"], runs["several"], runs["sample"])
 
 
 def _run(loaded: Loaded, pieces: list[Piece], root: Path, cache: Path, allow_code: bool) -> Seen:
+    """Run the recipe over pieces, and measure it."""
     recipe = sampled(loaded.recipe, pieces)
     with Meter(root) as meter:
         run(
@@ -176,17 +133,62 @@ def _run(loaded: Loaded, pieces: list[Piece], root: Path, cache: Path, allow_cod
             allow_code=allow_code,
             show=meter.show,
         )
-    return seen(root, recipe, pieces, meter.phases)
+    corpus = Corpus(root)
+    plan = msgspec.json.decode((root / "plan.json").read_bytes(), type=plans.Plan)
+    names = {shard_name(shard.number): shard.source for shard in plan.shards}
+    shards = [(source, _units(corpus, name)) for name, source in names.items()]
+    files: dict[str, dict[str | None, int]] = {}
+    rest = 0
+    for path in root.rglob("*"):
+        if not path.is_file():
+            continue
+        parts = path.relative_to(root).parts
+        folder = "/".join(parts[: 2 if parts[0] == "work" else 1])
+        if len(parts) == 1 or folder in ("work/state", f"work/{path.name}"):
+            rest += path.stat().st_size
+            continue
+        source = parts[1] if parts[0] == "tokens" else names.get(path.name.partition(".")[0])
+        own = files.setdefault(folder, {})
+        own[source] = own.get(source, 0) + path.stat().st_size
+    raw: dict[str, float] = {}
+    for piece in pieces:
+        raw[piece.source] = raw.get(piece.source, 0.0) + piece.raw
+    return Seen(shards, meter.phases, files, rest, raw)
+
+
+def _units(corpus: Corpus, name: str) -> dict[str, float]:
+    """What a shard came to, in units of each kind."""
+    processed, verdicts, written = (
+        record.counts
+        for phase in ("process", "write_verdicts", "tokenize")
+        if (record := corpus.last(phase, name)) is not None
+    )
+    return {
+        "decoded": processed["raw"]["decompressed_bytes"],
+        "documents": verdicts["documents"],
+        "passed": processed["kept"]["documents"],
+        "kept": written["documents"],
+        "text": written["bytes"],
+        "tokens": written["tokens"],
+    }
 
 
 def lines(told: dict[str, Any]) -> list[str]:
-    """For people: a line a phase, then what memory and disk it takes, then what to think of it."""
+    """For people: a line for each phase, then memory and disk, then what limits the prediction."""
     here, there = told["machines"]
-    other = there != here
-    columns = [
-        f"{here['cores']} cores here",
-        *([f"{there['machines']} x {there['cores']} cores"] if other else []),
-    ]
+    columns = [f"{here['cores']} cores here"]
+    if there != here:
+        columns.append(f"{there['machines']} x {there['cores']} cores")
+    tokens = f", {told['tokens']:,} tokens" if told["tokens"] is not None else ""
+    rows = [(one["phase"], one["cpu_hours"], one["wall_hours"]) for one in told["phases"]]
+    walls = [sum(row[2][place] or 0.0 for row in rows) for place in range(len(columns))]
+    rows.append(("in all", sum(row[1] for row in rows), walls))
+    memory, disk, sample = told["memory"], told["disk"], told["sample"]
+    processes = ", ".join(
+        f"{name} {_bytes(memory[name])}"
+        for name in ("worker", "deduplicate", "assemble", "driver")
+        if memory[name]
+    )
     out = [
         (
             f"{told['shards']:,} raw shards, {_bytes(told['raw_bytes'])}, of which "
@@ -194,101 +196,57 @@ def lines(told: dict[str, Any]) -> list[str]:
         ),
         (
             f"{told['documents']:,} documents; at most {told['kept']:,} kept, "
-            f"{_bytes(told['text_bytes'])} of text"
-        )
-        + (f", {told['tokens']:,} tokens" if told["tokens"] is not None else ""),
+            f"{_bytes(told['text_bytes'])} of text{tokens}"
+        ),
         "",
-        f"{'phase':<10}{'read':>12}{'written':>12}{'CPU':>12}"
-        + "".join(f"{column:>18}" for column in columns),
-    ]
-    for phase in told["phases"]:
-        walls = phase["wall_hours"][: len(columns)]
-        out.append(
-            _line(phase["phase"], phase["read"], phase["written"], phase["cpu_hours"], walls)
-        )
-    walls = [_total(told, place) for place in range(len(columns))]
-    read, written, cpu = (
-        sum(phase[name] for phase in told["phases"]) for name in ("read", "written", "cpu_hours")
-    )
-    memory, disk = told["memory"], told["disk"]
-    processes = ", ".join(
-        f"{name} {_bytes(memory[name])}"
-        for name in ("worker", "deduplicate", "assemble", "driver")
-        if memory[name]
-    )
-    out += [
-        _line("in all", read, written, cpu, walls),
+        f"{'phase':<16}{'CPU':>12}" + "".join(f"{column:>18}" for column in columns),
+        *(
+            f"{name:<16}{_hours(cpu):>12}"
+            + "".join(f"{_hours(wall):>18}" for wall in walls[: len(columns)])
+            for name, cpu, walls in rows
+        ),
         "",
         f"memory: {processes}; this machine {_bytes(memory['machine'])}",
-    ]
-    out.append(
-        f"disk: {_bytes(disk['peak'])} at the peak, in {disk['peak_phase']}; "
-        f"{_bytes(disk['end'])} in the end, of which "
-        f"{_bytes(disk['cache'])} are raw shards in the cache and {_bytes(disk['work'])} "
-        "work/, which may go"
-    )
-    return out + _notes(told, other)
-
-
-def _line(name: str, read: float, written: float, cpu: float, walls: list[float | None]) -> str:
-    return f"{name:<10}{_bytes(read):>12}{_bytes(written):>12}{_hours(cpu):>12}" + "".join(
-        f"{'unknown' if wall is None else _hours(wall):>18}" for wall in walls
-    )
-
-
-def _total(told: dict[str, Any], place: int) -> float:
-    """Wall time of all phases whose wall time is known."""
-    return sum(phase["wall_hours"][place] or 0.0 for phase in told["phases"])
-
-
-def _notes(told: dict[str, Any], other: bool) -> list[str]:
-    sample = told["sample"]
-    out = [
         (
-            "a sample meets fewer copies than the whole: what is kept, and what comes of it, is "
-            "an upper bound, and deduplicate's cost a lower one"
-        )
+            f"disk: at most {_bytes(disk['peak'])}; {_bytes(disk['end'])} in the end, of which "
+            f"{_bytes(disk['cache'])} are raw shards in the cache and {_bytes(disk['work'])} are "
+            "work/, which you may remove"
+        ),
+        (
+            f"measured on {sample['documents']:,} documents of {sample['shards']:,} raw shards "
+            f"({_bytes(sample['raw_bytes'])}, {_bytes(sample['decoded_bytes'])} decoded) with one "
+            "worker; other programs on this machine make both slower"
+        ),
+        (
+            "a sample contains fewer copies than the whole: what is kept is an upper bound, the "
+            "cost of deduplicate a lower bound"
+        ),
     ]
-    out.append(
-        f"measured on {sample['documents']:,} documents of {sample['shards']:,} raw shards "
-        f"({_bytes(sample['raw_bytes'])}, "
-        f"{_bytes(sample['decoded_bytes'])} decoded), with one worker; others at work on "
-        "this machine make it slower, then and now"
-    )
     if sample["raw_bytes"] * 50 < told["raw_bytes"] and sample["decoded_bytes"] < SAMPLE // 2:
-        out.append("the sample is small: --sample 256MB tells more")
-    if not told["memory"]["worker"]:
-        out.append("how much memory a process has nobody tells here: there is no /proc")
+        out.append("the sample is small: --sample 256MB predicts better")
+    if not memory["worker"]:
+        out.append("the memory of processes is unknown here: there is no /proc")
     if told["unknown"]:
         out.append(
-            f"{told['unknown']:,} raw shards of unknown length are counted as the mean of "
-            "the others"
+            f"{told['unknown']:,} raw shards of unknown length count as the mean of the others"
         )
-    if any(None in phase["wall_hours"] for phase in told["phases"]):
-        out.append(
-            "nothing had to be fetched for the sample: how long fetching takes is unknown, "
-            "and in no sum"
-        )
-    elif told["to_fetch"]:
-        out.append(
-            "fetching is told at the rate at which the sample came, whatever the connections"
-        )
-    if other:
-        out.append(
-            "fetch and deduplicate are one machine's work and assemble one process's a "
-            "source: they are not divided"
-        )
+    if told["to_fetch"]:
+        out.append("the time to fetch is at the rate of the sample; unknown if none was fetched")
+    if there != here:
+        out.append("one machine fetches, one process deduplicates: these times are not divided")
     return out
 
 
-def _bytes(size: float) -> str:
+def _bytes(length: float) -> str:
     for unit, name in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
-        if size >= unit:
-            return f"{size / unit:,.2f} {name}"
-    return f"{size / 1e3:,.1f} kB" if size else "0"
+        if length >= unit:
+            return f"{length / unit:,.2f} {name}"
+    return f"{length / 1e3:,.1f} kB" if length else "0"
 
 
-def _hours(hours: float) -> str:
+def _hours(hours: float | None) -> str:
+    if hours is None:
+        return "unknown"
     if hours >= 1.0:
         return f"{hours:,.2f} h"
     return f"{hours * 60:,.1f} min" if hours * 60 >= 1.0 else f"{hours * 3600:,.2f} s"

@@ -152,7 +152,7 @@ _DETECTED = {
 
 
 def to_utf8(data: bytes, header: str | None = None) -> bytes:
-    """The text of a page in UTF-8; what is that already is not copied."""
+    """The text of a page in UTF-8; bytes that are UTF-8 already are not copied."""
     if codec_of(header) not in _WIDE and not data.startswith(_FIRST):
         if data.isascii() and not any(shift in data for shift in _SEVEN_BIT.values()):
             return data
@@ -200,7 +200,7 @@ def decode(data: bytes, header: str | None = None) -> str:
 
 
 def codec_of(label: str | None) -> str | None:
-    """Python's codec for a label; None where the label is none or unknown."""
+    """Python's codec for a label; None if the label is empty or unknown."""
     if not label:
         return None
     label = label.strip().lower()
@@ -221,8 +221,8 @@ def _widened(codec: str) -> str:
 
 
 def is_wide(data: bytes, codec: str) -> bool:
-    """Whether bytes look like markup or text in a charset of two or four bytes a unit: of ASCII in
-    it a half or three quarters are NUL.
+    """Whether bytes look like text in a charset of two or four bytes a unit: in ASCII text, half or
+    three quarters of them are NUL.
     """
     head = data[:1024]
     width = 4 if "32" in codec else 2
@@ -232,7 +232,7 @@ def is_wide(data: bytes, codec: str) -> bool:
 
 
 def _ascii(data: bytes, named: str | None) -> str:
-    """Bytes below 128: ASCII, but for charsets that shift by them."""
+    """Bytes below 128: ASCII, or a charset that shifts by such bytes."""
     for codec in (named, *map(codec_of, _inside(data)), "iso2022_jp"):
         shift = _SEVEN_BIT.get(codec or "")
         if (
@@ -246,7 +246,7 @@ def _ascii(data: bytes, named: str | None) -> str:
 
 
 def _inside(data: bytes) -> Iterator[str]:
-    """The labels that a page names itself by: of <meta>, then of the XML declaration."""
+    """The labels in a page: of <meta>, then of the XML declaration."""
     head = data[:PRESCAN]
     for tag in _META.finditer(_COMMENT.sub(b"", head)):
         attributes = tag[1]
@@ -263,9 +263,7 @@ def _variants(codec: str) -> tuple[str, ...]:
 
 
 def _strictly(data: bytes, codec: str) -> str | None:
-    """The text, where the bytes are well formed in a charset but for a character cut off at the
-    end.
-    """
+    """The text, if the bytes are well formed in a charset; the last character may be cut."""
     decoder = codecs.getincrementaldecoder(codec)("strict")
     try:
         text = decoder.decode(data)
@@ -278,9 +276,7 @@ def _strictly(data: bytes, codec: str) -> str | None:
 
 
 def _fit(text: str, alphabets: tuple[str, ...]) -> float:
-    """The share of a text's letters beyond ASCII that one language has, of the language that has
-    most.
-    """
+    """The share of a text's letters beyond ASCII that belong to one alphabet, of the best one."""
     letters = Counter(_LETTER.findall(text.lower()))
     total = sum(letters.values())
     return (
@@ -291,7 +287,7 @@ def _fit(text: str, alphabets: tuple[str, ...]) -> float:
 
 
 def _nearly(data: bytes, codec: str, share: int = NEARLY) -> str | None:
-    """The text, where but one in `share` of its characters beyond ASCII is ill formed, or fewer."""
+    """The text, if at most one in `share` of its characters beyond ASCII is ill formed."""
     text = data.decode(codec, "replace")
     ill = text.count("\ufffd") - (data.count(b"\xef\xbf\xbd") if codec == "utf-8" else 0)
     beyond = len(text) - len(text.encode("ascii", "ignore"))
@@ -299,8 +295,8 @@ def _nearly(data: bytes, codec: str, share: int = NEARLY) -> str | None:
 
 
 def detect(data: bytes) -> str | None:
-    """What uchardet takes bytes for, as Python's codec; it is given the part where they are more
-    than ASCII. None: it cannot be told.
+    """The charset that uchardet detects, as Python's codec, from the part that is not ASCII; None
+    if it is unknown.
     """
     found = _NOT_ASCII.search(data)
     start = max(found.start() - 256, 0) if found else 0

@@ -33,15 +33,17 @@ _BROKEN: tuple[Any, ...] = (igzip_lib.error, brotli.error, zstd.ZstdError, EOFEr
 
 
 class Undecodable(Exception):
-    """A body that stays coded; the argument is the reason in the verdict: bad_encoding or bomb."""
+    """A body that cannot be decoded; the argument is the reason in the verdict: bad_encoding or
+    bomb.
+    """
 
 
 def decode(body: bytes, declared: Sequence[str], most: int) -> bytes:
     """The body without its codings, which are declared in the order in which they were applied; at
-    most `most` bytes of it.
+    most `most` bytes.
 
-    Raises Undecodable: `bomb` where there is more, `bad_encoding` where a coding is unknown, does
-    not decode, or lies more than four deep.
+    Raises Undecodable: `bomb` if there is more, `bad_encoding` if a coding is unknown, does not
+    decode, or is more than four deep.
     """
     depth = 0
     for name in reversed([name for name in declared if name not in _NONE]):
@@ -61,8 +63,8 @@ def decode(body: bytes, declared: Sequence[str], most: int) -> bytes:
 
 
 def _is_plain(body: bytes) -> bool:
-    """Whether a body is text and so without a coding: 256 bytes that are coded hold a control
-    character, by all chance.
+    """Whether a body is text, without a coding: among 256 coded bytes there is practically always a
+    control character.
     """
     head = body[:1024]
     if len(head.translate(None, _CONTROL)) < len(head):
@@ -90,7 +92,7 @@ def _decode(name: str, body: bytes, most: int) -> bytes:
 
 
 def _members(body: bytes, make: Callable[[], Any], most: int) -> bytes:
-    """Decode a body, of gzip and zstd also what follows it in the same coding."""
+    """Decode a body; of gzip and zstd also further members of the same coding."""
     if make is _brotli:
         return _unbrotli(body, most)
     out: list[bytes] = []
@@ -120,7 +122,7 @@ def _members(body: bytes, make: Callable[[], Any], most: int) -> bytes:
 
 
 def _cut(out: list[bytes]) -> bytes:
-    """What a coding gave that was cut off; cut before its first byte it gave nothing."""
+    """The output of a coding that was cut off; nothing if it was cut before its first byte."""
     whole = b"".join(out)
     if not whole:
         raise Undecodable("bad_encoding")

@@ -47,9 +47,7 @@ class _Needed(msgspec.Struct, frozen=True):
 
 
 class Evicted(NamedTuple):
-    """What an eviction did: files and bytes that went, bytes that stayed, bytes that unfinished
-    runs hold.
-    """
+    """What an eviction did: files and bytes removed, bytes left, bytes that runs need."""
 
     files: int
     freed: int
@@ -58,31 +56,29 @@ class Evicted(NamedTuple):
 
 
 def default_cache() -> Path:
-    """The cache that runs share where none is named."""
+    """The cache that runs share if none is named."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gristmill" / "shards"
 
 
 def key_of(url: str) -> str:
-    """The key of a URL: of the form that may be stored, so that a new signature finds the old
-    bytes.
-    """
+    """The key of a URL: of its stored form, so that a new signature finds the old bytes."""
     return hashlib.sha256(stored(url).encode()).hexdigest()
 
 
 class Cache:
-    """A cache's folder. Safe with several threads and several runs at once."""
+    """The folder of a cache. Safe for several threads and several runs at once."""
 
     def __init__(self, root: Path) -> None:
-        """Nothing is made before something is written."""
+        """Makes nothing before the first write."""
         self.root = root
         self.partials = root / "partial"
 
     def object(self, sha256: str) -> Path:
-        """Where bytes of this digest rest, or would."""
+        """The path of the bytes with this digest, whether they exist or not."""
         return self.root / "objects" / sha256
 
     def find(self, sha256: str) -> Path | None:
-        """The bytes of a digest, if they are here; that counts as a use."""
+        """The bytes of a digest, if they exist; this counts as a use."""
         path = self.object(sha256)
         try:
             os.utime(path)
@@ -91,7 +87,7 @@ class Cache:
         return path
 
     def known(self, url: str) -> Known | None:
-        """What a URL gave, if its bytes are still here in their size."""
+        """What a URL gave, if its bytes still exist with their size."""
         known = self._note(key_of(url))
         return known if known is not None and self._is_here(known) else None
 
@@ -110,11 +106,11 @@ class Cache:
             return False
 
     def remember(self, known: Known) -> None:
-        """Note what a URL gave."""
+        """Store what a URL gave."""
         write_json(self.root, f"urls/{key_of(known.url)}.json", known)
 
     def drop_damaged(self, sha256: str) -> bool:
-        """Remove an object whose bytes are not those of its name; tells whether it was so."""
+        """Remove an object whose bytes are not those of its name; returns whether it was so."""
         path = self.object(sha256)
         if not path.exists() or sha256_of(path)[1] == sha256:
             return False
@@ -125,7 +121,7 @@ class Cache:
 
     @contextmanager
     def claim(self, url: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
-        """Be the one who downloads a URL; waits for another who does."""
+        """Be the only one that downloads a URL; waits for another that does."""
         with self._held(self.partials / f"{key_of(url)}.lock", wait):
             yield
 
@@ -157,7 +153,7 @@ class Cache:
     # -- what must stay, and what may go
 
     def register(self, corpus: Path, urls: list[str], objects: list[str]) -> None:
-        """Say what an unfinished run needs; before it fetches anything."""
+        """Record what an unfinished run needs, before it fetches anything."""
         with self._held(self.root / "lock", time.sleep, remove=False):
             keys = sorted({key_of(url) for url in urls})
             write_json(
@@ -165,15 +161,15 @@ class Cache:
             )
 
     def release(self, corpus: Path) -> None:
-        """Say that a run is finished."""
+        """Record that a run is finished."""
         (self.root / self._run(corpus)).unlink(missing_ok=True)
 
     def _run(self, corpus: Path) -> str:
         return f"runs/{hashlib.sha256(os.fsencode(corpus)).hexdigest()}.json"
 
     def _needed(self) -> tuple[set[str], set[str]]:
-        """(keys of URLs, digests) that unfinished runs need; runs whose folder is gone need
-        nothing.
+        """(keys of URLs, digests) that unfinished runs need; a run whose folder does not exist
+        needs none.
         """
         keys: set[str] = set()
         objects: set[str] = set()
@@ -190,8 +186,8 @@ class Cache:
         return keys, objects
 
     def evict(self, limit: int) -> Evicted:
-        """Remove what was used longest ago until `limit` bytes are left; never what an unfinished
-        run needs.
+        """Remove the least recently used files until `limit` bytes are left, but nothing that an
+        unfinished run needs.
         """
         with self._held(self.root / "lock", time.sleep, remove=False):
             keys, objects = self._needed()
@@ -217,7 +213,7 @@ class Cache:
             return Evicted(files, freed, left, held)
 
     def _remove(self, path: Path) -> bool:
-        """Remove an object or a beginning, unless somebody is at work with it."""
+        """Remove an object or a partial download, unless another process uses it."""
         if path.suffix != ".partial":
             # Between a download's new name and the note of it, its checkpoint says what it is.
             if any(
@@ -239,21 +235,21 @@ class Cache:
         return True
 
     def keep_within(self, limit: int | None) -> list[str]:
-        """Evict where there is a limit; what people should be told of it."""
+        """Evict if there is a limit; returns messages for people."""
         if limit is None:
             return []
         done = self.evict(limit)
-        told = []
+        messages = []
         if done.files:
-            told.append(
+            messages.append(
                 f"cache: {done.files:,} files, {done.freed / 1e6:,.1f} MB, went: used longest ago"
             )
         if done.left > limit:
-            told.append(
+            messages.append(
                 f"cache: {done.left / 1e6:,.1f} MB, more than the limit: unfinished runs "
                 f"need {done.held / 1e6:,.1f} MB of it"
             )
-        return told
+        return messages
 
     def _forget_missing(self) -> None:
         for path in _entries(self.root / "urls"):

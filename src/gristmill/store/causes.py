@@ -10,19 +10,19 @@ UNKNOWN = "the host's name is not known"
 
 def retry_after(headers: Any) -> float | None:
     """Seconds of a Retry-After header, which is a number or a date: RFC 9110, 10.2.3."""
-    told = headers.get("Retry-After")
-    if told is None:
+    given = headers.get("Retry-After")
+    if given is None:
         return None
-    if told.strip().isdecimal():
-        return float(told)
+    if given.strip().isdecimal():
+        return float(given)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(told).timestamp() - time.time())
+        return max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - time.time())
     except (TypeError, ValueError, OverflowError):
         return None
 
 
 def certificate(error: BaseException) -> str:
-    """Why a certificate was refused; empty where that is not what went wrong."""
+    """Why a certificate was refused; empty if something else went wrong."""
     seen: BaseException | None = error
     while seen is not None:
         for inner in (seen, *seen.args):
@@ -57,5 +57,5 @@ def innermost(error: BaseException) -> str:
 
 
 def brief(words: str, most: int = 300) -> str:
-    """A server's words, no longer than a message bears."""
+    """A server's words, shortened for a message."""
     return words if len(words) <= most else words[:most] + " ..."

@@ -1,11 +1,8 @@
-"""The HTTP client: polite, patient, and careful with credentials.
+"""The HTTP client: polite, patient, and careful with credentials. Why it is our own: ADR 7.
 
-What it is for is told in docs/adr/0007.
-
-    Client.open(request) -> Answer      follows redirects by itself, so that it sees every hop
-    Again                               what another try may mend: a cut, a stall, 408, 425, 429,
-                                        5xx
-    SourceError                         what another try would not mend
+    Client.open(request) -> Answer    follows redirects by itself, so that it sees every hop
+    Again                             another try may succeed: a cut, a stall, 408, 425, 429, 5xx
+    SourceError                       another try would not
 
 Credentials go to the origin (scheme, host, port) that they were given for, and to no other: RFC
 9110, 15.4.
@@ -15,17 +12,18 @@ import logging
 import queue
 import random
 import threading
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gristmill import __version__
 from gristmill.errors import SourceError
+from gristmill.store.answers import Again, Answer, Request, Stopped
 from gristmill.store.causes import UNKNOWN, brief, cause, certificate, innermost, retry_after
-from gristmill.store.hosts import NO_HOST, Hosts, Place, addresses
+from gristmill.store.hosts import NO_HOST, Hosts, addresses
+from gristmill.store.settings import Settings
 from gristmill.store.urls import WEB, is_loopback, origin, shown, user_of
 
 # Its own messages quote whole URLs, and with them signatures and tokens.
@@ -34,9 +32,8 @@ for _name in ("urllib3.connection", "urllib3.connectionpool", "urllib3.util.retr
 
 T = TypeVar("T")
 
-BLOCK = 1 << 18  # bytes, the most that is taken from the network at a time
 REDIRECTS = 10
-TOLD = 0.9  # seconds of waiting from which people are told
+MESSAGE_AFTER = 0.9  # seconds of waiting from which there is a message
 TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 NOT_ALLOWED = {
     401: (
@@ -56,125 +53,11 @@ REFUSALS = {
 }  # other refusals: `refused`
 
 
-class Settings(NamedTuple):
-    """How a run fetches; nothing of it changes a byte of what is made."""
-
-    connections: int = 8  # downloads at once
-    per_host: int = 4  # of them from one host
-    contact: str | None = None  # an address or URL, told to the servers
-    timeout: float = 60.0  # seconds without a byte until a connection counts as stalled
-    slowest: float = 1024.0  # bytes a second, over `timeout` seconds; slower is stalled too
-    retries: int = 5  # tries one after another that bring nothing, or bring it slower than that
-    tries: int = 100  # of one download in all, and one more for each MiB of it that is here
-    # times that a download starts at byte zero: the server gives what does not fit what is here
-    restarts: int = 10
-    # seconds for a host that has never answered: name, connection, all tries together
-    first_answer: float = 4.0
-    retry: bool = False  # as patient with such a host as with one that has answered
-    allow_env: frozenset[str] = (
-        frozenset()
-    )  # variables that a recipe may send to its hosts: store/secrets.py
-    largest: int = (
-        64 << 30
-    )  # bytes of a file that has no other limit, and of a body whose length nobody tells
-    # seconds before the second try; doubled with every further one, with jitter
-    backoff: float = 1.0
-    patience: float = 600.0  # seconds, the longest that a Retry-After is obeyed
-    checkpoint_bytes: int = 64 << 20  # between two checkpoints of a download
-
-
-def asked_of(
-    connections: int | None,
-    checkpoint_bytes: int | None,
-    retry: bool = False,
-    allow_env: Collection[str] = (),
-) -> Settings:
-    """The settings, with what the command line asks for."""
-    settings = Settings(
-        retry=retry, allow_env=frozenset([allow_env] if isinstance(allow_env, str) else allow_env)
-    )
-    if connections is not None:
-        settings = settings._replace(
-            connections=connections, per_host=min(connections, settings.per_host)
-        )
-    return settings._replace(checkpoint_bytes=checkpoint_bytes or settings.checkpoint_bytes)
-
-
-class Request(NamedTuple):
-    """What is asked of a server, with the credentials that go to its origin only."""
-
-    name: str  # what messages call it
-    url: str
-    headers: dict[str, str]
-    authorization: str | None = None
-    method: str = "GET"
-    begun: bool = False  # some of it is here: its host was there before
-
-
-class Stopped(Exception):
-    """The run is ending."""
-
-
-class Again(Exception):
-    """Another try may mend this.
-
-    `after`: seconds that the server asked for; `host`: one that has never answered.
-    """
-
-    def __init__(self, reason: str, after: float | None = None, host: Place | None = None) -> None:
-        super().__init__(reason)
-        self.after = after
-        self.host = host
-
-
-class Answer(NamedTuple):
-    """A server's answer; the body has not been read."""
-
-    status: int
-    headers: Any  # case-insensitive mapping
-    linked: dict[str, str]  # X-Linked-* of the first origin's own answers, in lower case
-    response: Any
-    settings: Settings
-
-    def blocks(self) -> Iterator[bytes]:
-        """The body as it is on the wire.
-
-        Raises Again where it ends early, stalls, or is chunked wrongly.
-        """
-        import urllib3
-
-        from gristmill.store.watch import cut_after
-
-        waited, came = 0.0, 0  # for the network only: a slow disk is not the server's
-        try:
-            while True:
-                begun = time.monotonic()
-                # Within one read a chunk's length may drip; a plain body's bytes are seen as they
-                # come.
-                with cut_after(
-                    2 * self.settings.timeout if self.response.chunked else None,
-                    self.response.shutdown,
-                ):
-                    block = self.response.read1(BLOCK, decode_content=False)
-                waited += time.monotonic() - begun
-                if not block:
-                    return
-                came += len(block)
-                if waited > self.settings.timeout:
-                    if came < self.settings.slowest * waited:
-                        least = f"{self.settings.slowest:,.0f} bytes a second are the least"
-                        raise Again(f"stalled: {came:,} bytes in {waited:.0f} s ({least})")
-                    waited, came = 0.0, 0
-                yield block
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise Again(cause(error)) from error
-
-
 class Client:
     """One run's connections, reused and limited; safe for threads."""
 
     def __init__(self, settings: Settings) -> None:
-        """Nothing is opened before the first request."""
+        """Opens nothing before the first request."""
         self.settings = settings
         contact = f" (+{settings.contact})" if settings.contact else ""
         self._agent = f"gristmill/{__version__}{contact}"
@@ -184,8 +67,8 @@ class Client:
         self._hosts = Hosts(None if settings.retry else settings.first_answer)
         self._open: set[Any] = set()  # answers under way
         self.stop = threading.Event()
-        # What people should hear of waiting, for whoever shows it.
-        self.told: queue.SimpleQueue[str] = queue.SimpleQueue()
+        # Messages about waiting, for progress to show.
+        self.messages: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def wait(self, seconds: float) -> None:
         """Sleep, unless the run ends. Raises Stopped."""
@@ -193,8 +76,8 @@ class Client:
             raise Stopped
 
     def end(self) -> None:
-        """Have every thread that fetches leave: no new request, and what is under way ends with its
-        next byte.
+        """Stop every thread that fetches: no new request, and current ones end with their next
+        byte.
         """
         self.stop.set()
         with self._lock:
@@ -220,9 +103,10 @@ class Client:
         raise AssertionError
 
     def rest(self, name: str, error: Again, failures: int) -> None:
-        """Wait before the next try: exponential with jitter, and no less than the server asks for.
+        """Wait before the next try: exponential with jitter, and at least as long as the server
+        asks for.
 
-        Raises Stopped; SourceError where a host that has never answered has had its time.
+        Raises Stopped; SourceError if the time of a host that has never answered is over.
         """
         longest = min(self.settings.backoff * 2.0 ** (failures - 1), 60.0)
         backoff = longest * random.uniform(0.5, 1.0)  # noqa: S311 - not cryptography
@@ -230,14 +114,14 @@ class Client:
         if error.host is not None and seconds >= (self._hosts.left(error.host) or 0.0):
             self._hosts.give_up(error.host)
             raise SourceError(f"{name}: {error}. {NO_ANSWER}", "unreachable")
-        if seconds >= TOLD:
-            self.told.put(f"{name}: {error}; trying again in {seconds:.0f} s")
+        if seconds >= MESSAGE_AFTER:
+            self.messages.put(f"{name}: {error}; trying again in {seconds:.0f} s")
         self.wait(seconds)
 
     @contextmanager
     def open(self, request: Request) -> Iterator[Answer]:
-        """Ask, and follow redirects; the connection is given back when the body was read, and
-        closed otherwise.
+        """Send a request and follow redirects. The connection is reused if the body was read to its
+        end, and closed otherwise.
         """
         first = origin(request.url)
         with self._slot(first[1]):
@@ -333,7 +217,8 @@ class Client:
                 ) from None
             if not target.startswith(WEB):
                 raise SourceError(
-                    f"{request.name}: redirected to {brief(shown(target))}, which is not on the web",
+                    f"{request.name}: redirected to {brief(shown(target))}, which is not on "
+                    "the web",
                     "redirected",
                 )
             if url.startswith("https://") and not target.startswith("https://"):
@@ -345,9 +230,9 @@ class Client:
         raise SourceError(f"{request.name}: more than {REDIRECTS} redirects", "redirected")
 
     def _connect(self, request: Request, url: str, left: float | None) -> float:
-        """Seconds for a connection to one of a host's addresses.
+        """Seconds for a connection to one of the addresses of a host.
 
-        Raises Again, SourceError where a new host is not there.
+        Raises Again; SourceError if a new host does not exist.
         """
         usual = min(30.0, self.settings.timeout)
         if left is None:
@@ -365,9 +250,7 @@ class Client:
         return min(usual, max(0.1, (self._hosts.left(origin(url)) or left) / count))
 
     def _checked(self, name: str, answer: Answer) -> Answer:
-        """The answer, if its status means that there is something to read, or that nothing
-        changed.
-        """
+        """The answer, if its status means that there is a body to read or that nothing changed."""
         status = answer.status
         if status in (200, 206, 304, 416):
             return answer
@@ -404,7 +287,7 @@ class Client:
             return self._pools[proxy]
 
     def _proxy(self, url: str) -> str:
-        """The proxy that the environment names for a URL; loopback is nobody else's business."""
+        """The proxy for a URL by the environment; never one for this machine."""
         scheme, host = origin(url)
         return "" if is_loopback(url) or proxy_bypass(host) else getproxies().get(scheme, "")
 
@@ -415,8 +298,8 @@ class Client:
 
 
 def _same_host(url: str) -> bool:
-    """Whether the two parsers of URLs, ours and urllib3's, agree on the host: credentials go by
-    ours, the connection by theirs.
+    """Whether our parser of URLs and that of urllib3 agree on the host: credentials go by ours, the
+    connection by theirs.
     """
     import urllib3
 

@@ -12,34 +12,27 @@ is given up: after so many tries, starts from byte zero, slow attempts or bytes 
 promise say. RFC 9110: ranges 14, validators 8.8, If-Range 13.1.5.
 """
 
-import base64
-import binascii
-import email.utils
 import re
 import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from gristmill.errors import SourceError
+from gristmill.store.answers import Again, Answer, Stopped, digest_of, length_of, validators_of
 from gristmill.store.causes import brief
-from gristmill.store.client import Again, Answer, Client, Stopped
+from gristmill.store.client import Client
 from gristmill.store.partial import BLOCK, Partial
 from gristmill.store.remotes import Remote
 
 # Where the name says that the file itself is packed, servers give its packing as a
 # Content-Encoding: no layer on top.
 OWN_CODING = {"gzip": (".gz", ".tgz"), "x-gzip": (".gz", ".tgz"), "zstd": (".zst",)}
-# seconds between Last-Modified and Date from which a date is a strong validator: RFC 9110, 8.8.2.2
-OLD_ENOUGH = 60
-# An ETag made of time in seconds and size (nginx, Apache) is the same for two versions of one
-# second and one length: that of a file which changed so few seconds ago is not believed.
-SETTLED = 2
 
 
 class Whole(NamedTuple):
-    """A download that is whole, in its partial file."""
+    """A whole download, in its partial file."""
 
     size: int
     sha256: str
@@ -48,7 +41,7 @@ class Whole(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """What the bytes must be, as far as it is known before they come."""
+    """What is known of the bytes before they come."""
 
     sha256: str | None = None
     size: int | None = None
@@ -57,26 +50,31 @@ class Promise(NamedTuple):
     limit: str = "a file here may have"  # whose limit that is
 
 
-Tell = Callable[[int, int | None, int], None]  # bytes here, bytes in all, of them resumed
+OnProgress = Callable[[int, int | None, int], None]  # bytes here, in all, of them resumed
 
 
 class Download:
     """One download under way."""
 
     def __init__(
-        self, remote: Remote, partial: Partial, client: Client, promise: Promise, tell: Tell
+        self,
+        remote: Remote,
+        partial: Partial,
+        client: Client,
+        promise: Promise,
+        on_progress: OnProgress,
     ) -> None:
-        """`partial` is where the bytes go; `tell` hears of every block."""
+        """`partial` is where the bytes go; `on_progress` is called after each block."""
         self._remote, self._partial, self._client = remote, partial, client
-        self._promise, self._tell = promise, tell
-        self._promised: str | None = None  # a digest that the server tells
+        self._promise, self._on_progress = promise, on_progress
+        self._promised: str | None = None  # the digest that the server promises
         self._joined = False  # whether the bytes came in more than one piece
         self._misfits = 0  # answers in a row that do not fit
-        self._doubted = False  # whether a length that is not the pinned one was told before
+        self._doubted = False  # whether the server gave another length than the pinned one before
         self._restarts = self._wasted = 0  # times that bytes were here and are not, and how many
 
     def run(self) -> Whole:
-        """Have the bytes. Raises SourceError, which names the shard; Stopped when the run ends."""
+        """Get the bytes. Raises SourceError, which names the shard; Stopped if the run ends."""
         self._joined = self._partial.resume()
         if self._joined and (
             self._partial.validator is None or (self._is_whole() and not self._is_current())
@@ -96,11 +94,11 @@ class Download:
             self._joined = False
 
     def _is_current(self) -> bool:
-        """Whether what an earlier run brought whole, and had not named, is still what is there;
-        learns its digest.
+        """Whether a whole file of an earlier run, which has no name yet, is still what the server
+        has; learns its digest.
         """
         if self._promise.sha256 is not None:
-            return True  # the digest tells
+            return True  # the digest decides
 
         def ask() -> bool:
             with self._client.open(self._remote.request("HEAD")) as answer:
@@ -117,7 +115,7 @@ class Download:
             return False  # the next request says what is wrong
 
     def _bring(self) -> Whole:
-        """Make attempts until the bytes are whole."""
+        """Make attempts until all bytes are here."""
         failures, tries, best = 0, 0, self._partial.written
         while not self._is_whole():
             begun, before, tries = time.monotonic(), self._partial.written, tries + 1
@@ -140,15 +138,17 @@ class Download:
         return Whole(partial.written, partial.checkpoint(), partial.etag, partial.last_modified)
 
     def _was_slow(self, seconds: float, before: int) -> bool:
-        """Whether an attempt that found `before` bytes took its time, and brought less than the
-        least rate.
+        """Whether an attempt that started with `before` bytes took its time and brought less than
+        the least rate.
         """
         settings, here = self._client.settings, self._partial.written
         came = here - before if here >= before else here
         return seconds > settings.timeout and came < settings.slowest * seconds
 
     def _given_up(self, failures: int, tries: int) -> str | None:
-        """Why no further attempt is made: none brings anything, or they bring it for ever."""
+        """Why there is no further attempt: attempts bring nothing, or never end; None if there is
+        one.
+        """
         settings = self._client.settings
         if failures > settings.retries:
             return f"could not be fetched in {failures} tries"
@@ -162,7 +162,7 @@ class Download:
         return None
 
     def _throw_away(self) -> None:
-        """Start over: what is here does not fit what the server gives."""
+        """Start over: the bytes here do not fit what the server gives."""
         self._note_waste()
         self._partial.discard()
 
@@ -176,7 +176,7 @@ class Download:
         return self._client.settings.largest if self._promise.most is None else self._promise.most
 
     def _check_most(self, size: int | None, most: int | None = None) -> None:
-        """Refuse what is larger than it may be, and keep nothing of it. Raises SourceError."""
+        """Refuse a file that is larger than allowed, and keep nothing of it. Raises SourceError."""
         most = self._most() if most is None else most
         if size is not None and size > most:
             self._partial.discard()
@@ -208,12 +208,12 @@ class Download:
         )
 
     def _keep(self) -> None:
-        """Checkpoint what is here, where it can be taken up again."""
+        """Write a checkpoint, if a later run can continue from it."""
         if self._partial.written > self._partial.verified and self._partial.validator is not None:
             self._partial.checkpoint()
 
     def _wrong(self, whole: Whole) -> str | None:
-        """What is wrong with the bytes, by every digest that is known of them."""
+        """What is wrong with the bytes, by every known digest."""
         for digest, by in (
             (self._promise.sha256, self._promise.by),
             (self._promised, "the server"),
@@ -276,7 +276,7 @@ class Download:
             self._misfit("the server answered 206 without a Content-Range")
         first, last = int(found[1]), int(found[2])
         total = None if found[3] == "*" else int(found[3])
-        length = _length(answer)
+        length = length_of(answer)
         if (
             first != partial.written
             or last < first
@@ -298,8 +298,8 @@ class Download:
         return last + 1
 
     def _misfit(self, reason: str) -> NoReturn:
-        """An answer that does not fit what is here: the second in a row starts over. The first may
-        be a head that was cut.
+        """An answer that does not fit the bytes here: the second in a row starts over. The first
+        may be a head that was cut.
         """
         self._misfits += 1
         if self._misfits > 1:
@@ -307,17 +307,17 @@ class Download:
         raise Again(reason)
 
     def _start(self, answer: Answer) -> int | None:
-        """Begin at byte zero with a 200; returns where it will end, None where only the coding of
-        the transfer tells.
+        """Begin at byte zero with a 200; returns the length, None if only the transfer coding shows
+        the end.
         """
-        length = _length(answer)
+        length = length_of(answer)
         if length is None and not answer.response.chunked and self._promise.sha256 is None:
             raise Again(
                 "the server tells no length, so that a cut could not be told from the end "
                 "(give its sha256: `sha256sums`)"
             )
         if self._promise.size is not None and length not in (None, self._promise.size):
-            if not self._doubted:  # a head that was cut may tell half a number
+            if not self._doubted:  # a head that was cut may hold half a number
                 self._doubted = True
                 raise Again(
                     f"{length:,} bytes are told, not the {self._promise.size:,} that were pinned"
@@ -378,7 +378,7 @@ class Download:
         if end is None:
             self._check_most(coming, min(self._most(), self._client.settings.largest))
         partial.append(block)
-        self._tell(partial.written, partial.expected_size, partial.resumed)
+        self._on_progress(partial.written, partial.expected_size, partial.resumed)
         if self._client.stop.is_set():
             self._keep()
             raise Stopped
@@ -391,56 +391,3 @@ class Download:
                     raise SourceError(
                         f"{self._name}: sent with a second gzip laid on top of its own", "refused"
                     )
-
-
-def _length(answer: Answer) -> int | None:
-    told = answer.headers.get("Content-Length", "")
-    return int(told) if re.fullmatch(r"\d{1,18}", told) and not answer.response.chunked else None
-
-
-def validators_of(headers: Any) -> tuple[str | None, str | None]:
-    """(ETag, Last-Modified), each only where it is strong, so that it may stand in If-Range."""
-    etag = headers.get("ETag", "").strip()
-    if not re.fullmatch(r'"[^"]*"', etag):
-        etag = None  # weak (W/"..."), or no entity tag at all
-    modified = headers.get("Last-Modified")
-    try:
-        age = _seconds(headers["Date"]) - _seconds(modified)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return etag, None
-    return etag if age >= SETTLED else None, modified if age >= OLD_ENOUGH else None
-
-
-def _seconds(date: str) -> float:
-    return email.utils.parsedate_to_datetime(date).timestamp()
-
-
-def digest_of(answer: Answer) -> str | None:
-    """The sha256 of the whole file that an answer's headers tell, in hex.
-
-    X-Linked-ETag of the Hugging Face hub (for files in its large-file store), x-amz-checksum-sha256
-    of S3, Repr-Digest (RFC 9530). Checksums of parts (composite, `-N` at the end) and other hashes
-    are no digest of the file.
-    """
-    linked = answer.linked.get("x-linked-etag", "").removeprefix("W/").strip('"')
-    if re.fullmatch(r"[0-9a-f]{64}", linked):
-        return linked
-    checksum = answer.headers.get("x-amz-checksum-sha256", "")
-    if (
-        answer.status == 200
-        and checksum
-        and answer.headers.get("x-amz-checksum-type", "FULL_OBJECT") == "FULL_OBJECT"
-    ):
-        return _hex(checksum)
-    found = re.search(
-        r"(?:^|[,\s])sha-256=:([A-Za-z0-9+/=]+):", answer.headers.get("Repr-Digest", "")
-    )
-    return _hex(found[1]) if found else None
-
-
-def _hex(text: str) -> str | None:
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return data.hex() if len(data) == 32 else None

@@ -77,9 +77,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes) -> Manifest:
-    """Read a manifest. Raises VerificationError where it is none, or of a format that is not
-    ours.
-    """
+    """Read a manifest. Raises VerificationError if it is not one, or has another format."""
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

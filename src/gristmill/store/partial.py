@@ -40,13 +40,13 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def validator(self) -> str | None:
-        """What may stand in If-Range."""
+        """The value for If-Range."""
         return self.etag or self.last_modified
 
 
 class _Hash:
-    """SHA-256 in a thread of its own: hashing lets go of the interpreter, so it costs the download
-    no time.
+    """SHA-256 in its own thread: hashing releases the interpreter, so it costs the download no
+    time.
     """
 
     def __init__(self, digest: Any) -> None:
@@ -77,15 +77,13 @@ class _Hash:
 class Partial:
     """One download on disk.
 
-    Use as a context: its file is closed in the end, and what is not complete stays.
+    Use as a context: its file is closed at the end, and an incomplete one is kept.
     """
 
     def __init__(
         self, folder: Path, name: str, url: str, checkpoint_bytes: int, disk: Disk | None = None
     ) -> None:
-        """Nothing is opened or made before `resume` or `begin`; `url` is the form that may be
-        stored.
-        """
+        """Opens and makes nothing before `resume` or `begin`; `url` is its stored form."""
         self.path = folder / f"{name}.partial"
         self._note = folder / f"{name}.partial.json"
         self._url = url
@@ -109,11 +107,11 @@ class Partial:
 
     @property
     def validator(self) -> str | None:
-        """What may stand in If-Range."""
+        """The value for If-Range."""
         return self.etag or self.last_modified
 
     def noted(self) -> Checkpoint | None:
-        """The checkpoint as it is on disk; None where there is none for this URL."""
+        """The checkpoint on disk; None if there is none for this URL."""
         try:
             note = msgspec.json.decode(self._note.read_bytes(), type=Checkpoint)
         except (OSError, msgspec.DecodeError):
@@ -121,8 +119,8 @@ class Partial:
         return note if note.url == self._url and note.verified_bytes >= 0 else None
 
     def resume(self) -> bool:
-        """Take up what an earlier run left, if its bytes are those of its checkpoint; else it is
-        gone.
+        """Continue from what an earlier run left, if its bytes are those of its checkpoint; else
+        remove it.
         """
         note = self.noted()
         if note is None or not self.path.exists():
@@ -156,7 +154,7 @@ class Partial:
             digest.update(block[:count])
 
     def begin(self, expected_size: int | None, etag: str | None, last_modified: str | None) -> None:
-        """Start at byte zero; what was there goes, its checkpoint first."""
+        """Start at byte zero; remove what was there, the checkpoint first."""
         self._close()
         self._last = None
         self._disk.unlink(self._note)
@@ -167,7 +165,7 @@ class Partial:
         self.expected_size, self.etag, self.last_modified = expected_size, etag, last_modified
 
     def append(self, block: bytes) -> None:
-        """Write bytes behind those that are there; every so many, a checkpoint."""
+        """Write bytes after the others; after every `every` bytes, write a checkpoint."""
         assert self._handle is not None and self._hash is not None
         self._disk.write(self._handle, block)
         self._hash.update(block)
@@ -176,7 +174,7 @@ class Partial:
             self.checkpoint()
 
     def checkpoint(self) -> str:
-        """Make what is written last, and say so; returns its digest."""
+        """Make the written bytes durable, then their checkpoint; returns their digest."""
         assert self._handle is not None and self._hash is not None
         note = Checkpoint(
             url=self._url,
@@ -204,7 +202,7 @@ class Partial:
         return note.sha256_prefix
 
     def move(self, target: Path) -> None:
-        """Give the whole file, checkpointed, the name under which it is found; the checkpoint stays
+        """Rename the whole file, which has its checkpoint, to `target`; the checkpoint is kept
         until `forget`.
         """
         self._close()
@@ -215,11 +213,11 @@ class Partial:
         self._disk.sync_folder(self.path.parent)
 
     def forget(self) -> None:
-        """Remove the checkpoint of a download that is whole and known under its name."""
+        """Remove the checkpoint of a download that is whole and has its final name."""
         self._disk.unlink(self._note)
 
     def discard(self) -> None:
-        """Remove what is there, the checkpoint first."""
+        """Remove the partial file, its checkpoint first."""
         self._close()
         self._last = None
         self._disk.unlink(self._note)

@@ -77,8 +77,8 @@ class HashingFile:
 
 @contextmanager
 def machine_errors(path: Path, *, every: bool = False) -> Iterator[None]:
-    """Turn a full disk and a refused folder into what the user can act on; with `every`, whatever
-    the system says.
+    """Turn a full disk and a refused folder into messages that a user can act on; with `every`, any
+    other error of the system too.
     """
     try:
         yield
@@ -104,9 +104,7 @@ def machine_errors(path: Path, *, every: bool = False) -> Iterator[None]:
 
 @contextmanager
 def writing(root: Path, path: str) -> Iterator[HashingFile]:
-    """Write one part of the corpus at `root`; it gets its name when the block ends without an
-    error.
-    """
+    """Write one part of the corpus at `root`; it gets its name if the block has no error."""
     target = root / path
     # Two that write one part at a time may be of two machines: a task that Spark gave up for lost,
     # and its successor.
@@ -127,7 +125,7 @@ def writing(root: Path, path: str) -> Iterator[HashingFile]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in a folder last through a loss of power."""
+    """Make a rename in a folder durable through a loss of power."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -216,7 +214,7 @@ class TableWriter:
         self._bytes = 0
 
     def abandon(self) -> None:
-        """Let the writer go while its file is open; what it still says goes into a file that is
+        """Close the writer while its file is open; what it still writes goes into a file that is
         removed.
         """
         with suppress(Exception):

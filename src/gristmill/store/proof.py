@@ -26,8 +26,8 @@ _taken: dict[str, tuple[Any, ...]] = {}  # of each path what its file was when i
 
 
 def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
-    """What is wrong with a file, by its digest (its size first, where that is known); None:
-    nothing.
+    """What is wrong with a file, by its digest (by its size first, if that is known); None if
+    nothing is.
     """
     try:
         found = os.stat(path, follow_symlinks=False)
@@ -57,7 +57,7 @@ def proven(path: Path, sha256: str) -> Path:
 
 
 def prove_all(files: Iterable[tuple[Path, str]], threads: int) -> None:
-    """`proven` of many; hashlib lets go of the interpreter, so threads hash on all cores.
+    """`proven` of many files; hashlib releases the interpreter, so threads hash on all cores.
 
     Raises Damaged.
     """
@@ -67,7 +67,7 @@ def prove_all(files: Iterable[tuple[Path, str]], threads: int) -> None:
 
 
 class Reading:
-    """A file of numbers that is read from begin to end, and held against its digest; use as a
+    """A file of numbers that is read from start to end and checked against its digest; use as a
     context.
     """
 
@@ -99,7 +99,7 @@ class Reading:
         return found
 
     def end(self) -> None:
-        """Say that all was read."""
+        """Check the digest; all must have been read."""
         if self._sha256 is not None and (
             self._file.read(1) or self._digest.hexdigest() != self._sha256
         ):
@@ -119,8 +119,8 @@ def damaged(parts: Iterable[Part], root: Path) -> list[str]:
 
 
 def is_spoilt(path: Path) -> bool:
-    """Whether a file that stands where something sealed should is damaged: not one that an earlier
-    version wrote, which sealed nothing.
+    """Whether a file that should be sealed is damaged; a file of an earlier version, which sealed
+    nothing, is not.
     """
     try:
         table = json.loads(path.read_bytes())
@@ -138,7 +138,7 @@ def seal(value: Any) -> bytes:
 
 
 def unseal(data: bytes) -> dict[str, Any]:
-    """What was sealed. Raises ValueError where it is not as it was."""
+    """The value of a sealed file. Raises ValueError if it is damaged."""
     try:
         table = json.loads(data)
     except RecursionError as error:

@@ -1,10 +1,9 @@
 """Where remote files are: how each kind of URL becomes a request over HTTP.
 
-https://, http://                       as it stands
-s3://, gs://, az:// and their kin       signed by obstore for an hour, with the credentials that the
-                                        environment names
-hf://datasets/OWNER/NAME[@REVISION]/F   the hub's resolve URL; HF_TOKEN, HF_ENDPOINT as the hub's
-                                        own client reads them
+https://, http://                       unchanged
+s3://, gs://, az:// and the like        signed by obstore for an hour, with the credentials in the
+                                        environment
+hf://datasets/OWNER/NAME[@REVISION]/F   the hub's resolve URL, with HF_TOKEN and HF_ENDPOINT
 """
 
 import base64
@@ -20,7 +19,8 @@ from urllib.parse import quote
 import msgspec
 
 from gristmill.errors import SourceError
-from gristmill.store.client import Client, Request
+from gristmill.store.answers import Request
+from gristmill.store.client import Client
 from gristmill.store.secrets import HUB_HOST, HUB_TOKEN, check
 from gristmill.store.urls import HUB, STORES, shown, split, stored, user_of, without_user
 
@@ -32,7 +32,7 @@ MAGIC = re.compile(r"[*?\[]")
 
 
 class Remote(NamedTuple):
-    """A remote file: `url` as it was given, secrets and all; `authorization` is a header for its
+    """A remote file: `url` as it was given, with its secrets; `authorization` is a header for its
     origin.
     """
 
@@ -57,8 +57,9 @@ class Remote(NamedTuple):
     def request(
         self, method: Literal["GET", "HEAD"] = "GET", headers: dict[str, str] | None = None
     ) -> Request:
-        """What to ask of which server; signed anew each time. Raises SourceError, and RecipeError
-        over a secret that would go in the clear.
+        """The HTTP request for the file, signed again each time.
+
+        Raises SourceError, and RecipeError if a secret would travel without encryption.
         """
         url, authorization, what = self.url, self.authorization, "an authorization"
         if self.in_store:
@@ -77,13 +78,13 @@ class Remote(NamedTuple):
 
 # -- object stores
 
-_stores: dict[str, Any] = {}
+_stores: dict[tuple[str, bool], Any] = {}  # by scheme and bucket, and whether patient
 _stores_lock = threading.Lock()
 
 
 def _store(url: str, *, patient: bool = True) -> tuple[Any, str]:
-    """(obstore's store of the bucket, the key); `patient` false: who does not answer within seconds
-    is given up.
+    """(obstore's store of the bucket, the key). If not `patient`, give up a server that does not
+    answer within seconds.
     """
     scheme, bucket, path, _ = split(url)
     try:
@@ -94,39 +95,41 @@ def _store(url: str, *, patient: bool = True) -> tuple[Any, str]:
         ) from None
     if not bucket:
         raise SourceError(f"{url}: names no bucket")
+    name = f"{scheme}://{bucket}"
     with _stores_lock:
-        name, kept = (
-            f"{scheme}://{bucket}",
-            f"{scheme}://{bucket}" + ("" if patient else " in a hurry"),
-        )
-        if kept not in _stores:
-            plain = os.environ.get(
-                "AWS_ALLOW_HTTP", os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-            )
-            options: Any = {"allow_http": True} if plain in (True, "true", "1") else {}
-            hurry: Any = {}
+        if (name, patient) not in _stores:
+            options: Any = {"allow_http": True} if _plain_http() else {}
+            limits: Any = {}
             if not patient:
                 options["connect_timeout"] = "5s"
-                hurry = {"retry_config": {"max_retries": 1, "retry_timeout": timedelta(seconds=5)}}
+                limits["retry_config"] = {"max_retries": 1, "retry_timeout": timedelta(seconds=5)}
             try:
-                _stores[kept] = obstore.store.from_url(name, client_options=options, **hurry)
+                store = obstore.store.from_url(name, client_options=options, **limits)
             except Exception as error:
                 raise SourceError(
                     f"{shown(url)}: no such store ({type(error).__name__}): is its account "
                     "or region in the environment?"
                 ) from error
-        return _stores[kept], _key(path.lstrip("/"))
+            _stores[name, patient] = store
+        return _stores[name, patient], _key(path.lstrip("/"))
+
+
+def _plain_http() -> bool:
+    """Whether the environment allows a store over plain http, as obstore reads it."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+    default = "true" if endpoint.startswith("http://") else "false"
+    return os.environ.get("AWS_ALLOW_HTTP", default) in ("true", "1")
 
 
 def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
-    """The URL over HTTPS that answers for the object; its signature is obstore's (docs/adr/0014)."""
+    """The HTTPS URL of the object; its signature is obstore's (docs/adr/0014)."""
     store, key = _store(url)
     import obstore
 
     try:
         return str(obstore.sign(store, method, key, SIGNED_FOR))
     except Exception as error:
-        # obstore's own words may quote keys and headers.
+        # obstore's own messages may quote keys and headers.
         raise SourceError(
             f"{shown(url)}: cannot be signed ({type(error).__name__}): are there credentials "
             "for it in the environment?"
@@ -134,14 +137,12 @@ def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
 
 
 def _key(path: str) -> str:
-    """The key that a path names: as it stands, but for the characters that would end a URL's
-    path.
-    """
+    """The key that a path names: unchanged but for the characters that would end a URL's path."""
     return path.replace("%23", "#").replace("%3F", "?").replace("%25", "%")
 
 
 def _spelled(key: str) -> str:
-    """A key as it stands in a URL of ours."""
+    """A key as `_key` reads it from a URL."""
     return key.replace("%", "%25").replace("#", "%23").replace("?", "%3F")
 
 
@@ -193,7 +194,8 @@ def _list_hub(remote: Remote, client: Client) -> list[str]:
     kind, name, revision, pattern = _hub_parts(url)
     prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]
     page: str | None = (
-        f"{_endpoint()}/api/{kind}/{name}/tree/{quote(revision, safe='')}/{quote(prefix)}?recursive=true&expand=false"
+        f"{_endpoint()}/api/{kind}/{name}/tree/{quote(revision, safe='')}/{quote(prefix)}"
+        "?recursive=true&expand=false"
     )
     base = url[: len(url) - len(pattern)]
     found: list[str] = []
@@ -223,12 +225,12 @@ def _page(remote: Remote, page: str, client: Client) -> tuple[list[str], str | N
     try:
         files = [entry["path"] for entry in msgspec.json.decode(data) if entry["type"] == "file"]
     except (msgspec.DecodeError, KeyError, TypeError) as error:
-        raise SourceError(f"{shown(page)}: the hub's answer is no list of files") from error
+        raise SourceError(f"{shown(page)}: the hub's answer is not a list of files") from error
     return files, following[1] if following else None
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """A glob as a shell reads it: `*` stays within a folder, `**` does not."""
+    """A glob as a shell reads it: `*` matches within a folder, `**` across folders."""
     if "**" not in pattern and path.count("/") != pattern.count("/"):
         return False
     return fnmatch.fnmatchcase(path, pattern.replace("**/", "*"))
@@ -240,8 +242,8 @@ def is_pattern(url: str) -> bool:
 
 
 def expand(remote: Remote, client: Client) -> list[str]:
-    """The URLs that a pattern in an object store or on the hub names, sorted by their bytes; any
-    other URL is itself.
+    """The URLs that match a pattern in an object store or on the hub, sorted by their bytes; any
+    other URL alone.
     """
     url = remote.url
     if not is_pattern(url):

@@ -27,8 +27,8 @@ NEVER = "AWS_"
 
 
 def header(name: str, hosts: Collection[str], allowed: Collection[str], where: str) -> str:
-    """An Authorization header out of the environment: as it stands where it names a scheme, else a
-    bearer token.
+    """An Authorization header from the environment: unchanged if it names a scheme, else a bearer
+    token.
 
     `hosts` are the URLs that it would be sent to, `allowed` the names that the command line allows.
     Raises RecipeError.
@@ -67,7 +67,7 @@ def header(name: str, hosts: Collection[str], allowed: Collection[str], where: s
 
 
 def check(url: str, what: str) -> None:
-    """Refuse to send a secret where it could be read on the way. Raises RecipeError."""
+    """Refuse to send a secret without encryption. Raises RecipeError."""
     if split(url)[0] == "http" and not is_loopback(url):
         raise RecipeError(
             f"{shown(url)}: a secret ({what}) goes only over https, or to this machine: "

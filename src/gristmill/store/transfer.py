@@ -11,18 +11,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gristmill.errors import SourceError, reason_of_file
+from gristmill.store.answers import digest_of, validators_of
 from gristmill.store.cache import Cache, Known, key_of
-from gristmill.store.client import Client, Settings
+from gristmill.store.client import Client
 from gristmill.store.disk import Disk
-from gristmill.store.download import Download, Promise, Tell, Whole, digest_of, validators_of
+from gristmill.store.download import Download, OnProgress, Promise, Whole
 from gristmill.store.partial import Partial
 from gristmill.store.parts import machine_errors, sha256_of
 from gristmill.store.remotes import Remote
+from gristmill.store.settings import Settings
 from gristmill.store.urls import local_path
 
 
 class Fetched(NamedTuple):
-    """A file that is here, and what it is."""
+    """A file on this machine, and its digest and size."""
 
     path: Path
     size: int
@@ -37,12 +39,12 @@ class Found(NamedTuple):
     whole: bool
 
 
-def _silent(here: int, size: int | None, resumed: int) -> None:
+def _ignore(here: int, size: int | None, resumed: int) -> None:
     pass
 
 
 class Transfer:
-    """One run's way to remote files. Safe for threads."""
+    """One run's access to remote files. Safe for threads."""
 
     def __init__(
         self,
@@ -51,9 +53,9 @@ class Transfer:
         disk: Disk | None = None,
         resume_only: bool = False,
     ) -> None:
-        """Nothing is opened before something is fetched.
+        """Opens nothing before the first fetch.
 
-        `resume_only`: nothing new is; what is whole here is asked of nobody.
+        `resume_only`: start no new download; use whole files without asking the server.
         """
         self.cache = cache
         self.client = Client(settings or Settings())
@@ -61,10 +63,10 @@ class Transfer:
         self._disk = disk or Disk()
 
     def fetch(
-        self, remote: Remote, promise: Promise | None = None, tell: Tell = _silent
+        self, remote: Remote, promise: Promise | None = None, on_progress: OnProgress = _ignore
     ) -> Fetched:
-        """Have a file here. Raises SourceError, which names it, where it cannot be had or is not
-        what it must be.
+        """Get a file onto this machine. Raises SourceError, which names it, if it cannot be had or
+        is not what it must be.
         """
         promise = promise or Promise()
         if remote.url.startswith("file://"):
@@ -96,20 +98,20 @@ class Transfer:
                 self._partial(remote).discard()  # of a newer version that is there no more
                 path = self.cache.find(known.sha256) or self.cache.object(known.sha256)
                 return Fetched(path, known.size, known.sha256)
-            return self._download(remote, promise, tell)
+            return self._download(remote, promise, on_progress)
 
     def _partial(self, remote: Remote) -> Partial:
         every = self.client.settings.checkpoint_bytes
         return Partial(self.cache.partials, key_of(remote.url), remote.stored, every, self._disk)
 
-    def _download(self, remote: Remote, promise: Promise, tell: Tell) -> Fetched:
+    def _download(self, remote: Remote, promise: Promise, on_progress: OnProgress) -> Fetched:
         with self._partial(remote) as partial:
-            whole = Download(remote, partial, self.client, promise, tell).run()
+            whole = Download(remote, partial, self.client, promise, on_progress).run()
             return self._name(remote, partial, whole)
 
     def _adopt(self, remote: Remote) -> None:
-        """Finish what a crash left between a download's new name and the note of it; its digests
-        had held. Asks nobody.
+        """Finish what a crash left between the new name of a download and the note of it; its
+        digests were right. Sends no request.
         """
         with self._partial(remote) as partial:
             note = partial.noted()
@@ -122,8 +124,8 @@ class Transfer:
                 self._name(remote, partial, whole)
 
     def _name(self, remote: Remote, partial: Partial, whole: Whole) -> Fetched:
-        """Give a whole download its name: the bytes, then the note of them, then the checkpoint
-        goes.
+        """Give a whole download its name: first the bytes, then the note, then remove the
+        checkpoint.
         """
         path = self.cache.object(whole.sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,9 +143,7 @@ class Transfer:
         return Fetched(path, whole.size, whole.sha256)
 
     def is_unchanged(self, remote: Remote, known: Known) -> bool:
-        """Ask the server whether a file is still what it was; without a validator nobody can
-        tell.
-        """
+        """Ask the server whether a file is unchanged; without a validator the answer is no."""
         if known.etag is None and known.last_modified is None:
             return False
         headers = (
@@ -165,7 +165,7 @@ class Transfer:
     # -- before anything is fetched
 
     def look(self, remote: Remote, sha256: str | None = None) -> Found:
-        """What of a file is here already; asks nobody."""
+        """What of a file is on this machine already; sends no request."""
         if remote.url.startswith("file://"):
             path = Path(os.fsdecode(local_path(remote.url)))
             size = path.stat().st_size if path.is_file() else None
@@ -189,22 +189,24 @@ class Transfer:
         return Found(note.verified_bytes, note.expected_size, False)
 
     def ask(self, remote: Remote) -> tuple[int | None, str | None]:
-        """(bytes, sha256) of a file as the server tells them now, each where it does.
+        """(bytes, sha256) of a file by the server now; None for what it does not say.
 
         Raises SourceError.
         """
 
         def head() -> tuple[int | None, str | None]:
             with self.client.open(remote.request("HEAD")) as answer:
-                told = answer.headers.get("Content-Length", answer.linked.get("x-linked-size", ""))
-                return (int(told) if told.isdecimal() else None), digest_of(answer)
+                length = answer.headers.get(
+                    "Content-Length", answer.linked.get("x-linked-size", "")
+                )
+                return (int(length) if length.isdecimal() else None), digest_of(answer)
 
         def one_byte() -> tuple[int | None, str | None]:
             with self.client.open(remote.request(headers={"Range": "bytes=0-0"})) as answer:
-                told = answer.headers.get(
+                length = answer.headers.get(
                     "Content-Range" if answer.status == 206 else "Content-Length", ""
                 ).rpartition("/")[2]
-                return (int(told) if told.isdecimal() else None), digest_of(answer)
+                return (int(length) if length.isdecimal() else None), digest_of(answer)
 
         try:
             return self.client.retrying(remote.shown, head)
@@ -241,7 +243,7 @@ def fetch(
     resume_only: bool = False,
     most: int | None = None,
 ) -> Fetched:
-    """Bring one file in, of no more than `most` bytes: a model, a tokenizer."""
+    """Get one file of at most `most` bytes: a model, a tokenizer."""
     transfer = Transfer(Cache(cache), resume_only=resume_only)
     try:
         return transfer.fetch(Remote(url), Promise(sha256, by="its pin", most=most))

@@ -24,11 +24,13 @@ SCHEMES = (*WEB, *STORES, HUB, "file://")
 # One of these makes a query a signature: S3 (v4 and v2), Google, CloudFront, Tencent, Akamai,
 # Azure's SAS.
 SIGNED = re.compile(
-    r"(?:^|&)(?:x-amz-[^=&]*|x-goog-[^=&]*|awsaccesskeyid|googleaccessid|[a-z-]*signature|policy|key-pair-id|sig|hdn[a-z]+)=",
+    r"(?:^|&)(?:x-amz-[^=&]*|x-goog-[^=&]*|awsaccesskeyid|googleaccessid|[a-z-]*signature"
+    r"|policy|key-pair-id|sig|hdn[a-z]+)=",
     re.IGNORECASE,
 )
 SECRET = re.compile(
-    r"token|secret|passw|pwd|credential|(?:api|access|subscription)[-_]?key|signature|jwt|hmac|^auth|^key$",
+    r"token|secret|passw|pwd|credential|(?:api|access|subscription)[-_]?key|signature|jwt|hmac"
+    r"|^auth|^key$",
     re.IGNORECASE,
 )
 # What two parsers of URLs may read as two hosts: a credential would go astray.
@@ -41,7 +43,7 @@ def is_url(name: str) -> bool:
 
 
 def split(url: str) -> tuple[str, str, str, str]:
-    """(scheme, host with user and port, path, query). Raises SourceError over what is no URL."""
+    """(scheme, host with user and port, path, query). Raises SourceError if it is not a URL."""
     try:
         if url.startswith(WEB) and UNSAFE.search(url):
             raise ValueError(
@@ -57,7 +59,7 @@ def split(url: str) -> tuple[str, str, str, str]:
 
 
 def stored(url: str) -> str:
-    """A URL as plan, manifest and checkpoint hold it: without user, password, signature, secrets
+    """A URL as plan, manifest and checkpoint store it: without user, password, signature, secrets
     and fragment.
     """
     scheme, host, path, query = split(url)
@@ -78,7 +80,7 @@ def shown(url: str) -> str:
 
 
 def user_of(url: str) -> str | None:
-    """`user:password` of a URL, percent-decoded; None where it names no user."""
+    """`user:password` of a URL, percent-decoded; None if it names no user."""
     user, at, _ = split(url)[1].rpartition("@")
     return unquote(user) if at else None
 
@@ -98,7 +100,7 @@ def origin(url: str) -> tuple[str, str]:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine by its very name: 127.0.0.0/8, ::1, localhost."""
+    """Whether the host of a URL is this machine by name: 127.0.0.0/8, ::1, localhost."""
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -107,7 +109,7 @@ def is_loopback(url: str) -> bool:
 
 
 def local_path(url: str) -> bytes:
-    """The path that a `file://` URL names. Raises SourceError where it names another host."""
+    """The path of a `file://` URL. Raises SourceError if it names another host."""
     _, host, path, _ = split(url)
     if host not in ("", "localhost"):
         raise SourceError(f"{url}: a file URL of another host cannot be read here")

@@ -19,7 +19,7 @@ LINE = 1 << 16  # bytes
 
 @contextmanager
 def cut_after(seconds: float | None, cut: Any) -> Iterator[None]:
-    """Call `cut` from another thread when the block takes longer."""
+    """Call `cut` from another thread if the block takes longer."""
 
     def end() -> None:
         with suppress(Exception):  # it has just ended by itself
@@ -36,9 +36,9 @@ def cut_after(seconds: float | None, cut: Any) -> Iterator[None]:
 
 
 class _Bounded(http.client.HTTPResponse):
-    """An answer whose trailers end.
+    """An answer with a limit on its trailers.
 
-    The library bounds the headers (100 lines of 64 KiB), and reads trailers for ever.
+    The library limits the headers (100 lines of 64 KiB), but not the trailers.
     """
 
     def _read_and_discard_trailer(self) -> None:

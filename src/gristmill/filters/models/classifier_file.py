@@ -1,5 +1,5 @@
-"""A classifier of `gristmill model train-classifier`, as the arrays of a model file and as the kernel
-reads it (kernels.models.linear_classifier).
+"""A classifier of `gristmill model train-classifier`, as the arrays of a model file and as the
+kernel reads it (kernels.models.linear_classifier).
 """
 
 import math

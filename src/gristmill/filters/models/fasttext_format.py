@@ -62,7 +62,7 @@ class _Reader:
         return bytes(found)
 
     def need(self, size: int) -> None:
-        """Raise ValueError where the file has fewer bytes than this."""
+        """Raise ValueError if the file has fewer bytes left."""
         _need(size <= len(self._data) - self._at, "it is cut short, or its counts are wrong")
 
     def array(self, kind: str, *shape: int) -> np.ndarray:
@@ -171,8 +171,8 @@ def _dictionary(file: _Reader, arguments: Arguments) -> Dictionary:
 def _input(
     file: _Reader, arguments: Arguments, dictionary: Dictionary
 ) -> tuple[Callable[[], np.ndarray], bool]:
-    """How to make the input matrix, (words + n-grams, dimension) float32, and whether it is
-    quantised.
+    """A function that makes the input matrix, (words + n-grams, dimension) float32, and whether it
+    is quantised.
     """
     height = dictionary.words + (
         arguments.buckets if dictionary.pruned is None else len(dictionary.pruned)
@@ -190,7 +190,7 @@ def _input(
 
 
 def _output(file: _Reader, arguments: Arguments, labels: int, quantised: bool) -> np.ndarray | None:
-    """The output matrix, (labels, dimension) float32; None where it is quantised."""
+    """The output matrix, (labels, dimension) float32; None if it is quantised."""
     if file.take("?")[0] and quantised:
         _quantised(file, labels, arguments.dimension)
         return None
@@ -202,7 +202,7 @@ def _output(file: _Reader, arguments: Arguments, labels: int, quantised: bool) -
 
 
 def _quantised(file: _Reader, height: int, dimension: int) -> Callable[[], np.ndarray]:
-    """How to write out a product-quantised matrix, (height, dimension): float32(norm *
+    """A function that decodes a product-quantised matrix, (height, dimension): float32(norm *
     centroid).
     """
     with_norms = file.take("?")[0]
@@ -231,9 +231,7 @@ def _quantised(file: _Reader, height: int, dimension: int) -> Callable[[], np.nd
 
 
 def _centroids(file: _Reader, expected: int) -> list[np.ndarray]:
-    """A product quantiser: for each part of a vector 256 centroids; the last part may be
-    shorter.
-    """
+    """A product quantiser: 256 centroids for each part of a vector; the last part may be short."""
     dimension, parts, size, last = file.take("4i")
     _need(
         dimension == expected and parts > 0 and 0 < last <= size,

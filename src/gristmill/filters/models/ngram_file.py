@@ -35,10 +35,10 @@ class Counts(NamedTuple):
 
 
 def count(offsets: np.ndarray, ids: np.ndarray, order: int) -> list[Counts]:
-    """The n-grams of lines, from single words to `order` of them: ids (words,) uint16 by offsets (n
-    + 1,) int64, each with its ends.
+    """The n-grams of lines, from single words to `order` words: ids (words,) uint16 by offsets (n +
+    1,) int64, each line with its ends.
 
-    BEGIN starts a line, and is counted in no n-gram's last place.
+    BEGIN starts a line, and is never the last word of a counted n-gram.
     """
     places = np.arange(len(ids)) - np.repeat(offsets[:-1], np.diff(offsets))  # in its line
     keys = ids.astype(np.uint64)
@@ -135,8 +135,8 @@ def estimate(grams: list[Counts], vocabulary: int, least: int) -> dict[str, np.n
 
 
 def _adjusted(grams: list[Counts], size: int) -> np.ndarray:
-    """What Kneser-Ney counts instead of occurrences: of n-grams below the longest the different
-    words before them.
+    """The counts that Kneser-Ney uses: for n-grams below the longest, the number of different words
+    before them.
     """
     keys, counts = grams[size - 1]
     if size == len(grams):
@@ -161,7 +161,7 @@ def _discounts(counts: np.ndarray) -> tuple[float, float, float]:
 
 
 def _of_contexts(keys: np.ndarray, contexts: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """What each stored n-gram hands down as a context; 1 where it is none."""
+    """The back-off of each stored n-gram as a context; 1 if it is none."""
     backs = np.ones(len(keys))
     places = np.searchsorted(keys, contexts)
     there = places < len(keys)
@@ -172,7 +172,7 @@ def _of_contexts(keys: np.ndarray, contexts: np.ndarray, left: np.ndarray) -> np
 
 
 def load(model: Model) -> perplexity.Model:
-    """A model as the kernel reads it. ValueError where its arrays do not hold together."""
+    """A model as the kernel reads it. Raises ValueError if its arrays do not fit together."""
     arrays = model.arrays
     order, unknown = model.parameters.get("order"), model.counts.get("unknown_words")
     names = ("word_hashes", "costs", "backs", "keys", "gram_costs", "gram_backs")

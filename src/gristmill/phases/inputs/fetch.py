@@ -230,8 +230,8 @@ class Fetch:
             try:
                 return ended.get(timeout=TELL_EVERY)
             except queue.Empty:
-                while not self._transfer.client.told.empty():
-                    progress.line(self._transfer.client.told.get())
+                while not self._transfer.client.messages.empty():
+                    progress.line(self._transfer.client.messages.get())
                 progress.transfers(*self._told())
 
     def _finish(self, shard: Planned) -> None:
