@@ -5,11 +5,15 @@ always these tokens.
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
-from gristmill.corpus.corpus import versions
+from gristmill.corpus.corpus import Corpus, versions
+from gristmill.corpus.formats import FORMAT_VERSIONS
+from gristmill.phases.all_phases import PHASES
 from gristmill.pipeline import run
 from gristmill.store.manifest import decode
 from tests.support.corpora import lay_out
+from tests.support.every_phase import lay_out_all, phases_of
 
 GOLDEN = Path(__file__).parent / "golden.json"
 
@@ -42,6 +46,41 @@ def test_golden_digests(tmp_path: Path) -> None:
         assert decode((corpus / "manifest.json").read_bytes()).content == golden["content"]
 
 
+def of_phases(corpus: Path) -> dict[str, dict[str, Any]]:
+    """By phase, the format versions of what it wrote and a digest of it: of tables the rows."""
+    import pyarrow.parquet as pq
+
+    found = {}
+    here = Corpus(corpus)
+    for phase in PHASES:
+        digest = hashlib.sha256()
+        for state in sorted((here.work / "state" / phase.name).iterdir()):
+            record = here.last(phase.name, state.stem, phase.counts)
+            assert record is not None
+            for path, part in here.files(record):
+                digest.update(f"{part.path}\n".encode())
+                data = path.read_bytes()
+                if path.suffix == ".parquet":
+                    data = repr(pq.read_table(path).to_pylist()).encode()
+                digest.update(data)
+        formats = {name: FORMAT_VERSIONS[name] for name in phase.formats}
+        found[phase.name] = {"formats": formats, "digest": digest.hexdigest()[:16]}
+    return found
+
+
+def test_bytes_of_a_phase_change_with_its_format_version_only(tmp_path: Path) -> None:
+    phases_of(lay_out_all(tmp_path), tmp_path / "corpus")
+    golden, found = json.loads(GOLDEN.read_text())["phases"], of_phases(tmp_path / "corpus")
+    assert list(found) == list(golden)
+    for name, now in found.items():
+        if now["formats"] == golden[name]["formats"]:
+            assert now == golden[name], (
+                f"{name} writes other bytes: raise its number in corpus/formats.py, write the "
+                "golden file anew, and say in the changelog why"
+            )
+    assert found == golden, "a format version was raised: write the golden file anew"
+
+
 def _tokenizers() -> str:
     import tokenizers
 
@@ -58,9 +97,11 @@ def write() -> None:
         folder = Path(name)
         run(lay_out(folder / "laid", count=60), out=folder / "corpus", cache_dir=folder / "cache")
         content = decode((folder / "corpus/manifest.json").read_bytes()).content
+        phases_of(lay_out_all(folder / "every"), folder / "every/corpus")
         table = {
             "versions": {**versions(), "tokenizers": _tokenizers()},
             "content": content,
             "logical": logical(folder / "corpus"),
+            "phases": of_phases(folder / "every/corpus"),
         }
     GOLDEN.write_text(json.dumps(table, indent=1) + "\n")

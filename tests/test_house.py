@@ -170,13 +170,13 @@ def test_the_manifest_module_opens_nothing() -> None:
 
 def test_no_class_inherits_for_reuse() -> None:
     # A step is a value with parameters; what it may declare has its defaults in Step.
-    allowed = {"Protocol", "NamedTuple", "Exception", "Enum", "Step"}
+    allowed = {"Protocol", "NamedTuple", "Exception", "Enum", "Generic", "Step"}
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
             # urllib3's pools name the class of their connections: there is no other way in.
             if isinstance(node, ast.ClassDef) and path.name != "watch.py":
                 for base in node.bases:
-                    name = ast.unparse(base)
+                    name = ast.unparse(base).partition("[")[0]
                     assert name in allowed or name.endswith(
                         ("Error", "Struct", "RequestHandler")
                     ), f"{path}: {node.name}({name})"

@@ -4,7 +4,7 @@ it again, and the corpus is the same.
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,19 @@ def flip(path: Path, share: float = 0.5) -> None:
     if data:
         data[int(share * (len(data) - 1))] ^= 1
         path.write_bytes(data)
+
+
+def before_phases(monkeypatch: pytest.MonkeyPatch, what: Callable[[str], None]) -> None:
+    """Do something before each phase, which `what` gets the name of."""
+    from gristmill import pipeline
+
+    original = pipeline.Run._phase
+
+    def phase(self: Any, runner: Any, phase: Any, state: Any) -> Any:
+        what(phase.name)
+        return original(self, runner, phase, state)
+
+    monkeypatch.setattr(pipeline.Run, "_phase", phase)
 
 
 @pytest.fixture(scope="module")
@@ -214,25 +227,22 @@ def test_what_is_damaged_while_the_run_is_at_work_is_made_anew(
     laid: Laid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each phase looks at what it reads, not only the start of a run."""
-    from gristmill import pipeline
-
     corpus, spoilt = tmp_path / "corpus", []
     shutil.copytree(laid.folder / "plan", corpus)
-    for phase, name in [
-        ("_deduplicate", "stage/documents/00000.parquet"),
-        ("_list_lines", "stage/verdicts/00001.parquet"),
-        ("_tokenize", "stage/duplicates/lines.parquet"),
-        ("_assemble", "tokens/00000.train"),
-    ]:
-        original = getattr(pipeline._Mill, phase)
+    before = {
+        "deduplicate": "stage/documents/00000.parquet",
+        "count_lines": "stage/verdicts/00001.parquet",
+        "tokenize": "stage/duplicates/lines.parquet",
+        "assemble": "tokens/00000.train",
+    }
 
-        def spoil(self: Any, *given: Any, original: Any = original, name: str = name) -> Any:
-            if name not in spoilt:
-                spoilt.append(name)
-                flip(corpus / "work" / name)
-            return original(self, *given)
+    def spoil(phase: str) -> None:
+        name = before.get(phase)
+        if name is not None and name not in spoilt:
+            spoilt.append(name)
+            flip(corpus / "work" / name)
 
-        monkeypatch.setattr(pipeline._Mill, phase, spoil)
+    before_phases(monkeypatch, spoil)
     told = laid.go(corpus)
     for name in spoilt:
         assert any(name in line for line in told), (name, told)
@@ -243,16 +253,14 @@ def test_what_is_damaged_while_the_run_is_at_work_is_made_anew(
 def test_a_disk_that_always_gives_other_bytes_ends_the_run(
     laid: Laid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gristmill import pipeline
-
     corpus = tmp_path / "corpus"
     shutil.copytree(laid.folder / "process", corpus)
 
-    def spoil(self: Any, *given: Any, original: Any = pipeline._Mill._deduplicate) -> Any:
-        flip(corpus / "work/stage/documents/00000.parquet")
-        return original(self, *given)
+    def spoil(phase: str) -> None:
+        if phase == "deduplicate":
+            flip(corpus / "work/stage/documents/00000.parquet")
 
-    monkeypatch.setattr(pipeline._Mill, "_deduplicate", spoil)
+    before_phases(monkeypatch, spoil)
     with pytest.raises(MachineError, match="does not give back what was written"):
         laid.go(corpus)
 

@@ -269,14 +269,15 @@ def test_sigkill_while_lines_are_listed(with_tokens: Path, tmp_path: Path) -> No
     )
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        from gristmill.phases.relations import frequent_lines as phase
+        from gristmill.phases.phase_runner import PhaseRunner
 
-        real = phase.list_task
-        patch.setattr(
-            phase,
-            "list_task",
-            lambda *given, **named: seen.append(real(*given, **named)) or seen[-1],
-        )
+        real = PhaseRunner.each
+
+        def each(self: PhaseRunner, phase: Any, tasks: dict[int, Any], state: Any) -> Any:
+            seen.extend(tasks.values() if phase.name == "frequent_lines" else [])
+            return real(self, phase, tasks, state)
+
+        patch.setattr(PhaseRunner, "each", each)
         run(with_tokens, out=corpus, workers=1, until="deduplicate")
     import msgspec
 

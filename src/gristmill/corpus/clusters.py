@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill import schema
-from gristmill.corpus.corpus import Corpus, Record
+from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.shard_tables import read_documents
 from gristmill.errors import Damaged, RecipeError
 from gristmill.schema import shard_name
@@ -141,21 +141,17 @@ def by_shard(documents: Iterable[int]) -> dict[int, np.ndarray]:
     return {shard: numbers[shards == shard] for shard in np.unique(shards).tolist()}
 
 
-def guard(
-    corpus: Corpus, limit: float | None, processed: dict[int, Record], scopes: list[int]
-) -> None:
+def guard(corpus: Corpus, limit: float | None, kept: dict[int, int], scopes: list[int]) -> None:
     """Stop the run where a cluster holds more than `limit` of the documents that it was compared
     among, and more than LEAST.
 
-    Those are the documents that reached deduplication: all, or with `scope = "source"` its
-    source's. Raises RecipeError.
+    `kept` is how many documents of each raw shard reached deduplication, `scopes` what each shard
+    is compared within: all, or with `scope = "source"` its source. Raises RecipeError.
     """
     if limit is None:
         return
-    numbers, places = np.array(list(processed), np.int64), np.array(scopes, np.int64)
-    reached = np.array(
-        [record.counts["kept"]["documents"] for record in processed.values()], np.int64
-    )
+    numbers, places = np.array(list(kept), np.int64), np.array(scopes, np.int64)
+    reached = np.array(list(kept.values()), np.int64)
     totals = np.array([reached[places == place].sum() for place in scopes], np.int64)
     worst, share, total = Cluster(0, 0), limit, 0
     for batch in own(found_in(corpus)):
@@ -173,9 +169,7 @@ def guard(
             )
     if worst.documents:
         raise RecipeError(
-            _told(
-                corpus, worst, f"{total:,} documents ({100 * share:.1f} %)", limit, list(processed)
-            )
+            _told(corpus, worst, f"{total:,} documents ({100 * share:.1f} %)", limit, list(kept))
         )
 
 

@@ -7,8 +7,8 @@ place of the old.
                                     parts, its counts
     CORPUS/work/lock                held (flock) by a run and its workers
 
-A phase is done when its record holds the content key that it would have now. Keys are made of
-steps, versions, parameters and input digests; no clock, rank or path is in them.
+A phase is done when its record holds the content key that it would have now (phases/phase.py). Keys
+are made of steps, format versions, parameters and input digests; no clock, rank or path is in them.
 """
 
 import fcntl
@@ -19,29 +19,32 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import pyarrow
 
 import gristmill
+from gristmill.corpus.formats import FORMAT_VERSIONS
 from gristmill.corpus.layout import FILES, FOLDERS, OBSOLETE, refuse_links, remove_if_empty, tidy
 from gristmill.errors import Damaged, MachineError, VerificationError
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
 from gristmill.store.proof import damage, damaged, is_spoilt, seal, unseal
 
-RECORD_FORMAT = 2  # of a record: one of another is none
+RECORD_FORMAT = 3  # of a record: one of another format is not used
+Counts = TypeVar("Counts")  # what a phase counts
+
 LOCK_PATIENCE = 3.0  # seconds: workers of a killed run notice and go
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
     """A phase that is complete."""
 
     key: str
     parts: list[Part] = []
     work: list[Part] = []  # files that later phases read and no corpus holds: paths from work/
-    counts: dict[str, Any] = {}
+    counts: Counts = msgspec.field(default_factory=dict)  # type: ignore[assignment]
     format: int = RECORD_FORMAT
 
     def part(self, folder: str) -> Part:
@@ -50,9 +53,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def versions() -> dict[str, str]:
-    """What byte-identity is promised for."""
-    from gristmill.corpus.formats import FORMAT_VERSIONS
-
+    """The manifest's `versions`: the packages of the run that published, and format versions."""
     return {
         "gristmill": gristmill.__version__,
         "pyarrow": pyarrow.__version__,
@@ -61,9 +62,11 @@ def versions() -> dict[str, str]:
     }
 
 
-def content_key(phase: str, **parts: Any) -> str:
-    """The hash of all that a phase's output depends on; refuses what has no one byte form."""
-    data = msgspec.json.encode({"phase": phase, "versions": versions(), **parts}, order="sorted")
+def content_key(what: str, /, **parts: Any) -> str:
+    """The hash of all that some output depends on, 64 hexadecimal digits; raises TypeError for a
+    value that has no one byte form.
+    """
+    data = msgspec.json.encode({"what": what, **parts}, order="sorted")
     return hashlib.sha256(data).hexdigest()
 
 
@@ -91,12 +94,12 @@ class Corpus:
         except OSError:
             return False
 
-    def files(self, record: Record) -> list[tuple[Path, Part]]:
+    def files(self, record: Record[Any]) -> list[tuple[Path, Part]]:
         """The files of a record, and where they are."""
         work = [(self.work / part.path, part) for part in record.work]
         return work + [(self.find(part.path), part) for part in record.parts]
 
-    def damage(self, record: Record) -> list[str | None]:
+    def damage(self, record: Record[Any]) -> list[str | None]:
         """What is wrong with the files of a record: a line each. Null: it is not there, and was
         left out when the corpus was published.
         """
@@ -118,44 +121,53 @@ class Corpus:
         return f"state/{phase}/{name}.json"
 
     def done(
-        self, phase: str, name: str, key: str, tell: Callable[[str], None] = lambda _: None
-    ) -> Record | None:
+        self,
+        phase: str,
+        name: str,
+        key: str,
+        counts: Any = dict,
+        on_line: Callable[[str], None] = lambda _: None,
+    ) -> Record[Any] | None:
         """The record of a phase that is complete under this key, its files as they were written;
         else None.
 
-        `tell` hears of each file that is not.
+        `on_line` gets a line for each file that is not. `counts` is as in `last`.
         """
-        record = self.last(phase, name)
+        record = self.last(phase, name, counts)
         if record is None:
             path = self.work / self._record_path(phase, name)
             if is_spoilt(path):
-                tell(f"{path}: not as it was written")
+                on_line(f"{path}: not as it was written")
             return None
         if record.key != key:
             return None
         wrong = self.damage(record)
         for line in filter(None, wrong):
-            tell(line)
+            on_line(line)
         return None if wrong else record
 
-    def last(self, phase: str, name: str) -> Record | None:
+    def last(self, phase: str, name: str, counts: Any = dict) -> Record[Any] | None:
         """The record of the last time that a phase was complete, under whatever key; None where
         there is none that is whole.
+
+        `counts` is the type of its counts: the phase's own, or a plain dict.
         """
         try:
             table = unseal((self.work / self._record_path(phase, name)).read_bytes())
-            record = msgspec.convert(table, Record)
+            if table.get("format") != RECORD_FORMAT:
+                return None
+            record: Record[Any] = msgspec.convert(table, Record[counts])
         except (OSError, ValueError, msgspec.ValidationError):
             return None
-        return record if record.format == RECORD_FORMAT else None
+        return record
 
-    def record(self, phase: str, name: str, record: Record) -> Record:
+    def record(self, phase: str, name: str, record: Record[Any]) -> Record[Any]:
         """Say that a phase is complete; the last thing it does."""
         write_bytes(self.work, self._record_path(phase, name), seal(record))
         return record
 
     def forget(self, phase: str, name: str) -> None:
-        """Take a phase's record away, before what it tells of outside the parts (work/) is written
+        """Take a phase's record away, before the files under work/ that it names are written
         anew.
         """
         (self.work / self._record_path(phase, name)).unlink(missing_ok=True)

@@ -5,9 +5,6 @@ A part of the corpus; the rates are not.
 
 from typing import Any
 
-from gristmill.corpus.corpus import Record
-from gristmill.recipe import Recipe, step_name
-
 
 class Funnel:
     """The table that `run` prints.
@@ -84,84 +81,3 @@ class Funnel:
 
 def _share(part: int, whole: int) -> str:
     return f"{100.0 * part / whole:.1f} %" if whole else ""
-
-
-def table_of(
-    recipe: Recipe,
-    verdicts_written: dict[int, Record],
-    listed: Record | None,
-    written: dict[int, Record],
-    assembled: dict[int, Record],
-) -> dict[str, Any]:
-    """Count the funnel from the phases' records."""
-    total = sum(record.counts["documents"] for record in verdicts_written.values())
-    reasons: dict[str, int] = {}
-    for record in verdicts_written.values():
-        for reason, count in record.counts["reasons"].items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    names = ["read", *map(step_name, recipe.step)]
-    if recipe.deduplicate is not None:
-        names.append("deduplicate")
-    left = total
-    steps = []
-    for name in dict.fromkeys(names):
-        own = {
-            reason: count
-            for reason, count in sorted(reasons.items())
-            if reason.partition(".")[0] == name
-        }
-        left -= sum(own.values())
-        steps.append({"step": name, "dropped": sum(own.values()), "left": left, "reasons": own})
-    table: dict[str, Any] = {"documents": total, "steps": steps, "kept": left}
-    if listed is not None:
-        table["lines"] = {"listed": listed.counts["listed"]}
-        for name in ("cut", "characters", "documents", "emptied"):
-            table["lines"][name] = sum(record.counts["lines"][name] for record in written.values())
-    for name in ("characters", "bytes"):
-        table[name] = sum(record.counts[name] for record in written.values())
-    if recipe.tokens is not None:
-        table["tokens"] = sum(record.counts["tokens"] for record in written.values())
-        for split, short in (("train", "train"), ("validation", "val")):
-            for what in ("tokens", "documents", "shards"):
-                table[f"{split}_{what}"] = sum(
-                    record.counts[f"{short}_{what}"] for record in assembled.values()
-                )
-        table["tokens_per_byte"] = (
-            round(table["tokens"] / table["bytes"], 6) if table["bytes"] else 0.0
-        )
-    if (
-        sum(reasons.values()) + left != total
-        or sum(r.counts["documents"] for r in written.values()) != left
-    ):
-        raise AssertionError(f"the funnel does not add up: {table}")
-    return table
-
-
-def rates_of(
-    processed: dict[int, Record],
-    deduplicated: Record | None,
-    written: dict[int, Record],
-    assembled: dict[int, Record],
-) -> dict[str, float]:
-    """MB of text a second of one core, by step, from the records' own counters."""
-    seconds: dict[str, float] = {}
-    amounts: dict[str, float] = {}
-    for record in processed.values():
-        for name, took in record.counts["seconds"].items():
-            seconds[name] = seconds.get(name, 0.0) + took
-            size = record.counts["text_bytes"].get(name, record.counts["kept"]["bytes"])
-            amounts[name] = amounts.get(name, 0.0) + size
-    kept = sum(record.counts["kept"]["bytes"] for record in processed.values())
-    if deduplicated is not None:
-        seconds["deduplicate"], amounts["deduplicate"] = deduplicated.counts["seconds"], kept
-    if written:
-        seconds["tokenize"] = sum(record.counts["seconds"] for record in written.values())
-        amounts["tokenize"] = sum(record.counts["bytes"] for record in written.values())
-    if assembled:
-        seconds["assemble"] = sum(record.counts["seconds"] for record in assembled.values())
-        amounts["assemble"] = amounts.get("tokenize", 0.0)
-    return {
-        name: amounts[name] / 1e6 / took
-        for name, took in seconds.items()
-        if took > 0 and amounts[name]
-    }

@@ -10,12 +10,14 @@ from typing import Any
 
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.errors import RecipeError
+from gristmill.phases.all_phases import PHASES
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output.publish import read_plan
+from gristmill.phases.phase import Phase
+from gristmill.phases.process.process import PROCESS
+from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST
-
-PER_SHARD = ("process", "write_verdicts", "tokenize")
 
 
 def status(corpus: Path | str) -> dict[str, Any]:
@@ -28,35 +30,46 @@ def status(corpus: Path | str) -> dict[str, Any]:
     here = Corpus(root)
     published = here.published()
     plan = read_plan(here, None)
-    told: dict[str, Any] = {
+    found: dict[str, Any] = {
         "finished": published is not None,
         "running": held(root),
         "shards": len(plan.shards),
         "fetched": sum(1 for shard in plan.shards if shard.sha256 is not None),
         "missing": sum(1 for shard in plan.shards if shard.missing is not None),
     }
-    records = {phase: _records(here, phase, plan) for phase in PER_SHARD}
-    told["phases"] = {
-        phase: sum(record is not None for record in found) for phase, found in records.items()
+    records = {
+        phase.name: _records(here, phase, plan) for phase in PHASES if phase.scope == "shard"
+    }
+    # Of a phase that only some recipes ask for, nothing is said until it has begun.
+    found["phases"] = {
+        phase.name: len(records[phase.name])
+        for phase in PHASES
+        if phase.name in records and (phase.is_asked is None or records[phase.name])
     }
     if published is not None:
-        told["funnel"] = published[0].funnel
-    documents = reasons = 0
-    for processed, verdicts_written in zip(
-        records["process"], records["write_verdicts"], strict=True
-    ):
-        if verdicts_written is not None:
-            documents += verdicts_written.counts["documents"]
-            reasons += sum(verdicts_written.counts["reasons"].values())
-        elif processed is not None:
-            documents += processed.counts["raw"]["documents"]
-            reasons += processed.counts["raw"]["documents"] - processed.counts["kept"]["documents"]
-    told["documents"], told["dropped"] = documents, reasons
-    return told
+        found["funnel"] = published[0].funnel
+    documents = dropped = 0
+    written = records[WRITE_VERDICTS.name]
+    for number, processed in records[PROCESS.name].items():
+        if number in written:
+            documents += written[number].counts.documents
+            dropped += sum(written[number].counts.reasons.values())
+        else:
+            raw, kept = processed.counts.raw, processed.counts.kept
+            documents += raw.documents
+            dropped += raw.documents - kept.documents
+    found["documents"], found["dropped"] = documents, dropped
+    return found
 
 
-def _records(corpus: Corpus, phase: str, plan: Plan) -> list[Record | None]:
-    return [corpus.last(phase, shard_name(shard.number)) for shard in plan.shards]
+def _records(corpus: Corpus, phase: Phase[Any], plan: Plan) -> dict[int, Record[Any]]:
+    """The records of a phase's tasks that are done, by shard."""
+    found = {}
+    for shard in plan.shards:
+        record = corpus.last(phase.name, shard_name(shard.number), phase.counts)
+        if record is not None:
+            found[shard.number] = record
+    return found
 
 
 def held(root: Path) -> bool:
@@ -74,20 +87,20 @@ def held(root: Path) -> bool:
     return False
 
 
-def lines(told: dict[str, Any]) -> list[str]:
+def lines(found: dict[str, Any]) -> list[str]:
     """For people."""
     state = (
         "running"
-        if told["running"]
+        if found["running"]
         else "finished"
-        if told["finished"]
+        if found["finished"]
         else "not finished: run the recipe again"
     )
     out = [
         state,
-        f"raw shards {told['shards']}, fetched {told['fetched']}"
-        + (f", absent {told['missing']}" if told["missing"] else ""),
+        f"raw shards {found['shards']}, fetched {found['fetched']}"
+        + (f", absent {found['missing']}" if found["missing"] else ""),
     ]
-    out += [f"  {phase}: {done} of {told['shards']}" for phase, done in told["phases"].items()]
-    out.append(f"documents {told['documents']:,}, dropped so far {told['dropped']:,}")
+    out += [f"  {phase}: {done} of {found['shards']}" for phase, done in found["phases"].items()]
+    out.append(f"documents {found['documents']:,}, dropped so far {found['dropped']:,}")
     return out

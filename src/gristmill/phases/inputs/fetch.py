@@ -18,6 +18,7 @@ import msgspec
 from gristmill.errors import SourceError, reason_of
 from gristmill.phases.inputs.plan import Plan, Planned, Sources, absent
 from gristmill.phases.running.progress import PhaseProgress, Progress
+from gristmill.schema import shard_name
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Fetched, Transfer
@@ -56,6 +57,11 @@ class Row(NamedTuple):
 def name_of(shard: Planned) -> str:
     """A raw shard's name as it may be printed."""
     return shown(shard.url) if is_url(shard.url) else shard.url
+
+
+def label(shard: Planned) -> str:
+    """A raw shard, as messages name it."""
+    return f"shard {shard_name(shard.number)} ({name_of(shard)})"
 
 
 class Fetch:

@@ -4,7 +4,7 @@ size.
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.corpus.corpus import Corpus, Record, content_key
-from gristmill.phases.inputs.plan import Plan
+from gristmill.corpus.corpus import Corpus
+from gristmill.phases.output.tokenize import TOKENIZE
+from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
 from gristmill.store.parts import Part
@@ -21,50 +22,54 @@ from gristmill.store.proof import proven
 from gristmill.tokens.shards import ShardWriter, TokenizedShard, in_order, shuffled
 
 
+class AssembleCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What assembling a source counted."""
+
+    train_tokens: int
+    train_documents: int
+    train_shards: int
+    val_tokens: int
+    val_documents: int
+    val_shards: int
+    seconds: float
+
+
 class AssembleTask(msgspec.Struct, frozen=True, kw_only=True):
     """All that assembling one source's token shards needs."""
 
-    root: str
+    root: Runtime[str]
     source: str
     numbers: list[int]
-    inputs: list[
-        list[str]
-    ]  # of each shard, what tokenizing left under work/: sha256 of train, val and index
+    # of each shard, what tokenizing left under work/: sha256 of train, val and index
+    inputs: list[list[str]]
     dtype: str
     tokens_per_shard: int
     order: str
     seed: int
 
-    def key(self) -> str:
-        """The content key."""
-        fields = msgspec.structs.asdict(self)
-        del fields["root"]
-        return content_key("assemble", **fields)
 
-
-def tasks(
-    corpus: Corpus, plan: Plan, recipe: Recipe, written: dict[int, Record], *, dtype: str
-) -> dict[int, AssembleTask]:
+def tasks(state: State) -> Iterator[dict[int, AssembleTask]]:
     """A task for each source, by its place in the recipe."""
-    tokens = recipe.tokens
-    assert tokens is not None
+    tokens, tokenizer = state.recipe.tokens, state.tokenizer
+    assert tokens is not None and tokenizer is not None
+    written, shards = state.of(TOKENIZE), state.plan.shards
     found = {}
-    for place, source in enumerate(recipe.source):
-        numbers = [number for number in written if plan.shards[number].source == source.name]
+    for place, source in enumerate(state.recipe.source):
+        numbers = [number for number in written if shards[number].source == source.name]
         found[place] = AssembleTask(
-            root=str(corpus.root),
+            root=str(state.corpus.root),
             source=source.name,
             numbers=numbers,
-            inputs=[written[number].counts["work"] for number in numbers],
-            dtype=dtype,
+            inputs=[[part.sha256 for part in written[number].work] for number in numbers],
+            dtype=tokenizer.dtype.str,
             tokens_per_shard=tokens.tokens_per_shard,
             order=tokens.order,
-            seed=recipe.seed,
+            seed=state.recipe.seed,
         )
-    return found
+    yield found
 
 
-def assemble(task: AssembleTask, tell: Callable[[int], None]) -> Record:
+def assemble(task: AssembleTask, on_progress: Callable[[int], None]) -> Output:
     """Write train and validation shards of one source, in the order that the recipe asks for."""
     corpus = Corpus(Path(task.root))
     start = time.perf_counter()
@@ -93,12 +98,28 @@ def assemble(task: AssembleTask, tell: Callable[[int], None]) -> Record:
             )
             for tokens, documents, lengths in blocks:
                 writer.write(tokens, documents, lengths)
-                tell(len(tokens) * dtype.itemsize)
+                on_progress(len(tokens) * dtype.itemsize)
         parts += writer.parts
         counts[f"{split}_tokens"] = sum(int(run.lengths.sum()) for run in runs)
         counts[f"{split}_documents"] = sum(len(run.documents) for run in runs)
         counts[f"{split}_shards"] = len(writer.parts) // 2
-    seconds = {"seconds": time.perf_counter() - start}
-    return corpus.record(
-        "assemble", task.source, Record(key=task.key(), parts=parts, counts={**counts, **seconds})
-    )
+    return Output(AssembleCounts(**counts, seconds=time.perf_counter() - start), parts)
+
+
+def is_asked(recipe: Recipe) -> bool:
+    """Whether a recipe asks for tokens."""
+    return recipe.tokens is not None
+
+
+ASSEMBLE = Phase(
+    name="assemble",
+    scope="source",
+    recipe=("seed", "source.name", "tokens.tokens_per_shard", "tokens.order"),
+    reads=("work/tokens",),
+    writes=("tokens",),
+    formats=("assemble",),
+    counts=AssembleCounts,
+    function=assemble,
+    tasks=tasks,
+    is_asked=is_asked,
+)

@@ -14,13 +14,17 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from gristmill.corpus.corpus import Corpus, Record, versions
-from gristmill.corpus.funnel import Funnel, rates_of, table_of
+from gristmill.corpus.corpus import Corpus, versions
+from gristmill.corpus.formats import PACKAGES
+from gristmill.corpus.funnel import Funnel
 from gristmill.dedup.reference_corpus import ReferenceCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step import Input
 from gristmill.phases.inputs.plan import Plan, Planned
-from gristmill.phases.running.progress import Progress
+from gristmill.phases.output.count_funnel import rates_of, table_of
+from gristmill.phases.phase import State
+from gristmill.phases.process.process import PROCESS
+from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
 from gristmill.store.manifest import Manifest, RawShard, content_of
 from gristmill.store.manifest import decode as decode_manifest
@@ -120,8 +124,13 @@ def recipe_bytes(table: dict[str, Any]) -> bytes:
 
 
 def made_by(tokenizer: Tokenizer | None) -> dict[str, str]:
-    """The manifest's `versions`: what byte-identity is promised for, and what else encodes."""
+    """The manifest's `versions`: of packages and formats, and of what else encodes."""
     return versions() | (tokenizer.libraries if tokenizer else {})
+
+
+def _of_bytes(named: dict[str, str]) -> dict[str, str]:
+    """Of a manifest's `versions` those that bytes depend on."""
+    return {name: value for name, value in named.items() if name not in PACKAGES}
 
 
 def is_current(
@@ -132,14 +141,14 @@ def is_current(
     inputs: dict[str, Any],
     tokenizer: Tokenizer | None,
 ) -> bool:
-    """Whether the published corpus is what this recipe, plan and version give; asks nothing of raw
-    files.
+    """Whether the published corpus is what this recipe, plan and format versions give; raw files
+    are not looked at.
     """
     manifest = published[0]
     raw = [(shard.number, shard.source, shard.url) for shard in manifest.raw_shards]
     return (
         manifest.recipe_sha256 == recipe_digest(table)
-        and manifest.versions == made_by(tokenizer)
+        and _of_bytes(manifest.versions) == _of_bytes(made_by(tokenizer))
         and raw == [(shard.number, shard.source, shard.url) for shard in plan.shards]
         and manifest.inputs == inputs
         and all(_is_whole(corpus.root / part.path, part) for part in manifest.parts)
@@ -182,51 +191,54 @@ def inputs_of(
     return dict(sorted(inputs.items()))
 
 
-def publish(
-    corpus: Corpus,
-    recipe: Recipe,
-    plan: Plan,
-    folder: Path,
-    *,
-    tokenizer: Tokenizer | None,
-    table: dict[str, Any],
-    inputs: dict[str, Any],
-    processed: dict[int, Record],
-    corpus_filtered: Record | None,
-    deduplicated: Record | None,
-    verdicts_written: dict[int, Record],
-    listed: Record | None,
-    written: dict[int, Record],
-    assembled: dict[int, Record],
-    progress: Progress,
-) -> Funnel:
-    """Gather all parts into a manifest and make it the corpus' state."""
+def publish(state: State, table: dict[str, Any], inputs: dict[str, Any]) -> Funnel:
+    """Gather all parts into a manifest and make it the corpus' state.
+
+    `table` is the stored recipe, `inputs` the manifest's.
+    """
+    corpus, recipe, tokenizer = state.corpus, state.recipe, state.tokenizer
     late = [step for source in recipe.source for step in recipe.late_steps(source.name)]
     for name in sorted({step.name for step in late if step.redacts}):
-        progress.line(
+        state.progress.line(
             f"{corpus.root}: documents/, samples/ and contamination/ rest as texts came: "
             f"{name} waits until duplicates are gone"
         )
-    counted = table_of(recipe, verdicts_written, listed, written, assembled)
+    counted = table_of(state)
     parts = [
-        write_json(corpus.stage, PLAN, plan),
+        write_json(corpus.stage, PLAN, state.plan),
         write_bytes(corpus.stage, RECIPE, recipe_bytes(table)),
         write_json(corpus.stage, FUNNEL, counted),
     ]
     if tokenizer is not None:
         parts.append(write_bytes(corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data))
-    for records in (processed, verdicts_written, written, assembled):
+    for records in state.records.values():
         for record in records.values():
             parts += [
                 part
                 for part in record.parts
                 if recipe.keep_documents or not part.path.startswith("documents/")
             ]
-    for whole in (corpus_filtered, deduplicated, listed):
-        parts += whole.parts if whole is not None else []
     parts.sort(key=lambda part: part.path)
-    raw_shards = []
-    for shard in plan.shards:
+    manifest = Manifest(
+        content=content_of(parts),
+        versions=made_by(tokenizer),
+        recipe_sha256=recipe_digest(table),
+        recipe=table,
+        inputs=inputs,
+        raw_shards=_raw_shards(state),
+        funnel=counted,
+        parts=parts,
+    )
+    corpus.publish(manifest)
+    rates = rates_of(state)
+    write_bytes(corpus.root, RUN, seal(_about(state, rates)))
+    return Funnel(counted, rates)
+
+
+def _raw_shards(state: State) -> list[RawShard]:
+    processed, written = state.of(PROCESS), state.of(WRITE_VERDICTS)
+    found = []
+    for shard in state.plan.shards:
         known: dict[str, Any] = {
             "number": shard.number,
             "source": shard.source,
@@ -234,36 +246,22 @@ def publish(
             "sha256": shard.sha256,
         }
         if shard.number in processed:
-            counts = processed[shard.number].counts["raw"]
-            raw_shards.append(
-                RawShard(
-                    **known,
-                    **counts,
-                    unique_documents=verdicts_written[shard.number].counts["kept"],
-                )
-            )
+            counts = msgspec.structs.asdict(processed[shard.number].counts.raw)
+            kept = written[shard.number].counts.kept
+            found.append(RawShard(**known, **counts, unique_documents=kept))
         else:
-            raw_shards.append(RawShard(**known, missing=shard.missing))
-    manifest = Manifest(
-        content=content_of(parts),
-        versions=made_by(tokenizer),
-        recipe_sha256=recipe_digest(table),
-        recipe=table,
-        inputs=inputs,
-        raw_shards=raw_shards,
-        funnel=counted,
-        parts=parts,
-    )
-    corpus.publish(manifest)
-    rates = rates_of(processed, deduplicated, written, assembled)
-    told = {
+            found.append(RawShard(**known, missing=shard.missing))
+    return found
+
+
+def _about(state: State, rates: dict[str, float]) -> dict[str, Any]:
+    """What run.json says of the run and its machine."""
+    return {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "folder": str(folder),
+        "folder": str(state.folder),
         "machine": (
             f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
         ),
-        "phase_seconds": {name: round(took, 3) for name, took in progress.seconds.items()},
+        "phase_seconds": {name: round(took, 3) for name, took in state.progress.seconds.items()},
         "megabytes_per_second": {name: round(rate, 1) for name, rate in rates.items()},
     }
-    write_bytes(corpus.root, RUN, seal(told))
-    return Funnel(counted, rates)

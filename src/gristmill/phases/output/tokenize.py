@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,12 +24,14 @@ from gristmill import schema
 from gristmill.columns import utf8_buffers
 from gristmill.corpus.clusters import TABLE, found_in
 from gristmill.corpus.copy_counts import Copies, digests
-from gristmill.corpus.corpus import Corpus, Record, content_key
+from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.kept_documents import FOLDER, Late, finish, late_of, rewriter_of
 from gristmill.dedup.signatures import text_hashes
-from gristmill.filters.api.step import Input
-from gristmill.phases.inputs.plan import Plan
-from gristmill.phases.relations.frequent_lines import LIST, Cut
+from gristmill.phases.phase import Output, Phase, Runtime, State
+from gristmill.phases.process.process import PROCESS
+from gristmill.phases.relations.deduplicate import DEDUPLICATE
+from gristmill.phases.relations.frequent_lines import FREQUENT_LINES, LIST, Cut, cut_of
+from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
 from gristmill.store.parts import Part, write_bytes, writing, writing_table
@@ -47,19 +48,39 @@ INDEX = pa.schema(
 )
 
 
+class CutCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was cut out of a shard's documents as frequent lines."""
+
+    cut: int
+    characters: int
+    documents: int
+    emptied: int
+
+
+class TokenizeCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was written of a shard."""
+
+    documents: int
+    characters: int
+    bytes: int  # of text
+    tokens: int
+    seconds: float
+    lines: CutCounts | None = None  # null: the recipe cuts no lines
+
+
 class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     """All that a shard needs after its verdicts; goes to a worker."""
 
-    root: str
+    root: Runtime[str]
     number: int
     source: str
     documents: str  # sha256 of the shard's documents
     verdicts: str  # and of its verdicts
-    cut: Cut | None  # the frequent lines that go; null: none
+    cut: Cut | None  # the frequent lines that are cut; null: none
     late: Late | None  # the steps that wait until then; null: none
     seed: int
-    tokenizer: str | None  # the part with the tokenizer; null: write text/
-    tokenizer_name: str | None = None
+    tokenizer: Runtime[str | None]  # the part with the tokenizer; null: write text/
+    tokenizer_name: Runtime[str | None] = None
     tokenizer_sha256: str | None = None
     libraries: dict[str, str] = {}  # what encodes besides our kernel, and of which version
     end_of_text: str | None = None
@@ -67,13 +88,6 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     # sha256 of the shard's rows of duplicates/copies.parquet, which text/ shows; null: there are
     # none
     copies: str | None = None
-
-    def key(self) -> str:
-        """The content key."""
-        fields = msgspec.structs.asdict(self)
-        for name in ("root", "tokenizer", "tokenizer_name", "late"):
-            del fields[name]
-        return content_key("tokenize", **fields, late=self.late.key() if self.late else None)
 
 
 @lru_cache(1)
@@ -94,32 +108,34 @@ def is_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:
     return np.frombuffer(hashes, "<u8").astype(np.float64) < share * 2.0**64
 
 
-def tokenize(task: TokenizeTask, tell: Callable[[int], None]) -> Record:
+def tokenize(task: TokenizeTask, on_progress: Callable[[int], None]) -> Output:
     """Tokenize one shard, or write its text."""
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
     cutter = task.cut.cutter(corpus.find(LIST), task.source) if task.cut else None
     rewriter = rewriter_of(task.late)
+    start = time.perf_counter()
     with ExitStack() as stack:
-        hear: Callable[[pa.RecordBatch], None] = _hear_nothing
+        on_measures: Callable[[pa.RecordBatch], None] = _ignore
         finished: list[Part] = []
         if rewriter is not None:
             measures, finished = stack.enter_context(
                 writing_table(corpus.stage, f"{FOLDER}/{name}.parquet", rewriter.schema)
             )
-            hear = measures.write
+            on_measures = measures.write
         documents = proven(corpus.find(f"documents/{name}.parquet"), task.documents)
         verdicts = proven(corpus.find(f"verdicts/{name}.parquet"), task.verdicts)
-        stream = finish(documents, verdicts, cutter, rewriter, hear)
-        parts, work, counts = _write(corpus, task, stream, tell)
-    if cutter is not None:
-        counts["lines"] = cutter.counts
-    return corpus.record(
-        "tokenize", name, Record(key=task.key(), parts=parts + finished, work=work, counts=counts)
+        stream = finish(documents, verdicts, cutter, rewriter, on_measures)
+        parts, work, counted = _write(corpus, task, stream, on_progress)
+    counts = TokenizeCounts(
+        **counted,
+        seconds=time.perf_counter() - start,
+        lines=msgspec.convert(cutter.counts, CutCounts) if cutter is not None else None,
     )
+    return Output(counts, parts + finished, work)
 
 
-def _hear_nothing(measures: pa.RecordBatch) -> None:
+def _ignore(measures: pa.RecordBatch) -> None:
     """Nothing is measured where nothing is rewritten."""
 
 
@@ -127,14 +143,13 @@ def _write(
     corpus: Corpus,
     task: TokenizeTask,
     stream: Iterator[pa.RecordBatch],
-    tell: Callable[[int], None],
-) -> tuple[list[Part], list[Part], dict[str, Any]]:
+    on_progress: Callable[[int], None],
+) -> tuple[list[Part], list[Part], dict[str, int]]:
     """Write a shard's documents as tokens, or as text: (the parts, the files under work/, what was
     counted).
     """
     name = shard_name(task.number)
-    counts: dict[str, Any] = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0}
-    start = time.perf_counter()
+    counts = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0}
     parts: list[Part] = []
     work: list[Part] = []
     if task.tokenizer is None:
@@ -146,8 +161,7 @@ def _write(
             for batch in stream:
                 _count(counts, batch)
                 table.write(copies.added_to(batch))
-                tell(batch["text"].nbytes)
-        extra: dict[str, Any] = {}
+                on_progress(batch["text"].nbytes)
     else:
         assert task.tokenizer_name is not None and task.tokenizer_sha256 is not None
         path = corpus.find(task.tokenizer)
@@ -169,14 +183,13 @@ def _write(
                 train.write(tokens)
                 columns = [batch["document"], pa.array(lengths), pa.array(validation)]
                 table.write(pa.RecordBatch.from_arrays(columns, schema=INDEX))
-                tell(batch["text"].nbytes)
+                on_progress(batch["text"].nbytes)
         work = [
             Part(f"tokens/{name}.{end}", file.size, file.hexdigest())
             for end, file in (("train", train), ("val", val))
         ]
         work += index
-        extra = {"work": [part.sha256 for part in work]}
-    return parts, work, counts | extra | {"seconds": time.perf_counter() - start}
+    return parts, work, counts
 
 
 def tokenizer_of(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer | None:
@@ -191,33 +204,27 @@ def tokenizer_of(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer 
     )
 
 
-def tasks(
-    corpus: Corpus,
-    plan: Plan,
-    recipe: Recipe,
-    processed: dict[int, Record],
-    verdicts_written: dict[int, Record],
-    cut: Cut | None,
-    tokenizer: Tokenizer | None,
-    inputs: dict[str, Input],
-) -> dict[int, TokenizeTask]:
+def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
     """A task for each shard that was processed; lays the tokenizer down for them."""
-    tokens = recipe.tokens
+    recipe, tokenizer, tokens = state.recipe, state.tokenizer, state.recipe.tokens
+    processed, written = state.of(PROCESS), state.of(WRITE_VERDICTS)
     part: Part | None = None
     if tokenizer:
-        part = write_bytes(corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data)
-    copied = recipe.deduplicate is not None and recipe.deduplicate.compares and tokenizer is None
-    copies = digests(found_in(corpus), list(processed)) if copied else {}
-    return {
+        part = write_bytes(state.corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data)
+    listed = state.one(FREQUENT_LINES)
+    copied = state.one(DEDUPLICATE) is not None and tokenizer is None
+    copies = digests(found_in(state.corpus), list(processed)) if copied else {}
+    sources = {number: state.plan.shards[number].source for number in processed}
+    yield {
         number: TokenizeTask(
-            root=str(corpus.root),
+            root=str(state.corpus.root),
             number=number,
-            source=plan.shards[number].source,
+            source=sources[number],
             documents=record.part("documents/").sha256,
-            verdicts=verdicts_written[number].parts[0].sha256,
-            cut=cut,
+            verdicts=written[number].parts[0].sha256,
+            cut=cut_of(recipe.deduplicate, listed.parts) if listed else None,
             seed=recipe.seed,
-            late=late_of(recipe, plan.shards[number].source, inputs),
+            late=late_of(recipe, sources[number], state.inputs),
             tokenizer=part.path if part else None,
             tokenizer_name=tokenizer.name if tokenizer else None,
             tokenizer_sha256=tokenizer.sha256 if tokenizer else None,
@@ -245,7 +252,29 @@ def with_ends(tokenizer: Tokenizer, texts: pa.Array) -> tuple[np.ndarray, np.nda
     return out, np.diff(offsets) + 1
 
 
-def _count(counts: dict[str, Any], batch: pa.RecordBatch) -> None:
+def _count(counts: dict[str, int], batch: pa.RecordBatch) -> None:
     counts["documents"] += len(batch)
     counts["characters"] += int(pa.compute.sum(pa.compute.utf8_length(batch["text"])).as_py() or 0)
     counts["bytes"] += int(pa.compute.sum(pa.compute.binary_length(batch["text"])).as_py() or 0)
+
+
+TOKENIZE = Phase(
+    name="tokenize",
+    scope="shard",
+    recipe=(
+        "seed",
+        "source.name",
+        "step",
+        "deduplicate.lines",
+        "deduplicate.scope",
+        "tokens.tokenizer",
+        "tokens.end_of_text",
+        "tokens.validation",
+    ),
+    reads=("documents", "verdicts", "duplicates"),
+    writes=("text", FOLDER, "work/tokens"),
+    formats=("tokenize", "unicode"),
+    counts=TokenizeCounts,
+    function=tokenize,
+    tasks=tasks,
+)

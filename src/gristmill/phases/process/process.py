@@ -1,25 +1,20 @@
 """Process: a raw shard to documents, measures, signatures and samples, in one streaming pass with
 flat memory.
 
-raw shard -> batches -> steps (filters.api.judge drops) -> documents/<shard>.parquet    what
-    survived, later duplicates included
-                                                   -> measures/<shard>.parquet     every measured
-                                                       value
-                                                   -> signatures/<shard>.parquet   where the recipe
-                                                       deduplicates
-                                                   -> samples/<shard>.parquet      a seeded sample
-                                                       of what was dropped
-                                                   -> contamination/<shard>.parquet   benchmark
-                                                       items, where a step looks for them
-                                                   -> work: verdicts, finished once the duplicates
-                                                   are known
+    raw shard -> batches -> steps (filters.api.judge drops)
+      -> documents/<shard>.parquet      what survived, later duplicates included
+      -> measures/<shard>.parquet       every measured value
+      -> signatures/<shard>.parquet     where the recipe deduplicates
+      -> samples/<shard>.parquet        a seeded sample of what was dropped
+      -> contamination/<shard>.parquet  benchmark items, where a step looks for them
+      -> work/process/<shard>.parquet   verdicts, completed once the duplicates are known
 """
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,150 +22,119 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill import schema
-from gristmill.corpus.corpus import Corpus, Record, content_key
-from gristmill.dedup.settings import Deduplicate
-from gristmill.dedup.signatures import permutation_count, sign
+from gristmill.corpus.corpus import Corpus, content_key
 from gristmill.errors import GristmillError, MachineError, SourceError
 from gristmill.filters.api.judge import LEFT, Judged, Judgement, NamedStep, judge
-from gristmill.filters.api.step import Input, Measured, Step
+from gristmill.filters.api.step import Measured, Step
+from gristmill.phases.inputs.fetch import label
 from gristmill.phases.inputs.plan import Planned
+from gristmill.phases.phase import Output, Phase, State
 from gristmill.phases.process.clock import Clock
-from gristmill.phases.process.reuse import Old, Reused, merged, usable
+from gristmill.phases.process.process_tables import ProcessTables
+from gristmill.phases.process.process_task import (
+    FORMATS,
+    KeptCounts,
+    ProcessCounts,
+    ProcessTask,
+    RawCounts,
+    Signing,
+    Steps,
+)
+from gristmill.phases.process.reuse import Old, Reused, usable
 from gristmill.phases.process.samples import Sampler
-from gristmill.recipe import Measure, Recipe, Source
+from gristmill.recipe import Source
 from gristmill.schema import shard_name
 from gristmill.source.kinds import OVERRIDE, extension
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
-from gristmill.store.parts import Part, TableWriter, writing_table
 
-NAMES = {
-    "text": ("txt", "text", "md", "rst", "tex"),
-    "html": ("html", "htm", "xhtml"),
-}  # of files that are one document
+# Of files that are one document.
+NAMES = {"text": ("txt", "text", "md", "rst", "tex"), "html": ("html", "htm", "xhtml")}
 FREE_SHARE = 1.0  # bytes of free disk asked for before the first shard, for each byte of raw shards
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """All that processing one shard needs; goes to a worker."""
+def tasks(state: State) -> Iterator[dict[int, ProcessTask]]:
+    """A task for each shard that is fetched.
 
-    root: str
-    number: int
-    source: Source
-    path: str
-    name: str  # the shard's own, of which a message speaks and by which a format can be doubted
-    sha256: str
-    seed: int
-    samples: int | None  # dropped texts kept for each reason; null: all
-    step: list[dict[str, Any]]
-    inputs: dict[str, Input]  # what the steps read besides, by location
-    measure: Measure
-    deduplicate: Deduplicate | None
-    limit: int | None
-
-    def steps(self) -> list[Step]:
-        """The steps that apply to the shard's source, in order."""
-        return Recipe(source=[self.source], step=self.step).steps(self.source.name)
-
-    def key(self) -> str:
-        """The content key."""
-        return self._key("process", thresholds=True)
-
-    def measuring(self) -> str:
-        """The key of what is measured, whatever is then decided."""
-        return self._key("measuring", thresholds=False)
-
-    def _key(self, phase: str, *, thresholds: bool) -> str:
-        steps = [
-            {
-                "name": step.name,
-                "version": step.version,
-                "parameters": {
-                    name: value
-                    for name, value in msgspec.to_builtins(step).items()
-                    if thresholds or name not in step.thresholds
-                },
-                "inputs": {
-                    name: self.inputs[location].sha256 for name, location in step.inputs().items()
-                },
-            }
-            for step in self.steps()
-        ]
-        near = self.deduplicate.near if self.deduplicate else None
-        # What duplicates are found by, not what is done about them: a new threshold reads no shard
-        # again.
-        signed = (
-            None
-            if self.deduplicate is None
-            else [near and near.shingle, near and near.unit, near and near.numbers]
-        )
-        fields = {
-            name: getattr(self.source, name)
-            for name in ("kind", "text", "url", "max_document_bytes", "max_shard_bytes")
-        }
-        return content_key(
-            phase,
-            number=self.number,
-            sha256=self.sha256,
-            fields=fields,
-            steps=steps,
-            measure=self.measure,
-            signatures=signed,
-            limit=self.limit,
-            samples=self.samples,
-            seed=self.seed,
-        )
+    A limit counts documents of the whole source: its shards go one after another.
+    """
+    sources = {source.name: source for source in state.recipe.source}
+    found = {
+        shard.number: _task(state, sources[shard.source], shard)
+        for shard in state.plan.shards
+        if shard.missing is None and shard.sha256 is not None
+    }
+    of = {number: sources[state.plan.shards[number].source] for number in found}
+    yield {number: task for number, task in found.items() if of[number].limit is None}
+    for source in sources.values():
+        left = source.limit
+        if left is None:
+            continue
+        for number in [number for number in found if of[number] is source]:
+            yield {number: msgspec.structs.replace(found[number], limit=left)}
+            if number in state.of(PROCESS):
+                left -= state.of(PROCESS)[number].counts.raw.documents
 
 
-def task_of(
-    corpus: Corpus,
-    recipe: Recipe,
-    source: Source,
-    shard: Planned,
-    path: Path,
-    inputs: dict[str, Input],
-) -> Task:
-    """The task of a shard that is fetched."""
+def _task(state: State, source: Source, shard: Planned) -> ProcessTask:
+    recipe = state.recipe
     assert shard.sha256 is not None
-    return Task(
-        root=str(corpus.root),
+    steps = Steps(source=source.name, step=recipe.step, inputs=state.inputs)
+    pages = any(step.takes_pages for step in steps.made())
+    limits = source.max_document_bytes, source.max_shard_bytes
+    near = recipe.deduplicate.near if recipe.deduplicate else None
+    signing = (
+        Signing(shingle=near.shingle, unit=near.unit, numbers=near.numbers) if near else Signing()
+    )
+    return ProcessTask(
+        root=str(state.corpus.root),
         number=shard.number,
-        source=source,
-        path=str(path),
+        path=str(state.paths[shard.number]),
         name=shard.url,
         sha256=shard.sha256,
-        seed=recipe.seed,
-        samples=None if recipe.keep_dropped else recipe.samples,
-        step=recipe.step,
-        inputs=inputs,
+        kind=source.kind,
+        fields=Fields(source.text, source.url, *limits, pages),
+        libraries={"resiliparse": version("resiliparse")},  # it tells charsets
+        steps=steps,
         measure=recipe.measure,
-        deduplicate=recipe.deduplicate,
+        signing=signing if recipe.deduplicate else None,
         limit=None,
+        samples=None if recipe.keep_dropped else recipe.samples,
+        seed=recipe.seed,
     )
 
 
+def check(state: State) -> dict[int, GristmillError]:
+    """Say which shards are empty; refuse those that look like no shard of their source."""
+    sources = {source.name: source for source in state.recipe.source}
+    shards = state.plan.shards
+    raw = {number: record.counts.raw for number, record in sorted(state.of(PROCESS).items())}
+    for number in empty(shards, sources, raw):
+        state.progress.line(f"{label(shards[number])}: empty, 0 bytes")
+    return strangers(shards, sources, raw)
+
+
 def empty(
-    shards: list[Planned], sources: dict[str, Source], records: dict[int, Record]
+    shards: list[Planned], sources: dict[str, Source], raw: dict[int, RawCounts]
 ) -> list[int]:
     """The shards that hold no byte; a shard whose kind is said, behind its source's limit, was not
     unpacked.
     """
-    raw = {number: record.counts["raw"] for number, record in sorted(records.items())}
     said = {number for number in raw if sources[shards[number].source].kind is not None}
     return [
         number
         for number, counts in raw.items()
-        if not counts["decompressed_bytes"] and not (number in said and counts["compressed_bytes"])
+        if not counts.decompressed_bytes and not (number in said and counts.compressed_bytes)
     ]
 
 
 def strangers(
-    shards: list[Planned], sources: dict[str, Source], records: dict[int, Record]
+    shards: list[Planned], sources: dict[str, Source], raw: dict[int, RawCounts]
 ) -> dict[int, GristmillError]:
     """Shards that look like one text or page among shards of many documents, of a source that says
     no kind, and not by their names.
     """
-    kinds = {number: record.counts["raw"]["kind"] for number, record in sorted(records.items())}
+    kinds = {number: counts.kind for number, counts in raw.items()}
     many = {shards[number].source: kind for number, kind in kinds.items() if kind not in NAMES}
     return {
         number: SourceError(
@@ -185,7 +149,7 @@ def strangers(
         and sources[source].kind is None
         and kind in NAMES
         and extension(shards[number].url) not in NAMES[kind]
-        and records[number].counts["raw"]["decompressed_bytes"]
+        and raw[number].decompressed_bytes
     }
 
 
@@ -202,28 +166,23 @@ def check_room(corpus: Corpus, raw: list[Path]) -> None:
         )
 
 
-def process(task: Task, tell: Callable[[int], None]) -> Record:
-    """Process one shard; `tell` hears of decoded bytes."""
+def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
+    """Process one shard; `on_progress` gets decoded bytes."""
     name = shard_name(task.number)
     corpus = Corpus(Path(task.root))
     clock = Clock()
     steps = [
-        NamedStep(step.name, call) for step, call in zip(task.steps(), _calls(task), strict=True)
+        NamedStep(step.name, call)
+        for step, call in zip(task.steps.made(), _calls(task.steps), strict=True)
     ]
     measures, found = _schemas(steps)
-    tables = {step.name: step.table for step in task.steps() if step.table is not None}
+    tables = {step.name: step.table for step in task.steps.made() if step.table is not None}
     timed = [NamedStep(step.name, clock.around(step.name, step.call)) for step in steps]
-    source = task.source
-    pages = any(step.takes_pages for step in task.steps())
-    fields = Fields(
-        source.text, source.url, source.max_document_bytes, source.max_shard_bytes, pages
-    )
-    path = Path(task.path)
     shard = ShardReader(
-        path,
+        Path(task.path),
         task.number,
-        kind=source.kind,
-        fields=fields,
+        kind=task.kind,
+        fields=task.fields,
         limit=task.limit,
         sha256=task.sha256,
         name=task.name,
@@ -231,66 +190,62 @@ def process(task: Task, tell: Callable[[int], None]) -> Record:
 
     def judged(only: np.ndarray | None = None) -> Iterator[Judged]:
         for batch in clock.through("read", shard):
-            tell(batch["text"].nbytes)
+            on_progress(batch["text"].nbytes)
             if only is not None:
                 batch = batch.filter(pc.is_in(batch["document"], pa.array(only)))
             if only is None or len(batch):
                 yield judge(batch, timed, measures, everything=task.measure == "all")
 
-    last = corpus.last("process", name)
-    verdicts = corpus.work / f"process/{name}.parquet"
+    settings = task.signing.settings() if task.signing else None
+    last = corpus.last(PROCESS.name, name, ProcessCounts)
     with ExitStack() as stack:
         if last is not None and task.samples is not None and usable(corpus, last, task.measuring()):
-            old = Old(corpus, name, last, verdicts, task.deduplicate, tables)
+            verdicts = corpus.work / f"process/{name}.parquet"
+            old = Old(corpus, name, last, verdicts, settings, tables)
             sampler = Sampler(task.seed, task.samples)
             parts = old.judged_again(
-                task.steps(), sampler, judged, everything=task.measure == "all"
+                task.steps.made(), sampler, judged, everything=task.measure == "all"
             )
         else:
             last, parts = None, (Reused(one, None, one.kept) for one in judged())
-        outputs = _Outputs(stack, corpus, name, task, measures, found, tables)
+        outputs = ProcessTables(stack, corpus, name, task, measures, found, tables)
         for part in parts:
             with clock.of("write"):
                 outputs.write(part.judged)
-            if task.deduplicate is not None:
+            if settings is not None:
                 with clock.of("sign"):
-                    outputs.sign(part, task.deduplicate)
+                    outputs.sign(part, settings)
         with clock.of("write"):
             outputs.finish()
             stack.close()
-    counts = {
-        "raw": last.counts["raw"] if last is not None else shard.counts,
-        "kept": {"documents": outputs.kept, "bytes": outputs.kept_bytes},
-        "measuring": task.measuring(),
-        "seconds": clock.seconds,
-        "text_bytes": clock.bytes,
-    }
-    written = [part[0] for part in outputs.parts]
-    counts["verdicts"] = next(part.sha256 for part in written if part.path.startswith("process/"))
-    work = [part for part in written if part.path.startswith("process/")]
-    published = [part for part in written if part not in work]
-    return corpus.record(
-        "process", name, Record(key=task.key(), parts=published, work=work, counts=counts)
+    counts = ProcessCounts(
+        raw=last.counts.raw if last is not None else msgspec.convert(shard.counts, RawCounts),
+        kept=KeptCounts(documents=outputs.kept, bytes=outputs.kept_bytes),
+        measuring=task.measuring(),
+        seconds=clock.seconds,
+        text_bytes=clock.bytes,
     )
+    written = [part[0] for part in outputs.parts]
+    work = [part for part in written if part.path.startswith("process/")]
+    return Output(counts, [part for part in written if part not in work], work)
 
 
-_ready: dict[
-    str, Callable[[pa.RecordBatch], Measured]
-] = {}  # of the last shard's steps, by all that they depend on
+# Of the last shard's steps, by all that they depend on.
+_ready: dict[str, Callable[[pa.RecordBatch], Measured]] = {}
 
 
-def _calls(task: Task) -> list[Callable[[pa.RecordBatch], Judgement]]:
+def _calls(steps: Steps) -> list[Callable[[pa.RecordBatch], Judgement]]:
     """The steps as calls. What they load (models, lists of millions) a worker loads once and not
     for each shard.
     """
     made = {}
     calls = []
-    for step in task.steps():
-        inputs = {location: task.inputs[location] for location in step.inputs().values()}
+    for step in steps.made():
+        inputs = {location: steps.inputs[location] for location in step.inputs().values()}
         key = content_key(
             "step", name=step.name, version=step.version, parameters=step, inputs=inputs
         )
-        made[key] = _ready.get(key) or step.load(task.inputs)
+        made[key] = _ready.get(key) or step.load(steps.inputs)
         calls.append(_call(step, made[key]))
     _ready.clear()
     _ready.update(made)
@@ -328,69 +283,42 @@ def _schemas(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
     return pa.schema([schema.DOCUMENTS.field("document"), *fields]), found
 
 
-class _Outputs:
-    """The tables that processing a shard writes."""
-
-    def __init__(
-        self,
-        stack: ExitStack,
-        corpus: Corpus,
-        name: str,
-        task: Task,
-        measures: pa.Schema,
-        found: dict[str, pa.Schema],
-        tables: dict[str, str],
-    ) -> None:
-        self.parts: list[list[Part]] = []
-        self.kept = 0
-        self.kept_bytes = 0
-
-        def table(
-            path: str, kind: pa.Schema, *, root: Path = corpus.stage, plain: bool = False
-        ) -> TableWriter:
-            writer, part = stack.enter_context(writing_table(root, path, kind, plain=plain))
-            self.parts.append(part)
-            return writer
-
-        self._documents = table(f"documents/{name}.parquet", schema.DOCUMENTS)
-        self._measures = table(f"measures/{name}.parquet", measures)
-        self._verdicts = table(f"process/{name}.parquet", schema.VERDICTS, root=corpus.work)
-        self._samples = table(f"samples/{name}.parquet", schema.SAMPLES)
-        self._found = {
-            step: table(f"{tables[step]}/{name}.parquet", kind) for step, kind in found.items()
-        }
-        self._sampler = None if task.samples is None else Sampler(task.seed, task.samples)
-        if task.deduplicate is not None:
-            kind = schema.signatures(permutation_count(task.deduplicate))
-            self._signatures = table(f"signatures/{name}.parquet", kind, plain=True)
-
-    def write(self, judged: Judged) -> None:
-        """Write what became of a batch."""
-        self._documents.write(judged.kept)
-        self._measures.write(judged.measures)
-        self._verdicts.write(judged.verdicts)
-        for step, batches in judged.found.items():
-            for rows in batches:
-                self._found[step].write(rows)
-        for dropped in judged.dropped:
-            if self._sampler is None:
-                self._samples.write(dropped)
-            else:
-                self._sampler.add(dropped)
-        self.kept += len(judged.kept)
-        self.kept_bytes += judged.kept["text"].nbytes
-
-    def sign(self, part: Reused, settings: Deduplicate) -> None:
-        """Write the signatures of what was kept: those that are there, and those of what is new."""
-        batches = [] if part.signatures is None else [part.signatures]
-        if len(part.fresh):
-            batches.append(sign(part.fresh, settings))
-        if len(batches) > 1:
-            batches = [merged(*batches)]
-        for batch in batches:
-            self._signatures.write(batch)
-
-    def finish(self) -> None:
-        """Write what waited for the end."""
-        for batch in self._sampler.batches() if self._sampler else []:
-            self._samples.write(batch)
+PROCESS = Phase(
+    name="process",
+    scope="shard",
+    recipe=(
+        "seed",
+        "step",
+        "keep_dropped",
+        "samples",
+        "measure",
+        *(
+            f"source.{name}"
+            for name in (
+                "name",
+                "kind",
+                "text",
+                "url",
+                "limit",
+                "max_document_bytes",
+                "max_shard_bytes",
+            )
+        ),
+        *(f"deduplicate.near.{name}" for name in ("shingle", "unit", "bands", "rows")),
+    ),
+    reads=(),
+    writes=(
+        "documents",
+        "measures",
+        "signatures",
+        "samples",
+        "contamination",
+        "tables",
+        "work/process",
+    ),
+    formats=FORMATS,
+    counts=ProcessCounts,
+    function=process,
+    tasks=tasks,
+    check=check,
+)

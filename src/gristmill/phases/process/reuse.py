@@ -40,11 +40,11 @@ class Reused(NamedTuple):
     fresh: pa.RecordBatch  # DOCUMENTS that are kept and not signed yet
 
 
-def usable(corpus: Corpus, record: Record | None, measuring: str) -> bool:
+def usable(corpus: Corpus, record: Record[Any], measuring: str) -> bool:
     """Whether the last processing of a shard measured the same, and all that it wrote is there,
     byte for byte.
     """
-    if record is None or record.counts.get("measuring") != measuring or not record.work:
+    if record.counts.measuring != measuring or not record.work:
         return False
     return all(damage(path, part.sha256, part.size) is None for path, part in corpus.files(record))
 
@@ -56,7 +56,7 @@ class Old:
         self,
         corpus: Corpus,
         name: str,
-        last: Record,
+        last: Record[Any],
         verdicts: Path,
         deduplicate: Deduplicate | None,
         tables: Mapping[str, str],

@@ -23,12 +23,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.corpus.corpus import Corpus, Record, content_key
+from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.disk_arrays import in_sorted
 from gristmill.engine.engine import Session
 from gristmill.engine.relations import Relations
 from gristmill.filters.api.corpus_rules import CorpusRule
 from gristmill.filters.api.step import Input, Step
+from gristmill.phases.phase import WHOLE, Output, Phase, Runtime, State
+from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.ranking import Ranking
 from gristmill.recipe import Recipe, make_step
 from gristmill.schema import shard_name
@@ -37,6 +39,7 @@ from gristmill.store.proof import proven
 
 FOLDER = "judgement"
 RULES, NGRAMS = f"{FOLDER}/rules.json", f"{FOLDER}/ngrams.parquet"
+DROPPED = "corpus_filters/drops.parquet"  # under work/
 DROPS = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),
@@ -182,37 +185,46 @@ def judge_whole(
     return found
 
 
-class CorpusFiltersTask(msgspec.Struct, frozen=True, kw_only=True):
-    """All that corpus filtering needs."""
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of a recipe's steps."""
 
-    root: str
     step: list[dict[str, Any]]  # of the recipe
     sources: dict[int, str]  # of each raw shard its source
     inputs: dict[str, Input]  # of the steps that ask
+
+    def made(self) -> list[Rule]:
+        """The rules, in order."""
+        return rules_of(asking(self.step), self.sources, self.inputs)
+
+    def key(self) -> list[dict[str, Any]]:
+        """All that their answers depend on, but for tables."""
+        return [rule.key() for rule in self.made()]
+
+
+class CorpusFilterCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What corpus filters counted."""
+
+    rows: int  # documents that they dropped
+    seconds: float
+
+
+class CorpusFiltersTask(msgspec.Struct, frozen=True, kw_only=True):
+    """All that corpus filtering needs."""
+
+    root: Runtime[str]
+    rules: Rules
     measures: dict[int, str]  # sha256 of each shard's measures
     provisional: dict[int, str]  # and of process's verdicts
     tables: dict[int, dict[str, str]]  # and of steps' own tables, by folder
 
-    def rules(self) -> list[Rule]:
-        """The rules, in order."""
-        return rules_of(asking(self.step), self.sources, self.inputs)
-
-    def key(self) -> str:
-        """The content key."""
-        given = {
-            name: list(getattr(self, name).items())
-            for name in ("measures", "provisional", "tables")
-        }
-        return content_key("corpus_filters", rules=[rule.key() for rule in self.rules()], **given)
-
 
 def corpus_filters(
     task: CorpusFiltersTask, on_progress: Callable[[int], None], session: Session
-) -> Record:
+) -> Output:
     """Find what the rules drop; the drops are written under work/."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
-    corpus.forget("corpus_filters", "all")
+    corpus.forget(CORPUS_FILTERS.name, WHOLE)
     work = corpus.work / "corpus_filters"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -227,12 +239,12 @@ def corpus_filters(
         }
         shards[number] = Shard(measures, tables, partial(_kept, verdicts))
     relations = partial(session.open, work / "spill", [work])
-    rules = task.rules()
+    rules = task.rules.made()
     found = judge_whole(rules, shards, relations, work)
     on_progress(len(found.documents))
     shutil.rmtree(work)
     drops = drops_of(found, [rule.reason for rule in rules])
-    with writing_table(corpus.work, "corpus_filters/drops.parquet", DROPS) as (table, part):
+    with writing_table(corpus.work, DROPPED, DROPS) as (table, part):
         for batch in drops.to_batches(max_chunksize=1 << 16):
             table.write(batch)
     parts = [write_json(corpus.stage, RULES, found.reports)]
@@ -241,14 +253,8 @@ def corpus_filters(
             for batch in pa.concat_tables(found.listed).to_batches(max_chunksize=1 << 16):
                 table.write(batch)
         parts += listed
-    counts = {
-        "drops": part[0].sha256,
-        "rows": len(found.documents),
-        "seconds": time.perf_counter() - start,
-    }
-    return corpus.record(
-        "corpus_filters", "all", Record(key=task.key(), parts=parts, work=part, counts=counts)
-    )
+    counts = CorpusFilterCounts(rows=len(found.documents), seconds=time.perf_counter() - start)
+    return Output(counts, parts, part)
 
 
 def drops_of(found: CorpusFiltered, reasons: list[str]) -> pa.Table:
@@ -268,25 +274,21 @@ def _kept(verdicts: Path) -> np.ndarray:
     return np.asarray(reasons.is_null().to_numpy())
 
 
-def task_of(
-    corpus: Corpus,
-    recipe: Recipe,
-    sources: Mapping[int, str],
-    inputs: Mapping[str, Input],
-    processed: dict[int, Record],
-) -> CorpusFiltersTask | None:
-    """The task of all shards that were processed; None: no step asks about the whole corpus."""
-    steps = asking(recipe.step)
-    if not steps:
-        return None
+def tasks(state: State) -> Iterator[dict[int, CorpusFiltersTask]]:
+    """One task of all shards that were processed."""
+    processed = state.of(PROCESS)
+    steps = asking(state.recipe.step)
     folders = {step.table for step in steps if step.corpus_rules}
-    return CorpusFiltersTask(
-        root=str(corpus.root),
-        step=recipe.step,
-        sources=dict(sources),
-        inputs={place: inputs[place] for step in steps for place in step.inputs().values()},
+    rules = Rules(
+        step=state.recipe.step,
+        sources={number: state.plan.shards[number].source for number in processed},
+        inputs={place: state.inputs[place] for step in steps for place in step.inputs().values()},
+    )
+    task = CorpusFiltersTask(
+        root=str(state.corpus.root),
+        rules=rules,
         measures={number: record.part("measures/").sha256 for number, record in processed.items()},
-        provisional={number: record.counts["verdicts"] for number, record in processed.items()},
+        provisional={number: record.work[0].sha256 for number, record in processed.items()},
         tables={
             number: {
                 folder: part.sha256
@@ -296,3 +298,24 @@ def task_of(
             for number, record in processed.items()
         },
     )
+    yield {0: task}
+
+
+def is_asked(recipe: Recipe) -> bool:
+    """Whether a step asks about the whole corpus."""
+    return bool(asking(recipe.step))
+
+
+CORPUS_FILTERS = Phase(
+    name="corpus_filters",
+    stop="deduplicate",
+    scope="corpus",
+    recipe=("step",),
+    reads=("measures", "contamination", "tables", "work/process"),
+    writes=(FOLDER, "work/corpus_filters"),
+    formats=("corpus_filters",),
+    counts=CorpusFilterCounts,
+    function=corpus_filters,
+    tasks=tasks,
+    is_asked=is_asked,
+)

@@ -1,30 +1,25 @@
-"""Deduplicate: what the corpus as a whole says of its documents, and then each shard's verdicts,
-written once.
+"""Deduplicate: which documents of the whole corpus are duplicates.
 
-signatures of all shards -> duplicates (dedup.duplicates) -> duplicates/copies.parquet    for every
-    keeper, how many copies went
-                                                      -> duplicates/pairs.parquet     every pair
-                                                          that was compared
-verdicts of process + what was corpus_filtered (corpus_filters.py) + duplicates of the shard ->
-verdicts/<shard>.parquet
+signatures of all shards -> duplicates (dedup.duplicates)
+  -> duplicates/copies.parquet     for every keeper, how many copies were dropped
+  -> duplicates/pairs.parquet      every pair that was compared
+  -> index/                        for later corpora, where the recipe asks for it
+  -> work/deduplicate/drops.parquet, which write_verdicts.py fills into the verdicts
 """
 
 import hashlib
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill import schema
-from gristmill.corpus.corpus import Corpus, Record, content_key
+from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.formats import FORMAT_VERSIONS
-from gristmill.dedup.drops import NEAR
 from gristmill.dedup.duplicates import DROPS, deduplicate
 from gristmill.dedup.near.near_stage import PAIRS_FOUND
 from gristmill.dedup.reference_corpus import ReferenceCorpus, open_reference
@@ -32,6 +27,9 @@ from gristmill.dedup.settings import FIELD, Deduplicate
 from gristmill.dedup.shard_tables import ShardTables
 from gristmill.engine.engine import Session
 from gristmill.errors import RecipeError, VerificationError
+from gristmill.phases.phase import WHOLE, Output, Phase, Runtime, State
+from gristmill.phases.process.process import PROCESS
+from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
@@ -101,46 +99,65 @@ def refuse_appended(settings: Deduplicate | None, published: Manifest | None, sh
         )
 
 
+class DeduplicateCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What deduplicating counted."""
+
+    rows: int  # duplicates
+    reasons: dict[str, int]
+    seconds: float
+
+
 class DeduplicateTask(msgspec.Struct, frozen=True, kw_only=True):
     """All that deduplicating needs."""
 
-    root: str
+    root: Runtime[str]
     numbers: list[int]
     scopes: list[int]
-    signatures: list[
-        str
-    ]  # sha256 of all that is read: each shard's signatures, its documents, its measures
-    corpus_filtered: (
-        str | None
-    )  # sha256 of what went by the whole corpus' measures; null: nothing is asked of them
-    deduplicate: Deduplicate
-    folder: str  # which `against` is relative to
+    # sha256 of what decides: each shard's signatures, its documents, its measures
+    signatures: list[str]
+    # sha256 of what corpus filters dropped; null: there are none
+    corpus_filtered: str | None
+    deduplicate: Deduplicate  # without `against`: where older corpora lie changes no byte
+    against: Runtime[list[str]]
+    folder: Runtime[str]  # which `against` is relative to
     digests: list[str]  # of the older corpora's manifests
-    read: list[Part] = []  # what must be as it was written
+    read: Runtime[list[Part]]  # what must be as it was written
 
-    def key(self) -> str:
-        """The content key."""
-        given = list(zip(self.numbers, self.scopes, strict=True))
-        settings = msgspec.structs.replace(
-            self.deduplicate, against=[]
-        )  # where older corpora lie is nothing to them
-        return content_key(
-            "deduplicate",
-            shards=given,
-            signatures=self.signatures,
-            corpus_filtered=self.corpus_filtered,
-            deduplicate=settings,
-            digests=self.digests,
-        )
+
+def tasks(state: State) -> Iterator[dict[int, DeduplicateTask]]:
+    """One task of all shards that were processed."""
+    settings = state.recipe.deduplicate
+    assert settings is not None
+    processed = state.of(PROCESS)
+    deciding = folders(settings)
+    texts = ["documents/"] if settings.near and settings.near.verify == "text" else []
+    filtered = state.one(CORPUS_FILTERS)
+    task = DeduplicateTask(
+        root=str(state.corpus.root),
+        numbers=list(processed),
+        scopes=scopes_of(state),
+        signatures=[record.part(name).sha256 for record in processed.values() for name in deciding],
+        corpus_filtered=filtered.work[0].sha256 if filtered else None,
+        deduplicate=msgspec.structs.replace(settings, against=[]),
+        against=settings.against,
+        folder=str(state.folder),
+        digests=[one.digest for one in state.older],
+        read=[
+            record.part(name)
+            for record in processed.values()
+            for name in sorted({*deciding, *texts})
+        ],
+    )
+    yield {0: task}
 
 
 def find_duplicates(
     task: DeduplicateTask, on_progress: Callable[[int], None], session: Session
-) -> Record:
+) -> Output:
     """Find all duplicates of the corpus; the drops rest under work/."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
-    corpus.forget("deduplicate", "all")
+    corpus.forget(DEDUPLICATE.name, WHOLE)
     work = corpus.work / "deduplicate"
     shutil.rmtree(work, ignore_errors=True)
     tables = [
@@ -153,26 +170,27 @@ def find_duplicates(
         for number, scope in zip(task.numbers, task.scopes, strict=True)
     ]
     prove_all(((corpus.find(part.path), part.sha256) for part in task.read), session.threads)
-    against = open_all(task.deduplicate, Path(task.folder))
+    settings = msgspec.structs.replace(task.deduplicate, against=task.against)
+    against = open_all(settings, Path(task.folder))
     if [corpus.digest for corpus in against] != task.digests:
         raise VerificationError(
-            f"{', '.join(task.deduplicate.against)}: changed since the run began. Run again"
+            f"{', '.join(task.against)}: changed since the run began. Run again"
         )
-    gone = (
-        pq.read_table(
-            proven(corpus.work / CORPUS_DROPS, task.corpus_filtered), columns=["document"]
-        )["document"].to_numpy()
+    dropped = (
+        pq.read_table(proven(corpus.work / DROPPED, task.corpus_filtered), columns=["document"])[
+            "document"
+        ].to_numpy()
         if task.corpus_filtered
         else None
     )
     drops, pairs, entries = deduplicate(
         tables,
-        task.deduplicate,
+        settings,
         work,
         opener=session.open,
         on_progress=on_progress,
         executor=session.map,
-        dropped=gone,
+        dropped=dropped,
         against=against,
     )
     with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):
@@ -196,17 +214,12 @@ def find_duplicates(
     reasons, numbers = np.unique(
         drops["reason"].to_numpy(zero_copy_only=False).astype(str), return_counts=True
     )
-    counts = {
-        "drops": part[0].sha256,
-        "rows": len(drops),
-        "reasons": dict(zip(reasons.tolist(), numbers.tolist(), strict=True)),
-        "seconds": time.perf_counter() - start,
-    }
-    return corpus.record(
-        "deduplicate",
-        "all",
-        Record(key=task.key(), parts=copied + compared + index, work=part, counts=counts),
+    counts = DeduplicateCounts(
+        rows=len(drops),
+        reasons=dict(zip(reasons.tolist(), numbers.tolist(), strict=True)),
+        seconds=time.perf_counter() - start,
     )
+    return Output(counts, copied + compared + index, part)
 
 
 def _copy(corpus: Corpus, path: Path) -> Part:
@@ -217,181 +230,47 @@ def _copy(corpus: Corpus, path: Path) -> Part:
     return Part(target, file.size, file.hexdigest())
 
 
-class VerdictsTask(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a shard's verdicts need."""
-
-    root: str
-    number: int
-    provisional: str  # sha256 of process's verdicts
-    corpus_filtered: (
-        str | None
-    )  # sha256 of what went by the whole corpus' measures; null: nothing is asked of them
-    drops: str | None  # sha256 of the corpus' duplicates; null: the recipe does not deduplicate
-    near_threshold: float | None
-
-    def key(self) -> str:
-        """The content key."""
-        fields = msgspec.structs.asdict(self)
-        del fields["root"]
-        return content_key("write_verdicts", **fields)
-
-
-def write_verdicts(task: VerdictsTask, tell: Callable[[int], None]) -> Record:
-    """Write a shard's verdicts: process's, with what went since filled in."""
-    corpus = Corpus(Path(task.root))
-    name = shard_name(task.number)
-    source = proven(corpus.work / f"process/{name}.parquet", task.provisional)
-    drops = _drops_of(corpus, task)
-    reasons: dict[str, int] = {}
-    rows = 0
-    with writing_table(corpus.stage, f"verdicts/{name}.parquet", schema.VERDICTS) as (table, part):
-        for batch in read_batches(source):
-            if len(drops):
-                batch = _fill(batch, drops)
-            for counted in batch["reason"].value_counts().to_pylist():
-                if counted["values"] is not None:
-                    reasons[counted["values"]] = (
-                        reasons.get(counted["values"], 0) + counted["counts"]
-                    )
-            rows += len(batch)
-            table.write(batch)
-            tell(0)
-    counts = {
-        "documents": rows,
-        "kept": rows - sum(reasons.values()),
-        "reasons": dict(sorted(reasons.items())),
-    }
-    return corpus.record("write_verdicts", name, Record(key=task.key(), parts=part, counts=counts))
-
-
-def _drops_of(corpus: Corpus, task: VerdictsTask) -> pa.Table:
-    """What went of a shard since it was processed: the columns of VERDICTS that are then filled,
-    sorted by document.
+def scopes_of(state: State) -> list[int]:
+    """Of each shard that was processed, in order, with which others it is compared: 0 all, or the
+    place of its source, from 1.
     """
-    low, high = schema.first_document(task.number), schema.first_document(task.number + 1)
-    own = [("document", ">=", low), ("document", "<", high)]
-    found = [FILLED.empty_table()]
-    if task.corpus_filtered is not None:
-        table = pq.read_table(
-            proven(corpus.work / CORPUS_DROPS, task.corpus_filtered), filters=own, use_threads=False
-        )
-        nothing = [pa.nulls(len(table), FILLED.field(name).type) for name in FILLED.names[4:]]
-        found.append(pa.table([*table.columns, *nothing], schema=FILLED))
-    if task.drops is not None:
-        table = pq.read_table(
-            proven(corpus.work / "deduplicate/drops.parquet", task.drops),
-            filters=own,
-            use_threads=False,
-        )
-        near = pc.equal(table["reason"], NEAR)
-        threshold = pc.if_else(near, pa.scalar(task.near_threshold, pa.float64()), pa.scalar(1.0))
-        named = {"value": table["similarity"], "threshold": threshold}
-        found.append(
-            pa.table(
-                [
-                    named.get(name, table[name] if name in table.column_names else None)
-                    for name in FILLED.names
-                ],
-                schema=FILLED,
-            )
-        )
-    return pa.concat_tables(found).sort_by("document")
-
-
-FILLED = pa.schema(
-    [
-        schema.VERDICTS.field(name)
-        for name in (
-            "document",
-            "reason",
-            "value",
-            "threshold",
-            "keeper",
-            "similarity",
-            "keeper_corpus",
-        )
-    ]
-)
-
-
-CORPUS_DROPS = "corpus_filters/drops.parquet"
-
-
-def _fill(batch: pa.RecordBatch, drops: pa.Table) -> pa.RecordBatch:
-    documents, gone = batch["document"].to_numpy(), drops["document"].to_numpy()
-    place = np.minimum(np.searchsorted(gone, documents), len(gone) - 1)
-    hit = gone[place] == documents
-    if not hit.any():
-        return batch
-    take, mask = pa.array(place, mask=~hit), pa.array(hit)
-    columns = {
-        name: pc.if_else(mask, drops[name].combine_chunks().take(take), batch[name])
-        for name in FILLED.names[1:]
-    }
-    return pa.RecordBatch.from_arrays(
-        [columns.get(name, batch[name]) for name in schema.VERDICTS.names], schema=schema.VERDICTS
-    )
-
-
-def scopes_of(recipe: Recipe, sources: list[str]) -> list[int]:
-    """Of raw shards of these sources which others each is compared with: 0 all, or the place of its
-    source.
-    """
+    recipe, processed = state.recipe, state.of(PROCESS)
     if recipe.deduplicate is None or recipe.deduplicate.scope == "corpus":
-        return [0] * len(sources)
+        return [0] * len(processed)
     places = {source.name: place for place, source in enumerate(recipe.source, 1)}
-    return [places[source] for source in sources]
+    return [places[state.plan.shards[number].source] for number in processed]
 
 
-def deduplicate_task(
-    corpus: Corpus,
-    recipe: Recipe,
-    folder: Path,
-    processed: dict[int, Record],
-    scopes: list[int],
-    older: list[ReferenceCorpus],
-    corpus_filtered: Record | None,
-) -> DeduplicateTask | None:
-    """The task of all shards that were processed; None: the recipe compares nothing."""
-    settings = recipe.deduplicate
-    if settings is None or not settings.compares:
-        return None
-    read = {
-        *folders(settings),
-        *(["documents/"] if settings.near and settings.near.verify == "text" else []),
-    }
-    return DeduplicateTask(
-        root=str(corpus.root),
-        numbers=list(processed),
-        scopes=scopes,
-        signatures=[
-            record.part(name).sha256 for record in processed.values() for name in folders(settings)
-        ],
-        corpus_filtered=corpus_filtered.counts["drops"] if corpus_filtered else None,
-        deduplicate=msgspec.structs.replace(settings, lines=None, largest_cluster=None),
-        folder=str(folder),
-        digests=[one.digest for one in older],
-        read=[record.part(name) for record in processed.values() for name in sorted(read)],
-    )
+def compares(recipe: Recipe) -> bool:
+    """Whether a recipe compares documents with one another."""
+    return recipe.deduplicate is not None and recipe.deduplicate.compares
 
 
-def verdict_tasks(
-    corpus: Corpus,
-    recipe: Recipe,
-    processed: dict[int, Record],
-    corpus_filtered: Record | None,
-    deduplicated: Record | None,
-) -> dict[int, VerdictsTask]:
-    """A task for each shard that was processed."""
-    near = recipe.deduplicate.near if recipe.deduplicate else None
-    return {
-        number: VerdictsTask(
-            root=str(corpus.root),
-            number=number,
-            provisional=record.counts["verdicts"],
-            near_threshold=near.threshold if near else None,
-            corpus_filtered=corpus_filtered.counts["drops"] if corpus_filtered else None,
-            drops=deduplicated.counts["drops"] if deduplicated else None,
-        )
-        for number, record in processed.items()
-    }
+DEDUPLICATE = Phase(
+    name="deduplicate",
+    scope="corpus",
+    recipe=(
+        "source.name",
+        *(
+            f"deduplicate.{name}"
+            for name in (
+                "url",
+                "normal_urls",
+                "tracking",
+                "exact",
+                "near",
+                "scope",
+                "order",
+                "against",
+                "index",
+            )
+        ),
+    ),
+    reads=("signatures", "documents", "measures", "work/corpus_filters"),
+    writes=("duplicates", "index", "work/deduplicate"),
+    formats=("deduplicate", "unicode"),
+    counts=DeduplicateCounts,
+    function=find_duplicates,
+    tasks=tasks,
+    is_asked=compares,
+)

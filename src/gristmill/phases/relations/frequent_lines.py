@@ -1,27 +1,33 @@
 """Frequent lines: what stands in too many of the documents that are kept, counted after near
-duplicates are gone.
+duplicates are dropped.
 
-documents + verdicts of a shard -> work: count_lines/<shard>.parquet      in how many documents each
-    line stands
-lines of all shards             -> duplicates/lines.parquet         those that stand in more than
-                                                                    `most`, and in how many
+    documents and verdicts of a shard -> work/count_lines/<shard>.parquet
+        in how many documents each line stands
+    lines of all shards               -> duplicates/lines.parquet
+        those that stand in more than `most`, and in how many
 
-`finish` cuts them.
+`kept_documents.finish` cuts them.
 """
 
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pyarrow as pa
 
-from gristmill.corpus.corpus import Corpus, Record, content_key
+from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.kept_documents import finish
 from gristmill.dedup.lines import line_counts
 from gristmill.dedup.settings import Deduplicate, FrequentLines
 from gristmill.engine.engine import Session
+from gristmill.phases.phase import Output, Phase, Runtime, State
+from gristmill.phases.process.process import PROCESS
+from gristmill.phases.relations.deduplicate import scopes_of
+from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
+from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
 from gristmill.store.parts import Part, writing_table
 from gristmill.store.proof import prove_all, proven
@@ -29,26 +35,43 @@ from gristmill.store.proof import prove_all, proven
 LIST = "duplicates/lines.parquet"
 
 
-class CountTask(msgspec.Struct, frozen=True, kw_only=True):
-    """All that counting a shard's lines needs."""
+class LineCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What counting a shard's lines counted."""
 
-    root: str
+    rows: int  # different lines
+    seconds: float
+
+
+class CountTask(msgspec.Struct, frozen=True, kw_only=True):
+    """All that counting a shard's lines needs. How often a line may stand is not in it: another
+    limit counts nothing again.
+    """
+
+    root: Runtime[str]
     number: int
     documents: str  # sha256 of the shard's documents
     verdicts: str  # and of its verdicts
-    unit: str
+    unit: Literal["lines", "paragraphs"]
     least_characters: int
 
-    def key(self) -> str:
-        """The content key. How often a line may stand is not in it: another limit counts nothing
-        again.
-        """
-        fields = msgspec.structs.asdict(self)
-        del fields["root"]
-        return content_key("count_lines", **fields)
+
+def count_tasks(state: State) -> Iterator[dict[int, CountTask]]:
+    """A task for each shard that was processed."""
+    settings, written = _lines_of(state), state.of(WRITE_VERDICTS)
+    yield {
+        number: CountTask(
+            root=str(state.corpus.root),
+            number=number,
+            documents=record.part("documents/").sha256,
+            verdicts=written[number].parts[0].sha256,
+            unit=settings.unit,
+            least_characters=settings.least_characters,
+        )
+        for number, record in state.of(PROCESS).items()
+    }
 
 
-def count(task: CountTask, tell: Callable[[int], None]) -> Record:
+def count(task: CountTask, on_progress: Callable[[int], None]) -> Output:
     """Count the lines of one shard's kept documents."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
@@ -56,25 +79,32 @@ def count(task: CountTask, tell: Callable[[int], None]) -> Record:
     documents = proven(corpus.find(f"documents/{name}.parquet"), task.documents)
     stream = finish(documents, proven(corpus.find(f"verdicts/{name}.parquet"), task.verdicts))
 
-    def told() -> Iterator[pa.RecordBatch]:
+    def counted() -> Iterator[pa.RecordBatch]:
         for batch in stream:
-            tell(batch["text"].nbytes)
+            on_progress(batch["text"].nbytes)
             yield batch
 
-    settings = FrequentLines(most=1, unit=task.unit, least_characters=task.least_characters)  # type: ignore[arg-type]
+    settings = FrequentLines(most=1, unit=task.unit, least_characters=task.least_characters)
     with writing_table(
         corpus.work, f"count_lines/{name}.parquet", line_counts.COUNTED, plain=True
     ) as (table, part):
-        for batch in line_counts.count(told(), settings):
+        for batch in line_counts.count(counted(), settings):
             table.write(batch)
-    counts = {"work": part[0].sha256, "rows": table.rows, "seconds": time.perf_counter() - start}
-    return corpus.record("count_lines", name, Record(key=task.key(), work=part, counts=counts))
+    counts = LineCounts(rows=table.rows, seconds=time.perf_counter() - start)
+    return Output(counts, work=part)
+
+
+class ListedCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What listing the frequent lines counted."""
+
+    listed: int
+    seconds: float
 
 
 class ListTask(msgspec.Struct, frozen=True, kw_only=True):
     """All that listing the frequent lines needs."""
 
-    root: str
+    root: Runtime[str]
     numbers: list[int]
     scopes: list[int]
     sources: dict[int, str]  # the name of each scope; empty: lines are counted over all sources
@@ -82,15 +112,35 @@ class ListTask(msgspec.Struct, frozen=True, kw_only=True):
     counted: list[str]  # and of its lines
     lines: FrequentLines
 
-    def key(self) -> str:
-        """The content key."""
-        fields = msgspec.structs.asdict(self)
-        for name in ("root", "sources"):
-            del fields[name]
-        return content_key("frequent_lines", **fields, sources=list(self.sources.items()))
+
+def list_tasks(state: State) -> Iterator[dict[int, ListTask]]:
+    """One task of all shards that were counted."""
+    scopes, names = scopes_of(state), [source.name for source in state.recipe.source]
+    processed = state.of(PROCESS)
+    task = ListTask(
+        root=str(state.corpus.root),
+        numbers=list(processed),
+        scopes=scopes,
+        sources={scope: names[scope - 1] for scope in sorted(set(scopes)) if scope},
+        documents=[record.part("documents/").sha256 for record in processed.values()],
+        counted=[record.work[0].sha256 for record in state.of(COUNT_LINES).values()],
+        lines=_lines_of(state),
+    )
+    yield {0: task}
 
 
-def list_frequent(task: ListTask, on_progress: Callable[[int], None], session: Session) -> Record:
+def _lines_of(state: State) -> FrequentLines:
+    settings = state.recipe.deduplicate
+    assert settings is not None and settings.lines is not None
+    return settings.lines
+
+
+def cuts_lines(recipe: Recipe) -> bool:
+    """Whether a recipe cuts frequent lines."""
+    return recipe.deduplicate is not None and recipe.deduplicate.lines is not None
+
+
+def list_frequent(task: ListTask, on_progress: Callable[[int], None], session: Session) -> Output:
     """List the lines that stand in too many documents of the corpus."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
@@ -114,48 +164,8 @@ def list_frequent(task: ListTask, on_progress: Callable[[int], None], session: S
             table.write(pa.RecordBatch.from_arrays(columns, schema=line_counts.LISTED))
             on_progress(batch.nbytes)
     shutil.rmtree(work, ignore_errors=True)
-    counts = {"listed": table.rows, "seconds": time.perf_counter() - start}
-    return corpus.record("frequent_lines", "all", Record(key=task.key(), parts=part, counts=counts))
-
-
-def count_tasks(
-    root: str,
-    settings: FrequentLines,
-    processed: dict[int, Record],
-    verdicts_written: dict[int, Record],
-) -> dict[int, CountTask]:
-    """A task for each shard that was processed."""
-    return {
-        number: CountTask(
-            root=root,
-            number=number,
-            documents=record.part("documents/").sha256,
-            verdicts=verdicts_written[number].parts[0].sha256,
-            unit=settings.unit,
-            least_characters=settings.least_characters,
-        )
-        for number, record in processed.items()
-    }
-
-
-def list_task(
-    root: str,
-    settings: FrequentLines,
-    processed: dict[int, Record],
-    counted: dict[int, Record],
-    scopes: list[int],
-    names: list[str],
-) -> ListTask:
-    """The task of all shards that were counted; scope i > 0 is the source names[i - 1]."""
-    return ListTask(
-        root=root,
-        numbers=list(processed),
-        scopes=scopes,
-        sources={scope: names[scope - 1] for scope in sorted(set(scopes)) if scope},
-        documents=[record.part("documents/").sha256 for record in processed.values()],
-        counted=[record.counts["work"] for record in counted.values()],
-        lines=settings,
-    )
+    counts = ListedCounts(listed=table.rows, seconds=time.perf_counter() - start)
+    return Output(counts, part)
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,3 +191,32 @@ def cut_of(settings: Deduplicate | None, parts: Iterable[Part]) -> Cut | None:
         return None
     listed = next(part for part in parts if part.path == LIST)
     return Cut(sha256=listed.sha256, settings=settings.lines, by_source=settings.scope == "source")
+
+
+COUNT_LINES = Phase(
+    name="count_lines",
+    stop="deduplicate",
+    scope="shard",
+    recipe=("deduplicate.lines.unit", "deduplicate.lines.least_characters"),
+    reads=("documents", "verdicts"),
+    writes=("work/count_lines",),
+    formats=("count_lines", "unicode"),
+    counts=LineCounts,
+    function=count,
+    tasks=count_tasks,
+    is_asked=cuts_lines,
+)
+
+FREQUENT_LINES = Phase(
+    name="frequent_lines",
+    stop="deduplicate",
+    scope="corpus",
+    recipe=("source.name", "deduplicate.lines", "deduplicate.scope"),
+    reads=("documents", "work/count_lines"),
+    writes=("duplicates",),
+    formats=("frequent_lines", "unicode"),
+    counts=ListedCounts,
+    function=list_frequent,
+    tasks=list_tasks,
+    is_asked=cuts_lines,
+)

@@ -1,1 +1,1 @@
-"""How a phase runs: what is done is not done again; progress; repair."""
+"""What a run shows while it works, and how it goes on where a file is damaged."""

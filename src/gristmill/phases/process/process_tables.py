@@ -1,0 +1,85 @@
+"""The tables that processing a shard writes."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+
+from gristmill import schema
+from gristmill.corpus.corpus import Corpus
+from gristmill.dedup.settings import Deduplicate
+from gristmill.dedup.signatures import sign
+from gristmill.filters.api.judge import Judged
+from gristmill.phases.process.process_task import ProcessTask
+from gristmill.phases.process.reuse import Reused, merged
+from gristmill.phases.process.samples import Sampler
+from gristmill.store.parts import Part, TableWriter, writing_table
+
+
+class ProcessTables:
+    """The tables that processing a shard writes."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        corpus: Corpus,
+        name: str,
+        task: ProcessTask,
+        measures: pa.Schema,
+        found: dict[str, pa.Schema],
+        tables: dict[str, str],
+    ) -> None:
+        """`found` is by step the schema of its own table, `tables` its folder."""
+        self.parts: list[list[Part]] = []
+        self.kept = 0
+        self.kept_bytes = 0
+
+        def table(
+            path: str, kind: pa.Schema, *, root: Path = corpus.stage, plain: bool = False
+        ) -> TableWriter:
+            writer, part = stack.enter_context(writing_table(root, path, kind, plain=plain))
+            self.parts.append(part)
+            return writer
+
+        self._documents = table(f"documents/{name}.parquet", schema.DOCUMENTS)
+        self._measures = table(f"measures/{name}.parquet", measures)
+        self._verdicts = table(f"process/{name}.parquet", schema.VERDICTS, root=corpus.work)
+        self._samples = table(f"samples/{name}.parquet", schema.SAMPLES)
+        self._found = {
+            step: table(f"{tables[step]}/{name}.parquet", kind) for step, kind in found.items()
+        }
+        self._sampler = None if task.samples is None else Sampler(task.seed, task.samples)
+        if task.signing is not None:
+            kind = schema.signatures(task.signing.numbers or 1)
+            self._signatures = table(f"signatures/{name}.parquet", kind, plain=True)
+
+    def write(self, judged: Judged) -> None:
+        """Write what became of a batch."""
+        self._documents.write(judged.kept)
+        self._measures.write(judged.measures)
+        self._verdicts.write(judged.verdicts)
+        for step, batches in judged.found.items():
+            for rows in batches:
+                self._found[step].write(rows)
+        for dropped in judged.dropped:
+            if self._sampler is None:
+                self._samples.write(dropped)
+            else:
+                self._sampler.add(dropped)
+        self.kept += len(judged.kept)
+        self.kept_bytes += judged.kept["text"].nbytes
+
+    def sign(self, part: Reused, settings: Deduplicate) -> None:
+        """Write the signatures of what was kept: those that are there, and those of what is new."""
+        batches = [] if part.signatures is None else [part.signatures]
+        if len(part.fresh):
+            batches.append(sign(part.fresh, settings))
+        if len(batches) > 1:
+            batches = [merged(*batches)]
+        for batch in batches:
+            self._signatures.write(batch)
+
+    def finish(self) -> None:
+        """Write what waited for the end."""
+        for batch in self._sampler.batches() if self._sampler else []:
+            self._samples.write(batch)

@@ -1,0 +1,125 @@
+"""What a task of process holds, and what its records count."""
+
+from typing import Any
+
+import msgspec
+
+from gristmill.corpus.corpus import content_key
+from gristmill.corpus.formats import FORMAT_VERSIONS
+from gristmill.dedup.settings import Deduplicate, Near
+from gristmill.filters.api.step import Input, Step
+from gristmill.phases.phase import Runtime, key_fields
+from gristmill.recipe import Kind, Measure, Recipe, Source
+from gristmill.source.rows import Fields
+
+FORMATS = ("process", "unicode")
+
+
+class RawCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was counted of a raw shard, as the manifest says it."""
+
+    kind: str | None
+    codec: str | None
+    compressed_bytes: int
+    decompressed_bytes: int
+    documents: int
+    records_skipped: dict[str, int]
+
+
+class KeptCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What all steps kept."""
+
+    documents: int
+    bytes: int  # of text
+
+
+class ProcessCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What processing a shard counted."""
+
+    raw: RawCounts
+    kept: KeptCounts
+    measuring: str  # the key of what was measured
+    seconds: dict[str, float]  # of each step, of reading, writing and signing
+    text_bytes: dict[str, int]  # that each step was given
+
+
+class Steps(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps that apply to a shard's source, and what they read besides."""
+
+    source: str
+    step: list[dict[str, Any]]  # the recipe's
+    inputs: dict[str, Input]  # by location
+
+    def made(self) -> list[Step]:
+        """The steps, in order."""
+        return Recipe(source=[Source(name=self.source)], step=self.step).steps(self.source)
+
+    def key(self) -> list[dict[str, Any]]:
+        """All that their bytes depend on."""
+        return self._content(thresholds=True)
+
+    def measuring(self) -> list[dict[str, Any]]:
+        """All that their measures depend on, whatever is then decided."""
+        return self._content(thresholds=False)
+
+    def _content(self, *, thresholds: bool) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": step.name,
+                "version": step.version,
+                "parameters": {
+                    name: value
+                    for name, value in msgspec.to_builtins(step).items()
+                    if thresholds or name not in step.thresholds
+                },
+                "inputs": {
+                    name: self.inputs[location].sha256 for name, location in step.inputs().items()
+                },
+            }
+            for step in self.made()
+        ]
+
+
+class Signing(msgspec.Struct, frozen=True, kw_only=True):
+    """What duplicates are found by, not what is done about them: another threshold, or other bands
+    of as many numbers, read no shard again.
+    """
+
+    shingle: int | None = None  # null: near duplicates are not looked for
+    unit: Any = None
+    numbers: int | None = None
+
+    def settings(self) -> Deduplicate:
+        """Settings that sign so."""
+        if self.numbers is None or self.shingle is None:
+            return Deduplicate()
+        near = Near(shingle=self.shingle, unit=self.unit, bands=self.numbers, rows=1)
+        return Deduplicate(near=near)
+
+
+class ProcessTask(msgspec.Struct, frozen=True, kw_only=True):
+    """All that processing one shard needs; goes to a worker."""
+
+    root: Runtime[str]
+    number: int
+    path: Runtime[str]
+    # The shard's own, of which a message speaks and by which a format can be doubted.
+    name: Runtime[str]
+    sha256: str
+    kind: Kind | None
+    fields: Fields
+    libraries: dict[str, str]  # that readers use, and of which version
+    steps: Steps
+    measure: Measure
+    signing: Signing | None  # null: the recipe does not deduplicate
+    limit: int | None  # documents that the source may still have
+    samples: int | None  # dropped texts kept for each reason; null: all
+    seed: int
+
+    def measuring(self) -> str:
+        """The key of what is measured, whatever is then decided."""
+        return content_key(
+            "measuring",
+            formats={name: FORMAT_VERSIONS[name] for name in FORMATS},
+            task={**key_fields(self), "steps": self.steps.measuring()},
+        )

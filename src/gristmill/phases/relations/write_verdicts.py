@@ -1,0 +1,188 @@
+"""Write verdicts: one for every document of a shard, written once.
+
+    work/process/<shard>.parquet          the verdicts of process
+    work/corpus_filters/drops.parquet     what corpus filters dropped
+    work/deduplicate/drops.parquet        duplicates
+      -> verdicts/<shard>.parquet
+
+When all are written the guard looks for a cluster that is too large (corpus/clusters.py): it is
+asked of these bytes and is in no key.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gristmill import schema
+from gristmill.corpus import clusters
+from gristmill.corpus.corpus import Corpus
+from gristmill.dedup.drops import NEAR
+from gristmill.errors import GristmillError
+from gristmill.phases.phase import Output, Phase, Runtime, State
+from gristmill.phases.process.process import PROCESS
+from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
+from gristmill.phases.relations.deduplicate import DEDUPLICATE, scopes_of
+from gristmill.schema import shard_name
+from gristmill.store.parts import read_batches, writing_table
+from gristmill.store.proof import proven
+
+DUPLICATES = "deduplicate/drops.parquet"  # under work/
+FILLED = pa.schema(  # the columns of VERDICTS that are filled after process
+    [
+        schema.VERDICTS.field(name)
+        for name in (
+            "document",
+            "reason",
+            "value",
+            "threshold",
+            "keeper",
+            "similarity",
+            "keeper_corpus",
+        )
+    ]
+)
+
+
+class VerdictCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shard's verdicts say."""
+
+    documents: int
+    kept: int
+    reasons: dict[str, int]  # of those that were dropped
+
+
+class VerdictsTask(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a shard's verdicts need."""
+
+    root: Runtime[str]
+    number: int
+    provisional: str  # sha256 of process's verdicts
+    # sha256 of what corpus filters dropped; null: there are none
+    corpus_filtered: str | None
+    drops: str | None  # sha256 of the corpus' duplicates; null: the recipe does not deduplicate
+    near_threshold: float | None
+
+
+def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
+    """A task for each shard that was processed."""
+    near = state.recipe.deduplicate.near if state.recipe.deduplicate else None
+    filtered, deduplicated = state.one(CORPUS_FILTERS), state.one(DEDUPLICATE)
+    yield {
+        number: VerdictsTask(
+            root=str(state.corpus.root),
+            number=number,
+            provisional=record.work[0].sha256,
+            near_threshold=near.threshold if near else None,
+            corpus_filtered=filtered.work[0].sha256 if filtered else None,
+            drops=deduplicated.work[0].sha256 if deduplicated else None,
+        )
+        for number, record in state.of(PROCESS).items()
+    }
+
+
+def check(state: State) -> dict[int, GristmillError]:
+    """Stop the run where one cluster is too large. Raises RecipeError."""
+    settings = state.recipe.deduplicate
+    if settings is not None and state.one(DEDUPLICATE) is not None:
+        kept = {
+            number: record.counts.kept.documents for number, record in state.of(PROCESS).items()
+        }
+        clusters.guard(state.corpus, settings.largest_cluster, kept, scopes_of(state))
+    return {}
+
+
+def write_verdicts(task: VerdictsTask, on_progress: Callable[[int], None]) -> Output:
+    """Write a shard's verdicts: process's, with what went since filled in."""
+    corpus = Corpus(Path(task.root))
+    name = shard_name(task.number)
+    source = proven(corpus.work / f"process/{name}.parquet", task.provisional)
+    drops = _drops_of(corpus, task)
+    reasons: dict[str, int] = {}
+    rows = 0
+    with writing_table(corpus.stage, f"verdicts/{name}.parquet", schema.VERDICTS) as (table, part):
+        for batch in read_batches(source):
+            if len(drops):
+                batch = _fill(batch, drops)
+            for counted in batch["reason"].value_counts().to_pylist():
+                if counted["values"] is not None:
+                    reasons[counted["values"]] = (
+                        reasons.get(counted["values"], 0) + counted["counts"]
+                    )
+            rows += len(batch)
+            table.write(batch)
+            on_progress(0)
+    counts = VerdictCounts(
+        documents=rows, kept=rows - sum(reasons.values()), reasons=dict(sorted(reasons.items()))
+    )
+    return Output(counts, part)
+
+
+def _drops_of(corpus: Corpus, task: VerdictsTask) -> pa.Table:
+    """What was dropped of a shard since it was processed: FILLED, sorted by document."""
+    low, high = schema.first_document(task.number), schema.first_document(task.number + 1)
+    own = [("document", ">=", low), ("document", "<", high)]
+    found = [FILLED.empty_table()]
+    if task.corpus_filtered is not None:
+        table = pq.read_table(
+            proven(corpus.work / DROPPED, task.corpus_filtered), filters=own, use_threads=False
+        )
+        nothing = [pa.nulls(len(table), FILLED.field(name).type) for name in FILLED.names[4:]]
+        found.append(pa.table([*table.columns, *nothing], schema=FILLED))
+    if task.drops is not None:
+        table = pq.read_table(
+            proven(corpus.work / DUPLICATES, task.drops), filters=own, use_threads=False
+        )
+        near = pc.equal(table["reason"], NEAR)
+        threshold = pc.if_else(near, pa.scalar(task.near_threshold, pa.float64()), pa.scalar(1.0))
+        named = {"value": table["similarity"], "threshold": threshold}
+        found.append(
+            pa.table(
+                [
+                    named.get(name, table[name] if name in table.column_names else None)
+                    for name in FILLED.names
+                ],
+                schema=FILLED,
+            )
+        )
+    return pa.concat_tables(found).sort_by("document")
+
+
+def _fill(batch: pa.RecordBatch, drops: pa.Table) -> pa.RecordBatch:
+    documents, dropped = batch["document"].to_numpy(), drops["document"].to_numpy()
+    place = np.minimum(np.searchsorted(dropped, documents), len(dropped) - 1)
+    hit = dropped[place] == documents
+    if not hit.any():
+        return batch
+    take, mask = pa.array(place, mask=~hit), pa.array(hit)
+    columns = {
+        name: pc.if_else(mask, drops[name].combine_chunks().take(take), batch[name])
+        for name in FILLED.names[1:]
+    }
+    return pa.RecordBatch.from_arrays(
+        [columns.get(name, batch[name]) for name in schema.VERDICTS.names], schema=schema.VERDICTS
+    )
+
+
+WRITE_VERDICTS = Phase(
+    name="write_verdicts",
+    stop="deduplicate",
+    scope="shard",
+    recipe=(
+        "source.name",
+        "deduplicate.scope",
+        "deduplicate.near.threshold",
+        "deduplicate.largest_cluster",
+    ),
+    reads=("work/process", "work/corpus_filters", "work/deduplicate"),
+    writes=("verdicts",),
+    formats=("write_verdicts",),
+    counts=VerdictCounts,
+    function=write_verdicts,
+    tasks=tasks,
+    check=check,
+)
