@@ -18,7 +18,7 @@ from gristmill.phases.process.process import PROCESS
 from gristmill.recipe import Recipe, Source, load
 from gristmill.store.manifest import decode
 from gristmill.store.parts import Part
-from gristmill.tokens.token_settings import Tokens
+from gristmill.tokens.token_settings import TokenSettings
 from tests.support.every_phase import lay_out_all, phases_of
 
 EVERY = [phase.name for phase in PHASES]
@@ -132,7 +132,7 @@ def test_every_field_of_a_recipe_is_in_the_table() -> None:
         "deduplicate.": Deduplicate,
         "deduplicate.near.": Near,
         "deduplicate.lines.": FrequentLines,
-        "tokens.": Tokens,
+        "tokens.": TokenSettings,
     }
     names = [f"{table}{name}" for table, kind in kinds.items() for name in kind.__struct_fields__]
     assert sorted(FIELDS) == sorted(names), "say in FIELDS which phases run again for a new field"

@@ -42,7 +42,7 @@ REASONS = {SAME_URL: "same URL", EXACT: "exact", NEAR: "near"}
 STEP = "deduplicate."
 
 
-class _State(NamedTuple):
+class _CorpusFiles(NamedTuple):
     """A published corpus, or the files of a run that stopped after deduplicate."""
 
     published: bool
@@ -89,7 +89,7 @@ def duplicates(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
     return result
 
 
-def _state(root: Path) -> _State:
+def _state(root: Path) -> _CorpusFiles:
     here = Corpus(root)
     if not (here.stage / clusters.TABLE).exists():
         manifest, _ = published(root)
@@ -101,7 +101,7 @@ def _state(root: Path) -> _State:
         sources = {
             shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None
         }
-        return _State(True, sources, lambda path: root / path)
+        return _CorpusFiles(True, sources, lambda path: root / path)
     if held(root):
         raise RecipeError(
             f"{root}: a run is active and has not finished its duplicates. Try again when it has "
@@ -124,10 +124,10 @@ def _state(root: Path) -> _State:
     def find(path: str) -> Path:
         return proven(here.find(path), known[path]) if path in known else here.find(path)
 
-    return _State(False, sources, find)
+    return _CorpusFiles(False, sources, find)
 
 
-def _by_source(state: _State, verdicts: dict[int, Path]) -> dict[str, Counter[str]]:
+def _by_source(state: _CorpusFiles, verdicts: dict[int, Path]) -> dict[str, Counter[str]]:
     """Documents that reached deduplication, by source and reason (empty: kept)."""
     sources: dict[str, Counter[str]] = {}
     for number, path in verdicts.items():
@@ -168,7 +168,7 @@ def _sizes(copies: Path, kept: int) -> list[dict[str, int]]:
 
 
 def _clusters(
-    state: _State, verdicts: dict[int, Path], copies: Path, top: int, documents: int
+    state: _CorpusFiles, verdicts: dict[int, Path], copies: Path, top: int, documents: int
 ) -> list[dict[str, Any]]:
     found = clusters.largest(copies, top)
     samples = clusters.members(verdicts.values(), [cluster.keeper for cluster in found], SAMPLE)
@@ -202,7 +202,7 @@ def _clusters(
     return result
 
 
-def _texts(state: _State, shown: list[int], result: list[dict[str, Any]]) -> dict[int, str]:
+def _texts(state: _CorpusFiles, shown: list[int], result: list[dict[str, Any]]) -> dict[int, str]:
     """The beginnings of the texts of some documents. The lines that a cluster's members share are
     written into the cluster.
 
