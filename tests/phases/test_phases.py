@@ -1,7 +1,9 @@
 """Phases are values: what changes a key runs its phase again and what follows, and nothing else."""
 
+import json
 import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,16 @@ import pytest
 import tomli_w
 
 import gristmill
+from gristmill import pipeline, verify
 from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.settings import Deduplicate, FrequentLines, Near
+from gristmill.phases import all_phases
 from gristmill.phases.all_phases import NAMES, PHASES, STOPS, is_last
-from gristmill.phases.phase import Output, narrow
+from gristmill.phases.phase import Output, Phase, Runtime, State, narrow
 from gristmill.phases.process.process import PROCESS
 from gristmill.recipe import Recipe, Source, load
 from gristmill.store.manifest import decode
-from gristmill.store.parts import Part
+from gristmill.store.parts import Part, write_json
 from gristmill.tokens.token_settings import TokenSettings
 from tests.support.every_phase import lay_out_all, phases_of
 
@@ -231,3 +235,51 @@ def test_the_names_of_the_list_are_those_of_until_and_progress() -> None:
     assert [phase.name for phase in PHASES if is_last(phase)] == [P, F, T, A]
     for phase in PHASES:
         assert issubclass(phase.counts, msgspec.Struct), phase.name
+
+
+class LongestCounts(msgspec.Struct, frozen=True, kw_only=True):
+    shards: int
+
+
+class LongestTask(msgspec.Struct, frozen=True, kw_only=True):
+    root: Runtime[str]
+    documents: list[str]
+    seed: int
+
+
+def longest(task: LongestTask, on_progress: Any, session: Any) -> Output:
+    part = write_json(Corpus(Path(task.root)).stage, "judgement/longest.json", task.documents)
+    return Output(LongestCounts(shards=len(task.documents)), [part])
+
+
+def longest_tasks(state: State) -> Iterator[dict[int, LongestTask]]:
+    documents = [record.part("documents/").sha256 for record in state.of(PROCESS).values()]
+    root = str(state.corpus.root)
+    yield {0: LongestTask(root=root, documents=documents, seed=state.recipe.seed)}
+
+
+def test_a_new_phase_is_its_module_and_its_place_in_the_list(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The functions above would be its module."""
+    phase = Phase(
+        name="longest",
+        scope="corpus",
+        recipe=("seed",),
+        reads=("documents",),
+        writes=("judgement",),
+        formats=("longest",),
+        counts=LongestCounts,
+        function=longest,
+        tasks=longest_tasks,
+    )
+    corpus, recipe = tmp_path / "corpus", made / "recipe.toml"
+    shutil.copytree(made / "corpus", corpus)
+    monkeypatch.setattr(pipeline, "PHASES", (*PHASES, phase))
+    monkeypatch.setattr(all_phases, "PHASES", (*PHASES, phase))
+    # A finished corpus is not looked at again: another recipe is.
+    assert phases_of(changed(made, "tokens.order", "append"), corpus) == [A, "longest"]
+    assert json.loads((corpus / "judgement/longest.json").read_text())
+    assert phases_of(recipe, corpus) == [A]
+    assert phases_of(changed(made, "seed", 9), corpus) == [P, T, A, "longest"]
+    verify(corpus)

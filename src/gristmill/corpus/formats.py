@@ -12,6 +12,7 @@ Another version of gristmill or of pyarrow is in no key: the first changes bytes
 rule, the second changes how rows are packed, never the rows.
 """
 
+# A phase that is not named here has format "1".
 FORMAT_VERSIONS = {
     "process": "3",
     "corpus_filters": "1",

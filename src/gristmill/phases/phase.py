@@ -82,7 +82,7 @@ class Phase(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
 
     def key(self, task: Any) -> str:
         """The content key of a task, 64 hexadecimal digits."""
-        formats = {name: FORMAT_VERSIONS[name] for name in self.formats}
+        formats = formats_of(self.formats)
         return content_key(self.name, formats=formats, task=key_fields(task))
 
     def record_name(self, number: int, recipe: Recipe) -> str:
@@ -137,6 +137,11 @@ class State(NamedTuple):
     def one(self, phase: Phase[Counts]) -> Record[Counts] | None:
         """The record of an earlier phase about the whole corpus; null: it was not asked for."""
         return self.of(phase).get(0)
+
+
+def formats_of(names: Iterable[str]) -> dict[str, str]:
+    """Format versions by name; what corpus/formats.py does not name has its first."""
+    return {name: FORMAT_VERSIONS.get(name, "1") for name in names}
 
 
 def key_fields(task: Any) -> dict[str, Any]:

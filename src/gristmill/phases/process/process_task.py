@@ -5,10 +5,9 @@ from typing import Any
 import msgspec
 
 from gristmill.corpus.corpus import content_key
-from gristmill.corpus.formats import FORMAT_VERSIONS
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.filters.api.step import Input, Step
-from gristmill.phases.phase import Runtime, key_fields
+from gristmill.phases.phase import Runtime, formats_of, key_fields
 from gristmill.recipe import Kind, Measure, Recipe, Source
 from gristmill.source.rows import Fields
 
@@ -120,6 +119,6 @@ class ProcessTask(msgspec.Struct, frozen=True, kw_only=True):
         """The key of what is measured, whatever is then decided."""
         return content_key(
             "measuring",
-            formats={name: FORMAT_VERSIONS[name] for name in FORMATS},
+            formats=formats_of(FORMATS),
             task={**key_fields(self), "steps": self.steps.measuring()},
         )
