@@ -106,12 +106,11 @@ def test_an_endless_body_stops_at_its_limit_and_leaves_nothing(cache: Path) -> N
         )
         assert error.reason == "too-large"
         assert kept(cache) == 0
-        # Where nothing else is said, a body whose length nobody tells has a limit all the same.
+        # Where nothing else is said, a body of unknown length has a limit all the same.
         error = refused(cache, url, QUICK._replace(largest=2_000_000), Promise(most=1 << 40))
-        assert (
-            "more than 2,000,000 bytes, the most that a body may have whose length the "
-            "server does not tell"
-        ) in str(error)
+        assert "more than 2,000,000 bytes, the most that a body of unknown length may have" in str(
+            error
+        )
         assert kept(cache) == 0
 
 
@@ -309,7 +308,7 @@ def test_a_name_that_nobody_knows_is_told(cache: Path) -> None:
     with pytest.raises(
         SourceError,
         match=r"http://nowhere\.invalid/a: "
-        r"(the host's name is not known|nobody tells the host's address)",
+        r"(the host's name is not known|no name server gives the host's address)",
     ):
         Transfer(Cache(cache), Settings(first_answer=0.5, backoff=0.2)).fetch(
             Remote("http://nowhere.invalid/a")

@@ -106,7 +106,7 @@ def line(small: Seen, seen: Seen, phase: str, what: str) -> Line:
     if most <= 0:
         return Line(0.0, 0.0)
     if most < 2 * least or cost <= first:
-        return Line(0.0, cost / most)  # nothing to tell apart
+        return Line(0.0, cost / most)  # too close to separate
     fixed = max(first - least * (cost - first) / (most - least), 0.0)
     return Line(fixed, (cost - fixed) / most)
 

@@ -139,7 +139,7 @@ def sampled(recipe: Recipe, pieces: list[Piece]) -> Recipe:
         )
         for source in recipe.source
     ]
-    # No guard over a sample; and its documents stay, so that their bytes can be counted.
+    # No guard over a sample; and its documents are kept, so that their bytes can be counted.
     settings = recipe.deduplicate and msgspec.structs.replace(
         recipe.deduplicate, largest_cluster=None
     )
@@ -149,7 +149,7 @@ def sampled(recipe: Recipe, pieces: list[Piece]) -> Recipe:
 
 
 def _shares(recipe: Recipe, rows: list[Row]) -> dict[str, float]:
-    """Each source's share of the sample: that of its bytes, a shard whose size nobody tells counted
+    """Each source's share of the sample: that of its bytes, a shard of unknown size counts
     as the mean.
     """
     known = [row.size for row in rows if row.size]

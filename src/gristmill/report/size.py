@@ -173,17 +173,17 @@ def _units(corpus: Corpus, name: str) -> dict[str, float]:
     }
 
 
-def lines(told: dict[str, Any]) -> list[str]:
+def lines(cost: dict[str, Any]) -> list[str]:
     """For people: a line for each phase, then memory and disk, then what limits the prediction."""
-    here, there = told["machines"]
+    here, there = cost["machines"]
     columns = [f"{here['cores']} cores here"]
     if there != here:
         columns.append(f"{there['machines']} x {there['cores']} cores")
-    tokens = f", {told['tokens']:,} tokens" if told["tokens"] is not None else ""
-    rows = [(one["phase"], one["cpu_hours"], one["wall_hours"]) for one in told["phases"]]
+    tokens = f", {cost['tokens']:,} tokens" if cost["tokens"] is not None else ""
+    rows = [(one["phase"], one["cpu_hours"], one["wall_hours"]) for one in cost["phases"]]
     walls = [sum(row[2][place] or 0.0 for row in rows) for place in range(len(columns))]
     rows.append(("in all", sum(row[1] for row in rows), walls))
-    memory, disk, sample = told["memory"], told["disk"], told["sample"]
+    memory, disk, sample = cost["memory"], cost["disk"], cost["sample"]
     processes = ", ".join(
         f"{name} {_bytes(memory[name])}"
         for name in ("worker", "deduplicate", "assemble", "driver")
@@ -191,12 +191,12 @@ def lines(told: dict[str, Any]) -> list[str]:
     )
     out = [
         (
-            f"{told['shards']:,} raw shards, {_bytes(told['raw_bytes'])}, of which "
-            f"{_bytes(told['to_fetch'])} are to be fetched"
+            f"{cost['shards']:,} raw shards, {_bytes(cost['raw_bytes'])}, of which "
+            f"{_bytes(cost['to_fetch'])} are to be fetched"
         ),
         (
-            f"{told['documents']:,} documents; at most {told['kept']:,} kept, "
-            f"{_bytes(told['text_bytes'])} of text{tokens}"
+            f"{cost['documents']:,} documents; at most {cost['kept']:,} kept, "
+            f"{_bytes(cost['text_bytes'])} of text{tokens}"
         ),
         "",
         f"{'phase':<16}{'CPU':>12}" + "".join(f"{column:>18}" for column in columns),
@@ -222,15 +222,15 @@ def lines(told: dict[str, Any]) -> list[str]:
             "cost of deduplicate a lower bound"
         ),
     ]
-    if sample["raw_bytes"] * 50 < told["raw_bytes"] and sample["decoded_bytes"] < SAMPLE // 2:
+    if sample["raw_bytes"] * 50 < cost["raw_bytes"] and sample["decoded_bytes"] < SAMPLE // 2:
         out.append("the sample is small: --sample 256MB predicts better")
     if not memory["worker"]:
         out.append("the memory of processes is unknown here: there is no /proc")
-    if told["unknown"]:
+    if cost["unknown"]:
         out.append(
-            f"{told['unknown']:,} raw shards of unknown length count as the mean of the others"
+            f"{cost['unknown']:,} raw shards of unknown length count as the mean of the others"
         )
-    if told["to_fetch"]:
+    if cost["to_fetch"]:
         out.append("the time to fetch is at the rate of the sample; unknown if none was fetched")
     if there != here:
         out.append("one machine fetches, one process deduplicates: these times are not divided")

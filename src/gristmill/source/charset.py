@@ -32,8 +32,8 @@ from resiliparse.parse.encoding import EncodingDetector, map_encoding_to_html5
 
 PRESCAN = 4096  # bytes in which <meta> is looked for; WHATWG has 1024, and scripts push it further
 SAMPLE = 1 << 17  # bytes that uchardet is given
-NEARLY = 20  # one character in so many may be ill formed
-# and of UTF-8, where no label speaks against it, one in so many: two or three bytes fit each other
+NEARLY = 20  # one character in this many may be ill formed
+# and of UTF-8, where no label speaks against it, one in this many: two or three bytes fit each other
 # by chance only seldom
 MOSTLY = 2
 FEWEST = 8  # bytes beyond ASCII that uchardet is asked about
@@ -57,7 +57,7 @@ _LETTER = re.compile(
     r"(?=[^\x00-\x7f])[^\W\d_]|(?<=[a-z])[\xa1-\xbf](?=[a-z])"
 )  # also a sign between letters, which no language has
 # uchardet takes Western pages of few such letters for Central European ones now and then; the
-# letters of the languages tell.
+# letters of the languages decide.
 _CENTRAL = ("cp1250", "iso8859-2", "iso8859-16")
 _WESTERN = (
     "àâæçéèêëîïôœùûüÿ",

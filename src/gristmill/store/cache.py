@@ -25,7 +25,7 @@ import msgspec
 from gristmill.store.parts import machine_errors, sha256_of, sync_folder, write_json
 from gristmill.store.urls import stored
 
-POLL = 0.05  # seconds between two looks at a lock that somebody else holds
+POLL = 0.05  # seconds between two attempts to get a lock that another process holds
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,7 +136,7 @@ class Cache:
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     # Whoever held it before may have removed the name: then this is a lock that
-                    # nobody else sees.
+                    # no other process sees.
                     if os.fstat(handle).st_ino == path.stat().st_ino:
                         break
                 except (BlockingIOError, FileNotFoundError):
@@ -150,7 +150,7 @@ class Cache:
                 path.unlink(missing_ok=True)
             os.close(handle)
 
-    # -- what must stay, and what may go
+    # -- what must be kept, and what may be removed
 
     def register(self, corpus: Path, urls: list[str], objects: list[str]) -> None:
         """Record what an unfinished run needs, before it fetches anything."""

@@ -213,7 +213,7 @@ class Client:
                 target = urljoin(url, response.headers["Location"])
             except ValueError:
                 raise SourceError(
-                    f"{request.name}: redirected to what is no URL", "redirected"
+                    f"{request.name}: redirected to a text that is not a URL", "redirected"
                 ) from None
             if not target.startswith(WEB):
                 raise SourceError(
@@ -245,7 +245,8 @@ class Client:
         count = addresses(parts.hostname or "", parts.port or 0, left)
         if not count:
             raise Again(
-                UNKNOWN if count == 0 else "nobody tells the host's address", host=origin(url)
+                UNKNOWN if count == 0 else "no name server gives the host's address",
+                host=origin(url),
             )
         return min(usual, max(0.1, (self._hosts.left(origin(url)) or left) / count))
 

@@ -1,4 +1,4 @@
-"""Decoding gzip, zstd, xz, bzip2, lz4 or nothing, told apart by magic bytes, as a stream that
+"""Decoding gzip, zstd, xz, bzip2, lz4 or nothing, by magic bytes, as a stream that
 survives damage.
 
     file -> pieces of decoded bytes, and `Damage` where bytes were lost
@@ -26,7 +26,7 @@ else:
 BLOCK = 1 << 18  # bytes read, and about most bytes given, at a time
 FEED = 1 << 14  # bytes given to a decoder at a time
 ZSTD_WINDOW_LOG = 27  # 128 MiB, what zstd --long=27 makes
-# A bomb: beyond this many bytes, more than so many times what was read. Real text reaches 20,
+# A bomb: beyond this many bytes, more than this many times what was read. Real text reaches 20,
 # gzip's limit is 1032.
 BOMB_BYTES = 256 << 20
 BOMB_RATIO = 300
@@ -113,7 +113,7 @@ def _decoder(codec: str) -> _Decoder:
 
 
 def codec_of(head: bytes) -> str:
-    """The codec that a file's first bytes tell: gzip, zstd, xz, lz4, bzip2 or none."""
+    """The codec by the first bytes of a file: gzip, zstd, xz, lz4, bzip2 or none."""
     for magic, name in MAGIC.items():
         # Words begin with BZh too.
         if head.startswith(magic) and (

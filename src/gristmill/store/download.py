@@ -8,7 +8,7 @@
 
 What is appended is what the server promised (Content-Length, Content-Range) or it is an error: a
 file gets its name only when its length and every digest that is known of it agree. What never ends
-is given up: after so many tries, starts from byte zero, slow attempts or bytes as Settings and the
+is given up: after a number of tries, starts from byte zero, slow attempts or bytes as Settings and the
 promise say. RFC 9110: ranges 14, validators 8.8, If-Range 13.1.5.
 """
 
@@ -181,9 +181,7 @@ class Download:
         if size is not None and size > most:
             self._partial.discard()
             whose = (
-                self._promise.limit
-                if most == self._most()
-                else "a body may have whose length the server does not tell"
+                self._promise.limit if most == self._most() else "a body of unknown length may have"
             )
             raise SourceError(
                 (
@@ -313,14 +311,14 @@ class Download:
         length = length_of(answer)
         if length is None and not answer.response.chunked and self._promise.sha256 is None:
             raise Again(
-                "the server tells no length, so that a cut could not be told from the end "
+                "the server sends no length, so a cut would look like the end "
                 "(give its sha256: `sha256sums`)"
             )
         if self._promise.size is not None and length not in (None, self._promise.size):
             if not self._doubted:  # a head that was cut may hold half a number
                 self._doubted = True
                 raise Again(
-                    f"{length:,} bytes are told, not the {self._promise.size:,} that were pinned"
+                    f"{length:,} bytes by the server, not the {self._promise.size:,} that were pinned"
                 )
             raise SourceError(
                 f"{self._name}: changed since {self._promise.by} pinned it: "
@@ -362,7 +360,7 @@ class Download:
             if not answer.response.chunked and partial.checkpoint() != self._promise.sha256:
                 partial.discard()
                 raise Again(
-                    "the body, of which no length was told, ended without being what was promised"
+                    "the body of unknown length ended, and its sha256 is not the promised one"
                 )
             partial.expected_size = partial.written
         elif partial.written < end:

@@ -1,7 +1,7 @@
 """Which hosts are there.
 
 One that has never answered in this run gets a few seconds, all its downloads together; one that
-has, the usual patience: a name that nobody knows is a typing error, and a connection that is lost
+has, the usual patience: an unknown name is a typing error, and a connection that is lost
 in the middle is the weather.
 """
 

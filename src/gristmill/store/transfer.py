@@ -1,7 +1,7 @@
 """Bringing files in, several at once: from the cache where it has them, else by a download that
 never starts over.
 
-What is pinned by a sha256 and in the cache is asked of nobody. What is not pinned is asked for with
+What is pinned by a sha256 and in the cache needs no request. What is not pinned is asked for with
 its validator, so that a server sends it again only when it changed. Local files are read in place
 and never copied.
 """
@@ -92,7 +92,7 @@ class Transfer:
             if promise.sha256 is not None and (path := self.cache.find(promise.sha256)):
                 return Fetched(
                     path, path.stat().st_size, promise.sha256
-                )  # somebody else was faster
+                )  # another process was faster
             known = self.cache.known(remote.url)
             if known is not None and promise.sha256 is None and self.is_unchanged(remote, known):
                 self._partial(remote).discard()  # of a newer version that is there no more

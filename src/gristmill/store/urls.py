@@ -50,7 +50,7 @@ def split(url: str) -> tuple[str, str, str, str]:
                 "a space, control character or backslash in it must be percent-encoded"
             )
         parts = urlsplit(url)
-        _ = parts.port  # raises where it is no number
+        _ = parts.port  # raises if it is not a number
     except ValueError as error:
         raise SourceError(
             f"{url.partition('?')[0].rpartition('@')[2]!r} is no URL: {error}"
