@@ -1,13 +1,13 @@
-"""Finish: what is left of a shard, as a stream.
+"""Kept documents: what is left of a shard, as a stream.
 
-Dropped rows go out here, and frequent lines; then steps with `after_dedup = true` rewrite what
-stays. Tokenizing, `text/` and `export` all read it.
+Dropped rows are left out here, and frequent lines are cut; then steps with `after_dedup = true`
+rewrite what is kept. Tokenizing, `text/` and `export` all read this stream.
 
-What those steps measure is no matter of process: it goes to finished/<shard>.parquet, as measures/
-would have it.
+What those steps measure is written to finished/<shard>.parquet, as in measures/.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from gristmill.dedup.lines.line_counts import LineRemover
 from gristmill.filters.api.judge import LEFT
 from gristmill.filters.api.step import Input, Step
 from gristmill.recipe import Recipe, Source
+from gristmill.store.loaded import loaded
 from gristmill.store.parts import read_batches
 
 SLICE = 4 << 20  # bytes of text given at a time
@@ -29,7 +30,7 @@ FOLDER = "finished"
 
 
 class Late(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps of a source that wait until duplicates are gone, and what they read."""
+    """The steps of a source that wait until duplicates are dropped, and what they read."""
 
     source: str
     step: list[dict[str, Any]]
@@ -94,18 +95,12 @@ class Rewriter:
         return batch, pa.RecordBatch.from_arrays(list(measures.values()), names=list(measures))
 
 
-_ready: dict[str, Rewriter] = {}  # of the last shard, by all that it depends on
-
-
 def rewriter_of(late: Late | None) -> Rewriter | None:
-    """Late steps, ready. What they load a process loads once and not for each shard."""
+    """Late steps, loaded: what they load a process loads once and not for each shard."""
     if late is None:
         return None
     key = content_key("late", steps=late.key())
-    rewriter = _ready.get(key) or Rewriter(late)
-    _ready.clear()
-    _ready[key] = rewriter
-    return rewriter
+    return loaded("rewriter", {key: partial(Rewriter, late)})[key]
 
 
 def finish(
@@ -113,21 +108,21 @@ def finish(
     verdicts: Path,
     cutter: LineRemover | None = None,
     rewriter: Rewriter | None = None,
-    hear: Callable[[pa.RecordBatch], None] = lambda _: None,
+    on_measures: Callable[[pa.RecordBatch], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """The documents of a shard that are kept, in document order: DOCUMENTS, in batches of a few MB.
 
-    `cutter` cuts frequent lines out of them, of which a document may be left empty; `rewriter`
-    rewrites the rest, and `hear` hears what it measures.
+    `cutter` cuts frequent lines out of them, which may leave a document empty; `rewriter` rewrites
+    the rest, and `on_measures` gets what it measures.
     """
-    gone = []
+    numbers = []
     for batch in read_batches(verdicts, ["document", "reason"]):
-        gone.append(batch["document"].filter(pc.is_valid(batch["reason"])).to_numpy())
-    dropped = np.concatenate([*gone, np.empty(0, np.int64)])
+        numbers.append(batch["document"].filter(pc.is_valid(batch["reason"])).to_numpy())
+    dropped = np.concatenate([*numbers, np.empty(0, np.int64)])
     for batch in read_batches(documents):
-        stays = np.isin(batch["document"].to_numpy(), dropped, assume_unique=True, invert=True)
-        if not stays.all():
-            batch = batch.filter(pa.array(stays))
+        kept = np.isin(batch["document"].to_numpy(), dropped, assume_unique=True, invert=True)
+        if not kept.all():
+            batch = batch.filter(pa.array(kept))
         step = max(1, len(batch) * SLICE // max(batch["text"].nbytes, 1))
         for start in range(0, len(batch), step):
             part = batch.slice(start, step)
@@ -135,5 +130,5 @@ def finish(
                 part = cutter.remove(part)
             if rewriter is not None:
                 part, measured = rewriter.rewrite(part)
-                hear(measured)
+                on_measures(measured)
             yield part

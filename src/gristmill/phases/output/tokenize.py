@@ -13,7 +13,6 @@ texts fall on one side.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -24,7 +23,7 @@ from gristmill import schema
 from gristmill.columns import utf8_buffers
 from gristmill.corpus.clusters import TABLE, found_in
 from gristmill.corpus.copy_counts import Copies, digests
-from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.corpus import Corpus, content_key
 from gristmill.corpus.kept_documents import FOLDER, Late, finish, late_of, rewriter_of
 from gristmill.dedup.signatures import text_hashes
 from gristmill.phases.phase import Output, Phase, Runtime, State
@@ -34,6 +33,7 @@ from gristmill.phases.relations.frequent_lines import FREQUENT_LINES, LIST, Cut,
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
+from gristmill.store.loaded import loaded
 from gristmill.store.parts import Part, write_bytes, writing, writing_table
 from gristmill.store.proof import proven
 from gristmill.store.transfer import Transfer
@@ -90,9 +90,16 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     copies: str | None = None
 
 
-@lru_cache(1)
-def _tokenizer(path: Path, name: str, sha256: str, end_of_text: str | None) -> Tokenizer:
-    return Tokenizer(name, proven(path, sha256).read_bytes(), end_of_text)
+def _tokenizer(task: TokenizeTask, path: Path) -> Tokenizer:
+    """The tokenizer of a task, which a process reads once and not for each shard."""
+    assert task.tokenizer_name is not None and task.tokenizer_sha256 is not None
+    name, sha256, end_of_text = task.tokenizer_name, task.tokenizer_sha256, task.end_of_text
+
+    def read() -> Tokenizer:
+        return Tokenizer(name, proven(path, sha256).read_bytes(), end_of_text)
+
+    key = content_key("tokenizer", name=name, sha256=sha256, end_of_text=end_of_text)
+    return loaded("tokenizer", {key: read})[key]
 
 
 def is_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:
@@ -163,9 +170,7 @@ def _write(
                 table.write(copies.added_to(batch))
                 on_progress(batch["text"].nbytes)
     else:
-        assert task.tokenizer_name is not None and task.tokenizer_sha256 is not None
-        path = corpus.find(task.tokenizer)
-        tokenizer = _tokenizer(path, task.tokenizer_name, task.tokenizer_sha256, task.end_of_text)
+        tokenizer = _tokenizer(task, corpus.find(task.tokenizer))
         with (
             writing(corpus.work, f"tokens/{name}.train") as train,
             writing(corpus.work, f"tokens/{name}.val") as val,

@@ -13,6 +13,7 @@ flat memory.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -47,6 +48,7 @@ from gristmill.schema import shard_name
 from gristmill.source.kinds import OVERRIDE, extension
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
+from gristmill.store.loaded import loaded
 
 # Of files that are one document.
 NAMES = {"text": ("txt", "text", "md", "rst", "tex"), "html": ("html", "htm", "xhtml")}
@@ -230,26 +232,21 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
     return Output(counts, [part for part in written if part not in work], work)
 
 
-# Of the last shard's steps, by all that they depend on.
-_ready: dict[str, Callable[[pa.RecordBatch], Measured]] = {}
-
-
 def _calls(steps: Steps) -> list[Callable[[pa.RecordBatch], Judgement]]:
     """The steps as calls. What they load (models, lists of millions) a worker loads once and not
     for each shard.
     """
     made = {}
-    calls = []
     for step in steps.made():
         inputs = {location: steps.inputs[location] for location in step.inputs().values()}
         key = content_key(
             "step", name=step.name, version=step.version, parameters=step, inputs=inputs
         )
-        made[key] = _ready.get(key) or step.load(steps.inputs)
-        calls.append(_call(step, made[key]))
-    _ready.clear()
-    _ready.update(made)
-    return calls
+        made[key] = step
+    measures = loaded(
+        "steps", {key: partial(step.load, steps.inputs) for key, step in made.items()}
+    )
+    return [_call(step, measures[key]) for key, step in made.items()]
 
 
 def _call(
