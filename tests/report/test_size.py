@@ -15,7 +15,7 @@ from gristmill import RecipeError, SourceError
 from gristmill.arguments import sample_of
 from gristmill.pipeline import run
 from gristmill.report.meter import PROC, Cost, Meter, folder_bytes
-from gristmill.report.predict import Line, Seen, line
+from gristmill.report.predict import CostLine, Seen, line
 from gristmill.report.sample import Piece, start_of
 from gristmill.report.size import lines, size
 from gristmill.store.settings import Settings
@@ -250,8 +250,8 @@ def test_the_line_separates_fixed_and_proportional_costs() -> None:
         assert found.fixed >= 0.0
         assert found.unit >= 0.0
         assert found.fixed + found.unit * units == pytest.approx(cost)
-    assert line(seen(0, 1.0), seen(0, 1.0), "write_verdicts", "cpu") == Line(0.0, 0.0)
-    assert line(seen(1, 1.0), seen(9, 9.0), "tokenless", "cpu") == Line(0.0, 0.0)
+    assert line(seen(0, 1.0), seen(0, 1.0), "write_verdicts", "cpu") == CostLine(0.0, 0.0)
+    assert line(seen(1, 1.0), seen(9, 9.0), "tokenless", "cpu") == CostLine(0.0, 0.0)
 
 
 def test_the_start_of_a_shard(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Machines(NamedTuple):
     cores: int  # of each
 
 
-class Line(NamedTuple):
+class CostLine(NamedTuple):
     """A cost in seconds: fixed + unit * units."""
 
     fixed: float
@@ -97,18 +97,18 @@ def whole_of(recipe: Recipe, rows: list[Row], pieces: list[Piece], seen: Seen) -
     return Whole(shards, raw, factors, longest / max(sum(raw.values()), 1), unknown, cached, coming)
 
 
-def line(small: Seen, seen: Seen, phase: str, what: str) -> Line:
+def line(small: Seen, seen: Seen, phase: str, what: str) -> CostLine:
     """The line through the costs of a phase in the two runs."""
     (least, first), (most, cost) = (
         (run.units(UNITS.get(phase, "documents")), getattr(run.costs.get(phase, Cost()), what))
         for run in (small, seen)
     )
     if most <= 0:
-        return Line(0.0, 0.0)
+        return CostLine(0.0, 0.0)
     if most < 2 * least or cost <= first:
-        return Line(0.0, cost / most)  # too close to separate
+        return CostLine(0.0, cost / most)  # too close to separate
     fixed = max(first - least * (cost - first) / (most - least), 0.0)
-    return Line(fixed, (cost - fixed) / most)
+    return CostLine(fixed, (cost - fixed) / most)
 
 
 def predict(

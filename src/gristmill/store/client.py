@@ -155,45 +155,11 @@ class Client:
             return self._slots.setdefault(host, threading.BoundedSemaphore(self.settings.per_host))
 
     def _ask(self, request: Request, first: tuple[str, str]) -> Answer:
-        import urllib3
-
+        """The answer at the end of all redirects; `first` is the origin of the request."""
         url = request.url
         linked: dict[str, str] = {}
         for _ in range(REDIRECTS + 1):
-            if not _same_host(url):
-                raise SourceError(f"{request.name}: no URL that can be asked for")
-            headers = {"User-Agent": self._agent, "Accept-Encoding": "identity", **request.headers}
-            if request.authorization and origin(url) == first:
-                headers["Authorization"] = request.authorization
-            left = None if request.begun else self._hosts.left(origin(url))
-            try:
-                response = self._pool(url).request(
-                    request.method,
-                    url,
-                    headers=headers,
-                    preload_content=False,
-                    decode_content=False,
-                    redirect=False,
-                    retries=False,
-                    timeout=urllib3.Timeout(
-                        self._connect(request, url, left), self.settings.timeout
-                    ),
-                )
-            except urllib3.exceptions.LocationValueError as error:
-                raise SourceError(f"{request.name}: no URL that can be asked for") from error
-            except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-                if certificate(error):
-                    raise SourceError(
-                        f"{request.name}: its certificate is not trusted: {certificate(error)}",
-                        "unreachable",
-                    ) from error
-                absent = innermost(error) in NO_HOST
-                if not absent:
-                    self._hosts.came(origin(url))
-                raise Again(
-                    cause(error), host=origin(url) if absent and left is not None else None
-                ) from error
-            self._hosts.came(origin(url))
+            response = self._send(request, url, with_credentials=origin(url) == first)
             if origin(url) == first:
                 linked |= {
                     name.lower(): value
@@ -209,25 +175,46 @@ class Client:
                     Answer(response.status, response.headers, linked, response, self.settings),
                 )
             response.close()
-            try:
-                target = urljoin(url, response.headers["Location"])
-            except ValueError:
-                raise SourceError(
-                    f"{request.name}: redirected to a text that is not a URL", "redirected"
-                ) from None
-            if not target.startswith(WEB):
-                raise SourceError(
-                    f"{request.name}: redirected to {brief(shown(target))}, which is not on "
-                    "the web",
-                    "redirected",
-                )
-            if url.startswith("https://") and not target.startswith("https://"):
-                raise SourceError(
-                    f"{request.name}: redirected from https to plain http ({brief(shown(target))})",
-                    "redirected",
-                )
-            url = target
+            url = _redirected(request.name, url, response.headers["Location"])
         raise SourceError(f"{request.name}: more than {REDIRECTS} redirects", "redirected")
+
+    def _send(self, request: Request, url: str, *, with_credentials: bool) -> Any:
+        """The response of one hop; its body has not been read. Raises Again, SourceError."""
+        import urllib3
+
+        if not _same_host(url):
+            raise SourceError(f"{request.name}: no URL that can be asked for")
+        headers = {"User-Agent": self._agent, "Accept-Encoding": "identity", **request.headers}
+        if request.authorization and with_credentials:
+            headers["Authorization"] = request.authorization
+        left = None if request.begun else self._hosts.left(origin(url))
+        try:
+            response = self._pool(url).request(
+                request.method,
+                url,
+                headers=headers,
+                preload_content=False,
+                decode_content=False,
+                redirect=False,
+                retries=False,
+                timeout=urllib3.Timeout(self._connect(request, url, left), self.settings.timeout),
+            )
+        except urllib3.exceptions.LocationValueError as error:
+            raise SourceError(f"{request.name}: no URL that can be asked for") from error
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            if certificate(error):
+                raise SourceError(
+                    f"{request.name}: its certificate is not trusted: {certificate(error)}",
+                    "unreachable",
+                ) from error
+            absent = innermost(error) in NO_HOST
+            if not absent:
+                self._hosts.came(origin(url))
+            raise Again(
+                cause(error), host=origin(url) if absent and left is not None else None
+            ) from error
+        self._hosts.came(origin(url))
+        return response
 
     def _connect(self, request: Request, url: str, left: float | None) -> float:
         """Seconds for a connection to one of the addresses of a host.
@@ -296,6 +283,23 @@ class Client:
         """Close all connections."""
         for pool in self._pools.values():
             pool.clear()
+
+
+def _redirected(name: str, url: str, location: str) -> str:
+    """The URL that a redirect from `url` leads to. Raises SourceError if it may not be followed."""
+    try:
+        target = urljoin(url, location)
+    except ValueError:
+        raise SourceError(f"{name}: redirected to a text that is not a URL", "redirected") from None
+    if not target.startswith(WEB):
+        raise SourceError(
+            f"{name}: redirected to {brief(shown(target))}, which is not on the web", "redirected"
+        )
+    if url.startswith("https://") and not target.startswith("https://"):
+        raise SourceError(
+            f"{name}: redirected from https to plain http ({brief(shown(target))})", "redirected"
+        )
+    return target
 
 
 def _same_host(url: str) -> bool:
