@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from gristmill import schema
 from gristmill.corpus.corpus import content_key
 from gristmill.dedup.lines.line_counts import LineRemover
+from gristmill.errors import RecipeError
 from gristmill.filters.api.judge import LEFT
 from gristmill.filters.api.step import Input, Step
 from gristmill.recipe import Recipe, Source
@@ -29,8 +30,8 @@ SLICE = 4 << 20  # bytes of text given at a time
 FOLDER = "finished"
 
 
-class Late(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps of a source that wait until duplicates are dropped, and what they read."""
+class PostDedup(msgspec.Struct, frozen=True, kw_only=True):
+    """The post-dedup steps of a source, and what they read."""
 
     source: str
     step: list[dict[str, Any]]
@@ -38,7 +39,9 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
 
     def steps(self) -> list[Step]:
         """The steps, in order."""
-        return Recipe(source=[Source(name=self.source)], step=self.step).late_steps(self.source)
+        return Recipe(source=[Source(name=self.source)], step=self.step).post_dedup_steps(
+            self.source
+        )
 
     def key(self) -> list[dict[str, Any]]:
         """All that its bytes depend on."""
@@ -55,24 +58,22 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def late_of(recipe: Recipe, source: str, inputs: dict[str, Input]) -> Late | None:
-    """The steps of a source that wait; None: there are none."""
-    steps = recipe.late_steps(source)
+def post_dedup_of(recipe: Recipe, source: str, inputs: dict[str, Input]) -> PostDedup | None:
+    """The post-dedup steps of a source; None: there are none."""
+    steps = recipe.post_dedup_steps(source)
     if not steps:
         return None
     wanted = [location for step in steps for location in step.inputs().values()]
-    return Late(
+    return PostDedup(
         source=source, step=recipe.step, inputs={location: inputs[location] for location in wanted}
     )
 
 
 class Rewriter:
-    """Late steps, ready: texts are rewritten, and nothing is dropped; a document of which nothing
-    is left stays, empty.
-    """
+    """Post-dedup steps, loaded: they rewrite texts and drop nothing; a document may be left empty."""
 
-    def __init__(self, late: Late) -> None:
-        self._calls = [(step.name, step.load(late.inputs)) for step in late.steps()]
+    def __init__(self, post_dedup: PostDedup) -> None:
+        self._calls = [(step.name, step.load(post_dedup.inputs)) for step in post_dedup.steps()]
         self.schema = self.rewrite(pa.RecordBatch.from_pylist([], schema.DOCUMENTS))[
             1
         ].schema  # of what is measured
@@ -85,7 +86,7 @@ class Rewriter:
         for name, call in self._calls:
             found = call(batch)
             if found.text is None:
-                raise AssertionError(f"{name}: a step that rewrites nothing cannot wait")
+                raise RecipeError(f"{name}: after_dedup = true, and the step rewrites no text")
             measures |= {f"{name}.{measure}": column for measure, column in found.measures.items()}
             measures[f"{name}.{LEFT}"] = pc.binary_length(found.text).cast(pa.int64())
             for column, values in {"text": found.text, **found.columns}.items():
@@ -95,15 +96,15 @@ class Rewriter:
         return batch, pa.RecordBatch.from_arrays(list(measures.values()), names=list(measures))
 
 
-def rewriter_of(late: Late | None) -> Rewriter | None:
-    """Late steps, loaded: what they load a process loads once and not for each shard."""
-    if late is None:
+def rewriter_of(post_dedup: PostDedup | None) -> Rewriter | None:
+    """Post-dedup steps, loaded: what they load a process loads once and not for each shard."""
+    if post_dedup is None:
         return None
-    key = content_key("late", steps=late.key())
-    return loaded("rewriter", {key: partial(Rewriter, late)})[key]
+    key = content_key("post_dedup", steps=post_dedup.key())
+    return loaded("rewriter", {key: partial(Rewriter, post_dedup)})[key]
 
 
-def finish(
+def read_kept(
     documents: Path,
     verdicts: Path,
     cutter: LineRemover | None = None,

@@ -42,23 +42,22 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     commoncrawl: str | None = None
     paths: str | None = None  # a file or URL that lists one path a line (wet.paths.gz) ...
     base_url: str = COMMON_CRAWL  # ... and what stands before each
-    # of a list or crawl so many shards: a prefix of one seeded order
+    # of a list or crawl at most this many shards: a prefix of one seeded order
     sample: Annotated[int, Meta(ge=1)] | None = None
     sha256sums: str | None = None  # a file or URL that says what each shard must be
     # the variable with its hosts' header: GRISTMILL_AUTH_*, HF_TOKEN, or --allow-env
     authorization: str | None = None
-    # of its shards, whatever they look like; null: told by the bytes, refused where they are of
-    # none
+    # of its shards, whatever they look like; null: recognised by the bytes, and refused where no
+    # kind fits
     kind: Kind | None = None
     text: str = "text"  # the field that holds the text
     url: str = "url"
-    priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate stays
+    priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate is kept
     licence: str | None = None
-    limit: Annotated[int, Meta(ge=1)] | None = None  # no more documents than so many
+    limit: Annotated[int, Meta(ge=1)] | None = None  # at most this many documents
     max_document_bytes: Annotated[int, Meta(ge=1, le=1 << 30)] = 16 << 20
-    max_shard_bytes: Annotated[int, Meta(ge=1)] = (
-        1 << 40
-    )  # decoded, and on the wire; a packed shard that grows beyond is cut off as a bomb
+    # decoded, and on the wire; a packed shard that grows beyond is cut off as a bomb
+    max_shard_bytes: Annotated[int, Meta(ge=1)] = 1 << 40
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,7 +65,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     output: str | None = None
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 1
-    # an address or URL that servers are told, to reach whoever runs this
+    # an address or URL for servers, to reach whoever runs this
     contact: str | None = None
     source: list[Source]
     step: list[dict[str, Any]] = []
@@ -81,11 +80,11 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def steps(self, source: str) -> list[Step]:
         """The steps of process that apply to a source, in order."""
-        return [step for step in self.all_steps(source) if not is_late(step)]
+        return [step for step in self.all_steps(source) if not is_post_dedup(step)]
 
-    def late_steps(self, source: str) -> list[Step]:
-        """The steps that apply to a source once duplicates are gone, in order."""
-        return [step for step in self.all_steps(source) if is_late(step)]
+    def post_dedup_steps(self, source: str) -> list[Step]:
+        """The steps that apply to a source after deduplication, in order."""
+        return [step for step in self.all_steps(source) if is_post_dedup(step)]
 
     def all_steps(self, source: str) -> list[Step]:
         """The steps that apply to a source, whenever that is."""
@@ -114,10 +113,8 @@ def tables_of(text: str, name: str) -> dict[str, Any]:
     """TOML as tables; `name` is what errors call it. Raises RecipeError."""
     try:
         return tomllib.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # ValueError: TOMLDecodeError, or a number of thousands of digits
+    # ValueError: TOMLDecodeError, or a number of thousands of digits
+    except (ValueError, RecursionError) as error:
         raise RecipeError(f"{name}: not valid TOML: {error}") from error
 
 
@@ -160,9 +157,9 @@ def make_step(place: int, table: dict[str, Any]) -> Step:
     return step
 
 
-def is_late(step: Step) -> bool:
-    """Whether a step waits until duplicates are gone (`after_dedup`, a parameter of those that only
-    rewrite).
+def is_post_dedup(step: Step) -> bool:
+    """Whether a step waits until duplicates are removed (`after_dedup`, a parameter of steps that
+    only rewrite).
     """
     return bool(getattr(step, "after_dedup", False))
 
@@ -183,7 +180,7 @@ def check_pages(recipe: Recipe) -> None:
 
 
 def is_custom(table: dict[str, Any]) -> bool:
-    """Whether a `[[step]]` table names code of one's own: `package.module:Name`."""
+    """Whether a `[[step]]` table names code of your own: `package.module:Name`."""
     return isinstance(table.get("use"), str) and ":" in table["use"]
 
 
@@ -310,7 +307,7 @@ def stored_url(name: str) -> str:
 
 
 def with_limit(recipe: Recipe, limit: int) -> Recipe:
-    """The recipe with no more than so many documents a source."""
+    """The recipe with at most `limit` documents a source."""
     sources = [
         msgspec.structs.replace(source, limit=min(limit, source.limit or limit))
         for source in recipe.source

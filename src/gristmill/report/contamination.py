@@ -76,7 +76,7 @@ def contamination(
         raise RecipeError(f"{root}: no benchmark {benchmark!r}; there are: {', '.join(counted)}")
     rows = pa.concat_tables([_rows(path, None) for path in paths])
     named = _named(rows)
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "benchmarks": [_of(name, counts, rows, named) for name, counts in counted.items()]
     }
     if benchmark is not None or item is not None:
@@ -84,10 +84,10 @@ def contamination(
         if item is None:
             keys = zip(*(wanted[name].to_pylist() for name in KEY), strict=True)
             wanted = wanted.filter(pa.array([key in named for key in keys], pa.bool_()))
-        told["items"] = _items(wanted)
-        if item is not None and not told["items"]:
+        answer["items"] = _items(wanted)
+        if item is not None and not answer["items"]:
             _refuse_unknown(root, manifest, counted, benchmark, item)
-    return told
+    return answer
 
 
 def _rows(path: Path, wanted: pc.Expression | None) -> pa.Table:
@@ -223,16 +223,16 @@ def _refuse_unknown(
         )
 
 
-def lines(told: dict[str, Any]) -> list[str]:
+def lines(answer: dict[str, Any]) -> list[str]:
     """For people."""
     out = [f"{'benchmark':<24}" + "".join(f"{name:>11}" for name in COUNTS)]
-    for one in told["benchmarks"]:
-        # An older corpus does not tell all of them.
+    for one in answer["benchmarks"]:
+        # An older corpus does not have all of them.
         out.append(
             f"{one['name']:<24}"
             + "".join(f"{one[name]:>11,}" if name in one else f"{'-':>11}" for name in COUNTS)
         )
-    items = told.get("items", [])
+    items = answer.get("items", [])
     for entry in items[:MOST]:
         named = f" ({entry['id']})" if entry["id"] is not None else ""
         count = len(entry["documents"])
@@ -243,16 +243,18 @@ def lines(told: dict[str, Any]) -> list[str]:
         for row in entry["documents"][:MOST]:
             part = f" of {row['field']!r}" if row["field"] is not None else ""
             where = "" if row["start"] is None else f", bytes {row['start']:,} to {row['end']:,}"
-            alike = "" if row["similarity"] is None else f", similarity {row['similarity']:.2f}"
+            similarity = (
+                "" if row["similarity"] is None else f", similarity {row['similarity']:.2f}"
+            )
             out.append(
                 f"  {schema.document_name(row['document']):<12} overlap {row['overlap']:.3f} "
-                f"({row['matched']:,} of {row['ngrams']:,} n-grams{part}){where}{alike}"
+                f"({row['matched']:,} of {row['ngrams']:,} n-grams{part}){where}{similarity}"
             )
             if row["context"]:
                 out.append(f"    {' '.join(row['context'].split())}")
         if count > MOST:
             out.append(f"  and {count - MOST:,} documents more (--json has all)")
-    if "items" in told and not items:
+    if "items" in answer and not items:
         out.append("none of what is asked for was found in a document")
     if len(items) > MOST:
         out.append(f"and {len(items) - MOST:,} items more (--json has all)")

@@ -16,7 +16,7 @@ from gristmill import schema
 from gristmill.corpus.clusters import TABLE
 from gristmill.corpus.copy_counts import Copies
 from gristmill.corpus.corpus import Corpus
-from gristmill.corpus.kept_documents import Rewriter, finish, late_of, rewriter_of
+from gristmill.corpus.kept_documents import Rewriter, post_dedup_of, read_kept, rewriter_of
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.inputs.inputs import installed, is_as_made
 from gristmill.phases.relations.frequent_lines import LIST, cut_of
@@ -99,7 +99,7 @@ def _stream(root: Path, manifest: Manifest, source: str, number: int) -> Iterato
     copies = Copies(
         root / TABLE if any(part.path == TABLE for part in manifest.parts) else None, number
     )
-    stream = finish(root / "documents" / name, root / "verdicts" / name, cutter, rewriter)
+    stream = read_kept(root / "documents" / name, root / "verdicts" / name, cutter, rewriter)
     return map(copies.added_to, stream)
 
 
@@ -113,14 +113,14 @@ def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
             f"{root}: its documents must be rewritten after deduplication, and {error}. Run the "
             "recipe without [tokens]: text/ then has the rewritten texts"
         ) from error
-    for step in recipe.late_steps(source):
+    for step in recipe.post_dedup_steps(source):
         for what, location in step.inputs().items():
             if not is_as_made(found[location], what, manifest.inputs):
                 raise RecipeError(
                     f"{root}: {what} is {found[location].name} here, not the input with which the "
                     "corpus was made"
                 )
-    return rewriter_of(late_of(recipe, source, found))
+    return rewriter_of(post_dedup_of(recipe, source, found))
 
 
 def _packed(file: BinaryIO, to: str) -> BinaryIO:

@@ -44,7 +44,7 @@ from gristmill.recipe import (
     CODE,
     Loaded,
     Recipe,
-    is_late,
+    is_post_dedup,
     load,
     make_step,
     refuse_classes,
@@ -114,12 +114,12 @@ def rejudge(
     anew = sum(
         int((one.anew & ~np.isin(one.documents, ranked_out)).sum()) for one in judged.values()
     )
-    gone = [one.documents[~one.standing | one.anew] for one in judged.values()]
+    dropped = [one.documents[~one.standing | one.anew] for one in judged.values()]
     reasons += _duplicates(
         root,
         manifest,
         loaded,
-        np.union1d(np.concatenate([*gone, np.empty(0, np.int64)]), ranked_out),
+        np.union1d(np.concatenate([*dropped, np.empty(0, np.int64)]), ranked_out),
     )
     total = int(manifest.funnel["documents"])
     was = {
@@ -244,7 +244,9 @@ def _corpus_filters(root: Path, rules: list[Rule], judged: dict[int, _Judged]) -
         )
 
 
-def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray) -> Counter[str]:
+def _duplicates(
+    root: Path, manifest: Manifest, loaded: Loaded, dropped: np.ndarray
+) -> Counter[str]:
     """The reasons of duplicates among what is left."""
     recipe = loaded.recipe
     settings = recipe.deduplicate
@@ -288,7 +290,7 @@ def _duplicates(root: Path, manifest: Manifest, loaded: Loaded, gone: np.ndarray
             opener=duckdb_with(os.cpu_count() or 1, MEMORY_MB),
             on_progress=lambda _: None,
             executor=threads_with(os.cpu_count() or 1),
-            dropped=np.sort(gone),
+            dropped=np.sort(dropped),
             against=against,
             known=KnownPairs(
                 *(known[name].to_numpy() for name in ("document", "candidate", "similarity"))
@@ -302,23 +304,23 @@ def _check(new: Recipe, old: Recipe) -> None:
 
     def measuring(recipe: Recipe) -> dict[str, Any]:
         table = stored(recipe)
-        told: dict[str, Any] = {
+        measured: dict[str, Any] = {
             f"source.{source['name']}": {key: value for key, value in source.items() if key in READ}
             for source in table["source"]
         }
         for place, filled in enumerate(table["step"]):
             step = make_step(place, recipe.step[place])
-            if not is_late(step):  # those that wait measure nothing that is judged
-                told[f"step.{place}"] = {
+            if not is_post_dedup(step):  # what those measure is not judged
+                measured[f"step.{place}"] = {
                     key: value for key, value in filled.items() if key not in step.thresholds
                 }
         near = recipe.deduplicate and recipe.deduplicate.near
-        told["deduplicate"] = recipe.deduplicate and [
+        measured["deduplicate"] = recipe.deduplicate and [
             near and near.shingle,
             near and near.unit,
             near and near.numbers,
         ]
-        return told
+        return measured
 
     before, after = measuring(old), measuring(new)
     changed = sorted(
@@ -327,8 +329,7 @@ def _check(new: Recipe, old: Recipe) -> None:
     if changed:
         raise RecipeError(
             f"{', '.join(changed)}: measures something else than the corpus did, so that its "
-            "measures tell nothing. "
-            "Only thresholds can be judged again; run the recipe"
+            "measures say nothing about it. Only thresholds can be judged again; run the recipe"
         )
     floors = [
         recipe.deduplicate.near.least
@@ -363,30 +364,30 @@ READ = frozenset(
 )
 
 
-def lines(told: dict[str, Any]) -> list[str]:
+def lines(answer: dict[str, Any]) -> list[str]:
     """For people."""
-    kept = told["kept"]
+    kept = answer["kept"]
     out = [
         f"{'':<40}{'was':>12}{'now':>12}",
-        f"{'documents':<40}{told['documents']:>12,}{told['documents']:>12,}",
+        f"{'documents':<40}{answer['documents']:>12,}{answer['documents']:>12,}",
     ]
-    for reason, count in told["reasons"].items():
+    for reason, count in answer["reasons"].items():
         mark = "" if count["was"] == count["now"] else f"{count['now'] - count['was']:>+12,}"
         out.append(f"  {reason:<38}{count['was']:>12,}{count['now']:>12,}{mark}")
     out.append(f"{'kept':<40}{kept['was']:>12,}{kept['now']:>12,}{kept['now'] - kept['was']:>+12,}")
-    if told["lines"]:
+    if answer["lines"]:
         out.append(
             "frequent lines are not counted again: a run does it, and cuts them; that drops "
             "no document"
         )
-    if told["anew"]:
+    if answer["anew"]:
         out.append(
-            f"{told['anew']:,} more pass every step now; which of them are copies a run "
+            f"{answer['anew']:,} more pass every step now; which of them are copies a run "
             "finds out, which reads them again"
         )
-    if told["unread"]:
+    if answer["unread"]:
         out.append(
-            f"{told['unread']:,} more get past the step that dropped them and were never "
+            f"{answer['unread']:,} more get past the step that dropped them and were never "
             "measured by later ones: a run reads "
             'them again, and some of them will be kept (measure = "all" measures them beforehand)'
         )

@@ -334,11 +334,11 @@ def test_texts_of_fewer_blocks_than_a_stretch_are_compared() -> None:
     """An item of more blocks than all documents of a batch have: a stretch of its length is none of
     theirs.
     """
-    from gristmill.filters.decontaminate.segment_minhash import find_alike, sign_parts
+    from gristmill.filters.decontaminate.segment_minhash import find_similar, sign_parts
     from gristmill.kernels.unicode.normalised import normalise
 
     texts, parts = ["a " * 22, "a " * 22], ["a " * 34]
-    found = find_alike(
+    found = find_similar(
         *normalise(*strategies.buffers(texts)), sign_parts(*normalise(*strategies.buffers(parts)))
     )
     assert found.similarity.tolist() == [1.0, 1.0]
@@ -487,7 +487,7 @@ def test_fuzz_stretches_are_the_minima_of_their_shingles(
         BANDS,
         ROWS,
         SHINGLE,
-        find_alike,
+        find_similar,
         sign_parts,
     )
     from gristmill.kernels.hashing.minhash import permutations
@@ -500,7 +500,7 @@ def test_fuzz_stretches_are_the_minima_of_their_shingles(
             strict=True,
         )
     )
-    found = find_alike(
+    found = find_similar(
         *normalise(*strategies.buffers(texts)), sign_parts(*normalise(*strategies.buffers(parts)))
     )
     for document, part, similarity, first, last in zip(

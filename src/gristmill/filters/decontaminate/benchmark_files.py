@@ -1,13 +1,12 @@
 """Evaluation sets as files: what each form holds, row by row, and what a field of a row is.
 
-    kind        told by the name's end (.csv, .tsv, .tab) or the bytes: `PAR1` at the start is
-                Parquet, `[` a JSON array, `{` an object a line
-                (or one over several lines, which is a file of a single row), all else text
+    kind        by the name's end (.csv, .tsv, .tab) or the bytes: `PAR1` at the start is Parquet,
+                `[` a JSON array, `{` an object a line (or one over several lines, which is a file
+                of a single row), all else text
     jsonl       an object a line; JSON an array of objects, or one object; Parquet a row; CSV and
-                TSV a row under a header, or under
-                `columns` where the file has none
-    text        an item a line, or a paragraph; what looks like a table is refused, for its lines
-                would be no items
+                TSV a row under a header, or under `columns` where the file has none
+    text        an item a line, or a paragraph; what looks like a table is refused, because its
+                lines would not be items
 
 A field is a path: `choices.text` lies in `choices`, and where a list is met, in each of its
 entries. `a[].b[].c` makes of a row as many items as a's entries have entries in b (SQuAD:
@@ -73,12 +72,13 @@ def read_rows(
     path: str,
     kind: Kind,
     *,
-    told: bool,
+    stated: bool,
     columns: Sequence[str] | None,
     wanted: Sequence[str],
 ) -> Rows:
-    """The rows of a table; `told`: its kind was said, not guessed; `wanted` are the fields that are
-    asked for. Raises RecipeError.
+    """The rows of a table. Raises RecipeError.
+
+    `stated`: the recipe states its kind, which is then not guessed; `wanted`: the fields to read.
     """
     if columns is not None and kind not in ("csv", "tsv"):
         raise RecipeError(
@@ -89,16 +89,18 @@ def read_rows(
         return _parquet(name, path, wanted)
     text = read_text(name, path, kind)
     if kind == "json":
-        return _json(name, text, told=told)
-    return _jsonl(name, text, told=told) if kind == "jsonl" else _table(name, text, kind, columns)
+        return _json(name, text, stated=stated)
+    return (
+        _jsonl(name, text, stated=stated) if kind == "jsonl" else _table(name, text, kind, columns)
+    )
 
 
-def units(name: str, text: str, *, told: bool, paragraphs: bool) -> Iterator[str]:
+def units(name: str, text: str, *, stated: bool, paragraphs: bool) -> Iterator[str]:
     """The items of plain text.
 
-    Raises RecipeError for what looks like a table, if its kind is not `told`.
+    Raises RecipeError for what looks like a table, if its kind is not `stated`.
     """
-    if not told and (looks := _looks_like(text)):
+    if not stated and (looks := _looks_like(text)):
         raise RecipeError(
             f'{name}: looks like {looks}: say kind = "{looks}" and its fields, or kind = "text"'
         )
@@ -131,16 +133,16 @@ def _looks_like(text: str) -> str | None:
     return "csv" if len(counts) == 1 and min(counts) >= 4 else None
 
 
-def _decoded(name: str, what: str, text: str, told: bool, start: str) -> Any:
+def _decoded(name: str, what: str, text: str, stated: bool, start: str) -> Any:
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError) as error:
         why = "nested too deep" if isinstance(error, RecursionError) else error
-        other = "" if told else f'; text that starts with a {start} needs kind = "text"'
+        other = "" if stated else f'; text that starts with a {start} needs kind = "text"'
         raise RecipeError(f"{name}: {what} no JSON: {why}{other}") from error
 
 
-def _jsonl(name: str, text: str, *, told: bool) -> Rows:
+def _jsonl(name: str, text: str, *, stated: bool) -> Rows:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -149,14 +151,14 @@ def _jsonl(name: str, text: str, *, told: bool) -> Rows:
                 f"{name}: line {number} has {len(line):,} characters; at most {LONGEST:,} "
                 "can be an item's"
             )
-        row = _decoded(name, f"line {number} is", line, told, "brace")
+        row = _decoded(name, f"line {number} is", line, stated, "brace")
         if not isinstance(row, dict):
             raise RecipeError(f"{name}: line {number} is no object, and its fields cannot be told")
         yield number, row
 
 
-def _json(name: str, text: str, *, told: bool) -> Rows:
-    value = _decoded(name, "is", text, told, "bracket or brace")
+def _json(name: str, text: str, *, stated: bool) -> Rows:
+    value = _decoded(name, "is", text, stated, "bracket or brace")
     for number, row in enumerate(value if isinstance(value, list) else [value], 1):
         if not isinstance(row, dict):
             raise RecipeError(f"{name}: entry {number} is no object, and its fields cannot be told")

@@ -41,7 +41,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     file: str | list[str]  # paths or URLs
     fields: list[str] | None = None  # what makes an item, its question first; text has none
     id: str | None = None  # the field that names an item
-    kind: Kind | None = None  # null: told by the name's end and the bytes
+    kind: Kind | None = None  # null: recognised by the name's end and the bytes
     # of CSV or TSV without a header
     columns: Annotated[list[str], Meta(min_length=1)] | None = None
     unit: Literal["lines", "paragraphs"] = "lines"  # of text
@@ -147,16 +147,16 @@ def count(parts: Parts, left: np.ndarray) -> dict[str, dict[str, int]]:
     by_question = np.where(parts.whole, 3, 4)
     of_part = np.where(alive, np.where(parts.questions, by_question, 2), 1)
     np.maximum.at(ways, parts.items, of_part.astype(np.int8))
-    told = {}
+    counts = {}
     for place, name in enumerate(parts.names):
         own = np.bincount(ways[parts.benchmarks == place], minlength=len(WAYS)).tolist()
-        told[name] = {"items": sum(own)} | dict(zip(WAYS[::-1], own[::-1], strict=True))
+        counts[name] = {"items": sum(own)} | dict(zip(WAYS[::-1], own[::-1], strict=True))
         if sum(own[2:]) == 0:
             raise RecipeError(
                 f"decontaminate: benchmark {name!r}: all n-grams of all items stand in too "
                 "many of them (`template_items`): nothing is left to look for"
             )
-    return told
+    return counts
 
 
 def _cut(
@@ -222,7 +222,7 @@ def _items(place: int, benchmark: Benchmark, inputs: Inputs) -> Iterator[_Item]:
         )
         name = f"{name}: {given.name}"
         kind = benchmark.kind or files.kind_of(name, given.path, given.name)
-        told = benchmark.kind is not None
+        stated = benchmark.kind is not None
         if kind == "text":
             if benchmark.fields or benchmark.id or benchmark.columns:
                 raise RecipeError(
@@ -231,13 +231,13 @@ def _items(place: int, benchmark: Benchmark, inputs: Inputs) -> Iterator[_Item]:
                 )
             text = files.read_text(name, given.path, kind)
             for unit in files.units(
-                name, text, told=told, paragraphs=benchmark.unit == "paragraphs"
+                name, text, stated=stated, paragraphs=benchmark.unit == "paragraphs"
             ):
                 yield _Item([(None, unit)], None)
             continue
         wanted = [*(benchmark.fields or []), *filter(None, [benchmark.id])]
         rows = files.read_rows(
-            name, given.path, kind, told=told, columns=benchmark.columns, wanted=wanted
+            name, given.path, kind, stated=stated, columns=benchmark.columns, wanted=wanted
         )
         if not benchmark.fields:
             first = next(rows, (0, {}))[1]

@@ -58,7 +58,7 @@ from gristmill.filters.decontaminate.benchmarks import (
 from gristmill.filters.decontaminate.common_ngrams import CommonNgrams
 
 if TYPE_CHECKING:
-    from gristmill.filters.decontaminate.segment_minhash import Alike, Signed
+    from gristmill.filters.decontaminate.segment_minhash import Signed, Similar
     from gristmill.kernels.decontaminate.items import Index
     from gristmill.kernels.decontaminate.overlap import Found
 
@@ -191,11 +191,11 @@ def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Meas
     measures = {"overlap": pa.array(found.overlap), "items": pa.array(found.items.astype(np.int64))}
     similarities = np.full(len(found.documents), np.nan)
     if loaded.signed is not None:
-        from gristmill.filters.decontaminate.segment_minhash import find_alike
+        from gristmill.filters.decontaminate.segment_minhash import find_similar
 
-        alike = find_alike(*normalised, loaded.signed)
-        measures["similarity"] = pa.array(alike.similarity)
-        found, similarities = _joined(found, alike, loaded.table, floor, step.similarity or 0.0)
+        similar = find_similar(*normalised, loaded.signed)
+        measures["similarity"] = pa.array(similar.similarity)
+        found, similarities = _joined(found, similar, loaded.table, floor, step.similarity or 0.0)
     if not common:  # what a row says without common n-grams is not known yet: none can be left out
         found, similarities = _fewer(found, similarities, loaded.table)
     hits = overlap.hits_of(found, loaded.table) if common else None
@@ -203,16 +203,16 @@ def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Meas
 
 
 def _joined(
-    found: "Found", alike: "Alike", index: "Index", floor: float, least: float
+    found: "Found", similar: "Similar", index: "Index", floor: float, least: float
 ) -> tuple["Found", np.ndarray]:
     """Rows whose overlap is `floor` or more, or whose similarity is `least` or more; of each its
     similarity, (r,) float64, NaN where it is less.
     """
     parts = len(index.part_offsets) - 1
-    chosen = alike.similarities >= least
+    chosen = similar.similarities >= least
     keys, wanted = (
         found.documents.astype(np.int64) * parts + found.parts,
-        (alike.documents * parts + alike.parts)[chosen],
+        (similar.documents * parts + similar.parts)[chosen],
     )
     both = np.union1d(
         keys[found.matched >= floor * np.diff(index.part_offsets)[found.parts]], wanted
@@ -230,11 +230,11 @@ def _joined(
         "documents": (both // parts).astype(np.int32),
         "parts": (both % parts).astype(np.int32),
         "matched": filled(found.matched, np.zeros(len(wanted)), 0),
-        "firsts": filled(found.firsts, alike.firsts[chosen], 0),
-        "lasts": filled(found.lasts, alike.lasts[chosen], 0),
+        "firsts": filled(found.firsts, similar.firsts[chosen], 0),
+        "lasts": filled(found.lasts, similar.lasts[chosen], 0),
     }
     similarities = np.full(len(both), np.nan)
-    similarities[np.searchsorted(both, wanted)] = alike.similarities[chosen]
+    similarities[np.searchsorted(both, wanted)] = similar.similarities[chosen]
     return found._replace(**columns), similarities
 
 
@@ -289,10 +289,10 @@ def _rows(
         if hits is None
         else pa.ListArray.from_arrays(pa.array(hits[0].astype(np.int32)), pa.array(hits[1])),
     }
-    told = schema.CONTAMINATION.with_metadata(
+    kind = schema.CONTAMINATION.with_metadata(
         {"benchmarks": msgspec.json.encode(loaded.counted).decode()}
     )
-    return pa.RecordBatch.from_arrays([columns[name] for name in told.names], schema=told)
+    return pa.RecordBatch.from_arrays([columns[name] for name in kind.names], schema=kind)
 
 
 def _around(texts: pa.Array, found: "Found") -> tuple[np.ndarray, np.ndarray, pa.Array]:

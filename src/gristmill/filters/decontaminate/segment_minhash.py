@@ -32,7 +32,7 @@ class Signed(NamedTuple):
     longest: int  # blocks: the longest stretch that is compared
 
 
-class Alike(NamedTuple):
+class Similar(NamedTuple):
     """Parts that n documents resemble; r rows by document, then part."""
 
     similarity: np.ndarray  # (n,) float64: the highest of all that met; 0: none did
@@ -57,7 +57,7 @@ def sign_parts(offsets: np.ndarray, data: np.ndarray) -> Signed:
     )
 
 
-def find_alike(offsets: np.ndarray, data: np.ndarray, signed: Signed) -> Alike:
+def find_similar(offsets: np.ndarray, data: np.ndarray, signed: Signed) -> Similar:
     """Compare n normalised texts, offsets (n + 1,) int64, with signed parts."""
     from gristmill.kernels.hashing.pairs import agreement
 
@@ -81,7 +81,7 @@ def find_alike(offsets: np.ndarray, data: np.ndarray, signed: Signed) -> Alike:
         )
     if not found:
         nothing = np.empty(0, np.int64)
-        return Alike(np.zeros(count), nothing, nothing, np.empty(0), nothing, nothing)
+        return Similar(np.zeros(count), nothing, nothing, np.empty(0), nothing, nothing)
     documents, parts, agree, first, last = map(np.concatenate, zip(*found, strict=True))
     order = np.lexsort((first, -agree, parts, documents))
     new = np.ones(len(order), bool)
@@ -89,7 +89,7 @@ def find_alike(offsets: np.ndarray, data: np.ndarray, signed: Signed) -> Alike:
     best = order[new]
     similarity = np.zeros(count)
     np.maximum.at(similarity, documents[best], agree[best])
-    return Alike(similarity, documents[best], parts[best], agree[best], first[best], last[best])
+    return Similar(similarity, documents[best], parts[best], agree[best], first[best], last[best])
 
 
 def _sign(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,27 +3,25 @@ is dropped for not being ASCII.
 
 In this order:
 
-    mojibake   ftfy.fix_text with its repairs of encodings alone (UTF-8 read as Latin-1 and its
-               kin); no other of its changes.
-               Needs gristmill[ftfy]
+    mojibake   ftfy.fix_text with its repairs of encodings alone (UTF-8 read as Latin-1, and similar
+               mistakes); no other of its changes. Needs gristmill[ftfy]
     control    \r\n, \r, U+000B, U+000C, U+001C to U+001E, U+0085, U+2028 become a line break,
-               U+2029 two, U+001F a space, so that no two
-               words are joined. Dropped: all other of category Cc but tab and \n; U+FEFF, U+200B,
-               U+2060, U+00AD (invisible, they only hint where a line may break); U+202A to U+202E
-               and U+2066 to U+2069 (overrides of direction); noncharacters. ZWNJ and ZWJ (U+200C,
-               U+200D) stay, for scripts and emoji need them; so do the marks of direction U+200E,
-               U+200F and U+061C
+               U+2029 two, U+001F a space, so that no two words are joined. Removed: all other of
+               category Cc but tab and \n; U+FEFF, U+200B, U+2060, U+00AD (invisible, they only hint
+               where a line may break); U+202A to U+202E and U+2066 to U+2069 (overrides of
+               direction); noncharacters. Kept: ZWNJ and ZWJ (U+200C, U+200D), which scripts and
+               emoji need; the marks of direction U+200E, U+200F and U+061C
     form       NFC or NFKC (UAX 15)
     urls       "drop": what starts with http://, https:// or www. (in any case; www. not after an
-               ASCII letter or digit) goes up to white space,
-               `"`, `<`, `>`, or a letter or sign of Chinese, Japanese, Thai, Lao, Khmer, Burmese or
-               Tibetan, where no space would stand
+               ASCII letter or digit) is removed up to white space, `"`, `<`, `>`, or a letter or
+               sign of Chinese, Japanese, Thai, Lao, Khmer, Burmese or Tibetan, where no space would
+               stand
     space      runs of spaces, tabs and category Zs become one space, indentation included; none at
-               the end of a line; three or more line
-               breaks become two; none at the start and the end of the text
+               the end of a line; three or more line breaks become two; none at the start and the
+               end of the text
 
 Normalising twice is normalising once, but for mojibake: ftfy may find more to repair in what it
-repaired. Composition is done only for texts that it could change (a kernel tells), by Arrow's
+repaired. Composition is done only for texts that it could change (a kernel checks), by Arrow's
 utf8proc, whose Unicode version is that of pyarrow.
 """
 
@@ -51,7 +49,7 @@ class Normalise(Step, frozen=True, kw_only=True):
     space: bool = True
     urls: Literal["keep", "drop"] = "keep"
     mojibake: bool = False
-    after_dedup: bool = False  # once duplicates are gone
+    after_dedup: bool = False
 
     def inputs(self) -> dict[str, str]:
         """The version of ftfy, and of Unicode in Python, which decomposes long rows of marks;

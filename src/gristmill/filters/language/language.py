@@ -96,9 +96,9 @@ class Language(Step, frozen=True, kw_only=True):
         low = pc.fill_null(pc.less(score, limit), False)
         dropped = pc.make_struct(pc.invert(known), pc.is_null(place), low)
         reason = pc.case_when(dropped, "unknown", "other", "low_score").cast(pa.string())
-        told = pc.and_(pc.is_valid(reason), known)
+        scored = pc.and_(pc.is_valid(reason), known)
         nothing = pa.scalar(None, pa.float64())
-        return Decision(reason, pc.if_else(told, score, nothing), pc.if_else(low, limit, nothing))
+        return Decision(reason, pc.if_else(scored, score, nothing), pc.if_else(low, limit, nothing))
 
 
 def _measure(find: Find, characters: int | None, batch: pa.RecordBatch) -> Measured:

@@ -10,7 +10,7 @@ beginning to its end; lines without a word are left out. With words and ends of 
 perplexity is exp(-(sum of ln p of them all) / (words + n)). A text without a word has none, and
 stays.
 
-`model` is a path or URL; its first bytes tell what it is. A file of `gristmill model
+`model` is a path or URL; its first bytes show what it is. A file of `gristmill model
 train-perplexity` (kernels.models.perplexity); or a KenLM model, ARPA or binary, which needs
 gristmill[kenlm]. Words are those of normalised lines (kernels.unicode.normalised: lower case, no
 punctuation), as train-perplexity sees them; `words = "plain"` gives KenLM the lines as they are,
@@ -187,13 +187,13 @@ def _check_arpa(path: str) -> None:
     """Hold an ARPA file to its own counts: KenLM makes tables of the sizes that they say.
     ValueError. An n-gram takes a line of four bytes or more.
     """
-    told, size = 0, os.stat(path).st_size
+    stated, size = 0, os.stat(path).st_size
     with open(path, "rb") as opened:
         for line in opened.read(1 << 16).split(b"\n"):
             if found := re.fullmatch(rb"ngram\s+\d{1,3}\s*=\s*(\d+)\s*", line):
-                told += int(found[1][:20])
-    if 4 * told > size:
-        raise ValueError(f"it says that it has {told:,} n-grams, and has {size:,} bytes")
+                stated += int(found[1][:20])
+    if 4 * stated > size:
+        raise ValueError(f"it says that it has {stated:,} n-grams, and has {size:,} bytes")
 
 
 def _perplexity(totals: np.ndarray, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:

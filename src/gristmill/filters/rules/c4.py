@@ -1,20 +1,19 @@
 r"""C4's rules (Raffel 2020, section 2.2), as the C4 code and datatrove's C4QualityFilter state
 them.
 
-Lines go, and then documents:
+First lines are cut, then documents are dropped:
 
-    a line goes         with a word over longest_word characters; not ending in . ? ! " or ', or
-                        ending in ... (line_stops); with fewer
-                        than min_line_words words; with `javascript`; with a phrase of a policy
-                        (`use of cookies`, ...)
-    lorem_ipsum         a line that got so far has `lorem ipsum`
-    curly_bracket       a line that got so far has `{`
-    too_few_sentences   sentences of the lines that stay, below min_sentences
+    a line is cut       with a word over longest_word characters; not ending in . ? ! " or ', or
+                        ending in ... (line_stops); with fewer than min_line_words words; with
+                        `javascript`; with a phrase of a policy (`use of cookies`, ...)
+    lorem_ipsum         a line that is not cut has `lorem ipsum`
+    curly_bracket       a line that is not cut has `{`
+    too_few_sentences   sentences of the lines that are left, below min_sentences
     bad_word            an entry of the list bad_words stands in the text of these lines, in small
                         letters, as a word of its own
 
 Citations (`[1]`, `[edit]`, `[citation needed]`) are cut out of lines first. Words are
-`str.split()`, lines `str.splitlines()`; stripped lines that stay are joined by `\n`. A sentence
+`str.split()`, lines `str.splitlines()`; the stripped lines that are left are joined by `\n`. A sentence
 ends with a word whose last character, closing signs aside, ends a sentence
 (kernels.unicode.tables's SENTENCE); datatrove asks spaCy's or NLTK's tokenizer. The step rewrites
 the text of what it keeps.

@@ -57,19 +57,10 @@ class Repetition(Step, frozen=True, kw_only=True):
     max_paragraph_characters: float | None = 0.2
     max_lines: float | None = 0.3
     max_line_characters: float | None = 0.2
-    max_top: tuple[float | None, float | None, float | None] = (
-        0.20,
-        0.18,
-        0.16,
-    )  # of 2-, 3- and 4-grams
-    max_repeated: tuple[float | None, ...] = (
-        0.15,
-        0.14,
-        0.13,
-        0.12,
-        0.11,
-        0.10,
-    )  # of 5- to 10-grams
+    # of 2-, 3- and 4-grams
+    max_top: tuple[float | None, float | None, float | None] = (0.20, 0.18, 0.16)
+    # of 5- to 10-grams
+    max_repeated: tuple[float | None, ...] = (0.15, 0.14, 0.13, 0.12, 0.11, 0.10)
 
     def __post_init__(self) -> None:
         if len(self.max_repeated) != 6:

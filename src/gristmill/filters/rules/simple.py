@@ -3,7 +3,7 @@
 few_words       words (str.split) below min_words
 upper_case      words that are str.isupper over all > max_upper
 special         characters that are neither str.isalnum nor str.isspace over all characters >
-                max_special
+max_special
 """
 
 from collections.abc import Callable, Mapping

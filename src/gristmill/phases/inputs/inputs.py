@@ -46,12 +46,12 @@ def gather(recipe: Recipe, folder: Path, transfer: Transfer) -> dict[str, Input]
 
 
 def installed(recipe: Recipe, source: str) -> dict[str, Input]:
-    """The inputs of a source's late steps, where packages hold them all.
+    """The inputs of a source's post-dedup steps, where packages hold them all.
 
     Raises RecipeError where a file does.
     """
     found = {}
-    for step in recipe.late_steps(source):
+    for step in recipe.post_dedup_steps(source):
         for what, location in step.inputs().items():
             if not location.startswith(("package:", "version:")):
                 raise RecipeError(f"{what} = {location!r}: a corpus does not hold it")
@@ -131,10 +131,10 @@ def _local(what: str, place: str, folder: Path) -> Path:
 
 # How a file is come by that a recipe names and nobody has put there, by what it is for.
 MADE = {
-    "classifier.model": "`gristmill model train-classifier --good FILE --bad FILE --out {name}` "
-    "makes one, and "
-    "fastText's are read as well "
-    "(docs/models.md)",
+    "classifier.model": (
+        "`gristmill model train-classifier --good FILE --bad FILE --out {name}` makes one, and "
+        "fastText's are read as well (docs/models.md)"
+    ),
     "perplexity.model": (
         "`gristmill model train-perplexity FILE --out {name}` makes one, and KenLM's are read as "
         "well (docs/models.md)"
@@ -143,19 +143,18 @@ MADE = {
         "a fastText model such as Dolma's, or one of `gristmill model train-classifier` "
         "(docs/models.md)"
     ),
-    "language.model": "fastText's lid.176.bin is at "
-    "https://dl.fbaipublicfiles.com/fasttext/supervised-models/lid.176.bin, which may be "
-    "named "
-    "as it is; without `model` the packaged lid.176.ftz is used",
+    "language.model": (
+        "fastText's lid.176.bin is at "
+        "https://dl.fbaipublicfiles.com/fasttext/supervised-models/lid.176.bin, which may be named "
+        "as it is; without `model` the packaged lid.176.ftz is used"
+    ),
     "decontaminate": "name the benchmark's file by its path or URL (docs/decontamination.md)",
     "url": "name a list by its path or URL; recipes/fineweb-v1.toml has the URLs of FineWeb's",
-    "c4": "LDNOOBW's `en` is at "
-    "https://raw.githubusercontent.com/LDNOOBW/List-of-Dirty-Naughty-Obscene-and-Otherwise-Bad-Words/master/en, "
-    ""
-    ""
-    ""
-    ""
-    "which may be named as it is",
+    "c4": (
+        "LDNOOBW's `en` is at https://raw.githubusercontent.com/LDNOOBW/"
+        "List-of-Dirty-Naughty-Obscene-and-Otherwise-Bad-Words/master/en, "
+        "which may be named as it is"
+    ),
 }
 
 

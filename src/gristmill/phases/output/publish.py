@@ -197,7 +197,7 @@ def publish(state: State, table: dict[str, Any], inputs: dict[str, Any]) -> Funn
     `table` is the stored recipe, `inputs` the manifest's.
     """
     corpus, recipe, tokenizer = state.corpus, state.recipe, state.tokenizer
-    late = [step for source in recipe.source for step in recipe.late_steps(source.name)]
+    late = [step for source in recipe.source for step in recipe.post_dedup_steps(source.name)]
     for name in sorted({step.name for step in late if step.redacts}):
         state.progress.line(
             f"{corpus.root}: documents/, samples/ and contamination/ rest as texts came: "

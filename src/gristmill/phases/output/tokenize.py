@@ -24,7 +24,7 @@ from gristmill.columns import utf8_buffers
 from gristmill.corpus.clusters import TABLE, found_in
 from gristmill.corpus.copy_counts import Copies, digests
 from gristmill.corpus.corpus import Corpus, content_key
-from gristmill.corpus.kept_documents import FOLDER, Late, finish, late_of, rewriter_of
+from gristmill.corpus.kept_documents import FOLDER, PostDedup, post_dedup_of, read_kept, rewriter_of
 from gristmill.dedup.signatures import text_hashes
 from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
@@ -77,7 +77,7 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     documents: str  # sha256 of the shard's documents
     verdicts: str  # and of its verdicts
     cut: Cut | None  # the frequent lines that are cut; null: none
-    late: Late | None  # the steps that wait until then; null: none
+    post_dedup: PostDedup | None  # post-dedup steps; null: none
     seed: int
     tokenizer: Runtime[str | None]  # the part with the tokenizer; null: write text/
     tokenizer_name: Runtime[str | None] = None
@@ -120,7 +120,7 @@ def tokenize(task: TokenizeTask, on_progress: Callable[[int], None]) -> Output:
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
     cutter = task.cut.cutter(corpus.find(LIST), task.source) if task.cut else None
-    rewriter = rewriter_of(task.late)
+    rewriter = rewriter_of(task.post_dedup)
     start = time.perf_counter()
     with ExitStack() as stack:
         on_measures: Callable[[pa.RecordBatch], None] = _ignore
@@ -132,7 +132,7 @@ def tokenize(task: TokenizeTask, on_progress: Callable[[int], None]) -> Output:
             on_measures = measures.write
         documents = proven(corpus.find(f"documents/{name}.parquet"), task.documents)
         verdicts = proven(corpus.find(f"verdicts/{name}.parquet"), task.verdicts)
-        stream = finish(documents, verdicts, cutter, rewriter, on_measures)
+        stream = read_kept(documents, verdicts, cutter, rewriter, on_measures)
         parts, work, counted = _write(corpus, task, stream, on_progress)
     counts = TokenizeCounts(
         **counted,
@@ -229,7 +229,7 @@ def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
             verdicts=written[number].parts[0].sha256,
             cut=cut_of(recipe.deduplicate, listed.parts) if listed else None,
             seed=recipe.seed,
-            late=late_of(recipe, sources[number], state.inputs),
+            post_dedup=post_dedup_of(recipe, sources[number], state.inputs),
             tokenizer=part.path if part else None,
             tokenizer_name=tokenizer.name if tokenizer else None,
             tokenizer_sha256=tokenizer.sha256 if tokenizer else None,

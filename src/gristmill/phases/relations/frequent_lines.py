@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from gristmill.corpus.corpus import Corpus
-from gristmill.corpus.kept_documents import finish
+from gristmill.corpus.kept_documents import read_kept
 from gristmill.dedup.lines import line_counts
 from gristmill.dedup.settings import Deduplicate, FrequentLines
 from gristmill.engine.engine import Session
@@ -77,7 +77,7 @@ def count(task: CountTask, on_progress: Callable[[int], None]) -> Output:
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
     documents = proven(corpus.find(f"documents/{name}.parquet"), task.documents)
-    stream = finish(documents, proven(corpus.find(f"verdicts/{name}.parquet"), task.verdicts))
+    stream = read_kept(documents, proven(corpus.find(f"verdicts/{name}.parquet"), task.verdicts))
 
     def counted() -> Iterator[pa.RecordBatch]:
         for batch in stream:
