@@ -477,7 +477,7 @@ def test_what_is_no_text_fails_its_shard_and_stops_no_other(raw: Path) -> None:
     told = gristmill("run", "recipe.toml", "--out", "raw/corpus", cwd=raw)
     assert told.code == 3
     for line in (
-        "shard 00001 (raw/b.jsonl): not text: looks like a PNG image; kind = ",
+        "shard 00001 (raw/b.jsonl): not text: looks like a PNG image; to read it all the same, ",
         "shard 00002 (raw/c.jsonl): not text: looks like an HTML page",
     ):
         assert f"failed: process: {line}" in told.error

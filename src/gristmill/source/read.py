@@ -115,7 +115,7 @@ class ShardReader:
         found = hashed.hexdigest()
         if self._sha256 is not None and found != self._sha256:
             raise SourceError(
-                f"{self._path}: changed since the plan was made: expected sha256 "
+                f"{self._path}: changed since the plan pinned it: expected sha256 "
                 f"{self._sha256}, got {found}. "
                 "Restore the old file, or start a new corpus",
                 "changed",
