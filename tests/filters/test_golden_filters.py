@@ -27,7 +27,7 @@ from gristmill.training.train_models import train_classifier, train_perplexity
 from tests.support.corpora import article, jsonl
 
 GOLDEN = Path(__file__).parent / "golden.json"
-# The parameters with which a filter is run; each filter is here at least once.
+# The parameters with which a filter is run; one that is not here is run as it is by default.
 CASES: dict[str, dict[str, Any]] = {
     "c4": {"use": "c4", "bad_words": "words.txt"},
     "c4, few rules": {"use": "c4", "line_stops": False, "citations": False, "min_sentences": 2},
@@ -72,6 +72,11 @@ CASES: dict[str, dict[str, Any]] = {
     "simple": {"use": "simple"},
     "toxicity": {"use": "toxicity", "lists": ["words.txt"], "max_words": 0},
     "url": {"use": "url", "domains": ["domains.txt"], "words": ["words.txt"]},
+}
+CASES |= {
+    step.name: {"use": step.name}
+    for step in registry.all_built_in()
+    if step.name not in {table["use"] for table in CASES.values()}
 }
 # What a preset fetches or expects to be there, and what stands for it.
 LISTS = {
@@ -292,9 +297,6 @@ def test_a_preset_gives_what_its_filters_gave(name: str, folder: Path) -> None:
 
 
 def test_every_filter_and_preset_has_its_digest() -> None:
-    assert {table["use"] for table in CASES.values()} == {
-        step.name for step in registry.all_built_in()
-    }
     golden = json.loads(GOLDEN.read_text())
     assert (set(golden["filters"]), set(golden["presets"])) == (set(CASES), set(PRESETS))
     shown = {path.stem for path in (Path(__file__).parents[2] / "recipes").glob("*.toml")}
