@@ -105,7 +105,7 @@ def run(
     funnel.
 
     `engine` is `local`, `spark://host:port`, or `spark` inside spark-submit: the same bytes. `show`
-    hears of progress as dictionaries; see phases/running/progress.py. `allow_env` names variables
+    gets progress as dictionaries; see phases/running/progress.py. `allow_env` names variables
     that the recipe may send to its hosts. Raises what errors.py draws.
     """
     if until is not None and until not in STOPS:

@@ -215,18 +215,18 @@ class Corpus:
             raise Damaged(wrong[0])
         data = manifests.encode(manifest)
         named = {part.path for part in manifest.parts}
-        gone = {part.path for part in before[0].parts} if before else set()
-        self._write_obsolete(sorted((gone | set(self._obsolete())) - named))
+        old = {part.path for part in before[0].parts} if before else set()
+        self._write_obsolete(sorted((old | set(self._obsolete())) - named))
         write_bytes(self.root, manifests.MANIFEST + manifests.NEXT, data)
         write_bytes(self.root, manifests.LOCK + manifests.NEXT, manifests.lock_of(data))
         self._complete(manifests.lock_of(data))
         return data
 
-    def recover(self, tell: Callable[[str], None] = lambda _: None) -> None:
+    def recover(self, on_line: Callable[[str], None] = lambda _: None) -> None:
         """Complete a publication that was begun, if one was: parts into place, manifest, lock, then
         old parts go.
 
-        Where a part of it is damaged it is given up, and `tell` hears of each: what is sound is
+        Where a part of it is damaged it is given up, and `on_line` gets a line for each: what is sound is
         used again by the run that comes.
         """
         coming = self.root / (manifests.MANIFEST + manifests.NEXT)
@@ -241,7 +241,7 @@ class Corpus:
             manifest = manifests.decode(data)
             if wrong := self._wrong(manifest, None):
                 for line in wrong:
-                    tell(line)
+                    on_line(line)
                 self._give_up(manifest)
                 return
         self._complete(lock)
@@ -347,11 +347,11 @@ class Corpus:
 
     # -- one run at a time
 
-    def hold(self, tell: Callable[[str], None] = lambda _: None) -> int:
+    def hold(self, on_line: Callable[[str], None] = lambda _: None) -> int:
         """Take the corpus for this run; returns the lock's descriptor, which workers inherit.
         Raises MachineError.
 
-        `tell` hears of what did not belong under work/ and is removed.
+        `on_line` gets a line for what did not belong under work/ and is removed.
         """
         with machine_errors(self.root, every=True):
             refuse_links(self.root)
@@ -378,7 +378,7 @@ class Corpus:
                 time.sleep(0.05)
         try:
             with machine_errors(self.root, every=True):
-                tidy(self.root, tell)
+                tidy(self.root, on_line)
         except MachineError:
             os.close(handle)
             raise

@@ -59,12 +59,12 @@ class Funnel:
             lines.append(f"{'tokens':<34}{self.table['tokens']:>14,}")
             for split in ("train", "validation"):
                 count, shards = self.table[f"{split}_tokens"], self.table[f"{split}_shards"]
-                told = (
+                files = (
                     f"  in {shards} shard{'s' if shards != 1 else ''}"
                     if shards
                     else "  no document fell on it: no file"
                 )
-                lines.append(f"  {split:<32}{count:>14,}{told}")
+                lines.append(f"  {split:<32}{count:>14,}{files}")
             lines.append(f"{'tokens per byte':<34}{self.table['tokens_per_byte']:>14.4f}")
         rest = {
             name: rate

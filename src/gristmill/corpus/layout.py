@@ -68,9 +68,9 @@ def refuse_links(root: Path) -> None:
         )
 
 
-def tidy(root: Path, tell: Callable[[str], None]) -> None:
+def tidy(root: Path, on_line: Callable[[str], None]) -> None:
     """Remove what writers left when they were killed, and in work/ what is of the wrong kind;
-    `tell` hears of that.
+    `on_line` gets a line for each.
     """
     for path in root.glob(f"*{TEMPORARY}"):
         path.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ def tidy(root: Path, tell: Callable[[str], None]) -> None:
             if path.name.endswith(TEMPORARY) and not path.is_dir():
                 path.unlink(missing_ok=True)
             elif name == WORK and path.exists():
-                _set_right(path, path.relative_to(root / WORK).parts, tell)
+                _set_right(path, path.relative_to(root / WORK).parts, on_line)
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -88,10 +88,10 @@ def _below(folder: Path) -> Iterator[Path]:
         yield from (Path(top) / name for name in (*folders, *files))
 
 
-def _set_right(path: Path, pieces: tuple[str, ...], tell: Callable[[str], None]) -> None:
+def _set_right(path: Path, pieces: tuple[str, ...], on_line: Callable[[str], None]) -> None:
     is_folder = path.is_dir()
     if _is_folder(pieces) is (not is_folder):
-        tell(
+        on_line(
             f"{path}: a {'folder' if is_folder else 'file'} stands there, and a "
             f"{'file' if is_folder else 'folder'} should: it is removed"
         )

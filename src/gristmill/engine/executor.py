@@ -39,7 +39,7 @@ def in_turn(function: Callable[[Task], Answer], tasks: Iterable[Task]) -> Iterat
 
 
 def threads_with(threads: int) -> Executor:
-    """On so many threads of this process: kernels, pyarrow and files let go of the interpreter's
+    """On `threads` threads of this process: kernels, pyarrow and files let go of the interpreter's
     lock.
     """
     return partial(_on_threads, threads)

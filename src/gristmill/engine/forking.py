@@ -22,7 +22,7 @@ LOOK = 2.0
 
 
 def main(handle: str) -> None:
-    """Serve forks over the control socket of this number, until the caller is gone."""
+    """Serve forks over the control socket of this number, until the caller ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to answer
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     caller = os.getppid()
@@ -52,7 +52,7 @@ def _forked() -> int | None:
 
 
 class _Server:
-    """Children by number, and the sockets that their ends are told on."""
+    """Children by number, and the sockets that get their exit codes."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -67,7 +67,7 @@ class _Server:
         self._selector.register(self._woken, selectors.EVENT_READ, self._reap)
 
     def turn(self) -> bool:
-        """Do what has come, or nothing for a while; false when the caller is gone."""
+        """Do what has come, or nothing for a while; false when the caller has ended."""
         for key, _ in self._selector.select(LOOK):
             what: Callable[[], bool] = key.data
             if not what():
@@ -109,7 +109,7 @@ class _Server:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            # What only the server may hold: else nobody would hear of an end.
+            # What only the server may hold: else nobody would notice an end.
             self._selector.close()
             for socket_ in (self._control, status, *self._children.values()):
                 socket_.close()

@@ -71,7 +71,7 @@ class _Worker:
         self.job: Job | None = None
 
     def give(self, what: Any) -> None:
-        """Send it something; one that is gone is heard of where it is listened to."""
+        """Send it something; that it ended is noticed where its answers are read."""
         with suppress(OSError):
             self.pipe.send(what)
 

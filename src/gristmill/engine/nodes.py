@@ -60,7 +60,7 @@ def teller(
     Where it runs there may be no gristmill.
     """
 
-    def tell(_: Any) -> tuple[str, str, dict[str, str]]:
+    def ask(_: Any) -> tuple[str, str, dict[str, str]]:
         import hashlib
         import importlib.util
         import os
@@ -99,7 +99,7 @@ def teller(
                 continue
         return socket.gethostname(), os.getcwd(), has
 
-    return tell
+    return ask
 
 
 @cache
@@ -153,7 +153,7 @@ def _few(said: list[str]) -> str:
 
 def _told(context: Any, engine: str, parts: int) -> list[tuple[str, str, dict[str, str]]]:
     try:
-        told = (
+        answers = (
             context.parallelize(range(parts), parts)
             .map(teller(LIBRARIES + EXTRAS, PAUSE))
             .collect()
@@ -163,7 +163,7 @@ def _told(context: Any, engine: str, parts: int) -> list[tuple[str, str, dict[st
             f"--engine {engine}: Python does not run on the nodes: {_cause(str(error))}. "
             f"{_advice(context)}"
         ) from error
-    return list(told)
+    return list(answers)
 
 
 def _cause(said: str) -> str:

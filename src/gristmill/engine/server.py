@@ -117,12 +117,12 @@ class _Forked:
     def wait(self) -> int | None:
         if self._status.fileno() < 0:
             return self._code
-        told = b""
+        data = b""
         with self._status, suppress(OSError):
-            while len(told) < CODE.size and (more := self._status.recv(CODE.size - len(told))):
-                told += more
-        if len(told) == CODE.size:
-            (self._code,) = CODE.unpack(told)
+            while len(data) < CODE.size and (more := self._status.recv(CODE.size - len(data))):
+                data += more
+        if len(data) == CODE.size:
+            (self._code,) = CODE.unpack(data)
         return self._code
 
     def kill(self) -> None:

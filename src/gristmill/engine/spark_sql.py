@@ -19,7 +19,7 @@ class SparkRelations:
     def __init__(self, session: Any, spill: Path, folders: list[Path]) -> None:
         """`session` is a SparkSession.
 
-        Spark spills where it was told to, and reaches what its nodes reach.
+        Spark spills where it was set to, and reaches what its nodes reach.
         """
         self._session = session
 

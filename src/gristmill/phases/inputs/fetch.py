@@ -1,8 +1,8 @@
 """Fetch: have every raw shard here, several at once, and pin it by its sha256.
 
-Threads download and hash; the calling thread tells of progress and writes the plan down as it
-fills, so that what was pinned is pinned after a crash too. A shard that cannot be had is told when
-the others are done.
+Threads download and hash; the calling thread reports progress and writes the plan as it fills, so
+that what was pinned is pinned after a crash too. A shard that cannot be had is reported when the
+others are done.
 """
 
 import queue
@@ -241,22 +241,22 @@ class Fetch:
                 progress.transfers(*self._told())
 
     def _finish(self, shard: Planned) -> None:
-        told = self._under_way.pop(shard.number, None)
-        if told is not None:
-            self._came += told["bytes"] - told["resumed"]
-            self._sizes.append(told["bytes"])
+        transfer = self._under_way.pop(shard.number, None)
+        if transfer is not None:
+            self._came += transfer["bytes"] - transfer["resumed"]
+            self._sizes.append(transfer["bytes"])
 
     def _told(self) -> tuple[list[dict[str, Any]], int, int | None]:
         """(what is under way, bytes that came, about how many are still to come: those not begun
         count as the mean).
         """
         shards = list(self._under_way.values())
-        came = self._came + sum(told["bytes"] - told["resumed"] for told in shards)
-        sizes = self._sizes + [told["size"] for told in shards if told["size"]]
+        came = self._came + sum(transfer["bytes"] - transfer["resumed"] for transfer in shards)
+        sizes = self._sizes + [transfer["size"] for transfer in shards if transfer["size"]]
         if not sizes:
             return shards, came, None
         mean = sum(sizes) / len(sizes)
-        rest = sum((told["size"] or mean) - told["bytes"] for told in shards)
+        rest = sum((transfer["size"] or mean) - transfer["bytes"] for transfer in shards)
         return shards, came, int(rest + mean * max(0, self._waiting - len(shards)))
 
     def _one(self, shard: Planned) -> Fetched:
@@ -318,7 +318,7 @@ class Fetch:
     def _teller(self, shard: Planned) -> Callable[[int, int | None, int], None]:
         begun = time.monotonic()
 
-        def tell(here: int, size: int | None, resumed: int) -> None:
+        def on_bytes(here: int, size: int | None, resumed: int) -> None:
             self._under_way[shard.number] = {
                 "shard": name_of(shard),
                 "bytes": here,
@@ -327,7 +327,7 @@ class Fetch:
                 "seconds": time.monotonic() - begun,
             }
 
-        return tell
+        return on_bytes
 
 
 def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
@@ -336,18 +336,18 @@ def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
     """
     out: list[tuple[dict[str, Any], str]] = []
     for row in rows:
-        told = {
+        table = {
             "event": "shard",
             "number": row.shard.number,
             "source": row.shard.source,
             "url": row.shard.url,
         }
-        told |= {"state": row.state, "here": row.here, "size": row.size}
+        table |= {"state": row.state, "here": row.here, "size": row.size}
         size = "size unknown" if row.size is None else f"{row.size / 1e6:,.1f} MB"
         begun = f", {row.here / 1e6:,.1f} MB of it here" if row.state == "begun" else ""
         out.append(
             (
-                told,
+                table,
                 f"{row.shard.number:>7,}  {row.state:<8}  {size:>14}  {name_of(row.shard)}{begun}",
             )
         )
@@ -355,7 +355,7 @@ def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
     unknown = sum(row.size is None for row in coming)
     total = sum(row.size - row.here for row in coming if row.size is not None)
     here = sum(row.here for row in rows)
-    told = {
+    summary = {
         "event": "total",
         "shards": len(rows),
         "to_fetch": len(coming),
@@ -368,7 +368,7 @@ def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
         f"{len(coming):,} of {len(rows):,} raw shards to fetch, {total / 1e6:,.1f} MB{more}; "
         f"{here / 1e6:,.1f} MB are here"
     )
-    return [*out, (told, line)]
+    return [*out, (summary, line)]
 
 
 def _put(ended: Ended, shard: Planned, future: "Future[Fetched]") -> None:
@@ -379,11 +379,11 @@ def _without_returned(pinned: list[Planned], failed: bool, asked: Asked) -> list
     """What was absent before, was planned once more and failed again keeps its old number only."""
     shards = list(pinned)
     if failed and not asked.allow_missing:
-        gone = {(shard.source, shard.url) for shard in shards if shard.missing is not None}
+        missing = {(shard.source, shard.url) for shard in shards if shard.missing is not None}
         while (
             (last := shards[-1]).sha256 is None
             and last.missing is None
-            and (last.source, last.url) in gone
+            and (last.source, last.url) in missing
         ):
             shards.pop()
     return shards

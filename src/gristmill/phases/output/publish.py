@@ -36,14 +36,14 @@ PLAN, RECIPE, FUNNEL, RUN = "plan.json", "recipe.toml", "funnel.json", "run.json
 
 
 def read_plan(
-    corpus: Corpus, given: Path | None, tell: Callable[[str], None] = lambda _: None
+    corpus: Corpus, given: Path | None, on_line: Callable[[str], None] = lambda _: None
 ) -> Plan:
-    """The corpus' plan so far; a given one (`--plan`) where it has none. `tell` hears where the one
+    """The corpus' plan so far; a given one (`--plan`) where it has none. `on_line` gets a line where the one
     under work/ is damaged: it is none.
     """
     for path in (corpus.work / PLAN, corpus.root / PLAN):
         if path.parent == corpus.work and path.exists() and not is_sound(path):
-            tell(f"{path}: not as it was written: it is made anew")
+            on_line(f"{path}: not as it was written: it is made anew")
         elif path.exists():
             own = _decode(path)
             if given is not None and _names(own) != _names(_decode(given)):

@@ -63,17 +63,17 @@ def redecide(
             new = pc.if_else(pc.and_(pc.is_null(new), pc.equal(own[LEFT], 0)), EMPTY, new).cast(
                 pa.string()
             )
-        gone = alive & pc.is_valid(new).to_numpy(zero_copy_only=False)
-        if gone.any():
-            mask = pa.array(gone)
+        dropped = alive & pc.is_valid(new).to_numpy(zero_copy_only=False)
+        if dropped.any():
+            mask = pa.array(dropped)
             named = pc.binary_join_element_wise(step.name, new, ".").cast(pa.string())
             reason = pc.if_else(mask, named, reason)
             value, threshold = (
                 pc.if_else(mask, said.value, value),
                 pc.if_else(mask, said.threshold, threshold),
             )
-            reached[gone] = place
-            alive &= ~gone
+            reached[dropped] = place
+            alive &= ~dropped
     anew = (old >= 0) & (old < len(steps)) & (reached == len(steps)) & ~unread
     return Redecided(reason, value, threshold, reached, unread, anew)
 

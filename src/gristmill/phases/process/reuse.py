@@ -86,8 +86,8 @@ class Old:
         `read` judges documents of the raw shard (sorted int64) anew.
         """
         samples = pa.Table.from_batches(list(read_batches(self._find("samples"))), schema.SAMPLES)
-        told = samples["reason"].to_pylist()
-        stored = dict(zip(samples["document"].to_pylist(), told, strict=True))
+        reasons = samples["reason"].to_pylist()
+        stored = dict(zip(samples["document"].to_pylist(), reasons, strict=True))
         unread, wanted = [], []
         for measures, verdicts in self._rows():
             said = redecide(measures, verdicts, steps, everything=everything)
@@ -176,13 +176,13 @@ class Old:
             new = new.set_column(
                 schema.VERDICTS.names.index(name), schema.VERDICTS.field(name), column
             )
-        stays = pa.array(numbers[(said.reached == len(steps)) & ~said.unread])
+        kept_before = pa.array(numbers[(said.reached == len(steps)) & ~said.unread])
         kept = documents.upto(last)
-        kept = kept.filter(pc.is_in(kept["document"], stays))
+        kept = kept.filter(pc.is_in(kept["document"], kept_before))
         signed = None
         if signatures is not None:
             signed = signatures.upto(last)
-            signed = signed.filter(pc.is_in(signed["document"], stays))
+            signed = signed.filter(pc.is_in(signed["document"], kept_before))
         dropped = [_samples_of(samples, new)]
         anew = kept.slice(0, 0)
         if fresh is not None:

@@ -1,4 +1,4 @@
-"""What a run tells while it works: dictionaries, for whoever shows them.
+"""What a run reports while it works: dictionaries, for whoever shows them.
 
 {"event": "phase", "phase": "process", "jobs": 12} {"event": "progress", "phase": "process", "done":
 3, "jobs": 12, "bytes": 81000000, "seconds": 4.1} {"event": "transfers", "phase": "fetch", "bytes":
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Progress:
-    """Tells of a run. Without anyone to hear it, nothing."""
+    """Reports what a run does, to `show`; without one, to nobody."""
 
     def __init__(self, show: Callable[[dict[str, Any]], None] | None) -> None:
         self._show = show or (lambda _: None)
@@ -49,14 +49,14 @@ class PhaseProgress:
         self._bytes = 0
 
     def bytes(self, count: int) -> None:
-        """So many bytes more."""
+        """Count more bytes."""
         self._bytes += count
-        self._tell()
+        self._report()
 
     def done(self, job: str) -> None:
-        """One job more."""
+        """Count a job that is done."""
         self._done += 1
-        self._tell(job)
+        self._report(job)
 
     def line(self, text: str) -> None:
         """Something that should be read."""
@@ -81,7 +81,7 @@ class PhaseProgress:
             }
         )
 
-    def _tell(self, job: str | None = None) -> None:
+    def _report(self, job: str | None = None) -> None:
         self._show(
             {
                 "event": "progress",
