@@ -120,30 +120,24 @@ def _remember(data, start, length, head, tail, mixed, place, parts, count, learn
 
 
 @helper
-def _merge(data, start, length, merges, scratch):
-    """Encode one piece by merging, into scratch.parts; how many tokens it has."""
-    parts, ranks = scratch.parts, scratch.ranks
-    if merges.whole:
-        token = find_token(data, start, length, merges)
-        if token >= 0:
-            parts[0] = token
-            return np.int64(1)
-    parts[0] = merges.byte_tokens[data[start]]
+def _spell(data, start, length, parts, ranks, byte_tokens, byte_pairs):
+    """Write a piece as the tokens of its bytes, and the ranks of neighbours."""
+    parts[0] = byte_tokens[data[start]]
     for j in range(1, length):
-        parts[j] = merges.byte_tokens[data[start + j]]
-        ranks[j - 1] = merges.byte_pairs[
-            (np.int64(data[start + j - 1]) << 8) | np.int64(data[start + j])
-        ]
-    if length <= FEW:
-        return merge_few(length, parts, ranks, merges)
-    return merge_many(length, scratch, merges)
+        parts[j] = byte_tokens[data[start + j]]
+        pair = (np.int64(data[start + j - 1]) << 8) | np.int64(data[start + j])
+        ranks[j - 1] = byte_pairs[pair]
 
 
 @kernel(OFFSETS, BYTES, _Leads, PointBits, Merges, _Learned, Scratch, _Tokens)
 def _encode(offsets, data, leads, classes, merges, learned, scratch, encoded):
     kinds, widths = leads
     pieces, arena, spelling, used = learned
-    out_offsets, out, parts = encoded.offsets, encoded.tokens, scratch.parts
+    out_offsets, out = encoded
+    parts, ranks, heap, following, preceding = scratch
+    # Arrays, not groups, for helpers that a piece calls: a group of ten is 70 arguments.
+    byte_tokens, whole, blob, token_offsets, token_table = merges[:5]
+    byte_pairs, pair_table, pair_filter, merged = merges[5:]
     mask = np.int64(len(pieces) - 1)
     safe = len(data) - 16
     wide_safe = len(data) - 64
@@ -257,7 +251,21 @@ def _encode(offsets, data, leads, classes, merges, learned, scratch, encoded):
                         out[end + j] = arena[begin + j]
                     end += many
                 continue
-            count = _merge(data, start, length, merges, scratch)
+            count = np.int64(0)
+            if whole:
+                token = find_token(data, start, length, blob, token_offsets, token_table)
+                if token >= 0:
+                    parts[0] = token
+                    count = np.int64(1)
+            if count == 0:
+                _spell(data, start, length, parts, ranks, byte_tokens, byte_pairs)
+                if length <= FEW:
+                    count = merge_few(length, parts, ranks, pair_table, pair_filter, merged)
+                else:
+                    count = merge_many(
+                        *(length, parts, ranks, heap, following, preceding),
+                        *(pair_table, pair_filter, merged),
+                    )
             for j in range(count):
                 out[end + j] = parts[j]
             end += count

@@ -66,13 +66,8 @@ def equal_bytes(one, start, other, begin, length):
 
 
 @helper
-def find_token(data, start, length, merges):
+def find_token(data, start, length, blob, token_offsets, token_table):
     """The token that has exactly these bytes, or -1."""
-    return _look_up(data, start, length, merges.blob, merges.token_offsets, merges.token_table)
-
-
-@helper
-def _look_up(data, start, length, blob, token_offsets, token_table):
     mask = np.int64(len(token_table) - 1)
     place = np.int64(hash_piece(data, start, length) & np.uint64(mask))
     while token_table[place] >= 0:
@@ -137,9 +132,11 @@ def _pairs_of_ranks(blob, token_offsets, token_table, entries):
         begin = token_offsets[token]
         length = token_offsets[token + 1] - begin
         for cut in range(1, length):
-            left = _look_up(blob, begin, cut, blob, token_offsets, token_table)
+            left = find_token(blob, begin, cut, blob, token_offsets, token_table)
             if left >= 0:
-                right = _look_up(blob, begin + cut, length - cut, blob, token_offsets, token_table)
+                right = find_token(
+                    blob, begin + cut, length - cut, blob, token_offsets, token_table
+                )
                 if right >= 0:
                     entries[count] = (
                         (np.uint64(left) << np.uint64(40))
@@ -175,11 +172,10 @@ def _index_bytes(byte_tokens, pair_table, pair_filter, byte_pairs):
 
 
 @helper
-def merge_few(count, parts, ranks, merges):
+def merge_few(count, parts, ranks, pair_table, pair_filter, merged):
     """Merge parts[:count] in place, ranks[:count - 1] being those of neighbours, looking at all
     each time; return how many are left.
     """
-    pair_table, pair_filter, merged = merges.pair_table, merges.pair_filter, merges.merged
     while count > 1:
         best = NO_RANK
         at = np.int64(0)
@@ -232,12 +228,11 @@ def _pop(heap, size):
 
 
 @helper
-def merge_many(count, scratch, merges):
-    """Merge scratch.parts[:count] in place, with a heap of rank << 32 | position over a linked list;
-    return how many are left.
+def merge_many(count, parts, ranks, heap, following, preceding, pair_table, pair_filter, merged):
+    """Merge parts[:count] in place; return how many are left.
+
+    By a heap of rank << 32 | position over a linked list.
     """
-    parts, ranks, heap, following, preceding = scratch
-    pair_table, pair_filter, merged = merges.pair_table, merges.pair_filter, merges.merged
     size = np.int64(0)
     ranks[count - 1] = NO_RANK
     for j in range(count):

@@ -38,8 +38,8 @@ from gristmill.kernels.jit.groups import (
 )
 from gristmill.kernels.jit.loads import ONE
 
-# Bits of a bitmap. Of what is not there less than 1 % goes on to the table: (1 - e^(-4 / 16))^4, and
-# what uneven words add.
+# Bits of a bitmap. Of what is not there less than 1 % goes on to the table: (1 - e^(-4 / 16))^4,
+# and what uneven words add.
 BITS_A_KEY = 16
 BITS_A_HEAD = 128  # the same: less than 1 %
 

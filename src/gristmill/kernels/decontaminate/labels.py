@@ -1,8 +1,7 @@
 """Labels of choices left out: `A.`, `(B)`, `c)`, `1.`, `[2]` and the like become blanks, so that a
 question meets itself whatever its choices are called.
 
-    raw texts -> blank -> the same bytes, but for the letters and digits of labels, which are
-    spaces; positions stay
+    raw texts -> blank -> texts of the same length, with spaces for the letters and digits of labels
 
 A label is one ASCII letter, or one or two ASCII digits, that stands
 

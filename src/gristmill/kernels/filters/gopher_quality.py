@@ -58,8 +58,8 @@ class Counts(NamedTuple):
 
 
 class StopWords(NamedTuple):
-    """Stop words. Those of up to 7 bytes, 64 at most, each have a place of their own in a table: one
-    look finds them.
+    """Stop words. Those of up to 7 bytes, 64 at most, each have a place of their own in a table:
+    one look finds them.
     """
 
     table: Uint64s  # (size,): bytes, and the length in the highest; 0: none

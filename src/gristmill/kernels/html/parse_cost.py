@@ -120,6 +120,31 @@ def _unsure(data, at, stop, size, formats, deepest, tags, steps, names):
     return max(deepest, 3 * size), tags, steps + parts * parts
 
 
+@helper
+def _size_before(kind, marks, size):
+    """The open elements, at least one, without those that a start tag ends: only the last one is
+    looked at, so that nothing else can end before it.
+    """
+    if kind & ENDS_PARAGRAPH and marks[size - 1] & PARAGRAPH:
+        size -= 1
+    elif kind & (CELL | ROW) and marks[size - 1] & CELL:
+        size -= 1
+    if size > 0 and marks[size - 1] & kind & (ITEM | TERM | ROW):
+        size -= 1
+    return size
+
+
+@helper
+def _mark_of(kind, inside):
+    """What the stack says of an element; `inside`: it is in SVG or MathML."""
+    mark = kind & (FORMATTING | TABLE | TEMPLATE | PARAGRAPH | ITEM | TERM | CELL | ROW)
+    if kind & FOREIGN:
+        mark |= FOREIGN | ROOT
+    elif inside and kind & (BREAKS_OUT | HOLDS_HTML) == 0:
+        mark |= FOREIGN
+    return mark
+
+
 @kernel(OFFSETS, BYTES, _Names, types.int64, types.int64, _Stack, Bounds)
 def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
     stack, marks = open_elements
@@ -130,17 +155,15 @@ def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
             continue
         size = np.int64(0)  # of the stack
         trusted = np.int64(0)  # entries from here on are surely open in the parser too
-        formats = foreign = tables = templates = np.int64(
-            0
-        )  # of them, of a kind; foreign: svg and math
+        # of them, of a kind; foreign: svg and math
+        formats = foreign = tables = templates = np.int64(0)
         deepest = steps = tags = options = np.int64(0)
         outer = np.int64(0)  # attributes of <html> and <body>, which are gathered in one element
         run = crowd = parts = np.int64(0)  # run: start tags since the last that ends a paragraph
         text = False  # some was seen since the last tag that no paragraph goes over
         broken = False  # no text was seen since the last <br>
-        ignoring = False
+        ignoring, sure = False, True
         forms = True  # no </form> was left over
-        sure = True
         cut = at
         while at < stop and steps <= limit:
             before = at
@@ -227,21 +250,10 @@ def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
                 continue
             if kind & (VOID | OUTER) and (foreign == 0 or kind & BREAKS_OUT):
                 continue
-            # What the start tag ends: only what was opened last is asked for, so that nothing else
-            # can end before it.
             if foreign == 0 and size > 0:
-                if kind & ENDS_PARAGRAPH and marks[size - 1] & PARAGRAPH:
-                    size -= 1
-                elif kind & (CELL | ROW) and marks[size - 1] & CELL:
-                    size -= 1
-                if size > 0 and marks[size - 1] & kind & (ITEM | TERM | ROW):
-                    size -= 1
+                size = _size_before(kind, marks, size)
                 trusted = min(trusted, size)
-            mark = kind & (FORMATTING | TABLE | TEMPLATE | PARAGRAPH | ITEM | TERM | CELL | ROW)
-            if kind & FOREIGN:
-                mark |= FOREIGN | ROOT
-            elif inside and kind & (BREAKS_OUT | HOLDS_HTML) == 0:
-                mark |= FOREIGN
+            mark = _mark_of(kind, inside)
             formats += mark & FORMATTING != 0
             foreign += mark & ROOT != 0
             templates += mark & TEMPLATE != 0

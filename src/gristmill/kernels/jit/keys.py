@@ -1,7 +1,7 @@
 """The key of a kernel module: a hash of all that its machine code depends on.
 
-That is its source and the sources of the modules of this room that it imports, they of others and so
-on; the data files in their folders; the versions of Python, numba, llvmlite and numpy; the
+That is its source and the sources of the modules of this room that it imports, and that these
+import; the data files in their folders; the versions of Python, numba, llvmlite and numpy; the
 processor; and where gristmill is installed, which the code knows.
 """
 

@@ -42,10 +42,14 @@ SHORT, LONG = 2, 24  # of top-level domains, in bytes; the longest today has 24
 RESERVED = np.concatenate([word_hashes([b"example"]), word_hashes([b"com", b"net", b"org"])])
 SERVICES = word_hashes([b"git", b"hg", b"svn"])
 HOSTS = word_hashes(
-    b"""altssh.bitbucket.org altssh.gitlab.com aur.archlinux.org bitbucket.org code.google.com codeberg.org framagit.org gist.github.com
-git.code.sf.net git.kernel.org git.launchpad.net git.savannah.gnu.org git.sr.ht gitee.com github.com gitlab.com gitlab.freedesktop.org gitlab.gnome.org
-gitlab.kitware.com gitlab.torproject.org heroku.com hf.co hg.code.sf.net hg.mozilla.org huggingface.co invent.kde.org notabug.org pagure.io
-salsa.debian.org ssh.dev.azure.com ssh.github.com svn.code.sf.net vs-ssh.visualstudio.com""".split()
+    b"""
+    altssh.bitbucket.org altssh.gitlab.com aur.archlinux.org bitbucket.org code.google.com
+    codeberg.org framagit.org gist.github.com git.code.sf.net git.kernel.org git.launchpad.net
+    git.savannah.gnu.org git.sr.ht gitee.com github.com gitlab.com gitlab.freedesktop.org
+    gitlab.gnome.org gitlab.kitware.com gitlab.torproject.org heroku.com hf.co hg.code.sf.net
+    hg.mozilla.org huggingface.co invent.kde.org notabug.org pagure.io salsa.debian.org
+    ssh.dev.azure.com ssh.github.com svn.code.sf.net vs-ssh.visualstudio.com
+    """.split()
 )
 
 

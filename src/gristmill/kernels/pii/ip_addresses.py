@@ -35,16 +35,24 @@ from gristmill.kernels.pii.numbers import (
 )
 
 ADDRESSED = word_hashes(
-    b"""ip ips ipv ipaddr ipaddress addr addrs address addresses adresse adressen adresses indirizzo adres inet host hosts hostname dns nameserver
-nameservers resolver resolvers gateway gateways netmask subnet subnets network networks cidr ping pinging traceroute tracert telnet ssh http https
-ftp tcp udp smtp imap proxy client clients peer peers remote endpoint endpoints router routers whois localhost vpn nat firewall iptables blocklist
-blacklist whitelist banned spf nslookup dig""".split()
+    b"""
+    ip ips ipv ipaddr ipaddress addr addrs address addresses adresse adressen adresses indirizzo
+    adres inet host hosts hostname dns nameserver nameservers resolver resolvers gateway
+    gateways netmask subnet subnets network networks cidr ping pinging traceroute tracert telnet
+    ssh http https ftp tcp udp smtp imap proxy client clients peer peers remote endpoint
+    endpoints router routers whois localhost vpn nat firewall iptables blocklist blacklist
+    whitelist banned spf nslookup dig
+    """.split()
 )
 NUMBERED = word_hashes(
-    b"""version versions versione versie wersja verze versio v vs ver vers rev revision revisions release released releases upgrade upgraded upgrades
-upgrading update updated updates bump bumped bumps patch patched requires require required depend depends dependency build builds built section
-sections sect sec chapter chap clause figure table oid objectidentifier identifier firmware driver drivers kernel package packages snapshot tag branch
-sdk jdk jre jvm java bios""".split()
+    b"""
+    version versions versione versie wersja verze versio v vs ver vers rev revision revisions
+    release released releases upgrade upgraded upgrades upgrading update updated updates bump
+    bumped bumps patch patched requires require required depend depends dependency build builds
+    built section sections sect sec chapter chap clause figure table oid objectidentifier
+    identifier firmware driver drivers kernel package packages snapshot tag branch sdk jdk jre
+    jvm java bios
+    """.split()
 )
 REACH, WORDS, NEAR = 48, 4, 4  # bytes, words, bytes
 APART, ADDRESS, VERSION, VERSION_NEAR = 0, 1, 2, 3  # what a word before says

@@ -253,8 +253,8 @@ def _candidates(offsets, data, spans, asked, tail, found):
 
 
 def candidates(offsets: np.ndarray, data: np.ndarray, spans: Spans, asked: int) -> Candidates:
-    """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int32 into data
-    (bytes,) uint8. `asked`: PLUS, REGIONAL or BARE.
+    """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int32 into
+    data (bytes,) uint8. `asked`: PLUS, REGIONAL or BARE.
 
     Candidates may overlap.
     """

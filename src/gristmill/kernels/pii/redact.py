@@ -1,12 +1,12 @@
-"""Personal data in texts: where it stands, and the texts with something else in its place. What is
-what: kernels/pii/numbers.py, cards.py, internet.py and mail.py.
+"""Personal data in texts: where it is. By which rules: numbers.py, cards.py, ip_addresses.py and
+email_addresses.py in this room.
 
-    offsets, data -> find -> Spans: kind, start, stop, in order -> rewrite -> offsets, data
+    offsets, data -> find -> Spans: kind, start, stop, in order -> rewrite.py -> offsets, data
 
-Addresses of e-mail are found first, from each `@`; numbers in what is left between, from the first
-digit of each run (no public IPv6 address starts with a letter); where a phone number may be,
-kernels/pii/phones.py tells in what is left then. Every search looks at 64 bytes together, and goes
-on where what it found stops.
+E-mail addresses are found first, from each `@`; then numbers in the text between them, from the
+first digit of each run (no public IPv6 address starts with a letter); then phones.py looks for
+phone numbers in the rest. Every search looks at 64 bytes together, and goes on behind what it
+found.
 """
 
 from typing import NamedTuple
