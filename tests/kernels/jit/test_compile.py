@@ -252,7 +252,7 @@ print(json.dumps([first, changed]))
         assert changed[str(file.relative_to(keys.ROOM))] == wanted, module
     assert changed["unicode/unicode.npz"] == changed["unicode/tables.py"]
     assert changed["jit/compile.py"] == kernels.modules()
-    assert changed["hashing/shuffle.py"] == ["hashing.shuffle"]
+    assert changed["hashing/band_keys.py"] == ["hashing.band_keys"]
     assert first["text.words"] != keys.key("text.words"), "machine code knows where its sources are"
 
 
