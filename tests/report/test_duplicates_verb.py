@@ -398,7 +398,7 @@ def test_the_guard_stops_a_run_says_why_and_leaves_it_to_be_looked_at(
         run(giant, out=corpus, workers=1, settings=limit(0.37))
     said = str(caught.value)
     assert "deduplicate.largest_cluster = 0.37: 150 of 400 documents (37.5 %)" in said
-    assert "1:50 'https://shop.example/0' would stay" in said
+    assert "1:50 'https://shop.example/0' would be kept" in said
     named = re.search(r"such as 1:(\d+) '(.*?)' and 1:(\d+) '(.*?)'\. ", said)
     assert named and named[2] == f"https://shop.example/{int(named[1]) - 50}"
     assert f"`gristmill duplicates {corpus}`" in said

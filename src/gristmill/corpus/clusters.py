@@ -185,11 +185,9 @@ def _told(corpus: Corpus, worst: Cluster, of: str, limit: float, numbers: list[i
     )
     return (
         f"deduplicate.largest_cluster = {limit:g}: {worst.documents:,} of {of} are one "
-        f"cluster. {keeper} would stay, the others would go "
-        f"for it, such as {' and '.join(others)}. Nothing is published, and what was done is "
-        "kept. Look at them with "
-        f"`gristmill duplicates {corpus.root}`. Where they are copies, raise the limit and "
-        "run again; where a template makes them alike, "
-        "cut its lines before (the steps extract and c4 do; [deduplicate.lines] cuts what is "
-        "left), or raise near.threshold"
+        f"cluster. {keeper} would be kept, and the others would be dropped as its copies, such as "
+        f"{' and '.join(others)}. Nothing is published; finished work is kept. Look at them with "
+        f"`gristmill duplicates {corpus.root}`. If they are copies, raise the limit and run again. "
+        "If a template makes them similar, cut its lines before (the steps extract and c4 do; "
+        "[deduplicate.lines] cuts the remaining ones), or raise near.threshold"
     )
