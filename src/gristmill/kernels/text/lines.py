@@ -55,23 +55,24 @@ def _is_blank(data, at, stop, classes):
 
 
 @helper
-def _add(lines, count, first, start, stop, is_blank, goes_on):
+def _add(starts, stops, blank, count, first, start, stop, is_blank, goes_on):
     """Note a line, of `first` and those behind it; return how many there are. `goes_on`: it belongs
     to the paragraph before, if not blank.
     """
     if goes_on and count > first:
         if not is_blank:
-            lines.stops[count - 1] = stop
+            stops[count - 1] = stop
         return count
-    lines.starts[count] = start
-    lines.stops[count] = stop
-    lines.blank[count] = is_blank
+    starts[count] = start
+    stops[count] = stop
+    blank[count] = is_blank
     return count + 1
 
 
 @kernel(OFFSETS, BYTES, types.boolean, Bytes, PointBits, Lines, returns=types.int64)
 def _find(offsets, data, paragraphs, tail, classes, out):
     """Write the lines; how many there are."""
+    starts, stops, blank = out.starts, out.stops, out.blank
     count = np.int64(0)
     for i in range(len(offsets) - 1):
         out.offsets[i] = count
@@ -115,7 +116,7 @@ def _find(offsets, data, paragraphs, tail, classes, out):
                 # Blank lines before the first paragraph are all end.
                 stops_at = start if paragraphs and is_blank else ended
                 goes_on = paragraphs and (is_blank or not before)
-                count = _add(out, count, first, start, stops_at, is_blank, goes_on)
+                count = _add(starts, stops, blank, count, first, start, stops_at, is_blank, goes_on)
                 before = is_blank
                 start = ended + width_of(data[ended])
                 if data[ended] == 0x0D and start < stop and data[start] == 0x0A:
@@ -125,7 +126,7 @@ def _find(offsets, data, paragraphs, tail, classes, out):
             is_blank = _is_blank(data, start, stop, classes)
             stops_at = start if paragraphs and is_blank else stop
             goes_on = paragraphs and (is_blank or not before)
-            count = _add(out, count, first, start, stops_at, is_blank, goes_on)
+            count = _add(starts, stops, blank, count, first, start, stops_at, is_blank, goes_on)
     out.offsets[len(offsets) - 1] = count
     out.starts[count] = offsets[len(offsets) - 1]
     return count
