@@ -2,32 +2,32 @@
 
     recipe.toml
        |  plan            which raw shards, numbered; the list only grows
-       |                                                            phases/inputs/plan.py
+       |                                                phases/inputs/plan.py
        v
      fetch                remote shards into the cache, local ones in place; each pinned by sha256
-       |                                                            phases/inputs/fetch.py
+       |                                                phases/inputs/fetch.py
        v
      process              raw -> documents, measures, signatures, samples; one pass over each shard
-       |                                                            phases/process/process.py
+       |                                                phases/process/process.py
        v
      corpus_filters       what a document's rank in the whole corpus drops, where a step asks
-       |                                                            phases/relations/corpus_filters.py
+       |                                                phases/relations/corpus_filters.py
        v
      deduplicate          duplicates over the whole corpus
-       |                                                            phases/relations/deduplicate.py
+       |                                                phases/relations/deduplicate.py
        v
      write_verdicts       each shard's verdicts, written once
-       |                                                            phases/relations/write_verdicts.py
+       |                                                phases/relations/write_verdicts.py
        v
      count_lines,         the lines that stand in too many of the documents that are left
-     frequent_lines                                                 phases/relations/frequent_lines.py
+     frequent_lines                                     phases/relations/frequent_lines.py
        |
        v
      tokenize             what is left, as a stream -> tokens (or text/, without [tokens])
-       |                                                            phases/output/tokenize.py
+       |                                                phases/output/tokenize.py
        v
      assemble             -> tokens/<source>/train_00000.bin, val_00000.bin ... in a seeded order
-       |                                                            phases/output/assemble.py
+       |                                                phases/output/assemble.py
        v
      manifest, lock       written last                              phases/output/publish.py
 

@@ -226,8 +226,8 @@ class Corpus:
         """Complete a publication that was begun, if one was: parts into place, manifest, lock, then
         old parts go.
 
-        Where a part of it is damaged it is given up, and `on_line` gets a line for each: what is sound is
-        used again by the run that comes.
+        Where a part of it is damaged it is given up, and `on_line` gets a line for each: what is
+        sound is used again by the run that comes.
         """
         coming = self.root / (manifests.MANIFEST + manifests.NEXT)
         try:

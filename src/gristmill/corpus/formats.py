@@ -1,9 +1,9 @@
 """Format versions: what the bytes of each phase depend on besides its inputs and its parameters.
 
 **The rule.** Raise a phase's number in the change that makes it write other bytes, or other counts,
-for the same inputs and the same recipe, and in no other change. A phase whose number was raised runs
-again in every corpus, and those behind it if its bytes did change. tests/test_golden.py fails where
-bytes change and no number was raised.
+for the same inputs and the same recipe, and in no other change. A phase whose number was raised
+runs again in every corpus, and those behind it if its bytes did change. tests/test_golden.py fails
+where bytes change and no number was raised.
 
 `unicode` is the version of the tables that kernels/unicode is generated from: it goes up with them.
 The maths of a model or a filter has its number at its step (`version`), and a library that makes

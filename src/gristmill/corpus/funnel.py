@@ -39,7 +39,10 @@ class Funnel:
             rate = self.rates.get(step["step"])
             shown = f"{rate:>9,.0f} MB/s" if rate else ""
             lines.append(
-                f"{step['step']:<34}{-step['dropped']:>14,}{_share(step['left'], total):>10}{shown:>14}".rstrip()
+                (
+                    f"{step['step']:<34}{-step['dropped']:>14,}"
+                    f"{_share(step['left'], total):>10}{shown:>14}"
+                ).rstrip()
             )
             for reason, count in step["reasons"].items():
                 lines.append(f"  {reason.partition('.')[2]:<32}{-count:>14,}".rstrip())

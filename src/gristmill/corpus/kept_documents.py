@@ -70,7 +70,9 @@ def post_dedup_of(recipe: Recipe, source: str, inputs: dict[str, Input]) -> Post
 
 
 class Rewriter:
-    """Post-dedup steps, loaded: they rewrite texts and drop nothing; a document may be left empty."""
+    """Post-dedup steps, loaded: they rewrite texts and drop nothing; a document may be left
+    empty.
+    """
 
     def __init__(self, post_dedup: PostDedup) -> None:
         self._calls = [(step.name, step.load(post_dedup.inputs)) for step in post_dedup.steps()]

@@ -199,7 +199,7 @@ def serve(handles: list[int]) -> None:
         try:
             with machine_errors(Path.cwd()):
                 answer = ("result", function(task, reporter.add))
-        except BaseException as error:  # noqa: BLE001 (whatever it is, the parent reports it with the task's name)
+        except BaseException as error:  # noqa: BLE001 - the parent reports it with the task's name
             answer = ("error", portable(error))
         reporter.flush()
         pipe.send(answer)

@@ -201,5 +201,5 @@ def work(data: bytes) -> bytes:
             )
         with machine_errors(Path.cwd()):
             return pickle.dumps(("result", function(task, add), units))
-    except BaseException as error:  # noqa: BLE001 (whatever it is, the driver reports it with the task's name)
+    except BaseException as error:  # noqa: BLE001 - the driver reports it with the task's name
         return pickle.dumps(("error", portable(error), units))

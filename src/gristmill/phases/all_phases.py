@@ -1,4 +1,7 @@
-"""All phases behind fetch, in order. `--until`, `status`, progress and the run go over this list."""
+"""All phases behind fetch, in order.
+
+`--until`, `status`, progress and the run go over this list.
+"""
 
 from typing import Any
 

@@ -33,8 +33,8 @@ from resiliparse.parse.encoding import EncodingDetector, map_encoding_to_html5
 PRESCAN = 4096  # bytes in which <meta> is looked for; WHATWG has 1024, and scripts push it further
 SAMPLE = 1 << 17  # bytes that uchardet is given
 NEARLY = 20  # one character in this many may be ill formed
-# and of UTF-8, where no label speaks against it, one in this many: two or three bytes fit each other
-# by chance only seldom
+# and of UTF-8, where no label speaks against it, one in this many: two or three bytes fit each
+# other by chance only seldom
 MOSTLY = 2
 FEWEST = 8  # bytes beyond ASCII that uchardet is asked about
 DEFAULT = "cp1252"

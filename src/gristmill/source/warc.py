@@ -278,8 +278,9 @@ def _ends_well(window: Window, length: int) -> bool:
 def _skip_block(
     window: Window, rows: RowCollector, fields: Fields, header: _WarcHeader, begin: int
 ) -> bool:
-    """Skip a block that is over the limit, or whose length is wrong. False: the stretch ended inside
-    it.
+    """Skip a block that is over the limit, or whose length is wrong.
+
+    False: the stretch ended inside it.
     """
     passed = window.skip(header.length)
     if passed == "cut":

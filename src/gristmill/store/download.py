@@ -8,8 +8,8 @@
 
 What is appended is what the server promised (Content-Length, Content-Range) or it is an error: a
 file gets its name only when its length and every digest that is known of it agree. What never ends
-is given up: after a number of tries, starts from byte zero, slow attempts or bytes as Settings and the
-promise say. RFC 9110: ranges 14, validators 8.8, If-Range 13.1.5.
+is given up: after a number of tries, starts from byte zero, slow attempts or bytes as Settings and
+the promise say. RFC 9110: ranges 14, validators 8.8, If-Range 13.1.5.
 """
 
 import re
@@ -318,7 +318,8 @@ class Download:
             if not self._doubted:  # a head that was cut may hold half a number
                 self._doubted = True
                 raise Again(
-                    f"{length:,} bytes by the server, not the {self._promise.size:,} that were pinned"
+                    f"{length:,} bytes by the server, not the {self._promise.size:,} that "
+                    "were pinned"
                 )
             raise SourceError(
                 f"{self._name}: changed since {self._promise.by} pinned it: "

@@ -1,6 +1,7 @@
 """What a process keeps loaded from one task to the next: models, lists of millions, tokenizers.
 
-Of each kind only what the last task used is kept. No other module of phases/ or corpus/ holds state.
+Of each kind only what the last task used is kept. No other module of phases/ or corpus/ holds
+state.
 """
 
 from collections.abc import Callable, Mapping

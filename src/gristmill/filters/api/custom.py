@@ -164,7 +164,8 @@ def load(use: str, file: Input) -> Any:
     with _first_on_path(path.parents[name.count(".") + is_package]):
         try:
             # Compiled from the bytes that were hashed: a stored .pyc may be of others.
-            exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102  # what --allow-code allows
+            code = compile(source, str(path), "exec", dont_inherit=True)
+            exec(code, module.__dict__)  # noqa: S102 - what --allow-code allows
         except (Exception, SystemExit) as error:
             if before is None:
                 del sys.modules[name]

@@ -93,8 +93,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     version: ClassVar[int]
     # The parameters that only `decide` and `ranks` read: `rejudge` can change them.
     thresholds: ClassVar[frozenset[str]] = frozenset()
-    # The folder of its own table (`Measured.found`), one file a raw shard; null: it has none. A step
-    # of your own that names any has tables/NAME.
+    # The folder of its own table (`Measured.found`), one file a raw shard; null: it has none. A
+    # step of your own that names any has tables/NAME.
     table: ClassVar[str | None] = None
     # It takes the text out of pages: sources of HTML and WARC need such a step.
     takes_pages: ClassVar[bool] = False

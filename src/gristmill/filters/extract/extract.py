@@ -234,7 +234,7 @@ class Extract(Step, frozen=True, kw_only=True):
             )
             text = well_formed(extract(tree, source))
             return Page(text, title, language and language.group(1), depth, 0)
-        except Exception:  # noqa: BLE001 - libraries raise what they like on hostile pages; the verdict counts it
+        except Exception:  # noqa: BLE001 - hostile pages; the verdict counts it
             return Page(depth=depth, failed=1)
         except BaseException as error:
             if type(error).__name__ == "PanicException":  # of Rust, through PyO3

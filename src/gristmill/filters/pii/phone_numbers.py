@@ -31,7 +31,7 @@ _OTHER = re.compile(
       [0-9]+ \.[0-9]+ (?:x[0-9]+)?                                      # a fraction
     | \+ [ (]? 1 [^0-9]{0,3} [01] .*                                     # no area starts so
     | \+ (?:19|20)[0-9]{2} (?:0[1-9]|1[0-2]) [0-3][0-9] (?:-[0-9]{1,2})? # a day's version
-    | (?:[1-9][0-9]*|0+)[ ][0-9]+ (?:\.[0-9]+)?                         # two numbers: a house's and a street's
+    | (?:[1-9][0-9]*|0+)[ ][0-9]+ (?:\.[0-9]+)?  # two numbers: a house's and a street's
     | .*[ ][ ].*                                                        # columns of a table
     | \([^)]*
     | [0-9]{5}-[0-9]{3,4}                                               # a postal code

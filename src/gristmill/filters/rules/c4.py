@@ -13,8 +13,8 @@ First lines are cut, then documents are dropped:
                         letters, as a word of its own
 
 Citations (`[1]`, `[edit]`, `[citation needed]`) are cut out of lines first. Words are
-`str.split()`, lines `str.splitlines()`; the stripped lines that are left are joined by `\n`. A sentence
-ends with a word whose last character, closing signs aside, ends a sentence
+`str.split()`, lines `str.splitlines()`; the stripped lines that are left are joined by `\n`. A
+sentence ends with a word whose last character, closing signs aside, ends a sentence
 (kernels.unicode.tables's SENTENCE); datatrove asks spaCy's or NLTK's tokenizer. The step rewrites
 the text of what it keeps.
 """

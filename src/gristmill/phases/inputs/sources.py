@@ -255,10 +255,8 @@ class _Digests:
         self, source: Source, folder: Path, transfer: Transfer, credentials: Credentials
     ) -> None:
         assert source.sha256sums is not None
-        self._where = (
-            f"source {source.name!r}: "
-            f"{urls.shown(source.sha256sums) if urls.is_url(source.sha256sums) else source.sha256sums}"
-        )
+        sums = source.sha256sums
+        self._where = f"source {source.name!r}: {urls.shown(sums) if urls.is_url(sums) else sums}"
         self._by_name: dict[str, list[tuple[str, str]]] = {}
         data = _read(source.sha256sums, folder, transfer, credentials)
         named = self._table(data) if data.lstrip().startswith(b"{") else self._sums(data)

@@ -38,8 +38,8 @@ PLAN, RECIPE, FUNNEL, RUN = "plan.json", "recipe.toml", "funnel.json", "run.json
 def read_plan(
     corpus: Corpus, given: Path | None, on_line: Callable[[str], None] = lambda _: None
 ) -> Plan:
-    """The corpus' plan so far; a given one (`--plan`) where it has none. `on_line` gets a line where the one
-    under work/ is damaged: it is none.
+    """The corpus' plan so far; a given one (`--plan`) where it has none. `on_line` gets a line
+    where the one under work/ is damaged: it is none.
     """
     for path in (corpus.work / PLAN, corpus.root / PLAN):
         if path.parent == corpus.work and path.exists() and not is_sound(path):
