@@ -261,6 +261,13 @@ def test_a_bag_of_all_of_unicode(
     check_bag(path, [*texts, *map(" ".join, more)])
 
 
+def test_the_exponential_is_a_doubles(tmp_path: Path) -> None:
+    """Of these texts an exponential in float32 differs in its last bit."""
+    path = tmp_path / "bag.bin"
+    path.write_bytes(assemble(**BAGS[1]))
+    check_bag(path, ["१२•", "๋ᧄ", "˂ᮅ∓", "᱇⎬❑ᘙ ", "ԟಾ", *map(chr, range(0x3400, 0x3C00))])
+
+
 def test_other_bags_are_left_to_the_library() -> None:
     for change in ({"loss": 1}, {"loss": 2}, {"loss": 4}, {"longest": 3}, {"version": 11}):
         assert read_bag(assemble(**(BAGS[1] | change))) is None

@@ -50,7 +50,7 @@ class Classifier(Step, frozen=True, kw_only=True):
     """Judge documents by a classifier's score. A null limit is not checked."""
 
     name: ClassVar[str] = "classifier"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_score", "max_score", "drop_lowest"))
 
     model: str  # a path or URL

@@ -37,7 +37,7 @@ class Toxicity(Step, frozen=True, kw_only=True):
     """Judge documents by toxic words and a classifier. A null limit is not checked."""
 
     name: ClassVar[str] = "toxicity"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset(("max_words", "max_share", "max_score"))
 
     lists: list[str] = msgspec.field(default_factory=list)

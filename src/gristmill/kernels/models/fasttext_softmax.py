@@ -146,7 +146,8 @@ def _probability(offsets, data, model, label, scratch, out):
             most = max(most, dot)
         whole = np.float32(0.0)
         for k in range(len(output)):
-            shares[k] = np.float32(math.exp(np.float32(shares[k] - most)))
+            # The library takes C's exp here, of a double; a float32's differs once in a thousand.
+            shares[k] = np.float32(math.exp(np.float64(np.float32(shares[k] - most))))
             whole += shares[k]
         share = np.float32(shares[label] / whole)
         out[i] = np.float32(math.exp(np.float32(math.log(np.float64(share) + 1e-5))))
