@@ -220,6 +220,15 @@ def test_what_is_no_benchmark_is_refused(step: Make, name: str) -> None:
     assert time.process_time() - start < 5
 
 
+def test_csv_read_before_in_the_process_changes_no_refusal(step: Make) -> None:
+    """Python's limit on a value is of the whole process, and reading a large shard raises it."""
+    limit = csv.field_size_limit(1 << 30)
+    try:
+        test_what_is_no_benchmark_is_refused(step, "a huge value")
+    finally:
+        csv.field_size_limit(limit)
+
+
 def counted(
     made: Decontaminate, texts: list[str]
 ) -> tuple[dict[str, int], list[dict[str, Any]], list[str | None]]:

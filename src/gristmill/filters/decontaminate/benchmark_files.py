@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from gristmill.errors import RecipeError
 from gristmill.filters.lists.lists import read_bytes
 
+MOST_VALUE = 1 << 17  # characters of a value in CSV or TSV
 Kind = Literal["jsonl", "json", "parquet", "csv", "tsv", "text"]
 Rows = Iterator[tuple[int, dict[str, Any]]]  # the line or row, from 1, and what it holds
 LINES = 20  # that are looked at for a table
@@ -175,6 +176,9 @@ def _table(name: str, text: str, kind: str, columns: Sequence[str] | None) -> Ro
     number = 0
     try:
         for row in reader:
+            # Python's own limit is of the whole process, and reading a shard of CSV raises it.
+            if max(map(len, row), default=0) > MOST_VALUE:
+                raise csv.Error(f"field larger than field limit ({MOST_VALUE})")
             if not any(value.strip() for value in row):
                 continue
             if names is None:
