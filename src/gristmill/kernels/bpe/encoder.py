@@ -1,8 +1,10 @@
-r"""Byte-pair encoding (Sennrich 2016, Radford 2019), exact, with GPT-2's way of cutting text into
-pieces.
+r"""Byte-pair encoding (Sennrich 2016, Radford 2019), exact, with GPT-2's pattern of pieces.
 
-    text -> pieces ('s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|
-    ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+) -> merges -> token numbers
+    text -> pieces -> merges -> token numbers
+
+A piece is one of the pattern's alternatives, the first that fits:
+
+    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
 Most pieces were seen before: those of up to 96 bytes are looked up in a table that learns as it
 goes, always by all of their bytes. The others are merged (kernels/bpe/merges.py).
