@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gristmill.errors import SourceError
 from gristmill.source.rows import Fields
 from tests.support.corpora import record
 from tests.support.shards import peak_memory, read
@@ -339,8 +340,19 @@ def test_no_damage_crashes_and_records_far_from_it_are_read(
     told = read(damaged(data, harms), kind="wet")
     if all(cut == 0 and not put for _, cut, put in harms):
         assert told.texts == TEXTS
-    read(damaged(data, harms))
-    read(damaged(data, harms), limit=1)
+    for limit in (None, 1):
+        try:
+            read(damaged(data, harms), limit=limit)
+        except SourceError as error:
+            # Its first bytes became those of another packing: it is refused in a sentence.
+            assert "nothing in it can be read" in str(error)
+            assert min(place for place, _, _ in harms) < 8
+
+
+def test_a_shard_that_begins_like_another_packing_is_refused() -> None:
+    data = whole(*RECORDS)
+    with pytest.raises(SourceError, match="nothing in it can be read: corrupt at byte 0"):
+        read(b'\x04"M\x18' + data)
 
 
 @pytest.mark.parametrize("put", [b"\0", b"\xff" * 30])
