@@ -48,7 +48,7 @@ def run(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(help="Stop after this phase: plan, fetch, process, deduplicate or tokenize."),
+        typer.Option(help="Stop after plan, fetch, process, deduplicate, tokenize or assemble."),
     ] = None,
     plan: Annotated[
         Path | None, typer.Option(help="Run a stored plan: the plan.json of a corpus.")

@@ -18,7 +18,7 @@ def refuse_code(recipe: Recipe) -> None:
     own = [table["use"] for table in recipe.step if is_custom(table)]
     if own:
         raise RecipeError(
-            f"the recipe runs code of one's own ({', '.join(own)}): read it, then say --allow-code"
+            f"the recipe runs custom code ({', '.join(own)}): read it, then add --allow-code"
         )
 
 
@@ -29,7 +29,7 @@ def refuse_classes(loaded: Loaded) -> None:
     for table in loaded.recipe.step:
         if is_custom(table) and _may_be_class(table, loaded):
             raise RecipeError(
-                f"{table['use']}: a class of one's own decides: read it, then say --allow-code"
+                f"{table['use']}: a custom class decides: read it, then add --allow-code"
             )
 
 

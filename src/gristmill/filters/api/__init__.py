@@ -1,1 +1,1 @@
-"""What a filter is, how its decisions drop documents, and filters of one's own."""
+"""What a filter is, how its decisions drop documents, and custom filters."""

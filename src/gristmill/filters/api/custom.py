@@ -1,4 +1,4 @@
-"""A filter of one's own: `use = "package.module:function"` in a recipe that is run with
+"""A custom filter: `use = "package.module:function"` in a recipe that is run with
 --allow-code.
 
 The function says why a document goes, or null to keep it:

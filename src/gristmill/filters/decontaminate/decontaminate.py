@@ -114,8 +114,8 @@ class Decontaminate(Step, frozen=True, kw_only=True):
             floor = 0.0
         if floor > self.threshold:
             raise ValueError(
-                f"floor = {floor} is over threshold = {self.threshold}: what drops a "
-                "document would not be told"
+                f"floor = {floor} is over threshold = {self.threshold}: the items that "
+                "drop a document would not be recorded"
             )
         # The recipe that is stored has every default filled in.
         msgspec.structs.force_setattr(self, "floor", floor)
@@ -312,7 +312,7 @@ def _around(texts: pa.Array, found: "Found") -> tuple[np.ndarray, np.ndarray, pa
     bases = offsets[place].astype(np.int64)
     starts = begins[words[place] + found.firsts] - (bases - offsets[0])
     ends = stops[words[place] + found.lasts] - (bases - offsets[0])
-    # As many bytes as so many characters can take, whole ones; then so many characters.
+    # Enough bytes for the characters wanted, cut at whole characters; then those characters.
     sizes = np.diff(offsets).astype(np.int64)[place]
     left, right = np.maximum(starts - 4 * BEFORE, 0), np.minimum(starts + 4 * CONTEXT, sizes)
     raw = data.tobytes()

@@ -1,5 +1,5 @@
-"""Keys of LSH's bands, many more than memory holds: cut apart by their first bits, and those that
-occur once told from the others.
+"""Keys of LSH's bands, many more than memory holds: partitioned by their first bits, and those
+that occur once separated from the others.
 """
 
 import numpy as np
@@ -71,7 +71,7 @@ class Repeated:
     """
 
     def __init__(self, keys: int) -> None:
-        """Make bitmaps for about so many keys: 8 bits a key, at least 2^16."""
+        """Make bitmaps for about `keys` keys: 8 bits a key, at least 2^16."""
         bits = 16
         while (1 << bits) < 8 * keys:
             bits += 1

@@ -1,4 +1,4 @@
-"""What an HTML page may cost its parser at most, told from its tags alone, in one linear pass.
+"""What an HTML page may cost its parser at most, from its tags alone, in one linear pass.
 
 HTML's rules for building a tree (WHATWG HTML, 13.2.6) are not linear: a tag may walk the whole
 stack of open elements; formatting elements left open are made anew in every block that follows, so

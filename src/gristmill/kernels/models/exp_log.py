@@ -18,7 +18,6 @@ _LN2_HIGH, _LN2_LOW = (
     0.693147180369123816490,
     1.90821492927058770002e-10,
 )  # their sum is ln 2; the first has zeros at its end
-_LN2 = 0.6931471805599453
 _SQRT_HALF = 0.7071067811865476
 
 

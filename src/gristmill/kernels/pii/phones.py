@@ -7,13 +7,13 @@ space, `.`, `-`, `/`, `(` and `)`; it has at least 7 digits. An extension, `x123
 A `+` behind a letter, `_`, `)` or `]`, or behind another, belongs to a word or a term
 (`1.0a+20210905`, `f(6)+98172489`). One behind a digit does, or behind a space and a digit where a
 space follows it as well (`6.2+20210905`, `x[0] + 98172489`), unless the digit is of a number that
-is found: where that digit stops is told beside the candidate. With a space behind the `+` the
-country's code stands alone, and groups with spaces or two more follow (`+ 49 30 901820`; no `+
-11-636512`, a list's item, no `+ 98172489*x`).
+is found: the place where that digit stops is given with the candidate. With a space behind the `+`
+the country's code stands alone, and groups with spaces or two more follow (`+ 49 30 901820`; not
+`+ 11-636512`, a list's item, and not `+ 98172489*x`).
 
 Without a `+`, a run without groups is a candidate only where it is asked for (`bare`), and not as a
 term or one of a list of numbers (kernels/pii/cards.py); where a digit stops before it in its line,
-with blanks or a sign of arithmetic between, is told.
+with blanks or a sign of arithmetic between, is given.
 """
 
 from typing import NamedTuple

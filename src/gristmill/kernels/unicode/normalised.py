@@ -33,7 +33,6 @@ from gristmill.kernels.unicode.tables import (
     width_of,
 )
 
-INT32_TABLE = types.Array(types.int32, 1, "C", readonly=True)
 GAP = 0x20
 BLOCK = 64 + 16  # bytes that may be loaded or stored together: 16 more where a word is copied
 _GAPS = CLASSES.every()[:128] & (PYTHON_SPACE | SYMBOL) != 0

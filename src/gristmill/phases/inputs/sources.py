@@ -158,8 +158,8 @@ def _listed(
 
 
 def _place(seed: int, url: str) -> bytes:
-    """Where a URL stands in the seeded order, whatever the order of the list and whoever signed
-    it.
+    """Where a URL stands in the seeded order, which the order of the list and the signer do
+    not change.
     """
     return hashlib.sha256(f"{seed}\0{urls.stored(url)}".encode()).digest()
 

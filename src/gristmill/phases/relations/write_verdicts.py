@@ -97,7 +97,7 @@ def check(state: State) -> dict[int, GristmillError]:
 
 
 def write_verdicts(task: VerdictsTask, on_progress: Callable[[int], None]) -> Output:
-    """Write a shard's verdicts: process's, with what went since filled in."""
+    """Write a shard's verdicts: those of process, and what later phases dropped."""
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
     source = proven(corpus.work / f"process/{name}.parquet", task.provisional)
