@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+
 from gristmill.corpus.layout import PROOFS, links
 from gristmill.errors import RecipeError
-from gristmill.phases.output.publish import FUNNEL, PLAN, RECIPE, RUN
+from gristmill.phases.output.publish import FUNNEL, PLAN, RECIPE, RUN, token_format_of
 from gristmill.recipe import tables_of
 from gristmill.store import urls
 from gristmill.store.manifest import Manifest
 from gristmill.store.proof import unseal
+from gristmill.tokens.tokenizer import Tokenizer
 
 # The fields of run.json without its digest.
 RUN_FIELDS = ("finished", "folder", "machine", "phase_seconds", "megabytes_per_second")
@@ -34,7 +37,25 @@ def check_consistency(root: Path, manifest: Manifest, sound: set[str]) -> list[s
         wrong.append(
             f"recipe_sha256: {manifest.recipe_sha256}, and {RECIPE} has {digests.get(RECIPE)}"
         )
+    wrong += _token_format(root, manifest, sound)
     return wrong + list(_funnel(manifest)) + list(_inputs(manifest)) + list(_counts(manifest))
+
+
+def _token_format(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
+    """The differences between `tokens` and the tokenizer in the corpus."""
+    names = [part.path for part in manifest.parts if part.path.startswith("tokenizer/")]
+    if manifest.tokens is None or not names or names[0] not in sound:
+        return []
+    try:
+        end_of_text = (manifest.recipe.get("tokens") or {}).get("end_of_text")
+        tokenizer = Tokenizer(names[0], (root / names[0]).read_bytes(), end_of_text)
+    except (RecipeError, OSError) as error:
+        return [f"{names[0]}: cannot be read: {error}"]
+    stated, found = msgspec.to_builtins([manifest.tokens, token_format_of(tokenizer)])
+    return [
+        f"{place}: {left!r}, and {names[0]} says {right!r}"
+        for place, left, right in _differences("tokens", stated, found)
+    ]
 
 
 def check_links(root: Path) -> list[str]:
@@ -154,6 +175,14 @@ def _inputs(manifest: Manifest) -> Iterator[str]:
         yield (
             f"inputs.tokens.tokenizer: {tokenizer}, and the part in tokenizer/ has {sorted(stored)}"
         )
+    token_format = manifest.tokens
+    if token_format is not None and {token_format.tokenizer} != stored:
+        yield (
+            f"tokens.tokenizer: {token_format.tokenizer}, and the part in tokenizer/ has "
+            f"{sorted(stored)}"
+        )
+    if manifest.format > 1 and (token_format is None) != (tokens is None):
+        yield f"tokens: {token_format}, and the recipe's [tokens] is {tokens}"
     named = {}
     if tokens is not None and not urls.is_url(tokens["tokenizer"]):
         named["tokens.tokenizer"] = tokens["tokenizer"]

@@ -349,12 +349,13 @@ def _check_tokens(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     """Check the token shards and their `.docs` files."""
     wrong = []
     tokens = 0
+    sizes = (2, 4) if manifest.tokens is None else (int(manifest.tokens.dtype[4:]) // 8,)
     for part in manifest.parts:
         if not part.path.startswith("tokens/") or not part.path.endswith(".bin"):
             continue
         count = part.counts.get("tokens", 0)
         tokens += count
-        if count == 0 or part.size not in (2 * count, 4 * count):
+        if count == 0 or part.size not in [size * count for size in sizes]:
             wrong.append(f"{part.path}: {part.size:,} bytes do not hold {count:,} tokens")
         beside = part.path.removesuffix(".bin") + ".docs"
         if beside not in sound:

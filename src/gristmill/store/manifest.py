@@ -11,14 +11,15 @@ Nothing of a clock, a host, a worker or a rate is in it: equal inputs give equal
 """
 
 import hashlib
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from gristmill.errors import VerificationError
 from gristmill.store.parts import Part, to_json
 
-FORMAT = 1
+FORMAT = 2  # 1 has no `tokens`
+READABLE = (1, FORMAT)
 MANIFEST, LOCK, SUMS, NEXT = "manifest.json", "manifest.lock", "SHA256SUMS", ".next"
 
 
@@ -39,6 +40,20 @@ class RawShard(msgspec.Struct, frozen=True, kw_only=True):
     missing: str | None = None  # why it is absent: one of errors.REASONS
 
 
+class TokenFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a reader understands the token shards of a corpus: what no shard says of itself."""
+
+    tokenizer: str  # sha256 of the part in tokenizer/
+    vocabulary: int  # every token is below it
+    dtype: Literal["uint16", "uint32"]  # of a token in the shards, little-endian
+    end_of_text: int  # the token between documents
+    # where it stands: `after` each document (nanoGPT, OLMo), `before` it (llm.c), or nowhere
+    end_of_text_side: Literal["after", "before", "none"] = "after"
+    # The label of a position is the token behind it; that of a document's last token is the first
+    # one of the next document, which a loader masks where it is asked to.
+    labels: Literal["next"] = "next"
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The corpus. `funnel` is the table that `run` prints, without rates."""
 
@@ -50,6 +65,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     inputs: dict[str, Any]  # models, tokenizers: name -> {name, sha256}
     raw_shards: list[RawShard]
     funnel: dict[str, Any]
+    tokens: TokenFormat | None = None  # null: it has no token shards, or is of format 1
     parts: list[Part]
 
 
@@ -84,9 +100,10 @@ def decode(data: bytes) -> Manifest:
         raise VerificationError(
             f"{MANIFEST} is no manifest: {error}. Fetch it again, or run the recipe again"
         ) from error
-    if manifest.format != FORMAT:
+    if manifest.format not in READABLE:
         raise VerificationError(
-            f"{MANIFEST} has format {manifest.format}; this gristmill reads format {FORMAT}"
+            f"{MANIFEST} has format {manifest.format}; this gristmill reads formats "
+            f"{READABLE[0]} to {FORMAT}"
         )
     for part in manifest.parts:
         check_path(part.path)

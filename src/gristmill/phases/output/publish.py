@@ -26,7 +26,7 @@ from gristmill.phases.phase import State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
-from gristmill.store.manifest import Manifest, RawShard, content_of
+from gristmill.store.manifest import Manifest, RawShard, TokenFormat, content_of
 from gristmill.store.manifest import decode as decode_manifest
 from gristmill.store.parts import Part, write_bytes, write_json
 from gristmill.store.proof import PROOF, seal, unseal
@@ -151,7 +151,20 @@ def is_current(
         and _of_bytes(manifest.versions) == _of_bytes(made_by(tokenizer))
         and raw == [(shard.number, shard.source, shard.url) for shard in plan.shards]
         and manifest.inputs == inputs
+        and manifest.tokens == token_format_of(tokenizer)
         and all(_is_whole(corpus.root / part.path, part) for part in manifest.parts)
+    )
+
+
+def token_format_of(tokenizer: Tokenizer | None) -> TokenFormat | None:
+    """The manifest's `tokens`; None: the recipe makes none."""
+    if tokenizer is None:
+        return None
+    return TokenFormat(
+        tokenizer=tokenizer.sha256,
+        vocabulary=tokenizer.vocabulary,
+        dtype="uint16" if tokenizer.dtype.itemsize == 2 else "uint32",
+        end_of_text=tokenizer.end_of_text,
     )
 
 
@@ -227,6 +240,7 @@ def publish(state: State, table: dict[str, Any], inputs: dict[str, Any]) -> Funn
         inputs=inputs,
         raw_shards=_raw_shards(state),
         funnel=counted,
+        tokens=token_format_of(tokenizer),
         parts=parts,
     )
     corpus.publish(manifest)

@@ -1,0 +1,254 @@
+"""The token shards of a finished corpus as one long row of tokens for each source and split.
+
+    TokenCorpus.open(root)          manifest and lock are checked; no shard is read yet
+    .stream("web")                  the tokens of a source: positions 0 to `tokens`, across shards
+    .stream("web").read(a, b)       tokens a to b
+    .stream("web").documents(a, b)  which documents have tokens there, and where they begin and end
+
+Shards and their `.docs` are memory-mapped when they are first read. Their sizes are checked then;
+`prove` checks their digests.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from gristmill.corpus.corpus import Corpus
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.store.manifest import MANIFEST, Manifest, TokenFormat, lock_of
+from gristmill.store.parts import Part
+from gristmill.store.proof import prove_all
+
+Split = Literal["train", "val"]
+
+
+class DocumentSpans(NamedTuple):
+    """The documents with tokens in a range, in order; positions are of the stream."""
+
+    documents: np.ndarray  # (n,) int64 document numbers
+    starts: np.ndarray  # (n,) int64 the first token of each in the range
+    ends: np.ndarray  # (n,) int64 behind its last token in the range
+    # (n,) bool: the document goes on behind the range
+    continues: np.ndarray
+
+
+class TokenStream:
+    """All tokens of one source and split, in the order of its shards."""
+
+    def __init__(
+        self, root: Path, source: str, split: Split, dtype: np.dtype, shards: list[Part]
+    ) -> None:
+        """`shards` are its .bin parts, in order."""
+        self.source, self.split, self.dtype = source, split, dtype
+        self.shards = shards
+        self._root = root
+        counts = [part.counts["tokens"] for part in shards]
+        # (shards + 1,) int64: the position at which each shard begins
+        self.starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+        self.tokens = int(self.starts[-1])
+        self._maps: dict[int, np.ndarray] = {}
+        self._ends: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def shard(self, number: int) -> np.ndarray:
+        """The tokens of a shard, memory-mapped and read-only. Raises VerificationError."""
+        if number not in self._maps:
+            part = self.shards[number]
+            self._maps[number] = _mapped(self._root / part.path, part.size, self.dtype)
+        return self._maps[number]
+
+    def boundaries(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of a shard: document numbers (n,) int64, and their exclusive ends (n,) in tokens of the
+        shard, the end of text included. Raises VerificationError.
+        """
+        if number not in self._ends:
+            part = self.shards[number]
+            documents = part.counts["documents"]
+            path = self._root / (part.path.removesuffix(".bin") + ".docs")
+            table = _mapped(path, 16 * documents, np.dtype("<i8"))
+            self._ends[number] = (table[:documents], table[documents:])
+        return self._ends[number]
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Tokens start to stop, (stop - start,) of `dtype`; a view where one shard has them all."""
+        self._check(start, stop)
+        first = int(np.searchsorted(self.starts, start, "right")) - 1
+        pieces = []
+        while start < stop:
+            base = int(self.starts[first])
+            end = min(stop, int(self.starts[first + 1]))
+            pieces.append(self.shard(first)[start - base : end - base])
+            start, first = end, first + 1
+        if len(pieces) == 1:
+            return pieces[0]
+        return np.concatenate([np.empty(0, self.dtype), *pieces])
+
+    def documents(self, start: int, stop: int) -> DocumentSpans:
+        """The documents with tokens in start to stop."""
+        self._check(start, stop)
+        numbers, starts, ends, goes_on = [], [], [], []
+        first = int(np.searchsorted(self.starts, start, "right")) - 1
+        at = start
+        while at < stop:
+            base, end = int(self.starts[first]), min(stop, int(self.starts[first + 1]))
+            documents, stops = self.boundaries(first)
+            low = int(np.searchsorted(stops, at - base, "right"))
+            high = int(np.searchsorted(stops, end - base, "left")) + 1
+            found = base + stops[low:high]
+            numbers.append(documents[low:high])
+            ends.append(np.minimum(found, end))
+            starts.append(np.concatenate([[at], ends[-1][:-1]]))
+            goes_on.append(found > end)
+            goes_on[-1][-1] |= end == self.starts[first + 1] and self._runs_on(first)
+            at, first = end, first + 1
+        return _joined(numbers, starts, ends, goes_on)
+
+    def every_document(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Of each shard: document numbers (n,) int64, and the positions (n,) int64 in this stream
+        behind their last token in that shard. A document that goes on in the next shard stands in
+        both.
+        """
+        for number in range(len(self.shards)):
+            documents, stops = self.boundaries(number)
+            yield documents, int(self.starts[number]) + stops
+
+    def _runs_on(self, number: int) -> bool:
+        """Whether the last document of a shard goes on in the next one."""
+        if number + 1 >= len(self.shards):
+            return False
+        return bool(self.boundaries(number)[0][-1] == self.boundaries(number + 1)[0][0])
+
+    def _check(self, start: int, stop: int) -> None:
+        if not 0 <= start <= stop <= self.tokens:
+            raise IndexError(
+                f"{self.source}: tokens {start:,} to {stop:,} of {self.tokens:,} {self.split} "
+                "tokens"
+            )
+
+
+class TokenCorpus:
+    """A finished corpus with token shards, to read from."""
+
+    def __init__(self, root: Path, manifest: Manifest, digest: str) -> None:
+        """Use `open`."""
+        assert manifest.tokens is not None
+        self.root = root
+        self.manifest = manifest
+        self.digest = digest  # sha256 of manifest.json
+        self.format: TokenFormat = manifest.tokens
+        self.dtype = np.dtype("<u2" if self.format.dtype == "uint16" else "<u4")
+        self._streams: dict[tuple[str, str], TokenStream] = {}
+
+    @classmethod
+    def open(cls, root: Path | str) -> "TokenCorpus":
+        """Open a corpus; manifest and lock are checked.
+
+        Raises VerificationError if it is not finished or not as its lock says, RecipeError if it
+        has no token shards.
+        """
+        root = Path(root)
+        published = Corpus(root).published()
+        if published is None:
+            raise VerificationError(
+                f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to "
+                "finish it"
+            )
+        manifest, data = published
+        if manifest.tokens is None:
+            raise RecipeError(
+                f"{root}: no token shards. "
+                + (
+                    "Its manifest is of an earlier format: run the recipe again, which computes "
+                    "nothing anew"
+                    if manifest.format == 1 and any(_is_shard(part) for part in manifest.parts)
+                    else "Add [tokens] to the recipe, and run it"
+                )
+            )
+        return cls(root, manifest, lock_of(data).split()[0].decode())
+
+    def sources(self, split: Split = "train") -> list[str]:
+        """The sources that have tokens in a split, in the order of the manifest's parts."""
+        return list(dict.fromkeys(_source_of(part) for part in self._parts(split)))
+
+    def stream(self, source: str, split: Split = "train") -> TokenStream:
+        """The tokens of a source. Raises RecipeError if it has none in this split."""
+        if (source, split) not in self._streams:
+            parts = [part for part in self._parts(split) if _source_of(part) == source]
+            if not parts:
+                raise RecipeError(
+                    f"{self.root}: source {source!r} has no {split} tokens; there are "
+                    f"{', '.join(self.sources(split)) or 'none'}"
+                )
+            parts.sort(key=lambda part: int(part.path.removesuffix(".bin").rpartition("_")[2]))
+            self._streams[source, split] = TokenStream(self.root, source, split, self.dtype, parts)
+        return self._streams[source, split]
+
+    def prove(self, split: Split | None = None) -> None:
+        """Check the digests of all shards and their `.docs`. Raises Damaged (a
+        VerificationError).
+        """
+        parts = [
+            part
+            for part in self.manifest.parts
+            if part.path.startswith("tokens/")
+            and (split is None or part.path.rpartition("/")[2].startswith(f"{split}_"))
+        ]
+        prove_all(
+            ((self.root / part.path, part.sha256) for part in parts), threads=os.cpu_count() or 1
+        )
+
+    def _parts(self, split: Split) -> list[Part]:
+        return [
+            part
+            for part in self.manifest.parts
+            if _is_shard(part) and part.path.rpartition("/")[2].startswith(f"{split}_")
+        ]
+
+
+def _is_shard(part: Part) -> bool:
+    return part.path.startswith("tokens/") and part.path.endswith(".bin")
+
+
+def _source_of(part: Part) -> str:
+    """`tokens/<source>/train_00000.bin`."""
+    return part.path.split("/")[1]
+
+
+def _mapped(path: Path, size: int, dtype: np.dtype) -> np.ndarray:
+    """A file as numbers, read-only. Raises VerificationError if it is not of this size."""
+    try:
+        found = os.stat(path).st_size
+    except OSError as error:
+        raise VerificationError(
+            f"{path}: cannot be read: {error.strerror}. Fetch it again, or run the recipe again"
+        ) from error
+    if found != size:
+        raise VerificationError(
+            f"{path}: {found:,} bytes, expected {size:,}. Fetch it again, or run the recipe again"
+        )
+    if not size:
+        return np.empty(0, dtype)
+    return np.asarray(np.memmap(path, dtype, "r")).view(np.ndarray)
+
+
+def _joined(
+    numbers: list[np.ndarray],
+    starts: list[np.ndarray],
+    ends: list[np.ndarray],
+    goes_on: list[np.ndarray],
+) -> DocumentSpans:
+    """DocumentSpans of several shards as one; a document at both sides of a seam is one span."""
+    if not numbers:
+        empty = np.empty(0, np.int64)
+        return DocumentSpans(empty, empty, empty, np.empty(0, np.bool_))
+    documents, first, last = np.concatenate(numbers), np.concatenate(starts), np.concatenate(ends)
+    continues = np.concatenate(goes_on)
+    keep = np.ones(len(documents), np.bool_)
+    seams = np.cumsum([len(piece) for piece in numbers])[:-1]
+    for seam in seams:
+        if documents[seam] == documents[seam - 1]:
+            first[seam] = first[seam - 1]
+            keep[seam - 1] = False
+    return DocumentSpans(documents[keep], first[keep], last[keep], continues[keep])
