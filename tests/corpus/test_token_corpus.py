@@ -112,5 +112,5 @@ def test_a_manifest_of_format_1_says_what_to_do(tmp_path: Path) -> None:
         del table["tokens"]
 
     forge(root, older)
-    with pytest.raises(RecipeError, match="run the recipe again, which computes nothing anew"):
+    with pytest.raises(RecipeError, match="run the recipe again, which computes nothing again"):
         TokenCorpus.open(root)

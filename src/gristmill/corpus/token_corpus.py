@@ -161,7 +161,7 @@ class TokenCorpus:
                 f"{root}: no token shards. "
                 + (
                     "Its manifest is of an earlier format: run the recipe again, which computes "
-                    "nothing anew"
+                    "nothing again"
                     if manifest.format == 1 and any(_is_shard(part) for part in manifest.parts)
                     else "Add [tokens] to the recipe, and run it"
                 )
