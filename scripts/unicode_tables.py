@@ -1,4 +1,5 @@
-"""Make src/gristmill/kernels/unicode/unicode.npz: the Unicode tables that every kernel reads.
+"""Make src/gristmill/kernels/unicode/unicode.npz, the Unicode tables that every kernel reads, and
+kernels/pieces/kinds.npz, the kinds of code points that patterns of pieces tell apart.
 
 Run once for each version of Unicode named here, on Python 3.13, with the packages named here: a run
 writes the tables of the version that it finds and leaves the others as they are. The file is
@@ -8,11 +9,11 @@ runs it.
     pip install numpy regex "unicodedata2==16.0.0" && python scripts/unicode_tables.py
     pip install numpy regex "unicodedata2==17.0.0" && python scripts/unicode_tables.py
 
-16.0    classes, signs, lower case and scripts: the version whose letters and numbers tiktoken 0.14
-        and tokenizers 0.23 use. Scripts and case are `regex`'s, for code points that 16.0 knows;
-        lower case is Python's own simple mapping. The signs that published filters name are facts
-        of those filters: datatrove's PUNCTUATION and TERMINAL_PUNCTUATION (utils/text.py of 0.2.0
-        and 0.10.1), spaCy's Sentencizer.default_punct_chars (3.8).
+16.0    classes, signs, lower case, scripts and kinds: the version whose letters and numbers
+        tiktoken 0.14 and tokenizers 0.23 use. Scripts and case are `regex`'s, for code points that
+        16.0 knows; lower case is Python's own simple mapping. The signs that published filters name
+        are facts of those filters: datatrove's PUNCTUATION and TERMINAL_PUNCTUATION
+        (utils/text.py of 0.2.0 and 0.10.1), spaCy's Sentencizer.default_punct_chars (3.8).
 17.0    what composition leaves alone (kernels/unicode/composition.py): the newest, for the more is
         known the fewer texts are composed in vain.
 """
@@ -198,6 +199,23 @@ def settled() -> np.ndarray:
     return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
 
 
+def kinds() -> np.ndarray:
+    """The bits that kernels/pieces/kinds.py names, of every code point."""
+    bits = {"L": 1, "N": 2, "M": 8, "P": 64, "S": 64}
+    cases = {"Lu": 16, "Lt": 16, "Ll": 32}
+    table = np.zeros(0x110000, np.uint8)
+    for point in range(0x110000):
+        category = unicodedata2.category(chr(point))
+        if category == "Cs":
+            continue
+        table[point] = bits.get(category[0], 0) | cases.get(category, 0)
+        table[point] |= 4 if point in WHITE_SPACE else 0
+    # DeepSeek's [U+4E00-U+9FA5 U+3040-U+30FF], unassigned code points among them.
+    table[0x4E00:0x9FA6] |= 128
+    table[0x3040:0x3100] |= 128
+    return table
+
+
 def tables_of_16() -> dict[str, np.ndarray]:
     classes, lower = classes_and_lower()
     made: dict[str, np.ndarray] = {"script_codes": np.array(SCRIPTS)}
@@ -217,6 +235,8 @@ if __name__ == "__main__":
         tables = dict(before)
     if unicodedata2.unidata_version == "16.0.0":
         tables |= tables_of_16()
+        blocks, pages = two_level(kinds())
+        np.savez_compressed(target.parents[1] / "pieces/kinds.npz", blocks=blocks, pages=pages)
     else:
         assert unicodedata2.unidata_version == "17.0.0"
         tables["settled"] = settled()

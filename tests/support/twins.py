@@ -31,6 +31,7 @@ MINHASH, BANDS = "kernels/hashing/test_minhash.py", "kernels/hashing/test_band_k
 RULES, FASTTEXT = "filters/rules/test_rules.py", "filters/models/test_fasttext.py"
 LINEAR, PERPLEXITY = "kernels/models/test_linear_classifier.py", "kernels/models/test_perplexity.py"
 REDACT, LINES = "kernels/pii/test_redact.py", "kernels/text/test_lines.py"
+PIECES = "kernels/pieces/test_patterns.py"
 OVERLAP = "kernels/decontaminate/test_overlap.py"
 LABELS = "kernels/decontaminate/test_labels.py"
 QUALITY, GOPHER = ("kernels/filters/test_gopher_quality.py", "kernels/filters/test_gopher_lines.py")
@@ -105,6 +106,12 @@ TWINS = {
     "models.perplexity.list_words": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "find_ids"),
     "models.perplexity.perplexity": Pair(f"{PERPLEXITY}::test_fuzz_score", "math:exp"),
     "models.perplexity.score": Pair(f"{PERPLEXITY}::test_fuzz_score", "score"),
+    "pieces.cl100k.mark_cl100k": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "pieces.deepseek.mark_deepseek": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "pieces.gpt2.mark_gpt2": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "pieces.kinds.kinds_of": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "pieces.o200k.mark_o200k": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "pieces.patterns.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),
     "pii.phones.candidates": Pair(f"{REDACT}::check", "candidates"),
     "pii.redact.find": Pair(f"{REDACT}::check", "find"),

@@ -1,0 +1,121 @@
+"""Pieces of every pattern against the published pattern (tests/support/naive_pieces.py)."""
+
+import itertools
+import unicodedata
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from gristmill.columns import utf8_buffers
+from gristmill.kernels.pieces import kinds
+from gristmill.kernels.pieces.patterns import Pattern, mark
+from gristmill.kernels.unicode.tables import CLASSES, SYMBOL
+from tests.support import naive_pieces, strategies
+
+# What a code point stands among: letters of both cases, numbers, signs, white space, line breaks,
+# apostrophes, the ends of a text, and itself.
+FRAMES = (
+    "{0}",
+    " {0}",
+    "a{0}b {0}1{0}{0} \n",
+    " {0}!{0}  {0}\u3000'{0}",
+    "A{0}A {0}a\n{0}\r\n",
+    "!{0}a\x00{0}/{0}'s{0}'ſ",
+    "中{0}中1{0}2  {0}",
+)
+HARD = [
+    *("  ", "\n", " \n ", "a  ", "a \n \n  ", "a\n \n  b", "\r\n\r\n", "!\n/\n!", "x\u3000\u3000y"),
+    *("'S'ſ'LL'll've'Re", "I'M I'd'd", "''s", "'", " '", "'l", "'ſ", "'\u017f\u017f", "can't"),
+    *("A中B", "ABc", "ǅa", "中A!", "\u0301A", "!\u0301A", "aB'sC", "ʰA", "Aʰ", "A\u0301'S"),
+    *("1234567", "1 2", "١٢٣٤", "²½Ⅷ", "12 345", "a1b2", " 12", "1  2", "𝟙𝟚𝟛𝟜"),
+    *("\x00\x00a", "\x00", "\x00\x00", "a\x00!", "!abcé", "!é", "カ・タ", "中\u3099文", "中1文a"),
+    *("\u3040\u3040", "\ue000a", "\U000e0100", "\u0378", "\ufeffa", "/a/b\n/\n", "#\r\n x"),
+    *("a" * 200, "!" * 200, " " * 200, "\n" * 200, "1" * 200, "中" * 200, "Aa" * 99, "\u0301" * 99),
+]
+
+
+def cut(pattern: Pattern, column: pa.Array) -> list[list[str]]:
+    """The pieces of each text; the bitmap's other bits are found to be 0."""
+    offsets, data = utf8_buffers(column)
+    starts = mark(pattern, offsets, data)
+    assert len(starts) == -(-int(offsets[-1]) // 64) + 1
+    places = np.flatnonzero(np.unpackbits(starts.view(np.uint8), bitorder="little")).tolist()
+    raw, found = data.tobytes(), []
+    for start, stop in itertools.pairwise(offsets.tolist()):
+        assert start in places
+        ends = [*(place for place in places if start <= place < stop), stop]
+        found.append([raw[one:two].decode() for one, two in itertools.pairwise(ends)])
+    assert not places or (places[0], places[-1]) == (offsets[0], offsets[-1])
+    return found
+
+
+def check(pattern: Pattern, batch: list[str], column: pa.Array | None = None) -> None:
+    found = cut(pattern, pa.array(batch, pa.string()) if column is None else column)
+    for text, pieces in zip(batch, found, strict=True):
+        assert pieces == naive_pieces.pieces(pattern, text), text
+
+
+@pytest.mark.parametrize("pattern", Pattern)
+@strategies.fuzz(250)
+@given(drawn=strategies.slices())
+def test_fuzz(pattern: Pattern, drawn: tuple[list[str], pa.Array]) -> None:
+    check(pattern, *drawn)
+
+
+@pytest.mark.parametrize("pattern", Pattern)
+def test_hard_texts(pattern: Pattern) -> None:
+    check(pattern, HARD)
+    check(pattern, ["".join(pair) for pair in itertools.product(HARD[:40], HARD[:50])])
+
+
+@pytest.mark.parametrize("pattern", Pattern)
+def test_nothing(pattern: Pattern) -> None:
+    for batch in ([""], ["", "a", "", ""], ["", ""]):
+        check(pattern, batch)
+    assert mark(pattern, np.zeros(1, np.int32), np.empty(0, np.uint8)).tolist() == [0]
+
+
+def some_points(seed: int) -> list[int]:
+    """Code points, unassigned and private ones too: a few thousand, or all where there is time."""
+    near, far = (1, 1) if strategies.FUZZ >= 100 else (8, 211)
+    points = [*range(seed % near, 0x3400, near), *range(0x3400 + seed % far, 0x110000, far)]
+    return [point for point in points if not 0xD800 <= point < 0xE000]
+
+
+@pytest.mark.parametrize("pattern", Pattern)
+def test_every_code_point(pattern: Pattern) -> None:
+    """Each code point alone, and among others."""
+    for number, frame in enumerate(FRAMES):
+        texts = [frame.format(chr(point)) for point in some_points(7 * pattern + number)]
+        if frame != "{0}":
+            texts = ["".join(texts[at : at + 50]) for at in range(0, len(texts), 50)]
+        offsets, data = utf8_buffers(pa.array(texts, pa.string()))
+        bits = np.unpackbits(mark(pattern, offsets, data).view(np.uint8), bitorder="little")
+        raw, places = data.tobytes(), np.flatnonzero(bits).tolist()
+        found = [raw[one:two] for one, two in itertools.pairwise(places)]
+        wanted = [p.encode() for text in texts for p in naive_pieces.pieces(pattern, text)]
+        assert found == wanted, frame
+
+
+def test_kinds_are_those_of_unicode() -> None:
+    """Where the running Python knows a code point, and says of it what 16.0 says of its letters and
+    numbers (few have changed).
+    """
+    every = kinds.KINDS.every()
+    bits = {"L": kinds.LETTER, "N": kinds.NUMBER, "M": kinds.MARK}
+    bits |= {"P": kinds.SIGN, "S": kinds.SIGN}
+    cases = {"Lu": kinds.CAPITAL, "Lt": kinds.CAPITAL, "Ll": kinds.SMALL}
+    unequal = 0
+    for character in strategies.known_characters():
+        category = unicodedata.category(character)
+        wanted = bits.get(category[0], 0) | cases.get(category, 0)
+        unequal += every[ord(character)] & (0xFF - kinds.SPACE - kinds.KANA_HAN) != wanted
+    assert unequal < 10
+    classes = CLASSES.every()
+    assert ((every & 7) == (classes & 7)).all()
+    assert ((every & kinds.SIGN > 0) == (classes & SYMBOL > 0)).all()
+    kana_han = {*range(0x4E00, 0x9FA6), *range(0x3040, 0x3100)}
+    assert set(np.flatnonzero(every & kinds.KANA_HAN).tolist()) == kana_han
+    assert not (every[sorted(kana_han)] & (kinds.NUMBER | kinds.SPACE)).any()
