@@ -94,6 +94,15 @@ TWINS = {
     "lists.urls.find_domains": Pair(f"{LISTS}::test_fuzz_find_domains", "find_domains"),
     "lists.urls.find_subwords": Pair(f"{LISTS}::test_fuzz_find_words", "find_subwords"),
     "lists.urls.find_words": Pair(f"{LISTS}::test_fuzz_find_words", "find_words"),
+    "loading.feistel.permute": Pair(
+        "kernels/loading/test_feistel.py::test_fuzz_permute", "naive_loading.permute"
+    ),
+    "loading.runs.find_spans": Pair(
+        "kernels/loading/test_runs.py::test_fuzz_find_spans", "naive_loading.find_spans"
+    ),
+    "loading.runs.gather": Pair(
+        "kernels/loading/test_runs.py::test_fuzz_gather", "naive_loading.gather"
+    ),
     "models.fasttext_hierarchical.predict": Pair(f"{FASTTEXT}::check", "fasttext:predict"),
     "models.fasttext_softmax.probability": Pair(f"{FASTTEXT}::check_bag", "fasttext:predict"),
     "models.linear_classifier.features": Pair(f"{LINEAR}::test_fuzz_features", "features"),
