@@ -40,6 +40,14 @@ TWINS = {
     "bpe.encoder.Encoder": Pair(f"{BPE}::test_fuzz_ranks", "naive.Encoder"),
     "bpe.merges.merges_of_list": Pair(f"{BPE}::test_fuzz_list", "naive.merges_of_list"),
     "bpe.merges.merges_of_ranks": Pair(f"{BPE}::test_fuzz_ranks", "naive.merges_of_ranks"),
+    "bpe_training.pairs.choose_merges": Pair(
+        "kernels/bpe_training/test_pairs.py::test_fuzz",
+        "naive_bpe_training.choose_merges",
+        "chosen",
+    ),
+    "bpe_training.pieces.PieceCounter": Pair(
+        "kernels/bpe_training/test_pieces.py::test_fuzz", "naive_bpe_training.PieceCounter"
+    ),
     "decontaminate.items.build": Pair(f"{OVERLAP}::check", "naive.build"),
     "decontaminate.labels.blank": Pair(
         "kernels/decontaminate/test_labels.py::check", "naive.blank"

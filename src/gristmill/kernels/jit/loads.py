@@ -8,6 +8,7 @@ the same everywhere.
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from gristmill.kernels.jit.compile import helper
@@ -160,6 +161,24 @@ def block_of(typing_context, data, at, tail):
         return builder.select(inside, builder.gep(array.data, [arguments[1]]), spare.data)
 
     return types.CPointer(types.uint8)(data, types.int64, tail), generate
+
+
+@intrinsic
+def prefetch(typing_context, array, at):
+    """Begin to load the cache line of the element at an index of an array; rows count by their
+    elements. An index outside the array does no harm.
+    """
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), _BYTE.as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INDEX, _INDEX, _INDEX])
+        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        # a read (0), to be kept in all caches (3), of data (1)
+        builder.call(call, [place, *(ir.Constant(_INDEX, value) for value in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
 
 
 @helper

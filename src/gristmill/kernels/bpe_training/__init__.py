@@ -1,0 +1,1 @@
+"""Training byte-pair encoding: counting pieces, and choosing merges."""
