@@ -32,6 +32,8 @@ RULES, FASTTEXT = "filters/rules/test_rules.py", "filters/models/test_fasttext.p
 LINEAR, PERPLEXITY = "kernels/models/test_linear_classifier.py", "kernels/models/test_perplexity.py"
 REDACT, LINES = "kernels/pii/test_redact.py", "kernels/text/test_lines.py"
 PIECES = "kernels/pieces/test_patterns.py"
+CHOOSE, CUT = "kernels/packing/test_choose.py", "kernels/packing/test_lengths.py"
+MASKS = "kernels/packing/test_masks.py"
 OVERLAP = "kernels/decontaminate/test_overlap.py"
 LABELS = "kernels/decontaminate/test_labels.py"
 QUALITY, GOPHER = ("kernels/filters/test_gopher_quality.py", "kernels/filters/test_gopher_lines.py")
@@ -129,6 +131,20 @@ TWINS = {
     "pieces.kinds.kinds_of": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.o200k.mark_o200k": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.patterns.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "packing.aligned.starts": Pair(
+        "kernels/packing/test_aligned.py::test_fuzz_starts", "naive_packing.starts"
+    ),
+    "packing.best_fit.pack": Pair("kernels/packing/test_best_fit.py::check", "naive_packing.pack"),
+    "packing.choose.choose": Pair(f"{CHOOSE}::test_fuzz_choose", "naive_packing.choose"),
+    "packing.choose.plan_of": Pair(f"{CHOOSE}::test_fuzz_choose", "naive_packing.choose"),
+    "packing.choose.salted": Pair(
+        f"{CHOOSE}::test_a_length_has_the_permutation_of_its_salted_keys", "naive_packing.salt"
+    ),
+    "packing.lengths.cut": Pair(f"{CUT}::test_fuzz_cut", "naive_packing.cut"),
+    "packing.lengths.cut_texts": Pair(f"{CUT}::test_fuzz_cut_texts", "naive_packing.cut_texts"),
+    "packing.lengths.sort_block": Pair(f"{CUT}::test_fuzz_sort_block", "naive_packing.sort_block"),
+    "packing.masks.count": Pair(f"{MASKS}::test_fuzz_count", "naive_packing.count"),
+    "packing.masks.number": Pair(f"{MASKS}::test_fuzz_number", "naive_packing.number"),
     "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),
     "pii.phones.candidates": Pair(f"{REDACT}::check", "candidates"),
     "pii.redact.find": Pair(f"{REDACT}::check", "find"),
