@@ -201,6 +201,7 @@ OPTIONS = {
         "--allow-code --allow-env --cache-dir --cores --help --json --machines --out --sample --set"
     ),
     "status": "--help --json",
+    "stats": "--help --json --sequence-length --top",
     "export": "--help --json --out --to",
     "demo": "--help --workers",
     "version": "--help",

@@ -30,6 +30,7 @@ from gristmill.report_verbs import (
     why,
 )
 from gristmill.run_verb import run
+from gristmill.stats_verbs import stats
 from gristmill.terminal import exit_on_ctrl_c, handle_ctrl_c, print_result
 
 app = typer.Typer(
@@ -114,6 +115,7 @@ for verb in (diff, why, lines, contamination, duplicates, rejudge, curve):
     app.command()(verb)
 app.command(epilog=EXIT_CODES)(size)
 app.command()(status)
+app.command()(stats)
 
 
 @app.command()

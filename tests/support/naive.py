@@ -497,6 +497,26 @@ def gather(
     return [token for i in order for token in tokens[starts[i] : stops[i]]]
 
 
+# kernels.tokens.counts
+
+
+def add_counts(tokens: Iterable[int], vocabulary: int) -> list[int]:
+    """How often each token occurs; the last entry is for those outside the vocabulary."""
+    found = Counter(min(token, vocabulary) for token in tokens)
+    return [found[token] for token in range(vocabulary + 1)]
+
+
+def add_counts_by_group(
+    documents: Iterable[Sequence[int]], groups: Sequence[int], vocabulary: int, count: int
+) -> list[list[int]]:
+    """The same, for the documents of each group."""
+    texts = list(zip(groups, documents, strict=True))
+    return [
+        add_counts((token for own, text in texts if own == group for token in text), vocabulary)
+        for group in range(count)
+    ]
+
+
 # Judging estimates
 
 

@@ -157,6 +157,12 @@ TWINS = {
     "text.pieces.table": Pair(f"{RULES}::test_fuzz", "rules.repetition", "KINDS"),
     "text.words.find": Pair("kernels/text/test_words.py::check", "naive.find"),
     "text.words.separate": Pair(f"{RULES}::test_separate", "rules.separate"),
+    "tokens.counts.add_counts": Pair(
+        "kernels/tokens/test_counts.py::test_fuzz_add_counts", "naive.add_counts"
+    ),
+    "tokens.counts.add_counts_by_group": Pair(
+        "kernels/tokens/test_counts.py::test_fuzz_add_counts_by_group", "naive.add_counts_by_group"
+    ),
     "unicode.composition.unsettled": Pair(
         "kernels/unicode/test_composition.py::test_what_is_settled_never_changes",
         "naive.composing_seconds",

@@ -83,6 +83,13 @@ class Tokenizer:
         """The text of token numbers; bytes that are not UTF-8 become U+FFFD."""
         return b"".join(self._bytes_of[int(token)] for token in tokens).decode("utf-8", "replace")
 
+    def spelling(self, token: int) -> bytes:
+        """The bytes that a token stands for; none for a number below `vocabulary` without a token.
+
+        A special token stands for its literal.
+        """
+        return self._bytes_of[token] if token < len(self._bytes_of) else b""
+
     def _read_ranks(self, end_of_text: str | None) -> None:
         from gristmill.kernels.bpe import encoder, merges
 

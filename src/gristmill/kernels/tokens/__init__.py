@@ -1,0 +1,1 @@
+"""Counts over the tokens of token shards."""
