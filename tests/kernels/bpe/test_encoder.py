@@ -50,6 +50,10 @@ LONG = {
 }
 
 
+NO_ROOM = encoder.Limits(1, 1, 1, 1, 1)
+SOME_ROOM = encoder.Limits(1 << 12, 1 << 12, 1 << 12, 1 << 16, 1 << 16)
+
+
 def tokens_of(encoded: tuple[np.ndarray, np.ndarray]) -> list[list[int]]:
     """Each text's tokens."""
     offsets, tokens = encoded
@@ -198,48 +202,72 @@ def test_fuzz_list(seed: int, whole: bool, drawn: tuple[list[str], pa.Array]) ->
     st.lists(
         strategies.batches(st.one_of(strategies.texts(), mergeable_texts())), min_size=1, max_size=3
     ),
-    st.sampled_from((4, 16, 256)),
-    st.sampled_from((96, 97, 200, 1_000)),
-    st.sampled_from((96, 100, 300)),
+    st.sampled_from((NO_ROOM, SOME_ROOM)),
 )
-def test_fuzz_table_that_overflows(
-    many: list[list[str]], pieces: int, arena: int, spelling: int
-) -> None:
+def test_fuzz_table_that_overflows(many: list[list[str]], limits: encoder.Limits) -> None:
     """A table of pieces with hardly any room forgets all the time, and every token stays right."""
     tokens = random_tokens(1)
     twin = naive.Encoder(naive.merges_of_ranks(tokens))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder, "PIECES", pieces)
-        patch.setattr(encoder, "ARENA", arena)
-        patch.setattr(encoder, "SPELLING", spelling)
-        made = encoder.Encoder(merging.merges_of_ranks(tokens))
+    made = encoder.Encoder(merging.merges_of_ranks(tokens), limits=limits)
     for batch in [*many, *many]:
         assert tokens_of(made.encode(*strategies.buffers(batch))) == [
             twin.encode(text) for text in batch
         ]
 
 
-def test_table_is_forgotten_and_learned_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of the three limits alone: thousands of pieces through room for few, met again and
-    again.
+# What a limit says, more words of which a test makes, and how long they are.
+ROOM = {
+    "short": (1, 15),
+    "middle": (16, 47),
+    "long": (48, 200),
+    "arena": (20, 200),
+    "spelling": (300, 900),
+}
+
+
+@pytest.mark.parametrize("name", ROOM)
+def test_table_is_forgotten_and_learned_again(name: str) -> None:
+    """Each of the limits alone: thousands of pieces through room for few, met again and again, and
+    inside of one text.
     """
     tokens = random_tokens(2)
     twin = naive.Encoder(naive.merges_of_ranks(tokens))
     generator = np.random.default_rng(5)
-    pieces = [
-        "".join(generator.choice(list("ab"), size)) for size in generator.integers(1, 110, 600)
-    ]
-    texts = [" ".join(generator.choice(pieces, 12)) for _ in range(150)]
+    sizes = generator.integers(ROOM[name][0], ROOM[name][1] + 1, 900)
+    pieces = ["".join(generator.choice(list("abc"), size)) for size in sizes]
+    texts = [" ".join(generator.choice(pieces, 400)) for _ in range(8)]
     wanted = [twin.encode(text) for text in texts]
-    for name, small_size in (("PIECES", 64), ("ARENA", 200), ("SPELLING", 500)):
-        with monkeypatch.context() as patch:
-            patch.setattr(encoder, name, small_size)
-            made = encoder.Encoder(merging.merges_of_ranks(tokens))
-        used = []
-        for text, tokens_wanted in zip(texts, wanted, strict=True):
-            assert tokens_of(made.encode(*strategies.buffers([text]))) == [tokens_wanted]
-            used.append(int(made._learned.used[("PIECES", "ARENA", "SPELLING").index(name)]))
-        assert sum(after < before for before, after in itertools.pairwise(used)) > 3, "never forgot"
+    limits = SOME_ROOM._replace(**{name: 1})
+    made = encoder.Encoder(merging.merges_of_ranks(tokens), limits=limits)
+    place = encoder.Limits._fields.index(name)
+    used, forgotten = [0], 0
+    make_room = made._make_room
+
+    def watched() -> None:
+        used.append(int(made._learned.used[place]))
+        make_room()
+        used.append(int(made._learned.used[place]))
+
+    made._make_room = watched  # type: ignore[method-assign]
+    for text, tokens_wanted in zip([*texts, *texts], [*wanted, *wanted], strict=True):
+        assert tokens_of(made.encode(*strategies.buffers([text]))) == [tokens_wanted]
+        forgotten += sum(later < earlier for earlier, later in itertools.pairwise(used))
+        used = used[-1:]
+    assert forgotten > 3, "never forgot"
+
+
+def test_tables_grow_to_their_limits_and_no_further() -> None:
+    """Random words for ever: memory stays what the limits say."""
+    made = encoder.Encoder(merging.merges_of_ranks(random_tokens(2)), limits=SOME_ROOM)
+    generator = np.random.default_rng(6)
+    for _ in range(6):
+        words = generator.integers(97, 123, (40_000, 12), np.uint8)
+        words[:, 0] = 32
+        data = words.reshape(-1)
+        made.encode(np.array([0, len(data)], np.int32), data)
+    sizes = encoder.Limits(*(len(array) for array in made._learned[:5]))
+    assert sizes.short == 4 * SOME_ROOM.short
+    assert sizes.arena <= SOME_ROOM.arena
 
 
 def test_nothing_at_all() -> None:

@@ -1,84 +1,59 @@
-r"""Byte-pair encoding (Sennrich 2016, Radford 2019), exact, with GPT-2's pattern of pieces.
+r"""Byte-pair encoding (Sennrich 2016, Radford 2019), exact, for any pattern of pieces.
 
-    text -> pieces -> merges -> token numbers
+    text -> starts of pieces (kernels/pieces) -> keys of 256 pieces, their entries on the way
+         -> tokens, entry after entry; what has none is merged and remembered
 
-A piece is one of the pattern's alternatives, the first that fits:
-
-    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-
-Most pieces were seen before: those of up to 96 bytes are looked up in a table that learns as it
-goes, always by all of their bytes. The others are merged (kernels/bpe/merges.py).
+Most pieces were seen before: their tokens are in a table (tables.py), found always by all of their
+bytes. The table's lines lie far apart in memory, so a group of pieces first asks for all of them
+and then reads them: that, and one loop without branches for most pieces, is what makes this fast.
+Pieces that were not seen are merged (merging.py).
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
 
-from gristmill.kernels.bpe.merges import (
-    FEW,
-    LOW_20,
-    Merges,
-    Scratch,
-    equal_bytes,
-    find_token,
-    hash_piece,
-    merge_few,
-    merge_many,
+from gristmill.kernels.bpe.merging import Merges, Scratch, merge_piece, room_of, rules_of
+from gristmill.kernels.bpe.tables import (
+    COUNT_SHIFT,
+    FULL,
+    INLINE,
+    LENGTH_SHIFT,
+    LONG,
+    MIDDLE,
+    SHORT,
+    Learned,
+    copy_entries,
+    hash_long,
+    hash_middle,
+    hash_short,
+    is_long,
+    is_middle,
+    line_of,
+    load_up_to_8_before,
+    remember_long,
+    remember_middle,
+    remember_short,
+    remember_whole,
+    tables_of,
 )
-from gristmill.kernels.hashing.primitives import GOLDEN
-from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
-from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s, Uint64Rows
-from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64, load_up_to_8, mask_of_range
-from gristmill.kernels.unicode.tables import (
-    CLASSES,
-    LETTER,
-    NUMBER,
-    SPACE,
-    PointBits,
-    code_point,
-    unicode_bits,
-    width_of,
-)
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, UINT64S, helper, kernel
+from gristmill.kernels.jit.groups import Int32s, Int64s, Uint64s
+from gristmill.kernels.jit.loads import ALL, ONE, count_ones, count_trailing_zeros, load_u64
+from gristmill.kernels.jit.vectors import address_of, prefetch, store_tokens
+from gristmill.kernels.pieces.patterns import Pattern, mark
 
-LOW_56 = np.uint64((1 << 56) - 1)
-SHORT = 15  # bytes of a piece that with its length makes two 64-bit keys
-# bytes of a piece that the table of pieces takes; longer than SHORT, its bytes rest in `spelling`
-LONG = 96
-KINDS = np.uint8(LETTER | NUMBER | SPACE)
-WIDE, NOTHING = np.uint8(64), np.uint8(128)  # the kind takes more than one byte to tell; no kind
-APOSTROPHE, BLANK = 0x27, 0x20
-PIECES = 1 << 18  # places of the table of pieces
-ARENA = 1 << 20  # tokens of pieces that have more than three
-SPELLING = 1 << 22  # bytes of long pieces
-
-# Of each first byte: the kind of its code point, and how many bytes that has.
-_KINDS = np.full(256, WIDE, np.uint8)
-_KINDS[:128] = CLASSES.every()[:128] & KINDS
-_WIDTHS = np.repeat(np.array([1, 2, 3, 4], np.uint8), [0xC0, 0x20, 0x10, 0x10])
+GROUP = 256  # pieces whose entries are asked for together
 
 
-@helper
-def _wide_kind(data, at, classes):
-    """LETTER, NUMBER, SPACE or 0, of a code point of more than one byte."""
-    return np.uint8(unicode_bits(code_point(data, at, width_of(data[at])), classes)) & KINDS
+class _Spans(NamedTuple):
+    """A group of pieces; a mask of 64 bytes may add 63 to it, and writes 8 at a time."""
 
-
-class _Leads(NamedTuple):
-    """What the first byte of a code point says of it."""
-
-    kinds: Bytes  # (256,) LETTER, NUMBER, SPACE, 0, or WIDE
-    widths: Bytes  # (256,)
-
-
-class _Learned(NamedTuple):
-    """The pieces that an encoder has met."""
-
-    # (PIECES, 4): of each piece its key, two words; up to three tokens and their number, else where
-    # its tokens lie in the arena
-    pieces: Uint64Rows
-    arena: Int32s  # (ARENA,)
-    spelling: Bytes  # (SPELLING,)
-    used: Int64s  # (3,) places of pieces, of the arena, of the spelling that are taken
+    starts: Int32s  # (GROUP + 80,)
+    heads: Uint64s  # the first words of short entries, the hash of a long piece
+    tails: Uint64s
+    places: Int64s  # the word at which an entry's table is searched first
 
 
 class _Tokens(NamedTuple):
@@ -89,226 +64,322 @@ class _Tokens(NamedTuple):
 
 
 @helper
-def _remember(data, start, length, head, tail, mixed, place, parts, count, learned):
-    """Write a piece and its tokens into the table; `place` is the free one that the search ended
-    at.
+def _write_ones(mask, base, out, count):
+    """Write the positions of a mask's set bits; up to 8 places more are written and mean nothing.
+    (As kernels/text/words.py does.)
     """
-    pieces, arena, spelling, used = learned
-    if used[0] >= len(pieces) // 2 or used[1] + LONG > len(arena) or used[2] + LONG > len(spelling):
-        # Full, perhaps of a language that the crawl has left behind: forget it all.
-        pieces[:, 1] = 0
-        used[:] = 0
-        place = np.int64((mixed >> np.uint64(40)) & np.uint64(len(pieces) - 1))
-        if length > SHORT:
-            tail = np.uint64(length) << np.uint64(56)
-    if length > SHORT:
-        for j in range(length):
-            spelling[used[2] + j] = data[start + j]
-        used[2] += length
-    pieces[place, 0] = head
-    pieces[place, 1] = tail
-    used[0] += 1
-    if count <= 3:
-        packed = np.uint64(count) << np.uint64(60)
-        for j in range(count):
-            packed |= np.uint64(parts[j]) << np.uint64(20 * j)
-        pieces[place, 2] = packed
-    else:
-        pieces[place, 2] = (np.uint64(4) << np.uint64(60)) | np.uint64(count)
-        pieces[place, 3] = np.uint64(used[1])
-        for j in range(count):
-            arena[used[1] + j] = parts[j]
-        used[1] += count
+    ones = count_ones(mask)
+    written = np.int64(0)
+    while written < ones:
+        for k in range(8):
+            out[count + written + k] = base + count_trailing_zeros(mask)
+            mask &= mask - ONE
+        written += 8
+    return count + ones
 
 
 @helper
-def _spell(data, start, length, parts, ranks, byte_tokens, byte_pairs):
-    """Write a piece as the tokens of its bytes, and the ranks of neighbours."""
-    parts[0] = byte_tokens[data[start]]
-    for j in range(1, length):
-        parts[j] = byte_tokens[data[start + j]]
-        pair = (np.int64(data[start + j - 1]) << 8) | np.int64(data[start + j])
-        ranks[j - 1] = byte_pairs[pair]
+def _collect(marks, word, last, starts):
+    """Write the starts of a group of pieces, and where the last of them stops; (pieces, next word).
+
+    The last mark of all is no start.
+    """
+    count = np.int64(0)
+    while count < GROUP and word <= last:
+        count = _write_ones(marks[word], word << 6, starts, count)
+        word += 1
+    ahead = word
+    while ahead <= last and marks[ahead] == 0:
+        ahead += 1
+    if ahead > last:
+        return count - 1, word
+    starts[count] = (ahead << 6) + count_trailing_zeros(marks[ahead])
+    return count, word
 
 
-@kernel(OFFSETS, BYTES, _Leads, PointBits, Merges, _Learned, Scratch, _Tokens)
-def _encode(offsets, data, leads, classes, merges, learned, scratch, encoded):
-    kinds, widths = leads
-    pieces, arena, spelling, used = learned
-    out_offsets, out = encoded
-    parts, ranks, heap, following, preceding = scratch
-    # Arrays, not groups, for helpers that a piece calls: a group of ten is 70 arguments.
-    byte_tokens, whole, blob, token_offsets, token_table = merges[:5]
-    byte_pairs, pair_table, pair_filter, merged = merges[5:]
-    mask = np.int64(len(pieces) - 1)
-    safe = len(data) - 16
-    wide_safe = len(data) - 64
-    end = np.int64(0)
-    for i in range(len(offsets) - 1):
-        out_offsets[i] = end
-        at = np.int64(offsets[i])
-        stop = np.int64(offsets[i + 1])
-        while at < stop:
-            start = at
-            # The piece that starts here, by GPT-2's pattern. It stands here, and not in a function
-            # of its own: that halved the encoder's speed, put into the kernel by numba or not.
-            lead = data[at]
-            kind = kinds[lead]
-            if lead == BLANK and at + 1 < stop:
-                # One space goes with the letters, numbers or signs after it.
-                following_lead = data[at + 1]
-                kind = kinds[following_lead]
-                if kind == WIDE:
-                    kind = _wide_kind(data, at + 1, classes)
-                if kind != SPACE:
-                    at += 1 + widths[following_lead]
-            elif kind == WIDE:
-                kind = _wide_kind(data, at, classes)
-                if kind != SPACE:
-                    at += widths[lead]
-            elif kind != SPACE:
-                at += 1
-                if lead == APOSTROPHE and at < stop:
-                    second = data[at]
-                    if (
-                        second == 0x73 or second == 0x74 or second == 0x6D or second == 0x64
-                    ):  # s t m d
-                        at += 1
-                        kind = NOTHING
-                    elif at + 1 < stop:
-                        third = data[at + 1]
-                        if (third == 0x65 and (second == 0x72 or second == 0x76)) or (
-                            third == 0x6C and second == 0x6C
-                        ):
-                            at += 2  # re ve ll
-                            kind = NOTHING
-            last = at
-            if kind == LETTER and at <= wide_safe:
-                # ASCII letters, most of all text: as many as follow, without a branch for each.
-                letters = mask_of_range(data, at, 0x61, 25) | mask_of_range(data, at, 0x41, 25)
-                at = min(at + count_trailing_zeros(~letters), stop)
-            while at < stop and kind != NOTHING:
-                lead = data[at]
-                other = kinds[lead]
-                if other == WIDE:
-                    other = _wide_kind(data, at, classes)
-                if other != kind:
-                    break
-                last = at
-                at += widths[lead]
-            if kind == SPACE and at < stop and last > start:
-                at = last  # the last character of white space belongs to what follows it
-            length = at - start
-            place = np.int64(-1)
-            if length <= SHORT:
-                if start <= safe:
-                    head = load_u64(data, start)
-                    tail = np.uint64(0)
-                    if length < 8:
-                        head &= (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1)
-                    elif length > 8:
-                        tail = load_u64(data, start + 8) & (
-                            (np.uint64(1) << np.uint64(8 * length - 64)) - np.uint64(1)
-                        )
-                else:
-                    head = load_up_to_8(data, start, length)
-                    tail = np.uint64(0)
-                    if length > 8:
-                        tail = load_up_to_8(data, start + 8, length - 8)
-                tail |= np.uint64(length) << np.uint64(56)
-                mixed = (head ^ (tail >> np.uint64(3))) * GOLDEN + tail
-                mixed = (mixed ^ (mixed >> np.uint64(32))) * GOLDEN
-                place = np.int64((mixed >> np.uint64(40)) & np.uint64(mask))
-                while pieces[place, 1] != 0 and (
-                    pieces[place, 0] != head or pieces[place, 1] != tail
-                ):
-                    place = (place + 1) & mask
-            elif length <= LONG:
-                head = hash_piece(data, start, length)
-                tail = (np.uint64(length) << np.uint64(56)) | np.uint64(used[2])
-                mixed = head
-                place = np.int64((mixed >> np.uint64(40)) & np.uint64(mask))
-                while pieces[place, 1] != 0:
-                    if pieces[place, 0] == head and pieces[place, 1] >> np.uint64(56) == np.uint64(
-                        length
-                    ):
-                        begin = np.int64(pieces[place, 1] & LOW_56)
-                        if equal_bytes(data, start, spelling, begin, length):
-                            break
-                    place = (place + 1) & mask
-            if place >= 0 and pieces[place, 1] != 0:
-                packed = pieces[place, 2]
-                many = np.int64(packed >> np.uint64(60))
-                if many <= 3:
-                    # Three are written whatever there are; what follows writes over those that mean
-                    # nothing.
-                    out[end] = np.int32(packed & LOW_20)
-                    out[end + 1] = np.int32((packed >> np.uint64(20)) & LOW_20)
-                    out[end + 2] = np.int32((packed >> np.uint64(40)) & LOW_20)
-                    end += many
-                else:
-                    begin = np.int64(pieces[place, 3])
-                    many = np.int64(packed & LOW_20)
-                    for j in range(many):
-                        out[end + j] = arena[begin + j]
-                    end += many
+@helper
+def _find_keys(data, readable, count, spans, tables):
+    """Compute where each piece's entry is searched, and ask for its line."""
+    starts, heads, tails, places = spans
+    short, middle, long, masks = tables[0], tables[1], tables[2], tables[7]
+    safe = readable - 16
+    for j in range(count):
+        start = np.int64(starts[j])
+        length = np.int64(starts[j + 1]) - start
+        if length <= SHORT:
+            first = min(length, np.int64(8))
+            if start <= safe:
+                head = load_u64(data, start) & (ALL >> np.uint64(64 - 8 * first))
+                tail = load_u64(data, start + 8) & ((ONE << np.uint64(8 * (length - first))) - ONE)
+            else:
+                head = load_up_to_8_before(data, start, length, readable)
+                tail = np.uint64(0)
+                if length > 8:
+                    tail = load_up_to_8_before(data, start + 8, length - 8, readable)
+            tail |= np.uint64(length) << LENGTH_SHIFT
+            place = line_of(hash_short(head, tail), masks[0])
+            prefetch(short, place)
+            heads[j] = head
+            tails[j] = tail
+            places[j] = place
+        elif length <= MIDDLE:
+            place = line_of(hash_middle(data, start, length), masks[1])
+            prefetch(middle, place)
+            places[j] = place
+        elif length <= LONG:
+            hashed = hash_long(data, start, length)
+            place = line_of(hashed, masks[2])
+            prefetch(long, place)
+            heads[j] = hashed
+            places[j] = place
+
+
+@helper
+def _find_wide(data, start, length, readable, head, place, tables):
+    """The two words of tokens of a piece of more than SHORT bytes; 0 where it has no entry."""
+    middle, long, spelling, masks = tables[1], tables[2], tables[4], tables[7]
+    if length <= MIDDLE:
+        while middle[place + 5] != 0:
+            if is_middle(data, start, length, readable, place, middle):
+                return middle[place + 6], middle[place + 7]
+            place = np.int64(np.uint64(place + 8) & masks[1])
+    elif length <= LONG:
+        while long[place] != 0:
+            if long[place] == head and long[place + 1] >> np.uint64(32) == np.uint64(length):
+                begin = np.int64(long[place + 1] & np.uint64(0xFFFFFFFF))
+                if is_long(data, start, length, begin, spelling):
+                    return long[place + 2], long[place + 3]
+            place = np.int64(np.uint64(place + 4) & masks[2])
+    return np.uint64(0), np.uint64(0)
+
+
+@helper
+def _learn(piece, keys, out, end, rules, room, tables):
+    """Merge a piece, write its tokens and remember them; how many there are."""
+    data, start, length, readable = piece
+    head, tail = keys
+    count = merge_piece(data, start, length, rules, room)
+    parts = room[0]
+    for j in range(count):
+        out[end + j] = parts[j]
+    if length <= SHORT:
+        remember_short(head, tail, parts, count, tables)
+    elif length <= MIDDLE:
+        remember_middle(data, start, length, readable, parts, count, tables)
+    elif length <= LONG:
+        remember_long(data, start, length, head, parts, count, tables)
+    return count
+
+
+@helper
+def _search(offsets, text, starts, first, count):
+    """The piece from first + 1 on at which a text starts; `count` if that is in a later group."""
+    boundary = offsets[text]
+    if boundary >= starts[count]:
+        return count
+    low = first + 1
+    high = count
+    while low < high:
+        middle = (low + high) >> 1
+        if starts[middle] < boundary:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel(
+    *(OFFSETS, BYTES, UINT64S, Merges, Learned, Scratch, _Spans, _Tokens, Int64s),
+    returns=types.boolean,
+)
+def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, progress):
+    """Encode from where `progress` says: the word of marks, the text, the token. True: all is done;
+    False: a table is full.
+    """
+    tables, rules, room = tables_of(learned), rules_of(merges), room_of(scratch)
+    short, arena, used, masks = tables[0], tables[3], tables[5], tables[7]
+    addresses = (
+        address_of(spans.starts),
+        address_of(spans.heads),
+        address_of(spans.tails),
+        address_of(spans.places),
+    )
+    starts, heads, tails, places = addresses
+    text_starts, text_bytes, marked = address_of(offsets), address_of(data), address_of(marks)
+    out_offsets, out = address_of(encoded.offsets), address_of(encoded.tokens)
+    readable = np.int64(len(data))
+    last = np.int64(offsets[len(offsets) - 1]) >> 6
+    word, text, end = progress[0], progress[1], progress[2]
+    while word <= last:
+        if used[FULL]:
+            progress[0] = word
+            progress[1] = text
+            progress[2] = end
+            return False
+        count, word = _collect(marked, word, last, starts)
+        _find_keys(text_bytes, readable, count, addresses, tables)
+        j = np.int64(0)
+        while j < count:
+            if text_starts[text] == starts[j]:
+                out_offsets[text] = end
+                text += 1
                 continue
-            count = np.int64(0)
-            if whole:
-                token = find_token(data, start, length, blob, token_offsets, token_table)
-                if token >= 0:
-                    parts[0] = token
-                    count = np.int64(1)
-            if count == 0:
-                _spell(data, start, length, parts, ranks, byte_tokens, byte_pairs)
-                if length <= FEW:
-                    count = merge_few(length, parts, ranks, pair_table, pair_filter, merged)
+            stop = _search(text_starts, text, starts, j, count)
+            while j < stop:
+                start = np.int64(starts[j])
+                length = np.int64(starts[j + 1]) - start
+                head = heads[j]
+                tail = tails[j]
+                place = places[j]
+                low = np.uint64(0)
+                high = np.uint64(0)
+                if length <= SHORT:
+                    while True:
+                        one = (short[place] ^ head) | (short[place + 1] ^ tail)
+                        other = (short[place + 4] ^ head) | (short[place + 5] ^ tail)
+                        if (one == 0) | (other == 0):
+                            at = place if one == 0 else place + 4
+                            low = short[at + 2]
+                            high = short[at + 3]
+                            break
+                        if short[place + 5] == 0:
+                            break
+                        place = np.int64(np.uint64(place + 8) & masks[0])
                 else:
-                    count = merge_many(
-                        *(length, parts, ranks, heap, following, preceding),
-                        *(pair_table, pair_filter, merged),
-                    )
-            for j in range(count):
-                out[end + j] = parts[j]
-            end += count
-            if place >= 0:
-                _remember(data, start, length, head, tail, mixed, place, parts, count, learned)
-    out_offsets[len(offsets) - 1] = end
+                    low, high = _find_wide(text_bytes, start, length, readable, head, place, tables)
+                many = np.int64(low >> COUNT_SHIFT)
+                if np.uint64(many - 1) < np.uint64(INLINE):
+                    store_tokens(out, end, low, high)
+                elif many == 0:
+                    piece = (text_bytes, start, length, readable)
+                    many = _learn(piece, (head, tail), out, end, rules, room, tables)
+                else:
+                    begin = np.int64(high >> np.uint64(32))
+                    many = np.int64(high & np.uint64(0xFFFFFFFF))
+                    for k in range(many):
+                        out[end + k] = arena[begin + k]
+                end += many
+                j += 1
+    while text < len(offsets):
+        out_offsets[text] = end
+        text += 1
+    return True
 
 
-_LEADS = _Leads(_KINDS, _WIDTHS)
+class Limits(NamedTuple):
+    """How large the tables of an encoder may become: 62 MB at most as they are."""
+
+    short: int = 1 << 20  # pieces of up to 15 bytes, 32 bytes each
+    middle: int = 1 << 18  # pieces of up to 47 bytes, 64 bytes each
+    long: int = 1 << 15  # pieces of up to 1,000 bytes, 32 bytes each
+    arena: int = 1 << 20  # tokens of pieces that have more than six
+    spelling: int = 1 << 22  # bytes of long pieces
+
+
+def _aligned(words: int) -> np.ndarray:
+    """Zeros whose first starts a line of the processor's cache."""
+    array = np.zeros(words + 7, np.uint64)
+    skipped = -array.ctypes.data // 8 % 8
+    return array[skipped : skipped + words]
+
+
+MOST = Limits()
 
 
 class Encoder:
     """Encodes batches of texts; remembers the pieces it has met. Not for two threads at once."""
 
-    def __init__(self, merges: Merges) -> None:
-        """Start with an empty table of pieces (16 MB at the most)."""
+    def __init__(
+        self, merges: Merges, pattern: Pattern = Pattern.GPT2, limits: Limits = MOST
+    ) -> None:
+        """Start with tables that know the whole tokens and have room for as many pieces again."""
         self._merges = merges
-        self._learned = _Learned(
-            np.zeros((PIECES, 4), np.uint64),
-            np.empty(ARENA, np.int32),
-            np.zeros(SPELLING, np.uint8),
-            np.zeros(3, np.int64),
+        self._pattern = pattern
+        lengths = np.diff(merges.token_offsets)[merges.whole_tokens]
+        short, middle = np.count_nonzero(lengths <= SHORT), np.count_nonzero(lengths <= MIDDLE)
+        long, spelling = len(lengths) - middle, int(lengths[lengths > MIDDLE].sum())
+        counts = np.array([short, middle - short, long, 0, spelling])
+        least = _powers(2 * counts + (64, 64, 64, 2048, 2048))
+        first = _powers(4 * counts + (4096, 4096, 1024, 16384, 16384))
+        self._limits = Limits(*map(max, least, limits))
+        self._learned = _tables(Limits(*map(min, first, self._limits)))
+        self._scratch = Scratch.of(1 << 12)
+        room = GROUP + 80
+        self._spans = _Spans(
+            np.zeros(room, np.int32),
+            np.zeros(room, np.uint64),
+            np.zeros(room, np.uint64),
+            np.zeros(room, np.int64),
         )
+        self._remember_whole()
 
     def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Encode n texts in UTF-8, offsets (n + 1,) int32 into data (bytes,) uint8.
 
         Returns (token offsets (n + 1,) int64, tokens (m,) int32).
         """
-        longest = int(np.diff(offsets).max(initial=0)) + 1
-        encoded = _Tokens(
-            np.empty(len(offsets), np.int64),
-            np.empty(int(offsets[-1]) - int(offsets[0]) + 3, np.int32),
-        )
-        # A pair is pushed at first, and twice for each merge.
-        scratch = Scratch(
-            np.empty(longest, np.int32),
-            np.empty(longest, np.uint32),
-            np.empty(3 * longest, np.uint64),
-            np.empty(longest, np.int32),
-            np.empty(longest, np.int32),
-        )
-        _encode(offsets, data, _LEADS, CLASSES, self._merges, self._learned, scratch, encoded)
+        size = int(offsets[-1]) - int(offsets[0])
+        if size == 0:
+            return np.zeros(len(offsets), np.int64), np.empty(0, np.int32)
+        encoded = _Tokens(np.empty(len(offsets), np.int64), np.empty(size + 8, np.int32))
+        marks = mark(self._pattern, offsets, data)
+        longest = int(np.diff(offsets).max())
+        scratch = self._scratch
+        if longest >= len(scratch.parts):
+            scratch = Scratch.of(longest)
+        progress = np.array([int(offsets[0]) >> 6, 0, 0], np.int64)
+        while not _encode(
+            *(offsets, data, marks, self._merges, self._learned, scratch, self._spans),
+            *(encoded, progress),
+        ):
+            self._make_room()
         return encoded.offsets, encoded.tokens[: encoded.offsets[-1]]
+
+    def _remember_whole(self) -> None:
+        remember_whole(self._merges, np.empty(1, np.int32), self._learned)
+
+    def _make_room(self) -> None:
+        """Double the tables that are full; if one may not grow, forget what was learned."""
+        old = self._learned
+        sizes = _sizes(old)
+        full = int(old.used[FULL])
+        wanted = [size << (full >> place & 1) for place, size in enumerate(sizes)]
+        if any(size > limit for size, limit in zip(wanted, self._limits, strict=True)):
+            for table in (old.short, old.middle, old.long, old.used):
+                table[:] = 0
+            self._remember_whole()
+            return
+        new = _tables(Limits(*wanted))
+        if new.arena is not old.arena:
+            new.arena[: len(old.arena)] = old.arena
+            new.spelling[: len(old.spelling)] = old.spelling
+        copy_entries(old, old.middle.view(np.uint8), new)
+        new.used[:] = old.used
+        new.used[FULL] = 0
+        self._learned = new
+
+
+def _powers(sizes: np.ndarray) -> Limits:
+    """The next powers of two."""
+    return Limits(*(1 << (size - 1).bit_length() for size in sizes.tolist()))
+
+
+def _sizes(learned: Learned) -> Limits:
+    return Limits(
+        len(learned.short) // 4,
+        len(learned.middle) // 8,
+        len(learned.long) // 4,
+        len(learned.arena),
+        len(learned.spelling),
+    )
+
+
+def _tables(sizes: Limits) -> Learned:
+    return Learned(
+        _aligned(4 * sizes.short),
+        _aligned(8 * sizes.middle),
+        _aligned(4 * sizes.long),
+        np.empty(sizes.arena, np.int32),
+        np.empty(sizes.spelling, np.uint8),
+        np.zeros(8, np.int64),
+    )

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from gristmill.kernels.pieces import blocks_gpt2
 from gristmill.kernels.pieces.cl100k import mark_cl100k
 from gristmill.kernels.pieces.deepseek import mark_deepseek
 from gristmill.kernels.pieces.gpt2 import mark_gpt2
@@ -30,7 +31,7 @@ class Pattern(IntEnum):
 
 
 _MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
-    Pattern.GPT2: mark_gpt2,
+    Pattern.GPT2: blocks_gpt2.mark,
     Pattern.GPT2_SINGLE_NUMBERS: partial(mark_gpt2, single_numbers=True),
     Pattern.CL100K: partial(mark_cl100k, whole_tail=True),
     Pattern.LLAMA3: mark_cl100k,

@@ -1,0 +1,258 @@
+"""Merging one piece: the pair of least rank first, of equal ranks the leftmost (Sennrich 2016).
+
+A rank is kept as `rank << 6`, at most UNRANKED; pieces of up to 64 bytes put the place of a part
+into the low bits, so that the least of all is the next pair, found by vectors. Longer pieces take a
+heap over a linked list, so that a text of one piece costs n log n.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gristmill.kernels.hashing.primitives import GOLDEN
+from gristmill.kernels.jit.compile import helper
+from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s, Uint32s, Uint64s
+from gristmill.kernels.jit.loads import ALL, ONE, count_trailing_zeros
+from gristmill.kernels.jit.vectors import (
+    NOTHING,
+    address_of,
+    highest_bit,
+    least_of_16,
+    least_of_32,
+    least_of_64,
+)
+
+NO_PAIR = np.uint64(0xFFFFFFFFFFFFFFFF)
+UNRANKED = np.uint32(0xFFFFFFC0)  # the rank of two neighbours that do not merge
+LOW_20 = np.uint64((1 << 20) - 1)
+PLACES = 64  # bytes of a piece that is merged by vectors
+
+
+class Merges(NamedTuple):
+    """What an encoder knows; make it with `merges_of_ranks` or `merges_of_list`."""
+
+    byte_tokens: Int32s  # (256,) the token of each byte
+    byte_pairs: Uint32s  # (65536,) rank << 6 of each pair of bytes, or UNRANKED
+    # open addressing: left << 40 | right << 20 | rank, in one word and so in one cache line
+    pair_table: Uint64s
+    merged: Int32s  # (ranks,) the token that a merge gives
+    blob: Bytes  # the bytes of all tokens
+    token_offsets: Int64s  # (tokens + 1,)
+    # the tokens that a piece of exactly their bytes becomes; by tiktoken's rule that is every
+    # token, also one that merging cannot reach
+    whole_tokens: Int32s
+
+
+class Scratch(NamedTuple):
+    """What merging one piece takes: room for its bytes and no less than PLACES, `heap` three times
+    as many.
+    """
+
+    parts: Int32s  # tokens; the result as well
+    ranks: Uint32s  # of each part and the next one
+    heap: Uint64s
+    following: Int32s  # a linked list of parts
+    preceding: Int32s
+
+    @classmethod
+    def of(cls, longest: int) -> "Scratch":
+        """Room for pieces of so many bytes."""
+        room = max(longest + 1, PLACES)
+        return cls(
+            np.empty(room, np.int32),
+            np.empty(room, np.uint32),
+            # A pair is pushed at first, and twice for each merge.
+            np.empty(3 * room, np.uint64),
+            np.empty(room, np.int32),
+            np.empty(room, np.int32),
+        )
+
+
+@helper
+def rules_of(merges):
+    """The addresses that merging reads, and the shift that makes a place of a hash."""
+    shift = np.uint64(64) - np.uint64(count_trailing_zeros(np.uint64(len(merges.pair_table))))
+    return (
+        address_of(merges.byte_tokens),
+        address_of(merges.byte_pairs),
+        address_of(merges.pair_table),
+        address_of(merges.merged),
+        shift,
+    )
+
+
+@helper
+def room_of(scratch):
+    """The addresses that merging writes to."""
+    return (
+        address_of(scratch.parts),
+        address_of(scratch.ranks),
+        address_of(scratch.heap),
+        address_of(scratch.following),
+        address_of(scratch.preceding),
+    )
+
+
+@helper
+def place_of_pair(pair, shift):
+    """The place of a pair (left << 20 | right) in a table of 2^(64 - shift)."""
+    return np.int64((pair * GOLDEN) >> shift)
+
+
+@helper
+def rank_of_pair(left, right, pair_table, shift):
+    """The rank at which two neighbours merge, times 64; UNRANKED where they do not."""
+    pair = (np.uint64(left) << np.uint64(20)) | np.uint64(right)
+    place = place_of_pair(pair, shift)
+    mask = (ONE << (np.uint64(64) - shift)) - ONE
+    while True:
+        entry = pair_table[place]
+        if entry >> np.uint64(20) == pair:
+            return np.uint32((entry & LOW_20) << np.uint64(6))
+        if entry == NO_PAIR:
+            return UNRANKED
+        place = np.int64((np.uint64(place) + ONE) & mask)
+
+
+@helper
+def merge_piece(data, start, length, rules, room):
+    """Merge data[start:start + length], 1 byte at least, into parts; how many there are."""
+    byte_tokens, byte_pairs = rules[0], rules[1]
+    parts, ranks = room[0], room[1]
+    byte = np.int64(data[start])
+    parts[0] = byte_tokens[byte]
+    for j in range(1, length):
+        following = np.int64(data[start + j])
+        parts[j] = byte_tokens[following]
+        ranks[j - 1] = byte_pairs[(byte << 8) | following]
+        byte = following
+    if length > PLACES:
+        return _merge_many(length, rules, room)
+    return _merge_few(length, rules, room)
+
+
+@helper
+def _merge_few(length, rules, room):
+    """Merge the parts in place; living ones are the bits of a mask."""
+    _byte_tokens, _byte_pairs, pair_table, merged, shift = rules
+    parts, ranks = room[0], room[1]
+    for j in range(length - 1):
+        ranks[j] |= np.uint32(j)
+    for j in range(length - 1, (length + 15) & ~15 if length <= 32 else 64):
+        ranks[j] = NOTHING
+    living = ALL >> np.uint64(64 - length)
+    at = np.int64(64)
+    absorbed = np.int64(64)
+    before = np.int64(64)
+    rank = NOTHING
+    rank_before = NOTHING
+    while True:
+        if length <= 16:
+            least = least_of_16(ranks, at, rank, absorbed, before, rank_before)
+        elif length <= 32:
+            least = least_of_32(ranks, at, rank, absorbed, before, rank_before)
+        else:
+            least = least_of_64(ranks, at, rank, absorbed, before, rank_before)
+        if least >= UNRANKED:
+            break
+        at = np.int64(least & np.uint32(63))
+        token = merged[np.int64(least >> np.uint32(6))]
+        parts[at] = token
+        above = living & ((ALL << np.uint64(at)) << ONE)
+        absorbed = count_trailing_zeros(above)
+        above &= above - ONE
+        living ^= ONE << np.uint64(absorbed)
+        rank = NOTHING
+        if above:
+            after = count_trailing_zeros(above)
+            rank = np.uint32(rank_of_pair(token, parts[after], pair_table, shift) | np.uint32(at))
+        below = living & ((ONE << np.uint64(at)) - ONE)
+        before = np.int64(64)
+        if below:
+            before = highest_bit(below)
+            rank_before = np.uint32(
+                rank_of_pair(parts[before], token, pair_table, shift) | np.uint32(before)
+            )
+    count = np.int64(0)
+    while living:
+        parts[count] = parts[count_trailing_zeros(living)]
+        living &= living - ONE
+        count += 1
+    return count
+
+
+@helper
+def _push(heap, size, value):
+    at = size
+    while at > 0 and heap[(at - 1) >> 1] > value:
+        heap[at] = heap[(at - 1) >> 1]
+        at = (at - 1) >> 1
+    heap[at] = value
+    return size + 1
+
+
+@helper
+def _pop(heap, size):
+    """Take the least value from a heap; the caller reads heap[0] before."""
+    size -= 1
+    value = heap[size]
+    at = np.int64(0)
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= value:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = value
+    return size
+
+
+@helper
+def _merge_many(length, rules, room):
+    """Merge the parts in place, by a heap of rank << 32 | position over a linked list."""
+    _byte_tokens, _byte_pairs, pair_table, merged, shift = rules
+    parts, ranks, heap, following, preceding = room
+    size = np.int64(0)
+    ranks[length - 1] = UNRANKED
+    for j in range(length):
+        following[j] = j + 1
+        preceding[j] = j - 1
+        if ranks[j] < UNRANKED:
+            size = _push(heap, size, (np.uint64(ranks[j]) << np.uint64(32)) | np.uint64(j))
+    while size > 0:
+        least = heap[0]
+        size = _pop(heap, size)
+        at = np.int64(least & np.uint64(0xFFFFFFFF))
+        # A pair that changed since it was pushed has another rank, or none; it was pushed again
+        # when it changed.
+        if parts[at] < 0 or ranks[at] == UNRANKED or np.uint64(ranks[at]) != least >> np.uint64(32):
+            continue
+        absorbed = np.int64(following[at])
+        parts[at] = merged[np.int64(ranks[at] >> np.uint32(6))]
+        parts[absorbed] = -1
+        after = np.int64(following[absorbed])
+        following[at] = after
+        ranks[at] = UNRANKED
+        if after < length:
+            preceding[after] = at
+            rank = rank_of_pair(parts[at], parts[after], pair_table, shift)
+            ranks[at] = rank
+            if rank < UNRANKED:
+                size = _push(heap, size, (np.uint64(rank) << np.uint64(32)) | np.uint64(at))
+        before = np.int64(preceding[at])
+        if before >= 0:
+            rank = rank_of_pair(parts[before], parts[at], pair_table, shift)
+            ranks[before] = rank
+            if rank < UNRANKED:
+                size = _push(heap, size, (np.uint64(rank) << np.uint64(32)) | np.uint64(before))
+    count = np.int64(0)
+    at = np.int64(0)
+    while at < length:
+        parts[count] = parts[at]
+        count += 1
+        at = np.int64(following[at])
+    return count

@@ -1,0 +1,202 @@
+"""Addresses instead of arrays, prefetching, and small vectors, as numba intrinsics.
+
+A helper that gets an array gets seven values and counts references; one that gets an address gets
+one value. `address_of` gives a kernel the addresses of its arrays, which index as the arrays do but
+are not checked. With NUMBA_BOUNDSCHECK=1 it gives the array itself, so that a checked run checks
+every index all the same.
+"""
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from gristmill.kernels.jit.compile import helper
+
+_BIT, _BYTE, _INDEX, _WORD = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+def _start(context, builder, kind, value):
+    """The address of an array's first element, or the address itself."""
+    if isinstance(kind, types.Array):
+        return context.make_array(kind)(context, builder, value).data
+    return value
+
+
+def _at(context, builder, signature, arguments, place, kind):
+    """The address of element arguments[place + 1] of arguments[place], as one of `kind`."""
+    start = _start(context, builder, signature.args[place], arguments[place])
+    return builder.bitcast(builder.gep(start, [arguments[place + 1]]), kind.as_pointer())
+
+
+def _every(kind, value):
+    """A vector of one constant."""
+    return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
+
+
+def _splat(builder, kind, value):
+    nothing = ir.Constant(kind, ir.Undefined)
+    one = builder.insert_element(nothing, value, ir.Constant(_INDEX, 0))
+    zeros = ir.Constant(ir.VectorType(_INDEX, kind.count), [0] * kind.count)
+    return builder.shuffle_vector(one, nothing, zeros)
+
+
+@intrinsic
+def _address_of(typing_context, array):
+    """The address of an array's elements; the caller keeps the array."""
+
+    def generate(context, builder, signature, arguments):
+        return _start(context, builder, signature.args[0], arguments[0])
+
+    return types.CPointer(array.dtype)(array), generate
+
+
+if numba.config.BOUNDSCHECK == 1:
+
+    @helper
+    def address_of(array):
+        """The array itself, whose indices are checked."""
+        return array
+
+else:
+
+    @helper
+    def address_of(array):
+        """The address of an array's elements; the caller keeps the array."""
+        return _address_of(array)
+
+
+@intrinsic
+def prefetch(typing_context, data, at):
+    """Have the cache line of an element brought to the first cache; nothing is read."""
+
+    def generate(context, builder, signature, arguments):
+        place = _at(context, builder, signature, arguments, 0, _BYTE)
+        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INDEX, _INDEX, _INDEX])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(fetch, [place, *(ir.Constant(_INDEX, value) for value in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64), generate
+
+
+@intrinsic
+def fold_multiply(typing_context, one, other):
+    """The upper 64 bits of a product of 128 bits, exclusive or the lower ones."""
+
+    def generate(context, builder, signature, arguments):
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(value, wide) for value in arguments))
+        upper = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _WORD)
+        return builder.xor(upper, builder.trunc(product, _WORD))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def highest_bit(typing_context, mask):
+    """The position of the highest set bit of a uint64; -1 where there is none."""
+
+    def generate(context, builder, signature, arguments):
+        zeros = builder.ctlz(arguments[0], ir.Constant(_BIT, 0))
+        return builder.sub(ir.Constant(_WORD, 63), zeros)
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def store_tokens(typing_context, out, at, low, high):
+    """Write the three fields of 20 bits of `low`, then those of `high`, as int32 at an index.
+
+    Eight places are written; the last two mean nothing. The room is the caller's.
+    """
+
+    def generate(context, builder, signature, arguments):
+        words, tokens = ir.VectorType(_WORD, 8), ir.VectorType(_INDEX, 8)
+        vector = _splat(builder, words, arguments[2])
+        order = ir.Constant(ir.VectorType(_INDEX, 8), [0, 0, 0, 8, 8, 8, 8, 8])
+        vector = builder.shuffle_vector(vector, _splat(builder, words, arguments[3]), order)
+        shifts = [ir.Constant(_WORD, value) for value in (0, 20, 40, 0, 20, 40, 40, 40)]
+        vector = builder.lshr(vector, ir.Constant(words, shifts))
+        vector = builder.trunc(vector, tokens)
+        vector = builder.and_(vector, _every(tokens, (1 << 20) - 1))
+        place = _at(context, builder, signature, arguments, 0, tokens)
+        builder.store(vector, place).align = 4
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def differing_bytes(typing_context, one, at, other, place):
+    """Of 64 bytes at an index of one array, which differ from those at an index of another: bit j
+    is byte j. Both indices count elements; the room is the caller's.
+    """
+
+    def generate(context, builder, signature, arguments):
+        vector = ir.VectorType(_BYTE, 64)
+        loads = []
+        for argument in (0, 2):
+            load = builder.load(_at(context, builder, signature, arguments, argument, vector))
+            load.align = 1
+            loads.append(load)
+        return builder.bitcast(builder.icmp_unsigned("!=", *loads), _WORD)
+
+    return types.uint64(one, types.int64, other, types.int64), generate
+
+
+def _least(lanes):
+    """An intrinsic over `lanes` values, a multiple of 16."""
+
+    @intrinsic
+    def least(typing_context, values, one, value, absorbed, other, other_value):
+        """Write `value` at `one`, NOTHING at `absorbed`, `other_value` at `other`, all below
+        `lanes` or not at all; then the least of the uint32 values.
+
+        All by compares and vectors of one size: a narrow write before a wide load would make the
+        processor wait.
+        """
+
+        def generate(context, builder, signature, arguments):
+            vector = ir.VectorType(_INDEX, 16)
+            start = _start(context, builder, signature.args[0], arguments[0])
+            writes = (
+                (arguments[1], arguments[2]),
+                (arguments[3], ir.Constant(_INDEX, 0xFFFFFFFF)),
+                (arguments[4], arguments[5]),
+            )
+            splats = [
+                (_splat(builder, vector, builder.trunc(at, _INDEX)), _splat(builder, vector, put))
+                for at, put in writes
+            ]
+            least = None
+            for first in range(0, lanes, 16):
+                place = builder.gep(start, [ir.Constant(_WORD, first)])
+                place = builder.bitcast(place, vector.as_pointer())
+                load = builder.load(place)
+                load.align = 4
+                numbers = ir.Constant(
+                    vector, [ir.Constant(_INDEX, first + lane) for lane in range(16)]
+                )
+                for at, written in splats:
+                    load = builder.select(builder.icmp_unsigned("==", numbers, at), written, load)
+                builder.store(load, place).align = 4
+                if least is None:
+                    least = load
+                else:
+                    least = builder.select(builder.icmp_unsigned("<", load, least), load, least)
+            kind = ir.FunctionType(_INDEX, [vector])
+            name = "llvm.vector.reduce.umin.v16i32"
+            reduce = cgutils.get_or_insert_function(builder.module, kind, name)
+            return builder.call(reduce, [least])
+
+        integers = (types.int64, types.uint32, types.int64, types.int64, types.uint32)
+        return types.uint32(values, *integers), generate
+
+    return least
+
+
+least_of_16, least_of_32, least_of_64 = _least(16), _least(32), _least(64)
+NOTHING = np.uint32(0xFFFFFFFF)
