@@ -202,7 +202,7 @@ OPTIONS = {
     ),
     "status": "--help --json",
     "stats": "--help --json --sequence-length --top",
-    "export": "--help --json --out --to",
+    "export": "--help --json --mix --out --source --split --to --tokens-per-file",
     "demo": "--help --workers",
     "version": "--help",
     "model train-classifier": (

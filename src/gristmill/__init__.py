@@ -34,7 +34,7 @@ _MODULES = {
     "VerificationError": "errors",
     "demo": "demonstration",
     "diff": "report.diff",
-    "export": "report.export",
+    "export": "trainer_formats.export",
     "init": "recipe",
     "rejudge": "report.rejudge",
     "run": "pipeline",

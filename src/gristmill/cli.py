@@ -32,6 +32,7 @@ from gristmill.report_verbs import (
 from gristmill.run_verb import run
 from gristmill.stats_verbs import stats
 from gristmill.terminal import exit_on_ctrl_c, handle_ctrl_c, print_result
+from gristmill.trainer_verbs import export
 
 app = typer.Typer(
     name="gristmill",
@@ -118,28 +119,7 @@ app.command()(status)
 app.command()(stats)
 
 
-@app.command()
-def export(
-    corpus: Corpus,
-    out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    to: Annotated[str, typer.Option(help="jsonl, jsonl.gz, jsonl.zst or parquet.")] = "jsonl.zst",
-    as_json: Json = False,
-) -> None:
-    """Write the kept documents as text, with all the fields they came with."""
-    from gristmill.report.export import export as write
-
-    handle_ctrl_c()
-    result = write(corpus, out, to=to)
-    print_result(
-        result,
-        as_json,
-        [
-            (
-                f"{out}: {result['documents']:,} documents in {result['files']} files, "
-                f"{result['bytes'] / 1e6:,.1f} MB"
-            )
-        ],
-    )
+app.command(epilog=EXIT_CODES)(export)
 
 
 @app.command()

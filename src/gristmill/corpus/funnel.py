@@ -56,8 +56,9 @@ class Funnel:
                 f"{cut['characters']:,} characters of "
                 f"{cut['documents']:,} documents, {cut['emptied']:,} of them empty now"
             )
-        lines.append(f"{'characters':<34}{self.table['characters']:>14,}")
-        lines.append(f"{'bytes':<34}{self.table['bytes']:>14,}")
+        for name in ("characters", "bytes"):
+            if name in self.table:  # imported tokens have no text
+                lines.append(f"{name:<34}{self.table[name]:>14,}")
         if "tokens" in self.table:
             lines.append(f"{'tokens':<34}{self.table['tokens']:>14,}")
             for split in ("train", "validation"):
@@ -68,7 +69,8 @@ class Funnel:
                     else "  no document fell on it: no file"
                 )
                 lines.append(f"  {split:<32}{count:>14,}{files}")
-            lines.append(f"{'tokens per byte':<34}{self.table['tokens_per_byte']:>14.4f}")
+            if "tokens_per_byte" in self.table:
+                lines.append(f"{'tokens per byte':<34}{self.table['tokens_per_byte']:>14.4f}")
         rest = {
             name: rate
             for name, rate in self.rates.items()

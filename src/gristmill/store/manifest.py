@@ -54,6 +54,23 @@ class TokenFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     labels: Literal["next"] = "next"
 
 
+class ImportedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of another tool from which tokens were imported."""
+
+    path: str  # from the folder that was imported
+    size: int  # bytes
+    sha256: str
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the tokens of a corpus come from that no recipe made."""
+
+    format: str  # a word of `import --from`
+    boundaries: Literal["index", "end-of-text"]  # what showed where documents end
+    end_of_text: str | None  # the literal, as the user named it; null: the tokenizer's own
+    files: list[ImportedFile]  # a document's number is `place in this list << 32 | row`
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The corpus. `funnel` is the table that `run` prints, without rates."""
 
@@ -66,7 +83,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     raw_shards: list[RawShard]
     funnel: dict[str, Any]
     tokens: TokenFormat | None = None  # null: it has no token shards, or is of format 1
+    # Left out where a recipe made the corpus. With it, there are no recipe and no raw shards.
+    imported: Imported | msgspec.UnsetType = msgspec.UNSET
     parts: list[Part]
+
+
+def end_of_text_literal(manifest: Manifest) -> str | None:
+    """The literal of the end of text that the user named; None: the tokenizer's own."""
+    if manifest.imported is not msgspec.UNSET:
+        return manifest.imported.end_of_text
+    found = (manifest.recipe.get("tokens") or {}).get("end_of_text")
+    return found if isinstance(found, str) else None
 
 
 def sums(parts: list[Part]) -> bytes:

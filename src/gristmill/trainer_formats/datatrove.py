@@ -1,0 +1,118 @@
+"""datatrove and nanotron: `NAME/SPLIT/00000.ds`, tokens without a header (uint16 or uint32), the
+end of text after each document; `.ds.index`, uint64 ends of documents in tokens; `.ds.metadata`,
+three lines: `tokenizer|bytes of a token`, tokens, tokens for people.
+
+Source: datatrove's pipeline/tokens/tokenizer.py (TokenizedFile) and utils/dataset.py. Each folder
+is for one DatatroveFolderDataset, which takes all `.ds` files below it.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.trainer_formats.export_folder import ExportFolder
+from gristmill.trainer_formats.flat_files import LONGEST, listed, mapped
+from gristmill.trainer_formats.token_blocks import BLOCK, Side
+from gristmill.trainer_formats.token_format import (
+    Counter,
+    Opened,
+    OpenedFolder,
+    ReadOptions,
+    Stream,
+    Written,
+    pieces,
+    unsigned,
+)
+
+SIDE: Side = "after"
+ONE_STREAM = False
+TOKENS_PER_FILE = 1 << 30
+
+
+def dtype(vocabulary: int) -> str:
+    """uint16 where it holds the vocabulary, otherwise uint32."""
+    return unsigned(vocabulary, 2)
+
+
+def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
+    """Write the files of a stream; each ends with the document that brings it to
+    `tokens_per_file`.
+    """
+    counter, kind = Counter(stream), np.dtype(dtype(stream.tokens.vocabulary)).newbyteorder("<")
+    files: list[str] = []
+    cut = pieces(counter.blocks(), tokens_per_file, cut=False)
+    for number, group in groupby(cut, key=lambda pair: pair[0]):
+        name, at = f"{stream.name}/{stream.split}/{number:05d}.ds", 0
+        with folder.file(name) as file, folder.file(f"{name}.index") as index:
+            for _, block in group:
+                file.write(np.ascontiguousarray(block.tokens, kind))
+                ends = at + np.cumsum(block.lengths)
+                index.write(ends[block.ended()].astype("<u8"))
+                at = int(ends[-1])
+        lines = [f"tokenizer.json|{kind.itemsize}", str(at), f"{at / 1e6:.3f} M"]
+        folder.write(f"{name}.metadata", "\n".join(lines).encode())
+        files += [name, f"{name}.index", f"{name}.metadata"]
+    return counter.written(files)
+
+
+def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
+    """Open all `.ds` below a folder, with the `.ds.index` beside each. One in a folder `val` is
+    validation.
+    """
+    by_split: dict[str, list[Path]] = {}
+    for path in listed(folder, "**/*.ds"):
+        parents = path.relative_to(folder).parts[:-1]
+        by_split.setdefault("val" if "val" in parents else "train", []).append(path)
+    streams = []
+    for split, files in by_split.items():
+        for path in files:
+            if not path.with_name(f"{path.name}.index").is_file():
+                raise RecipeError(f"{path}: without {path.name}.index beside it")
+        beside = [path.with_name(f"{path.name}.index") for path in files]
+        streams.append(Opened(split, [*files, *beside], _documents(files, reading)))
+    return OpenedFolder(streams, "index", reading.side)
+
+
+def _documents(
+    files: list[Path], reading: ReadOptions
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    for number, path in enumerate(files):
+        kind = f"<{np.dtype(_dtype_of(path, reading)).str[1:]}"
+        tokens, index = mapped(path, kind), mapped(path.with_name(f"{path.name}.index"), "<u8")
+        if (int(index[-1]) if len(index) else 0) != len(tokens):
+            raise VerificationError(
+                f"{path}: {len(tokens):,} tokens, and its index ends at "
+                f"{int(index[-1]) if len(index) else 0:,}: one of them is cut short, or tokens are "
+                "of another size. See --dtype"
+            )
+        at = first = 0
+        while first < len(index):
+            ends = index[first : first + (BLOCK >> 6)].astype(np.int64)
+            lengths = np.diff(ends, prepend=at)
+            if (lengths < 0).any() or ends[-1] > len(tokens):
+                raise VerificationError(f"{path}.index: its ends do not ascend: damaged")
+            count = max(1, int(np.searchsorted(ends, at + BLOCK, "right")))
+            if lengths[0] > LONGEST:
+                raise VerificationError(f"{path}: a document of {int(lengths[0]):,} tokens")
+            stop = int(ends[count - 1])
+            yield tokens[at:stop], lengths[:count], np.full(count, number, np.int64)
+            at, first = stop, first + count
+
+
+def _dtype_of(path: Path, reading: ReadOptions) -> str:
+    """The type of a file's tokens: as the caller says, as `.ds.metadata` says, or by the
+    tokenizer.
+    """
+    if reading.dtype is not None:
+        return reading.dtype
+    beside = path.with_name(f"{path.name}.metadata")
+    if beside.is_file():
+        with open(beside, "rb") as file:
+            first = file.read(1 << 16).partition(b"\n")[0]
+        found = {b"2": "uint16", b"4": "uint32"}.get(first.rpartition(b"|")[2])
+        if found is not None:
+            return found
+    return dtype(reading.tokenizer.vocabulary)

@@ -1,0 +1,221 @@
+"""Export: the kept documents of a corpus as text, or its tokens, in files that others read.
+
+    text     jsonl, jsonl.gz, jsonl.zst, parquet, nanochat           kept_texts.py, text_*.py
+    tokens   nanogpt, llmc, megatron, olmo, datatrove, torchtitan,   one module for each
+             hf-parquet, hdf5, genesis
+
+docs/trainer-formats.md says what each holds, and with which reader it was checked.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.token_corpus import Split, TokenCorpus
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal
+from gristmill.store.proof import proven
+from gristmill.tokens.tokenizer import Tokenizer
+from gristmill.trainer_formats import kept_texts
+from gristmill.trainer_formats.export_folder import (
+    ExportDescription,
+    ExportedStream,
+    ExportedTokens,
+    ExportFolder,
+)
+from gristmill.trainer_formats.mixing import PROPORTIONAL, mixed, weights_of
+from gristmill.trainer_formats.token_blocks import Block, blocks_of, with_side
+from gristmill.trainer_formats.token_format import MODULES, Stream, Written, module_of
+from gristmill.user_input import local
+
+TEXT = kept_texts.FORMATS
+FORMATS = (*TEXT, *MODULES)
+
+
+def export(
+    corpus: Path | str,
+    out: Path | str,
+    *,
+    to: str = "jsonl.zst",
+    split: str | None = None,
+    sources: Sequence[str] = (),
+    mix: str | None = None,
+    tokens_per_file: int | None = None,
+) -> dict[str, Any]:
+    """Write the kept documents, or the tokens, of a corpus into the folder `out`.
+
+    `split` is train or val (default: both), `sources` the names of sources (default: all), `mix`
+    `web=0.7,books=0.3` or `proportional`: all these are of tokens, but for `sources`.
+    Returns the numbers of `documents`, `files` and `bytes` written, and of tokens also `tokens`,
+    `streams` and `notes`. Raises RecipeError for what the format cannot hold, a corpus without what
+    is asked for, or a folder that holds something else; VerificationError if the corpus is not
+    finished or its shards are damaged.
+    """
+    if to not in FORMATS:
+        raise RecipeError(f"--to {to}: no such format; there are {', '.join(FORMATS)}")
+    if tokens_per_file is not None and tokens_per_file < 1:
+        raise RecipeError(f"--tokens-per-file {tokens_per_file}: write a number above 0")
+    root, target = Path(corpus), local(out, "--out")
+    if to in MODULES:
+        return _TokenExport(root, to, split, list(sources), mix, tokens_per_file).write(target)
+    given = {"--split": split, "--mix": mix, "--tokens-per-file": tokens_per_file}
+    for option, value in given.items():
+        if value is not None:
+            raise RecipeError(f"{option}: for exports of tokens, and {to} is text")
+    published = Corpus(root).published()
+    if published is None:
+        raise VerificationError(
+            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
+            "it"
+        )
+    return kept_texts.write(root, *published, target, to, list(sources))
+
+
+class _TokenExport:
+    """An export of tokens: what was asked for, checked against the corpus."""
+
+    def __init__(
+        self,
+        root: Path,
+        to: str,
+        split: str | None,
+        sources: list[str],
+        mix: str | None,
+        tokens_per_file: int | None,
+    ) -> None:
+        self._corpus = TokenCorpus.open(root)
+        self._to, self._format = to, module_of(to)
+        self._splits = self._asked_splits(split)
+        known = list(dict.fromkeys(n for s in self._splits for n in self._corpus.sources(s)))
+        for name in sources:
+            if name not in known:
+                raise RecipeError(
+                    f"--source {name}: no such source with tokens; there are {', '.join(known)}"
+                )
+        self._sources = [name for name in known if not sources or name in sources]
+        self._weights = None if mix is None else weights_of(mix, self._sources)
+        self._mix = mix
+        if self._weights is not None:
+            self._sources = [name for name in self._sources if name in self._weights]
+        self._per_file = tokens_per_file or self._format.TOKENS_PER_FILE
+        if tokens_per_file is not None and not self._format.TOKENS_PER_FILE:
+            raise RecipeError(f"--tokens-per-file: {to} has one file for a split or a source")
+        self._dtype = self._format.dtype(self._corpus.format.vocabulary)
+
+    def write(self, target: Path) -> dict[str, Any]:
+        """Write the export."""
+        corpus = self._corpus
+        options = {
+            "splits": self._splits,
+            "sources": self._sources,
+            "mix": self._mix,
+            "tokens_per_file": self._per_file,
+        }
+        part = next(p for p in corpus.manifest.parts if p.path.startswith("tokenizer/"))
+        data = proven(corpus.root / part.path, corpus.format.tokenizer).read_bytes()
+        literal = end_of_text_literal(corpus.manifest)
+        tokenizer = Tokenizer(part.path, data, literal)
+        side = self._format.SIDE
+        held = msgspec.structs.replace(corpus.format, end_of_text_side=side)
+        name = Path(part.path).name
+        description = ExportDescription(format=self._to, corpus=corpus.digest, options=options)
+        for split in self._splits:
+            corpus.prove(split)
+        with ExportFolder(target, description) as folder:
+            written = {
+                (stream.name, stream.split): (
+                    stream,
+                    self._format.write(folder, stream, self._per_file),
+                )
+                for stream in self._streams(held)
+            }
+            notes = self._notes(written)
+            tokens: dict[str, int] = dict.fromkeys(self._splits, 0)
+            for stream, found in written.values():
+                tokens[stream.split] += found.tokens
+            if hasattr(self._format, "finish"):
+                notes += self._format.finish(folder, tokenizer, tokens)
+            folder.write(name, data)
+            streams = [_exported(stream, found) for stream, found in written.values()]
+            folder.describe(
+                tokens=ExportedTokens(
+                    tokenizer_file=name, format=held, dtype=self._dtype, end_of_text_literal=literal
+                ),
+                streams=streams,
+            )
+            count, size = len(folder.parts), sum(part.size for part in folder.parts)
+        return {
+            "documents": sum(stream.documents for stream in streams),
+            "tokens": sum(stream.tokens for stream in streams),
+            "files": count,
+            "bytes": size,
+            "streams": msgspec.to_builtins(streams),
+            "notes": notes,
+        }
+
+    def _asked_splits(self, split: str | None) -> list[Split]:
+        if split not in (None, "train", "val"):
+            raise RecipeError(f"--split {split}: no such split; there are train and val")
+        every: tuple[Split, Split] = ("train", "val")
+        found: list[Split] = [
+            one for one in every if split in (None, one) and self._corpus.sources(one)
+        ]
+        if not found:
+            raise RecipeError(
+                f"{self._corpus.root}: no {split or ''} tokens".replace("  ", " ")
+                + (": set tokens.validation in the recipe" if split == "val" else "")
+            )
+        return found
+
+    def _streams(self, held: TokenFormat) -> Iterator[Stream]:
+        """The streams of the export, each when the one before it is written."""
+        has, end = self._corpus.format.end_of_text_side, held.end_of_text
+        for split in self._splits:
+            names = [name for name in self._sources if name in self._corpus.sources(split)]
+            together = self._mix is not None or self._format.ONE_STREAM
+            for group in [names] if together else [[name] for name in names]:
+                if not group:
+                    continue
+                blocks = self._blocks(group, split)
+                turned = with_side(blocks, end, has, held.end_of_text_side)
+                name = group[0] if len(group) == 1 else "mixed"
+                yield Stream(name, split, group, turned, held)
+
+    def _blocks(self, names: list[str], split: Split) -> Iterator[Block]:
+        streams = [self._corpus.stream(name, split) for name in names]
+        if len(streams) == 1:
+            return blocks_of(streams[0], 0)
+        # Validation is all of it, whatever the mix of training is.
+        weights = self._weights if split == "train" else None
+        return mixed(streams, [weights[name] for name in names] if weights else None)
+
+    def _notes(self, written: dict[tuple[str, str], tuple[Stream, Written]]) -> list[str]:
+        """What an export leaves out, or decided."""
+        notes = []
+        for (_, split), (stream, found) in written.items():
+            if len(stream.sources) > 1 and self._mix in (None, PROPORTIONAL):
+                notes.append(f"{split}: {', '.join(stream.sources)} mixed in proportion to tokens")
+            for name in stream.sources:
+                if self._weights is None or split != "train":
+                    continue
+                total, got = self._corpus.stream(name, "train").tokens, found.by_source.get(name, 0)
+                if got < total:
+                    notes.append(
+                        f"{name}: {total - got:,} of {total:,} tokens are not in the mix: another "
+                        "source was used up"
+                    )
+        return notes
+
+
+def _exported(stream: Stream, found: Written) -> ExportedStream:
+    return ExportedStream(
+        name=stream.name,
+        split=stream.split,
+        sources=found.by_source,
+        documents=found.documents,
+        tokens=found.tokens,
+        files=found.files,
+    )

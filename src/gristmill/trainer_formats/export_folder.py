@@ -1,0 +1,219 @@
+"""The folder that an export writes.
+
+    gristmill.unfinished.json   while the export is being written: what was asked for
+    <the files of the format>
+    tokenizer.json ...          the tokenizer's file, byte for byte (exports of tokens)
+    gristmill.json              what the files are: format, corpus, tokenizer, tokens, streams
+    SHA256SUMS                  all of these in sha256sum's format, written last
+
+Every file appears whole. An export that was interrupted can be started again by the same command;
+a folder with files of anything else is refused.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, cast
+
+import msgspec
+import numpy as np
+
+from gristmill.errors import MachineError, RecipeError
+from gristmill.store.manifest import SUMS, TokenFormat, sums
+from gristmill.store.parts import (
+    TEMPORARY,
+    HashingFile,
+    Part,
+    machine_errors,
+    sha256_of,
+    sync_folder,
+    to_json,
+    write_bytes,
+    writing,
+)
+
+DESCRIPTION, UNFINISHED = "gristmill.json", "gristmill.unfinished.json"
+_BLOCK = 1 << 20  # numbers read back from a spool at a time
+
+
+class ExportedStream(msgspec.Struct, frozen=True, kw_only=True):
+    """Files that are read one after another: the documents of a split, of one source or mixed."""
+
+    name: str  # the source, or `mixed`
+    split: str
+    sources: dict[str, int]  # tokens by source
+    documents: int
+    tokens: int
+    files: list[str]
+
+
+class ExportedTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """How the tokens of an export are read."""
+
+    tokenizer_file: str
+    format: TokenFormat  # `dtype` is the corpus' own
+    dtype: str  # of a token in the files of this export
+    # the literal of the end of text, as the recipe names it; null: the tokenizer's own
+    end_of_text_literal: str | None = None
+
+
+class ExportDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """gristmill.json: what an export is. `import` reads it back."""
+
+    format: str
+    corpus: str  # sha256 of the corpus' manifest.json
+    options: dict[str, Any]
+    version: int = 1
+    tokens: ExportedTokens | None = None
+    streams: list[ExportedStream] = []
+    details: dict[str, Any] = {}
+
+
+class ExportFolder:
+    """The folder of one export. A context: the last files are written where it ends without an
+    error.
+    """
+
+    def __init__(self, root: Path, description: ExportDescription) -> None:
+        """Begin an export; `description` says what was asked for.
+
+        Raises RecipeError if the folder holds anything but an unfinished or finished export of the
+        same description.
+        """
+        self.root = root
+        self.parts: list[Part] = []
+        self.description = description
+        self._request = to_json(description)
+        with machine_errors(root, every=True):
+            self._begin()
+
+    def __enter__(self) -> "ExportFolder":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.parts.append(write_bytes(self.root, DESCRIPTION, to_json(self.description)))
+            write_bytes(self.root, SUMS, sums(self.parts))
+            (self.root / UNFINISHED).unlink()
+            sync_folder(self.root)
+
+    def describe(self, **fields: Any) -> None:
+        """Set fields of gristmill.json."""
+        self.description = msgspec.structs.replace(self.description, **fields)
+
+    @contextmanager
+    def file(self, name: str) -> Iterator[HashingFile]:
+        """Write a file of the export."""
+        with writing(self.root, name) as file:
+            yield file
+        self.parts.append(Part(name, file.size, file.hexdigest()))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a small file of the export."""
+        self.parts.append(write_bytes(self.root, name, data))
+
+    @contextmanager
+    def path(self, name: str) -> Iterator[Path]:
+        """A path for a library that writes files by itself; the file gets its name, and its digest
+        is taken, if the block has no error.
+        """
+        target = self.root / name
+        temporary = target.with_name(target.name + TEMPORARY)
+        with machine_errors(target, every=True):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                yield temporary
+                with open(temporary, "rb") as file:
+                    os.fsync(file.fileno())
+                self.parts.append(Part(name, *sha256_of(temporary)))
+                temporary.rename(target)
+                sync_folder(target.parent)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+
+    def spool(self, dtype: str) -> "Spool":
+        """Numbers on disk, for a file that begins with their count."""
+        return Spool(self.root, dtype)
+
+    def _begin(self) -> None:
+        if self.root.exists() and not self.root.is_dir():
+            raise RecipeError(f"--out {self.root}: a file, not a folder. Choose another folder")
+        found = sorted(path.name for path in self.root.iterdir()) if self.root.exists() else []
+        if found and not self._is_ours():
+            raise RecipeError(
+                f"--out {self.root}: holds {', '.join(found[:3])}"
+                f"{' and more' if len(found) > 3 else ''}, and no export of the same corpus with "
+                "the same options. Choose an empty folder"
+            )
+        for path in self.root.rglob(f"*{TEMPORARY}") if found else ():
+            path.unlink()
+        write_bytes(self.root, UNFINISHED, self._request)
+        for name in (SUMS, DESCRIPTION):
+            (self.root / name).unlink(missing_ok=True)
+
+    def _is_ours(self) -> bool:
+        """Whether what is in the folder is this export, unfinished or finished."""
+        unfinished, finished = self.root / UNFINISHED, self.root / DESCRIPTION
+        if unfinished.is_file():
+            return unfinished.read_bytes() == self._request
+        try:
+            found = msgspec.json.decode(finished.read_bytes(), type=ExportDescription)
+        except (OSError, msgspec.DecodeError):
+            return False
+        same = (found.format, found.corpus, found.options)
+        return same == (self.description.format, self.description.corpus, self.description.options)
+
+
+class Spool:
+    """Numbers of one type that are appended, then read back in order; in a file without a name."""
+
+    def __init__(self, folder: Path, dtype: str) -> None:
+        """`folder` is where there is room for them."""
+        self.dtype = np.dtype(dtype)
+        self.count = 0
+        self._file = cast("BinaryIO", tempfile.TemporaryFile(dir=folder))
+
+    def append(self, values: np.ndarray) -> None:
+        with machine_errors(Path(tempfile.gettempdir())):
+            self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        self.count += len(values)
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """All numbers, in blocks."""
+        self._file.seek(0)
+        while data := self._file.read(_BLOCK * self.dtype.itemsize):
+            yield np.frombuffer(data, self.dtype)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_description(folder: Path) -> ExportDescription | None:
+    """The gristmill.json of a folder; None: it has none. Raises RecipeError if it cannot be read,
+    or the export is unfinished.
+    """
+    path = folder / DESCRIPTION
+    if (folder / UNFINISHED).exists():
+        raise RecipeError(f"{folder}: an export that is not finished. Run the export again")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise MachineError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        found = msgspec.json.decode(data, type=ExportDescription)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: not the description of an export: {error}") from error
+    if found.version != 1:
+        raise RecipeError(f"{path}: version {found.version}; this gristmill reads version 1")
+    return found

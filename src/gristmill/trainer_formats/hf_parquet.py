@@ -1,0 +1,142 @@
+"""Parquet for Hugging Face `datasets`: `data/SPLIT-00000.parquet`, a row for each document:
+`input_ids` (list of int32, without nulls), `document` (int64, its number in the corpus), `source`.
+
+Source: the columns that `datasets` and trainers on top of it call tokenized text; its file patterns
+(`data/train-*`). A document is in memory as a whole.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.store.parts import TableWriter
+from gristmill.trainer_formats.export_folder import ExportFolder
+from gristmill.trainer_formats.flat_files import LONGEST, listed
+from gristmill.trainer_formats.token_blocks import Block, Side, whole
+from gristmill.trainer_formats.token_format import (
+    Counter,
+    Opened,
+    OpenedFolder,
+    ReadOptions,
+    Stream,
+    Written,
+    pieces,
+)
+
+SIDE: Side = "after"
+ONE_STREAM = True
+TOKENS_PER_FILE = 1 << 27
+SCHEMA = pa.schema(
+    [
+        pa.field("input_ids", pa.list_(pa.field("element", pa.int32(), False)), nullable=False),
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+    ]
+)
+MOST_ROWS = 1 << 20  # of a row group that import reads
+MOST_GROUP = 1 << 31  # bytes of a row group, unpacked, that import reads
+
+
+def dtype(vocabulary: int) -> str:
+    """int32, as the tokenizers of `transformers` give."""
+    return "int32"
+
+
+def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
+    """Write the files of a split; each ends with the document that brings it to
+    `tokens_per_file`.
+    """
+    counter = Counter(stream)
+    files: list[str] = []
+    names = pa.array(stream.sources, pa.string())
+    cut = pieces(whole(counter.blocks()), tokens_per_file, cut=False)
+    for number, group in groupby(cut, key=lambda pair: pair[0]):
+        files.append(f"data/{stream.split}-{number:05d}.parquet")
+        with folder.file(files[-1]) as file:
+            table = TableWriter(file, SCHEMA)
+            try:
+                for _, block in group:
+                    table.write(_rows(block, names))
+                table.close()
+            except BaseException:
+                table.abandon()
+                raise
+    return counter.written(files)
+
+
+def _rows(block: Block, names: pa.Array) -> pa.RecordBatch:
+    if len(block.tokens) >= 1 << 31:
+        raise RecipeError("--to hf-parquet: a document of 2^31 tokens or more fits in no list")
+    offsets = np.zeros(len(block.lengths) + 1, np.int32)
+    np.cumsum(block.lengths, out=offsets[1:])
+    lists = pa.ListArray.from_arrays(
+        pa.array(offsets), pa.array(block.tokens.astype(np.int32)), type=SCHEMA.field(0).type
+    )
+    sources = names.take(pa.array(block.sources))
+    return pa.RecordBatch.from_arrays([lists, pa.array(block.documents), sources], schema=SCHEMA)
+
+
+def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
+    """Open all Parquet files below a folder. A name that begins with `val`, `valid` or `validation`
+    and a mark is validation; one that begins with `test` is refused.
+    """
+    by_split: dict[str, list[Path]] = {}
+    for path in listed(folder, "**/*.parquet"):
+        word = path.stem.replace("_", "-").partition("-")[0]
+        if word == "test":
+            raise RecipeError(f"{path}: a corpus has train and val alone. Take this file away")
+        split = "val" if word in ("val", "valid", "validation") else "train"
+        by_split.setdefault(split, []).append(path)
+    streams = [Opened(split, files, _documents(files)) for split, files in by_split.items()]
+    return OpenedFolder(streams, "index", reading.side)
+
+
+def _documents(files: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    for number, path in enumerate(files):
+        try:
+            with pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
+                _check_schema(path, file.schema_arrow)
+                for group in range(file.num_row_groups):
+                    found = file.metadata.row_group(group)
+                    if found.num_rows > MOST_ROWS or found.total_byte_size > MOST_GROUP:
+                        raise VerificationError(
+                            f"{path}: row group {group} has {found.num_rows:,} rows and "
+                            f"{found.total_byte_size:,} bytes; import reads up to {MOST_ROWS:,} "
+                            f"and {MOST_GROUP:,}"
+                        )
+                    for batch in file.iter_batches(
+                        4096, row_groups=[group], columns=["input_ids"], use_threads=False
+                    ):
+                        yield _lists(path, batch["input_ids"], number)
+        except (pa.ArrowException, OSError) as error:
+            raise VerificationError(f"{path}: cannot be read as Parquet: {error}") from error
+
+
+def _check_schema(path: Path, schema: pa.Schema) -> None:
+    if "input_ids" not in schema.names:
+        raise RecipeError(
+            f"{path}: no column input_ids; it has {', '.join(schema.names[:10])}. Text is not "
+            "imported: name the file in a recipe (files = [...])"
+        )
+    kind = schema.field("input_ids").type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if not lists or not pa.types.is_integer(kind.value_type):
+        raise RecipeError(f"{path}: input_ids is {kind}, expected a list of integers")
+
+
+def _lists(path: Path, column: pa.Array, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if column.null_count:
+        raise VerificationError(f"{path}: input_ids is null in {column.null_count:,} rows")
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
+    values = column.flatten()
+    if values.null_count:
+        raise VerificationError(f"{path}: {values.null_count:,} tokens in input_ids are null")
+    if len(lengths) and lengths.max() > LONGEST:
+        raise VerificationError(f"{path}: a document of {int(lengths.max()):,} tokens")
+    return (values.to_numpy(zero_copy_only=False), lengths, np.full(len(lengths), number, np.int64))

@@ -1,0 +1,179 @@
+"""The kept documents of a corpus as text, with all their fields: as JSONL (plain, gzip or zstd),
+Parquet, or nanochat's Parquet.
+"""
+
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import msgspec
+import pyarrow as pa
+
+from gristmill.corpus.clusters import TABLE
+from gristmill.corpus.copy_counts import Copies
+from gristmill.corpus.kept_documents import Rewriter, post_dedup_of, read_kept, rewriter_of
+from gristmill.errors import RecipeError
+from gristmill.phases.inputs.inputs import installed, is_as_made
+from gristmill.phases.relations.frequent_lines import LIST, cut_of
+from gristmill.recipe import Recipe
+from gristmill.schema import shard_name
+from gristmill.store.manifest import Manifest, lock_of
+from gristmill.store.parts import read_batches
+from gristmill.trainer_formats.export_folder import ExportDescription, ExportFolder
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+JSONL = ("jsonl", "jsonl.gz", "jsonl.zst")
+FORMATS = (*JSONL, "parquet", "nanochat")
+
+
+class KeptTexts:
+    """The kept documents of a finished corpus, by raw shard."""
+
+    def __init__(self, root: Path, manifest: Manifest, sources: list[str]) -> None:
+        """`sources`: those to read; none: all. Raises RecipeError for one that there is not, or a
+        corpus that was imported.
+        """
+        if not manifest.raw_shards:
+            raise RecipeError(
+                f"{root}: it has no texts: its tokens were imported. Choose a format of tokens"
+            )
+        known = [table["name"] for table in manifest.recipe["source"]]
+        for name in sources:
+            if name not in known:
+                raise RecipeError(f"--source {name}: no such source; there are {', '.join(known)}")
+        self.root, self.manifest = root, manifest
+        self.sources = [name for name in known if not sources or name in sources]
+
+    def shards(self) -> list[tuple[int, str]]:
+        """(number, source) of each raw shard."""
+        return [
+            (shard.number, shard.source)
+            for shard in self.manifest.raw_shards
+            if shard.missing is None and shard.source in self.sources
+        ]
+
+    def fields(self, source: str) -> tuple[str, str]:
+        """The original names of text and URL."""
+        table = next(table for table in self.manifest.recipe["source"] if table["name"] == source)
+        return table["text"], table["url"]
+
+    def batches(self, source: str, number: int) -> Iterator[pa.RecordBatch]:
+        """The kept documents of a raw shard: batches of schema.TEXT."""
+        root, manifest = self.root, self.manifest
+        name = f"{shard_name(number)}.parquet"
+        text = root / "text" / source / name
+        if text.exists():
+            return read_batches(text)
+        if not (root / "documents" / name).exists():
+            raise RecipeError(
+                f"{root}: it has neither documents/ (keep_documents = false) nor text/: there is "
+                "nothing to export"
+            )
+        cut = cut_of(msgspec.convert(manifest.recipe, Recipe).deduplicate, manifest.parts)
+        cutter = cut.cutter(root / LIST, source) if cut else None
+        rewriter = _rewriter(root, manifest, source)
+        copies = Copies(
+            root / TABLE if any(part.path == TABLE for part in manifest.parts) else None, number
+        )
+        stream = read_kept(root / "documents" / name, root / "verdicts" / name, cutter, rewriter)
+        return map(copies.added_to, stream)
+
+
+def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
+    """The steps that rewrite after deduplication, with the inputs that the run had."""
+    recipe = msgspec.convert(manifest.recipe, Recipe)
+    try:
+        found = installed(recipe, source)
+    except RecipeError as error:
+        raise RecipeError(
+            f"{root}: its documents must be rewritten after deduplication, and {error}. Run the "
+            "recipe without [tokens]: text/ then has the rewritten texts"
+        ) from error
+    for step in recipe.post_dedup_steps(source):
+        for what, location in step.inputs().items():
+            if not is_as_made(found[location], what, manifest.inputs):
+                raise RecipeError(
+                    f"{root}: {what} is {found[location].name} here, not the input with which the "
+                    "corpus was made"
+                )
+    return rewriter_of(post_dedup_of(recipe, source, found))
+
+
+def write(
+    root: Path, manifest: Manifest, data: bytes, target: Path, to: str, sources: list[str]
+) -> dict[str, Any]:
+    """Write an export of text; `data` is the manifest's bytes. Returns the numbers of `documents`,
+    `files` and `bytes`.
+    """
+    texts = KeptTexts(root, manifest, sources)
+    digest = lock_of(data).split()[0].decode()
+    description = ExportDescription(format=to, corpus=digest, options={"sources": texts.sources})
+    with ExportFolder(target, description) as folder:
+        if to in JSONL:
+            documents = _write_lines(texts, folder, to)
+        elif to == "parquet":
+            from gristmill.trainer_formats import text_parquet
+
+            documents = text_parquet.write(texts, folder)
+        else:
+            from gristmill.trainer_formats import nanochat
+
+            documents = nanochat.write(texts, folder)
+        count, size = len(folder.parts), sum(part.size for part in folder.parts)
+    return {"documents": documents, "files": count, "bytes": size}
+
+
+def _write_lines(texts: KeptTexts, folder: ExportFolder, to: str) -> int:
+    """Write JSONL: `SOURCE/SHARD.jsonl`; returns the number of documents."""
+    documents = 0
+    for number, source in texts.shards():
+        fields = texts.fields(source)
+        with folder.file(f"{source}/{shard_name(number)}.{to}") as file:
+            plain = cast("BinaryIO", file)
+            packed = _packed(plain, to)
+            for batch in texts.batches(source, number):
+                packed.write(b"".join(_lines(batch, fields)))
+                documents += len(batch)
+            if packed is not plain:
+                packed.close()
+    return documents
+
+
+def _packed(file: BinaryIO, to: str) -> BinaryIO:
+    if to == "jsonl.gz":
+        return cast("BinaryIO", gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
+    if to == "jsonl.zst":
+        return cast("BinaryIO", zstd.ZstdFile(file, "wb", level=3))
+    return file
+
+
+def _lines(batch: pa.RecordBatch, fields: tuple[str, str]) -> Iterator[bytes]:
+    """A line for each document: its text and URL under their original names, the fields of its
+    format (date, record_id, declared_language), all other fields, and `copies`.
+
+    A field `copies` of the document itself is written as `original_copies`.
+    """
+    encode = msgspec.json.Encoder().encode
+    for row in batch.to_pylist():
+        line = {fields[0]: row["text"]}
+        if row["url"] is not None:
+            line[fields[1]] = row["url"]
+        line |= {
+            name: row[name]
+            for name in ("date", "record_id", "declared_language")
+            if row[name] is not None
+        }
+        if row["extra"] is not None:
+            # The document's own fields replace those of its format.
+            line |= json.loads(row["extra"])
+        if "copies" in line:
+            line["original_copies"] = line["copies"]
+        line["copies"] = row["copies"]
+        yield encode(line) + b"\n"

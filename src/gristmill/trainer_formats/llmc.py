@@ -1,0 +1,124 @@
+"""llm.c and modded-nanogpt: shards with a header of 256 int32, the end of text before each
+document, documents that go on in the next shard.
+
+    header[0]   20240520 (uint16 tokens), or 20240801 (uint32: llm.c's writer for Llama 3)
+    header[1]   version: 1, or 7
+    header[2]   tokens in the shard, below 2^31
+    the rest    0
+
+Source: llm.c's dev/data/data_common.py, dev/data/fineweb.py and llmc/dataloader.h; modded-nanogpt's
+train_gpt.py. llm.c's C loader and modded-nanogpt read the first kind alone.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.trainer_formats.export_folder import ExportFolder
+from gristmill.trainer_formats.flat_files import divided, listed, mapped
+from gristmill.trainer_formats.token_blocks import Block, Side
+from gristmill.trainer_formats.token_format import (
+    Counter,
+    Opened,
+    OpenedFolder,
+    ReadOptions,
+    Stream,
+    Written,
+    pieces,
+)
+
+SIDE: Side = "before"
+ONE_STREAM = True
+TOKENS_PER_FILE = 100_000_000  # as in llm.c's fineweb.py
+MOST = (1 << 31) - 1
+HEADER = 256  # int32
+KINDS = {20240520: (1, "uint16"), 20240801: (7, "uint32")}
+
+
+def dtype(vocabulary: int) -> str:
+    """uint16 where it holds the vocabulary, otherwise uint32 (llm.c's kind for Llama 3)."""
+    return "uint16" if vocabulary <= 1 << 16 else "uint32"
+
+
+def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
+    """Write `NAME_val_000000.bin`, `NAME_train_000001.bin` and the following."""
+    if not 0 < tokens_per_file <= MOST:
+        raise RecipeError(f"--tokens-per-file {tokens_per_file}: llm.c's shards have below 2^31")
+    counter, kind = Counter(stream), dtype(stream.tokens.vocabulary)
+    magic = next(magic for magic, (_, held) in KINDS.items() if held == kind)
+    first = 0 if stream.split == "val" else 1  # llm.c keeps shard 0 for validation
+    files: list[str] = []
+    waiting = folder.spool("<u2" if kind == "uint16" else "<u4")
+    at = 0
+
+    def close() -> None:
+        header = np.zeros(HEADER, "<i4")
+        header[:3] = magic, KINDS[magic][0], waiting.count
+        files.append(f"{stream.name}_{stream.split}_{first + len(files):06d}.bin")
+        with folder.file(files[-1]) as file:
+            file.write(header)
+            for tokens in waiting.blocks():
+                file.write(tokens)
+        waiting.close()
+
+    for number, piece in _cut(counter.blocks(), tokens_per_file):
+        if number != at:
+            close()
+            waiting, at = folder.spool(waiting.dtype.str), number
+        waiting.append(piece.tokens)
+    if waiting.count:
+        close()
+    else:
+        waiting.close()
+    return counter.written(files)
+
+
+def _cut(blocks: Iterator[Block], size: int) -> Iterator[tuple[int, Block]]:
+    return pieces(blocks, size, cut=True)
+
+
+def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
+    """Open the shards whose names have `train` or `val` before their number."""
+    side = reading.side or SIDE
+    streams = []
+    for split in ("train", "val"):
+        files = listed(folder, f"*{split}_[0-9]*.bin")
+        names = {path.name.rpartition(f"{split}_")[0] for path in files}
+        if len(names) > 1:
+            raise RecipeError(
+                f"{folder}: {split} shards of {len(names)} data sets ({', '.join(sorted(names))}). "
+                "Import each from a folder of its own"
+            )
+        if files:
+            opened = [(path, shard(path)) for path in files]
+            blocks = divided(opened, reading.tokenizer.end_of_text, side)
+            streams.append(Opened(split, files, blocks))
+    return OpenedFolder(streams, "end-of-text", side)
+
+
+def shard(path: Path) -> np.ndarray:
+    """The tokens of a shard, memory-mapped. Raises VerificationError for a header of another kind,
+    or a size that it does not give.
+    """
+    with open(path, "rb") as file:
+        data = file.read(4 * HEADER)
+    if len(data) < 4 * HEADER:
+        raise VerificationError(f"{path}: {len(data):,} bytes, shorter than a header of 1,024")
+    header = np.frombuffer(data, "<i4")
+    if int(header[0]) not in KINDS:
+        raise VerificationError(
+            f"{path}: begins with {int(header[0])}, and a shard of llm.c with "
+            f"{' or '.join(map(str, KINDS))}. It is of another format"
+        )
+    version, kind = KINDS[int(header[0])]
+    if header[1] != version:
+        raise VerificationError(f"{path}: version {int(header[1])}, expected {version}")
+    tokens = mapped(path, "<u2" if kind == "uint16" else "<u4", 4 * HEADER)
+    if header[2] <= 0 or len(tokens) != header[2]:
+        raise VerificationError(
+            f"{path}: {len(tokens):,} tokens, and its header says {int(header[2]):,}: it is cut "
+            "short or damaged. Fetch it again"
+        )
+    return tokens

@@ -1,0 +1,99 @@
+"""nanoGPT: `train.bin` and `val.bin`, uint16 tokens without a header, the end of text after each
+document; `meta.pkl` for a tokenizer that is not GPT-2's.
+
+Source: nanoGPT's data/openwebtext/prepare.py, train.py (get_batch, meta_vocab_size), sample.py.
+"""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gristmill.errors import RecipeError
+from gristmill.tokens.tokenizer import Tokenizer
+from gristmill.trainer_formats.export_folder import ExportFolder
+from gristmill.trainer_formats.flat_files import divided, listed, mapped
+from gristmill.trainer_formats.token_blocks import Side
+from gristmill.trainer_formats.token_format import (
+    Counter,
+    Opened,
+    OpenedFolder,
+    ReadOptions,
+    Stream,
+    Written,
+)
+
+SIDE: Side = "after"
+ONE_STREAM = True
+TOKENS_PER_FILE = 0  # one file a split
+BLOCK_SIZE = 1024  # of train.py, unless it is told another
+
+
+def dtype(vocabulary: int) -> str:
+    """uint16. Raises RecipeError for a vocabulary that needs more."""
+    if vocabulary > 1 << 16:
+        raise RecipeError(
+            f"--to nanogpt: a vocabulary of {vocabulary:,} tokens, and nanoGPT reads uint16 (at "
+            "most 65,536). Choose another format, such as torchtitan or megatron"
+        )
+    return "uint16"
+
+
+def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
+    """Write train.bin or val.bin."""
+    counter, name = Counter(stream), f"{stream.split}.bin"
+    with folder.file(name) as file:
+        for block in counter.blocks():
+            file.write(np.ascontiguousarray(block.tokens, "<u2"))
+    return counter.written([name])
+
+
+def finish(folder: ExportFolder, tokenizer: Tokenizer, streams: dict[str, int]) -> list[str]:
+    """Write meta.pkl where it is needed; returns what a user should know. `streams`: tokens by
+    split.
+    """
+    if not is_gpt2(tokenizer):
+        folder.write("meta.pkl", meta(tokenizer))
+    notes = []
+    for split in ("train", "val"):
+        if streams.get(split, 0) <= BLOCK_SIZE:
+            notes.append(
+                f"{split}.bin has {streams.get(split, 0):,} tokens: train.py needs more than its "
+                f"block_size ({BLOCK_SIZE} by default) in both files"
+            )
+    return notes
+
+
+def is_gpt2(tokenizer: Tokenizer) -> bool:
+    """Whether nanoGPT's defaults (tiktoken's gpt2, 50,304 outputs) are right without meta.pkl."""
+    return tokenizer.file_name == "vocab.bpe" or (
+        tokenizer.file_name == "tokenizer.tiktoken" and tokenizer.vocabulary == 50257
+    )
+
+
+def meta(tokenizer: Tokenizer) -> bytes:
+    """meta.pkl: plain dictionaries, numbers and strings. train.py takes `vocab_size`; sample.py
+    encodes a prompt by single characters with `stoi` and decodes tokens with `itos`.
+    """
+    itos = {token: tokenizer.decode([token]) for token in range(tokenizer.vocabulary)}
+    stoi: dict[str, int] = {}
+    for token, text in itos.items():
+        if len(text) == 1 and text != "�":
+            stoi.setdefault(text, token)
+    values: dict[str, Any] = {"vocab_size": tokenizer.vocabulary, "itos": itos, "stoi": stoi}
+    return pickle.dumps(values, protocol=4)
+
+
+def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
+    """Open train.bin and val.bin; meta.pkl is not read: a pickle can run code."""
+    side = reading.side or SIDE
+    kind = reading.dtype or "uint16"
+    streams = []
+    for split in ("train", "val"):
+        files = listed(folder, f"{split}.bin")
+        if files:
+            opened = [(path, mapped(path, f"<{np.dtype(kind).str[1:]}")) for path in files]
+            blocks = divided(opened, reading.tokenizer.end_of_text, side)
+            streams.append(Opened(split, files, blocks))
+    return OpenedFolder(streams, "end-of-text", side)

@@ -1,0 +1,149 @@
+"""The documents of token shards as a stream of blocks, and what an export does to such a stream:
+the end of text on another side, whole documents, several sources mixed.
+
+Memory: one block (BLOCK tokens) a source; `whole` and `mixed` also hold the longest document.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from gristmill.corpus.token_corpus import TokenStream
+from gristmill.errors import VerificationError
+
+BLOCK = 1 << 22  # tokens read at a time
+Side = Literal["after", "before", "none"]
+
+
+class Block(NamedTuple):
+    """Consecutive documents of a stream."""
+
+    tokens: np.ndarray  # (m,) of the corpus' type
+    documents: np.ndarray  # (n,) int64 document numbers
+    lengths: np.ndarray  # (n,) int64 tokens of each in this block
+    sources: np.ndarray  # (n,) int32 place of each document's source among those of the export
+    begins: bool  # the first document begins in this block
+    ends: bool  # the last document ends in this block
+
+    def started(self) -> np.ndarray:
+        """(n,) bool: the document begins in this block."""
+        found = np.ones(len(self.documents), np.bool_)
+        found[:1] &= self.begins
+        return found
+
+    def ended(self) -> np.ndarray:
+        """(n,) bool: the document ends in this block."""
+        found = np.ones(len(self.documents), np.bool_)
+        found[-1:] &= self.ends
+        return found
+
+
+def blocks_of(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[Block]:
+    """A source's documents in blocks of at most `size` tokens, which may cut documents."""
+    begins = True
+    for start in range(0, stream.tokens, size):
+        stop = min(start + size, stream.tokens)
+        spans = stream.documents(start, stop)
+        ends = not bool(spans.continues[-1])
+        sources = np.full(len(spans.documents), place, np.int32)
+        yield Block(
+            stream.read(start, stop),
+            spans.documents,
+            spans.ends - spans.starts,
+            sources,
+            begins,
+            ends,
+        )
+        begins = ends
+
+
+def with_side(
+    blocks: Iterable[Block], end_of_text: int, has: Side, wanted: Side
+) -> Iterator[Block]:
+    """The stream with its end of text on the side that is wanted: before or after each document.
+
+    A document that has none where the corpus says gets one all the same.
+    """
+    for block in blocks:
+        yield block if has == wanted else _turned(block, end_of_text, has, wanted)
+
+
+def _turned(block: Block, end_of_text: int, has: Side, wanted: Side) -> Block:
+    stops = np.cumsum(block.lengths)
+    starts = stops - block.lengths
+    lengths = block.lengths.copy()
+    keep = np.ones(len(block.tokens), np.bool_)
+    if has != "none":
+        here = block.ended() if has == "after" else block.started()
+        at = (stops - 1 if has == "after" else starts)[here]
+        # A document of an imported corpus may have been cut before its end of text.
+        found = block.tokens[at] == end_of_text
+        at = at[found]
+        here[here] = found
+        keep[at] = False
+        lengths[here] -= 1
+    add = np.zeros(len(lengths), np.bool_)
+    if wanted != "none":
+        add = block.ended() if wanted == "after" else block.started()
+    kept = block.tokens[keep]
+    ends = np.cumsum(lengths)
+    places = (ends if wanted == "after" else ends - lengths)[add]
+    tokens = np.insert(kept, places, np.asarray(end_of_text, kept.dtype))
+    return block._replace(tokens=tokens, lengths=lengths + add)
+
+
+def whole(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The same documents in blocks that cut none."""
+    held: list[Block] = []
+    for block in blocks:
+        held.append(block)
+        if len(block.documents) == 1 and not block.ends:
+            continue
+        joined = _joined(held)
+        held = []
+        if not joined.ends:
+            size = int(joined.lengths[-1])
+            last = len(joined.tokens) - size
+            held = [_part(joined, len(joined.documents) - 1, len(joined.documents), last)]
+            held[0] = held[0]._replace(ends=False)
+            joined = _part(joined, 0, len(joined.documents) - 1, 0, last)
+        if len(joined.documents):
+            yield joined
+    if held:
+        raise VerificationError(
+            f"document {held[0].documents[-1]} has no end in its shards: verify the corpus"
+        )
+
+
+def _part(block: Block, first: int, stop: int, start: int, end: int | None = None) -> Block:
+    """Documents `first` to `stop` of a block, with the tokens `start` to `end`."""
+    return Block(
+        block.tokens[start:end],
+        block.documents[first:stop],
+        block.lengths[first:stop],
+        block.sources[first:stop],
+        True,
+        True,
+    )
+
+
+def _joined(pieces: list[Block]) -> Block:
+    """Pieces of a stream as one; a document that was cut between two is one again."""
+    if len(pieces) == 1:
+        return pieces[0]
+    lengths = [piece.lengths.copy() for piece in pieces]
+    documents, sources = [piece.documents for piece in pieces], [p.sources for p in pieces]
+    for place in range(len(pieces) - 1, 0, -1):
+        if not pieces[place].begins:
+            lengths[place - 1][-1] += lengths[place][0]
+            lengths[place] = lengths[place][1:]
+            documents[place], sources[place] = documents[place][1:], sources[place][1:]
+    return Block(
+        np.concatenate([piece.tokens for piece in pieces]),
+        np.concatenate(documents),
+        np.concatenate(lengths),
+        np.concatenate(sources),
+        pieces[0].begins,
+        pieces[-1].ends,
+    )

@@ -1,0 +1,181 @@
+"""What a module of a token format provides, and the table of formats."""
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gristmill.errors import RecipeError
+from gristmill.store.manifest import TokenFormat
+from gristmill.tokens.tokenizer import Tokenizer
+from gristmill.trainer_formats.export_folder import ExportFolder
+from gristmill.trainer_formats.token_blocks import Block, Side
+
+# Names of --to and --from, and their modules.
+MODULES = {
+    "nanogpt": "nanogpt",
+    "llmc": "llmc",
+    "megatron": "megatron",
+    "olmo": "olmo",
+    "datatrove": "datatrove",
+    "torchtitan": "torchtitan",
+    "hf-parquet": "hf_parquet",
+    "hdf5": "hdf5",
+    "genesis": "genesis",
+}
+
+
+class Stream(NamedTuple):
+    """What an export writes as files that belong together."""
+
+    name: str  # the source; `mixed`: several in one stream
+    split: str  # train or val
+    sources: list[str]
+    blocks: Iterator[Block]
+    tokens: TokenFormat  # of the corpus; the blocks have `end_of_text_side` as the format wants it
+
+
+class Written(NamedTuple):
+    """What a writer wrote of a stream."""
+
+    files: list[str]
+    documents: int
+    tokens: int
+    by_source: dict[str, int]  # tokens
+
+
+class Opened(NamedTuple):
+    """A stream of documents in a folder of another's files."""
+
+    split: str
+    files: list[Path]
+    # (tokens (m,), lengths (n,) int64 of whole documents, file (n,) int64: the file in which each
+    # begins), in blocks
+    blocks: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+class OpenedFolder(NamedTuple):
+    """What a reader found in a folder."""
+
+    streams: list[Opened]
+    boundaries: str  # `index`, or `end-of-text`
+    # the side on which the end of text is by the format; None: look at the documents
+    side: Side | None
+
+
+class ReadOptions(NamedTuple):
+    """What a reader needs to know besides the files."""
+
+    tokenizer: Tokenizer
+    side: Side | None  # as the caller says, or as gristmill.json says
+    dtype: str | None  # of a token in files that do not say it; None: by the tokenizer
+
+
+class Format(Protocol):
+    """The module of a token format."""
+
+    SIDE: Side  # where its readers expect the end of text
+    ONE_STREAM: bool  # several sources are one stream
+    TOKENS_PER_FILE: int  # unless the caller says another number
+
+    def dtype(self, vocabulary: int) -> str:
+        """The type of a token in the files; raises RecipeError if they cannot hold it."""
+
+    def write(self, folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
+        """Write a stream."""
+
+
+class ReadableFormat(Protocol):
+    """The module of a token format that can be imported."""
+
+    def read(self, folder: Path, reading: ReadOptions) -> OpenedFolder:
+        """Open the streams of a folder; the files are read while their blocks are. Raises
+        RecipeError or VerificationError.
+        """
+
+
+def module_of(name: str) -> Any:
+    """The module of a format."""
+    return import_module(f"gristmill.trainer_formats.{MODULES[name]}")
+
+
+class Counter:
+    """Counts what goes through a writer."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._names = stream.sources
+        self._tokens = np.zeros(len(stream.sources), np.int64)
+        self._documents = 0
+        self._blocks = stream.blocks
+
+    def blocks(self) -> Iterator[Block]:
+        """The stream's blocks, counted as they pass."""
+        for block in self._blocks:
+            self._documents += len(block.documents) - (not block.begins)
+            self._tokens += np.bincount(
+                block.sources, weights=block.lengths, minlength=len(self._names)
+            ).astype(np.int64)
+            yield block
+
+    def written(self, files: list[str]) -> Written:
+        tokens = self._tokens.tolist()
+        by_source = {name: count for name, count in zip(self._names, tokens, strict=True) if count}
+        return Written(files, self._documents, sum(tokens), by_source)
+
+
+def pieces(blocks: Iterable[Block], size: int, *, cut: bool) -> Iterator[tuple[int, Block]]:
+    """(the number of the file, a piece of a block for it): files of `size` tokens.
+
+    `cut`: a file ends in the middle of a document. Otherwise it ends behind the document that
+    brings it to `size`.
+    """
+    number = filled = 0
+    for block in blocks:
+        while len(block.documents):
+            stops = filled + np.cumsum(block.lengths)
+            if stops[-1] < size:
+                filled = int(stops[-1])
+                yield number, block
+                break
+            last = int(np.searchsorted(stops, size))  # the document that fills the file
+            surplus = int(stops[last]) - size if cut else 0
+            at = int(stops[last]) - filled - surplus
+            lengths = block.lengths[: last + 1].copy()
+            lengths[-1] -= surplus
+            ends = block.ended()[last] and not surplus
+            yield (
+                number,
+                block._replace(
+                    tokens=block.tokens[:at],
+                    documents=block.documents[: last + 1],
+                    lengths=lengths,
+                    sources=block.sources[: last + 1],
+                    ends=bool(ends),
+                ),
+            )
+            full = cut or bool(ends)
+            first = last if surplus else last + 1
+            rest = block.lengths[first:].copy()
+            rest[:1] -= lengths[-1] if surplus else 0
+            block = Block(
+                block.tokens[at:],
+                block.documents[first:],
+                rest,
+                block.sources[first:],
+                not surplus,
+                block.ends,
+            )
+            if full:
+                number, filled = number + 1, 0
+            else:
+                filled = int(stops[last])
+
+
+def unsigned(vocabulary: int, smallest: int = 1) -> str:
+    """The smallest unsigned type, of at least `smallest` bytes, that holds every token."""
+    for size in (1, 2, 4):
+        if size >= smallest and vocabulary - 1 < 1 << 8 * size:
+            return f"uint{8 * size}"
+    raise RecipeError(f"a vocabulary of {vocabulary:,}: too large for 32 bits")
