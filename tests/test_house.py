@@ -210,8 +210,11 @@ OPTIONS = {
     ),
     "model train-perplexity": "--help --json --least --limit --order --out --text --vocabulary",
     "model show": "--help --json",
-    "tokenizer train": "--help --json --limit --out --text --vocabulary",
-    "tokenizer show": "--help --json",
+    "tokenizer train": (
+        "--help --json --least --limit --out --pattern --sample --special --special-last --text "
+        "--vocabulary --workers"
+    ),
+    "tokenizer show": "--field --help --json --limit --sample --text",
 }
 
 

@@ -93,26 +93,67 @@ def show(
     print_result(result, as_json, lines(result))
 
 
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Threads that count. Default: one a processor.")
+]
+
+
 @tokenizer_app.command("train")
 def tokenizer_train(
-    files: Annotated[list[Path], typer.Argument(help="Text, JSONL, WET or Parquet.")],
+    inputs: Annotated[
+        list[Path], typer.Argument(help="Text, JSONL, WET or Parquet files, or a corpus.")
+    ],
     out: Annotated[Path, typer.Option(help="The tokenizer.json to write.")] = Path(
         "tokenizer.json"
     ),
     vocabulary: Annotated[
-        int, typer.Option(help="The number of tokens, with the 256 bytes.")
+        int, typer.Option(help="The number of tokens, with the 256 bytes and special tokens.")
     ] = 32_768,
-    text: Annotated[str, typer.Option(help="The field that holds the text.")] = "text",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Read at most N documents of each file.")
+    pattern: Annotated[
+        str,
+        typer.Option(
+            help="How text is split into pieces: gpt2, cl100k, llama3, qwen2, o200k or deepseek."
+        ),
+    ] = "gpt2",
+    special: Annotated[
+        list[str] | None,
+        typer.Option(help="A special token; repeat it for more. Default: <|endoftext|>."),
     ] = None,
+    special_last: Annotated[
+        bool, typer.Option("--special-last", help="Number special tokens last, not first.")
+    ] = False,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Train on at most N documents of each source.")
+    ] = None,
+    least: Annotated[
+        int, typer.Option(min=1, help="Stop when no pair of tokens occurs N times.")
+    ] = 1,
+    text: Text = "text",
+    limit: Limit = None,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Train a byte-level BPE tokenizer on the texts of files."""
-    from gristmill.training.train_tokenizer import train_tokenizer
+    """Train a byte-level BPE tokenizer on the texts of files or of a corpus.
+
+    The same texts give the same bytes, whatever their order. The merges are those that the trainer
+    of HF tokenizers chooses.
+    """
+    from gristmill.training.train_tokenizer import DEFAULT_SPECIAL, train_tokenizer
 
     handle_ctrl_c()
-    result = train_tokenizer(list(files), out, vocabulary=vocabulary, text=text, limit=limit)
+    result = train_tokenizer(
+        list(inputs),
+        out,
+        vocabulary=vocabulary,
+        pattern=pattern,
+        special=special or DEFAULT_SPECIAL,
+        special_first=not special_last,
+        sample=sample,
+        least=least,
+        text=text,
+        limit=limit,
+        workers=workers,
+    )
     print_result(
         result,
         as_json,
@@ -123,13 +164,24 @@ def tokenizer_train(
 @tokenizer_app.command("show")
 def tokenizer_show(
     tokenizer: Annotated[str, typer.Argument(help="gpt2, or a tokenizer's path or URL.")],
-    text: Annotated[
-        str, typer.Argument(help="The text to encode.")
-    ] = "Raw web in, verified training tokens out.",
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(help="Files or a corpus to encode.")
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="A text: show its tokens.")] = None,
+    field: Annotated[str, typer.Option(help="The field of files that holds the text.")] = "text",
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Encode at most N documents of each source.")
+    ] = None,
+    limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Show a tokenizer, and the tokens of a text."""
-    from gristmill.training.train_tokenizer import show_tokenizer
+    """Show a tokenizer: its tokens, the tokens of a text, and how it does on texts by source and
+    language.
+    """
+    from gristmill.training.show_tokenizer import lines, show_tokenizer
 
-    result, lines = show_tokenizer(tokenizer, text)
-    print_result(result, as_json, lines)
+    handle_ctrl_c()
+    result = show_tokenizer(
+        tokenizer, inputs or [], text=text, field=field, sample=sample, limit=limit
+    )
+    print_result(result, as_json, lines(result))

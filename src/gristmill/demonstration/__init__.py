@@ -94,8 +94,8 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
         f"{name} verify {corpus}",
         f"{name} export {corpus} --to jsonl.zst --out {root / 'export'}",
         (
-            f"{name} tokenizer show {root / 'tokenizer.json'} 'Raw web in, verified training "
-            "tokens out.'"
+            f"{name} tokenizer show {root / 'tokenizer.json'} --text 'Raw web in, verified "
+            "training tokens out.'"
         ),
         f"(cd {corpus} && sha256sum -c manifest.lock && sha256sum --quiet -c SHA256SUMS)",
         f"{name} init && $EDITOR recipe.toml && {name} run recipe.toml",

@@ -12,16 +12,10 @@ from typing import Any, BinaryIO, cast
 import msgspec
 import pyarrow as pa
 
-from gristmill.corpus.clusters import TABLE
-from gristmill.corpus.copy_counts import Copies
-from gristmill.corpus.kept_documents import Rewriter, post_dedup_of, read_kept, rewriter_of
 from gristmill.errors import RecipeError
-from gristmill.phases.inputs.inputs import installed, is_as_made
-from gristmill.phases.relations.frequent_lines import LIST, cut_of
-from gristmill.recipe import Recipe
+from gristmill.phases.output.kept_texts import kept_texts
 from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest, lock_of
-from gristmill.store.parts import read_batches
 from gristmill.trainer_formats.export_folder import ExportDescription, ExportFolder
 
 if sys.version_info >= (3, 14):
@@ -66,44 +60,7 @@ class KeptTexts:
 
     def batches(self, source: str, number: int) -> Iterator[pa.RecordBatch]:
         """The kept documents of a raw shard: batches of schema.TEXT."""
-        root, manifest = self.root, self.manifest
-        name = f"{shard_name(number)}.parquet"
-        text = root / "text" / source / name
-        if text.exists():
-            return read_batches(text)
-        if not (root / "documents" / name).exists():
-            raise RecipeError(
-                f"{root}: it has neither documents/ (keep_documents = false) nor text/: there is "
-                "nothing to export"
-            )
-        cut = cut_of(msgspec.convert(manifest.recipe, Recipe).deduplicate, manifest.parts)
-        cutter = cut.cutter(root / LIST, source) if cut else None
-        rewriter = _rewriter(root, manifest, source)
-        copies = Copies(
-            root / TABLE if any(part.path == TABLE for part in manifest.parts) else None, number
-        )
-        stream = read_kept(root / "documents" / name, root / "verdicts" / name, cutter, rewriter)
-        return map(copies.added_to, stream)
-
-
-def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
-    """The steps that rewrite after deduplication, with the inputs that the run had."""
-    recipe = msgspec.convert(manifest.recipe, Recipe)
-    try:
-        found = installed(recipe, source)
-    except RecipeError as error:
-        raise RecipeError(
-            f"{root}: its documents must be rewritten after deduplication, and {error}. Run the "
-            "recipe without [tokens]: text/ then has the rewritten texts"
-        ) from error
-    for step in recipe.post_dedup_steps(source):
-        for what, location in step.inputs().items():
-            if not is_as_made(found[location], what, manifest.inputs):
-                raise RecipeError(
-                    f"{root}: {what} is {found[location].name} here, not the input with which the "
-                    "corpus was made"
-                )
-    return rewriter_of(post_dedup_of(recipe, source, found))
+        return kept_texts(self.root, self.manifest, source, number)
 
 
 def write(

@@ -1,84 +1,150 @@
-"""Trains a byte-level BPE tokenizer that our kernel can encode, with the trainer of HF tokenizers;
-and shows tokenizers.
+"""Trains byte-level BPE tokenizers: the merges that HF tokenizers' BpeTrainer would choose, by
+kernels, on all processors.
+
+The pair with the highest count merges first; of equal counts the one whose left token has the
+smaller number, then the smaller right one. Numbers are those of HF: the bytes in the order of their
+characters in the byte-level alphabet, then the merged tokens as they are made. Merging goes on down
+to a count of `least`, 1 unless said, as HF's `min_frequency` of 0 does.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from gristmill.errors import RecipeError
-from gristmill.source.read import ShardReader
-from gristmill.source.rows import Fields
-from gristmill.store.cache import default_cache
 from gristmill.store.parts import write_bytes
-from gristmill.tokens.tokenizer import END_OF_TEXT, load
+from gristmill.tokens.tokenizer import BYTE_LEVEL, END_OF_TEXT
+from gristmill.training.texts import TextSource, sampled, sources_of
+from gristmill.training.tokenizer_json import (
+    BYTES_BY_CHARACTER,
+    BytePairTokenizer,
+    pattern_of,
+    spellings,
+    write_tokenizer_json,
+)
 from gristmill.user_input import local
+
+DEFAULT_SPECIAL = (END_OF_TEXT,)
+MOST_VOCABULARY = 10_000_000
+LONGEST_SPECIAL = 256  # characters
 
 
 def train_tokenizer(
-    files: list[Path | str],
+    files: Sequence[Path | str],
     out: Path | str,
     *,
     vocabulary: int = 32_768,
+    pattern: str = "gpt2",
+    special: Sequence[str] = DEFAULT_SPECIAL,
+    special_first: bool = True,
+    sample: int | None = None,
+    least: int = 1,
     text: str = "text",
     limit: int | None = None,
+    workers: int | None = None,
 ) -> dict[str, object]:
-    """Train on the texts of files in any format that a recipe reads, and write a tokenizer.json.
+    """Train on the texts of files in any format that a recipe reads, or on the kept documents of
+    corpora, and write a tokenizer.json.
 
-    `vocabulary` is the number of tokens, with the 256 bytes and the end of text; `limit` is the
-    largest number of documents from each file. Raises RecipeError if the vocabulary is too small, a
-    file is missing, or there is no text.
+    `vocabulary` is the number of tokens, with the 256 bytes and the special tokens; there are fewer
+    if no pair is left that stands `least` times. `pattern` is gpt2, cl100k, llama3, qwen2, o200k or
+    deepseek. Special tokens get the first numbers, as HF's trainer gives them, or the last ones.
+    `sample` is the largest number of documents of each source (all files are one), chosen by a hash
+    of their text; `limit` that of the first documents from each file. The result depends on the
+    texts and not on their order, nor on `workers`. Raises RecipeError for a vocabulary that is too
+    small or too large, for special tokens that cannot be, and if there is no text.
     """
-    import tokenizers
-    from tokenizers import decoders, models, pre_tokenizers, trainers
+    from gristmill.kernels.bpe_training.pairs import choose_merges
+    from gristmill.training.count_pieces import count_pieces
 
     target = local(out, "--out")
-    if vocabulary < 257:
-        raise RecipeError(
-            f"a vocabulary of {vocabulary} is too small for the 256 bytes and {END_OF_TEXT}"
-        )
-    tokenizer = tokenizers.Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        special_tokens=[END_OF_TEXT],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    counts = {"documents": 0, "characters": 0}
-
-    def texts() -> Iterator[list[str]]:
-        for number, file in enumerate(files):
-            if not Path(file).is_file():
-                raise RecipeError(f"{file}: no such file")
-            for batch in ShardReader(Path(file), number, fields=Fields(text), limit=limit):
-                read = [value for value in batch["text"].to_pylist() if value]
-                counts["documents"] += len(read)
-                counts["characters"] += sum(map(len, read))
-                yield read
-
-    tokenizer.train_from_iterator(texts(), trainer)
-    if not counts["documents"]:
+    check_special(special)
+    check_numbers(vocabulary, len(special), sample=sample, least=least)
+    published = pattern_of(pattern)
+    batches = _batches(sources_of(files, text=text, limit=limit), sample)
+    pieces, amount = count_pieces(batches, published.kernel, workers)
+    if not amount.documents:
         raise RecipeError("no text to train on: the files have no documents")
-    write_bytes(target.parent, target.name, tokenizer.to_str(pretty=True).encode())
-    return {"tokenizer": str(target), "vocabulary": tokenizer.get_vocab_size(), **counts}
-
-
-def show_tokenizer(tokenizer: str, text: str) -> tuple[dict[str, Any], list[str]]:
-    """A tokenizer (gpt2, or its path or URL) and the tokens of a text: as values, and as lines of
-    text. Raises RecipeError.
-    """
-    loaded = load(tokenizer, Path.cwd(), default_cache())
-    tokens = loaded.encode([text]).tokens.tolist()
-    pieces = [loaded.decode([token]) for token in tokens]
-    shown = {
-        "vocabulary": loaded.vocabulary,
-        "sha256": loaded.sha256,
-        "kernel": loaded.kernel,
-        "tokens": tokens,
-        "pieces": pieces,
+    merges = choose_merges(*pieces, bytes_in_order(), vocabulary - 256 - len(special), least=least)
+    tokenizer = BytePairTokenizer(
+        pattern, special, special_first, BYTES_BY_CHARACTER, pairs_of(merges)
+    )
+    refuse_made_special(tokenizer)
+    write_bytes(target.parent, target.name, write_tokenizer_json(tokenizer))
+    return {
+        "tokenizer": str(target),
+        "vocabulary": 256 + len(special) + len(merges),
+        "merges": len(merges),
+        "documents": amount.documents,
+        "bytes": amount.bytes,
+        "pieces": len(pieces.counts),
     }
-    by = "gristmill's kernel" if loaded.kernel else "the tokenizers library"
-    head = f"{tokenizer}: {loaded.vocabulary:,} tokens, encoded by {by}, sha256 {loaded.sha256}"
-    return shown, [head, " ".join(map(str, tokens)), "|".join(pieces)]
+
+
+def _batches(sources: list[TextSource], sample: int | None) -> Iterator[pa.RecordBatch]:
+    for source in sources:
+        yield from source.read() if sample is None else sampled(source, sample)[0]
+
+
+def bytes_in_order() -> np.ndarray:
+    """(256,) int32: the place of each byte in the order of their characters."""
+    places = np.empty(256, np.int32)
+    places[BYTES_BY_CHARACTER] = np.arange(256)
+    return places
+
+
+def pairs_of(merges: np.ndarray) -> list[tuple[int, int]]:
+    """Merges of `choose_merges` as pairs of tokens."""
+    return list(zip((merges >> 32).tolist(), (merges & 0xFFFFFFFF).tolist(), strict=True))
+
+
+def check_numbers(vocabulary: int, special: int, *, sample: int | None, least: int) -> None:
+    """Refuse numbers that cannot be. Raises RecipeError."""
+    if vocabulary < 256 + special:
+        raise RecipeError(
+            f"a vocabulary of {vocabulary:,} is too small for the 256 bytes and {special} special "
+            f"token{'s' * (special != 1)}: at least {256 + special} are needed"
+        )
+    if vocabulary > MOST_VOCABULARY:
+        raise RecipeError(
+            f"a vocabulary of {vocabulary:,} is too large: the limit is {MOST_VOCABULARY:,} tokens"
+        )
+    for option, value in (("--sample", sample), ("--least", least)):
+        if value is not None and value < 1:
+            raise RecipeError(f"{option} {value}: expected a number of at least 1")
+
+
+def check_special(special: Sequence[str]) -> None:
+    """Refuse special tokens that are empty, too long, repeated, not text, or the character of a
+    byte. Raises RecipeError.
+    """
+    if not special:
+        raise RecipeError(
+            f"no special token: a corpus needs one at the end of each text, such as {END_OF_TEXT}"
+        )
+    for place, token in enumerate(special):
+        shown = repr(token[:LONGEST_SPECIAL])
+        if not token:
+            raise RecipeError("--special: a special token is empty")
+        if len(token) > LONGEST_SPECIAL:
+            raise RecipeError(f"--special {shown}...: longer than {LONGEST_SPECIAL} characters")
+        if any(0xD800 <= ord(character) < 0xE000 for character in token):
+            raise RecipeError(f"--special {shown}: not valid Unicode")
+        if token in special[:place]:
+            raise RecipeError(f"--special {shown}: named twice")
+        if token in BYTE_LEVEL:
+            raise RecipeError(
+                f"--special {shown}: this character stands for a byte: use a longer one, such as "
+                f"{END_OF_TEXT}"
+            )
+
+
+def refuse_made_special(tokenizer: BytePairTokenizer) -> None:
+    """Refuse a special token whose text is a token that was learned. Raises RecipeError."""
+    for token in set(tokenizer.special) & set(spellings(tokenizer)):
+        raise RecipeError(
+            f"--special {token!r}: the texts make a token of the same characters: use one that "
+            f"does not occur in text, such as {END_OF_TEXT}"
+        )

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from gristmill.kernels.bpe_training.heap import pop, push, replace_top
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, helper, kernel
 from gristmill.kernels.jit.groups import Int32s, Int64Rows, Int64s, Uint32Rows
 from gristmill.kernels.jit.loads import prefetch
@@ -129,55 +130,6 @@ def _list_first_pairs(state):
 
 
 @helper
-def _push(heap, size, count, sides, pair):
-    at = size
-    while at > 0:
-        above = (at - 1) >> 1
-        if heap[above, 0] > count or (heap[above, 0] == count and heap[above, 1] < sides):
-            break
-        heap[at, 0] = heap[above, 0]
-        heap[at, 1] = heap[above, 1]
-        heap[at, 2] = heap[above, 2]
-        at = above
-    heap[at, 0] = count
-    heap[at, 1] = sides
-    heap[at, 2] = pair
-
-
-@helper
-def _replace_top(heap, size, count, sides, pair):
-    """Put an entry in the place of the top."""
-    at = np.int64(0)
-    while True:
-        below = 2 * at + 1
-        if below >= size:
-            break
-        other = below + 1
-        if other < size and (
-            heap[other, 0] > heap[below, 0]
-            or (heap[other, 0] == heap[below, 0] and heap[other, 1] < heap[below, 1])
-        ):
-            below = other
-        if count > heap[below, 0] or (count == heap[below, 0] and sides < heap[below, 1]):
-            break
-        heap[at, 0] = heap[below, 0]
-        heap[at, 1] = heap[below, 1]
-        heap[at, 2] = heap[below, 2]
-        at = below
-    heap[at, 0] = count
-    heap[at, 1] = sides
-    heap[at, 2] = pair
-
-
-@helper
-def _pop(heap, size):
-    """Take the top away; the heap has `size` entries, one less after."""
-    last = size - 1
-    if last > 0:
-        _replace_top(heap, last, heap[last, 0], heap[last, 1], heap[last, 2])
-
-
-@helper
 def _lower(pairs, heap, sizes):
     """Halve the threshold below the highest count; fill the heap, which is empty. Returns that
     count.
@@ -191,7 +143,7 @@ def _lower(pairs, heap, sizes):
     if most > 0:
         for pair in range(sizes[PAIRS]):
             if pairs[pair, COUNT] >= threshold:
-                _push(heap, size, pairs[pair, COUNT], pairs[pair, SIDES], pair)
+                push(heap, size, pairs[pair, COUNT], pairs[pair, SIDES], pair)
                 size += 1
     sizes[HEAP] = size
     return most
@@ -210,9 +162,9 @@ def _best(pairs, heap, sizes):
         if now == count:
             return pair
         if now >= sizes[THRESHOLD]:
-            _replace_top(heap, sizes[HEAP], now, sides, pair)
+            replace_top(heap, sizes[HEAP], now, sides, pair)
         else:
-            _pop(heap, sizes[HEAP])
+            pop(heap, sizes[HEAP])
             sizes[HEAP] -= 1
 
 
@@ -310,7 +262,7 @@ def _list_new(pairs, entries, heap, sizes, scratch, first, new, token):
         if pairs[pair, COUNT] > 0:
             at += pairs[pair, PLACES]
             if pairs[pair, COUNT] >= sizes[THRESHOLD]:
-                _push(heap, sizes[HEAP], pairs[pair, COUNT], sides, pair)
+                push(heap, sizes[HEAP], pairs[pair, COUNT], sides, pair)
                 sizes[HEAP] += 1
         pairs[pair, PLACES] = 0
     for i in range(new):
@@ -353,7 +305,7 @@ def _merge(state, scratch, given, least, until, most):
         merges[done] = sides
         if pair >= 0:
             if done >= len(given):
-                _pop(heap, sizes[HEAP])
+                pop(heap, sizes[HEAP])
                 sizes[HEAP] -= 1
             first = sizes[PAIRS]
             new = _join(nodes, pairs, entries, lengths, sizes, scratch, pair, token)

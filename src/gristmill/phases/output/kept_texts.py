@@ -1,0 +1,66 @@
+"""The kept documents of a finished corpus, with frequent lines cut and post-dedup steps applied, as
+`export` writes them and tokenizers are trained on them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from gristmill.corpus.clusters import TABLE
+from gristmill.corpus.copy_counts import Copies
+from gristmill.corpus.kept_documents import Rewriter, post_dedup_of, read_kept, rewriter_of
+from gristmill.errors import RecipeError
+from gristmill.phases.inputs.inputs import installed, is_as_made
+from gristmill.phases.relations.frequent_lines import LIST, cut_of
+from gristmill.recipe import Recipe
+from gristmill.schema import shard_name
+from gristmill.store.manifest import Manifest
+from gristmill.store.parts import read_batches
+
+
+def kept_texts(
+    root: Path, manifest: Manifest, source: str, number: int
+) -> Iterator[pa.RecordBatch]:
+    """The kept documents of raw shard `number`, which is of `source`: batches of schema.TEXT.
+
+    Raises RecipeError if the corpus has no texts, or cannot rewrite them as they were.
+    """
+    name = f"{shard_name(number)}.parquet"
+    text = root / "text" / source / name
+    if text.exists():
+        return read_batches(text)
+    if not (root / "documents" / name).exists():
+        raise RecipeError(
+            f"{root}: it has neither documents/ (keep_documents = false) nor text/: there is "
+            "nothing to export"
+        )
+    cut = cut_of(msgspec.convert(manifest.recipe, Recipe).deduplicate, manifest.parts)
+    cutter = cut.cutter(root / LIST, source) if cut else None
+    rewriter = _rewriter(root, manifest, source)
+    copies = Copies(
+        root / TABLE if any(part.path == TABLE for part in manifest.parts) else None, number
+    )
+    stream = read_kept(root / "documents" / name, root / "verdicts" / name, cutter, rewriter)
+    return map(copies.added_to, stream)
+
+
+def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
+    """The steps that rewrite after deduplication, with the inputs that the run had."""
+    recipe = msgspec.convert(manifest.recipe, Recipe)
+    try:
+        found = installed(recipe, source)
+    except RecipeError as error:
+        raise RecipeError(
+            f"{root}: its documents must be rewritten after deduplication, and {error}. Run the "
+            "recipe without [tokens]: text/ then has the rewritten texts"
+        ) from error
+    for step in recipe.post_dedup_steps(source):
+        for what, location in step.inputs().items():
+            if not is_as_made(found[location], what, manifest.inputs):
+                raise RecipeError(
+                    f"{root}: {what} is {found[location].name} here, not the input with which the "
+                    "corpus was made"
+                )
+    return rewriter_of(post_dedup_of(recipe, source, found))

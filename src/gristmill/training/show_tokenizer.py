@@ -1,0 +1,210 @@
+"""Shows tokenizers: what they hold, and how they do on texts, by source and language."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gristmill.columns import utf8_buffers
+from gristmill.errors import RecipeError
+from gristmill.store.cache import default_cache
+from gristmill.tokens.tokenizer import Tokenizer, load
+from gristmill.tokens.tokenizer_file import read_json
+from gristmill.training.texts import TextSource, sampled, sources_of
+
+TEXT = "Raw web in, verified training tokens out."
+MOST_SHOWN = 10  # longest tokens, and unused ones
+
+
+def show_tokenizer(
+    tokenizer: str,
+    inputs: Sequence[Path | str] = (),
+    *,
+    text: str | None = None,
+    field: str = "text",
+    sample: int | None = None,
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """What a tokenizer (gpt2, or its path or URL) holds, and what it does to texts.
+
+    `text` is encoded and its tokens are listed. `inputs` are files or corpora: for each source, and
+    each language if the corpus has a step `language`, the numbers of documents, words, bytes and
+    tokens, tokens a word (fertility) and bytes a token; and which tokens no text used. `sample` and
+    `limit` are as in `train_tokenizer`, `field` is its `text`. Raises RecipeError.
+    """
+    loaded = load(tokenizer, Path.cwd(), default_cache())
+    sizes = _sizes(loaded)
+    shown: dict[str, Any] = {
+        "name": tokenizer,
+        "vocabulary": loaded.vocabulary,
+        "sha256": loaded.sha256,
+        "kernel": loaded.kernel,
+        "end_of_text": loaded.end_of_text,
+        **_of_file(loaded),
+        "longest": _longest(loaded, sizes),
+    }
+    if text is None and not inputs:
+        text = TEXT
+    if text is not None:
+        tokens = loaded.encode([text]).tokens.tolist()
+        shown |= {"tokens": tokens, "pieces": [loaded.decode([token]) for token in tokens]}
+    if inputs:
+        shown |= _on_texts(loaded, sizes, sources_of(inputs, text=field, limit=limit), sample)
+    return shown
+
+
+def _of_file(loaded: Tokenizer) -> dict[str, Any]:
+    """Its special tokens, and its splits into pieces."""
+    if loaded.file_name != "tokenizer.json":
+        special = {loaded.decode([loaded.end_of_text]): loaded.end_of_text}
+        return {"special": special, "pattern": "gpt2"}
+    read = read_json(loaded.data)
+    special = {token.content: token.id for token in read.added_tokens or [] if token.special}
+    return {"special": special, "pattern": _pattern(read.splitting)}
+
+
+def _pattern(splitting: dict[str, Any]) -> str | None:
+    """The name of the pattern, or its regular expressions; None: it has no pre-tokenizer."""
+    from gristmill.training.tokenizer_json import PATTERNS, pre_tokenizer
+
+    for name, pattern in PATTERNS.items():
+        if splitting == pre_tokenizer(pattern.splits):
+            return name
+    steps = splitting.get("pretokenizers", [splitting] if splitting else [])
+    splits = [step.get("pattern", {}).get("Regex") or step.get("type") for step in steps]
+    return " then ".join(map(str, splits)) or None
+
+
+def _sizes(loaded: Tokenizer) -> np.ndarray:
+    """(vocabulary,) the bytes of each token; 0 for special ones."""
+    sizes = np.array([len(loaded.spelling(token)) for token in range(loaded.vocabulary)], np.int64)
+    sizes[list(_of_file(loaded)["special"].values())] = 0
+    return sizes
+
+
+def _longest(loaded: Tokenizer, sizes: np.ndarray) -> list[dict[str, Any]]:
+    """The tokens of the most bytes, special ones aside."""
+    order = np.argsort(-sizes, kind="stable")[:MOST_SHOWN].tolist()
+    return [
+        {"token": token, "bytes": int(sizes[token]), "text": loaded.decode([token])}
+        for token in order
+        if sizes[token]
+    ]
+
+
+def _on_texts(
+    loaded: Tokenizer, sizes: np.ndarray, sources: list[TextSource], sample: int | None
+) -> dict[str, Any]:
+    used = np.zeros(loaded.vocabulary, np.int64)
+    rows: dict[tuple[str, str | None], np.ndarray] = {}
+    for source in sources:
+        batches = source.read() if sample is None else sampled(source, sample)[0]
+        for batch in batches:
+            for language, texts in _by_language(batch):
+                row = rows.setdefault((source.name, language), np.zeros(4, np.int64))
+                row += _count(loaded, texts, used)
+    if not rows:
+        raise RecipeError("no text to encode: the files have no documents")
+    unused = np.flatnonzero((used == 0) & (sizes > 0))
+    table = [
+        _row(source, language, rows[source, language])
+        for source, language in sorted(
+            rows, key=lambda key: (key[0], -int(rows[key][2]), key[1] or "")
+        )
+    ]
+    return {
+        "texts": table,
+        "all": _row("all", None, np.sum(list(rows.values()), axis=0)),
+        "unused": {
+            "tokens": len(unused),
+            "share": len(unused) / max(int((sizes > 0).sum()), 1),
+            "some": [
+                {"token": token, "text": loaded.decode([token])}
+                for token in unused[:MOST_SHOWN].tolist()
+            ],
+        },
+    }
+
+
+def _by_language(batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.Array]]:
+    texts, languages = batch["text"], batch["language"]
+    if languages.null_count == len(batch):
+        yield None, texts
+        return
+    for language in languages.unique().to_pylist():
+        chosen = pc.is_null(languages) if language is None else pc.equal(languages, language)
+        yield language, texts.filter(chosen)
+
+
+def _count(loaded: Tokenizer, texts: pa.Array, used: np.ndarray) -> np.ndarray:
+    """Documents, words, bytes and tokens of texts; adds to the uses of each token."""
+    from gristmill.kernels.text import words
+
+    offsets, data = utf8_buffers(texts)
+    tokens = loaded.encode(texts).tokens
+    used += np.bincount(tokens, minlength=len(used))
+    found = int(words.find(offsets, data).word_offsets[-1])
+    return np.array([len(texts), found, int(offsets[-1]) - int(offsets[0]), len(tokens)])
+
+
+def _row(source: str, language: str | None, counts: np.ndarray) -> dict[str, Any]:
+    documents, found, size, tokens = map(int, counts)
+    return {
+        "source": source,
+        "language": language,
+        "documents": documents,
+        "words": found,
+        "bytes": size,
+        "tokens": tokens,
+        "tokens_per_word": tokens / found if found else None,
+        "bytes_per_token": size / tokens if tokens else None,
+    }
+
+
+def lines(shown: dict[str, Any]) -> list[str]:
+    """`show_tokenizer`'s result as lines of text."""
+    by = "gristmill's kernel" if shown["kernel"] else "the tokenizers library"
+    special = ", ".join(f"{token} {number}" for token, number in shown["special"].items())
+    head = f"{shown['name']}: {shown['vocabulary']:,} tokens, encoded by {by}"
+    out = [
+        f"{head}, sha256 {shown['sha256']}",
+        f"pattern  {shown['pattern'] or 'none'}",
+        f"special  {special or 'none'}",
+        "longest  " + ", ".join(f"{one['text']!r} ({one['bytes']})" for one in shown["longest"]),
+    ]
+    if "tokens" in shown:
+        out += ["", " ".join(map(str, shown["tokens"])), "|".join(shown["pieces"])]
+    if "texts" in shown:
+        names = ("source", "language", "documents", "words", "bytes", "tokens")
+        table = [[*names, "tokens/word", "bytes/token"]]
+        table += [_cells(row, names) for row in (*shown["texts"], shown["all"])]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        out.append("")
+        for cells in table:
+            left = [cell.ljust(width) for cell, width in zip(cells[:2], widths, strict=False)]
+            right = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
+            out.append("  ".join([*left, *right]))
+        unused = shown["unused"]
+        some = ", ".join(repr(one["text"]) for one in unused["some"])
+        out.append("")
+        out.append(
+            f"unused   {unused['tokens']:,} tokens ({unused['share']:.1%})"
+            + (f", such as {some}" if some else "")
+        )
+    return out
+
+
+def _cells(row: dict[str, Any], names: Sequence[str]) -> list[str]:
+    def cell(value: Any) -> str:
+        if value is None:
+            return "-"
+        return f"{value:,}" if isinstance(value, int) else str(value)
+
+    ratios = (row["tokens_per_word"], row["bytes_per_token"])
+    return [
+        *(cell(row[name]) for name in names),
+        *("-" if ratio is None else f"{ratio:.3f}" for ratio in ratios),
+    ]
