@@ -104,7 +104,7 @@ def _corpus_sources(root: Path) -> list[TextSource]:
         def read() -> Iterator[pa.RecordBatch]:
             for shard in manifest.raw_shards:
                 if shard.source == source and shard.missing is None:
-                    labels = _Languages(root / f"measures/{shard_name(shard.number)}.parquet")
+                    labels = _ShardLanguages(root / f"measures/{shard_name(shard.number)}.parquet")
                     for batch in kept_texts(root, manifest, source, shard.number):
                         yield _not_empty(batch["text"], labels.of(batch["document"]))
 
@@ -114,7 +114,7 @@ def _corpus_sources(root: Path) -> list[TextSource]:
     return [TextSource(name, reader(name)) for name in names]
 
 
-class _Languages:
+class _ShardLanguages:
     """The languages of a shard's documents, if there are any."""
 
     def __init__(self, measures: Path) -> None:
