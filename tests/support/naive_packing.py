@@ -75,8 +75,11 @@ def cut_texts(documents: Sequence[list[str]], limit: int, *, sentences: bool) ->
 
 def sort_block(lengths: Sequence[int], position: int, limit: int) -> tuple[list[int], list[int]]:
     """Pieces sorted by length: how many there are of each, and their positions."""
-    starts = [position + sum(lengths[:i]) for i in range(len(lengths))]
-    pairs = sorted(zip(lengths, starts, strict=True))
+    pairs = []
+    for length in lengths:
+        pairs.append((length, position))
+        position += length
+    pairs.sort()
     return [lengths.count(n) for n in range(limit + 1)], [start for _, start in pairs]
 
 

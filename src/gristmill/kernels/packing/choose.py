@@ -133,6 +133,7 @@ def choose(bins: np.ndarray, plan: BinPlan, index: np.ndarray, keys: np.ndarray)
     """
     if len(bins) and not 0 <= int(bins.min()) <= int(bins.max()) < int(plan.first[-1]):
         raise IndexError(f"bins {bins.min()} to {bins.max()} of {plan.first[-1]}")
+    bins = np.ascontiguousarray(bins)
     groups = np.searchsorted(plan.first, bins, "right") - 1
     sizes = np.concatenate([[0], np.cumsum(plan.times, dtype=np.int64)])[plan.offsets]
     found = int((sizes[groups + 1] - sizes[groups]).sum())

@@ -1,0 +1,150 @@
+"""What attention, positions and the loss need to know of the documents in a batch.
+
+Everything comes from the recorded boundaries of documents, never from the end-of-text token. A
+*segment* is a document's part in a row. Padding at the end of a row is a segment of its own for
+attention, and no document for anything else.
+
+    cu_seqlens, max_seqlen   FlashAttention's varlen functions, over the flattened batch
+    document_ids             FlexAttention: mask_mod = causal and equal ids
+    position_ids             rotary or learned positions that restart with each document
+    document_starts          where a linear attention or a state-space model resets its state
+    loss_mask, labels        which positions have a label
+    dense_mask               the whole block-diagonal causal mask, for tests and small models
+    bytes_of_labels          bytes that each label stands for: bits per byte
+
+`mask_boundaries` leaves out the label of a document's last token, which is the first token of
+another document. Labels that are no tokens of the corpus (padding) are always left out.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gristmill.errors import RecipeError
+from gristmill.kernels.packing import masks as kernels
+
+if TYPE_CHECKING:
+    from gristmill.loader.batch import Batch, Segments
+
+IGNORED = -100  # the label that torch's cross entropy leaves out
+
+
+def _shape(batch: "Batch") -> tuple[int, int]:
+    return batch.tokens.shape[0], batch.tokens.shape[1] - 1
+
+
+def _fields(segments: "Segments") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    fields = segments.rows, segments.starts, segments.lengths
+    rows, starts, lengths = map(np.ascontiguousarray, fields)
+    return rows, starts, lengths
+
+
+def cu_seqlens(batch: "Batch", size: int | None = None) -> np.ndarray:
+    """(segments + 1,) int32: where the segments of the flattened batch begin, and b x L.
+
+    `size`: (size,) int32 whatever the number of segments, for CUDA graphs and torch.compile: the
+    last value is repeated, which is segments of no tokens. Raises RecipeError if it is too small.
+    """
+    rows, length = _shape(batch)
+    segments, padded = batch.segments, np.flatnonzero(batch.padding)
+    starts = segments.rows * length + segments.starts
+    if len(padded):
+        starts = np.sort(
+            np.concatenate([starts, (padded + 1) * length - batch.padding[padded]]), kind="stable"
+        )
+    found = len(starts) + 1
+    if size is not None and found > size:
+        raise RecipeError(
+            f"cu_seqlens of size {size:,}: this batch has {found - 1:,} segments; use a size of "
+            f"{found:,} or more"
+        )
+    out = np.full(size or found, rows * length, np.int32)
+    out[: found - 1] = starts
+    return out
+
+
+def max_seqlen(batch: "Batch") -> int:
+    """The length of the longest segment, padding included; the sequence length where a value that
+    stays the same is better.
+    """
+    longest = batch.segments.lengths.max(initial=0)
+    return max(int(longest), int(batch.padding.max(initial=0)))
+
+
+def document_ids(batch: "Batch") -> np.ndarray:
+    """(b, L) int32: 0, 1 and so on for the documents of a row; -1: padding."""
+    out = np.full(_shape(batch), -1, np.int32)
+    kernels.number(*_fields(batch.segments), out)
+    return out
+
+
+def position_ids(batch: "Batch", *, offsets: np.ndarray | None = None) -> np.ndarray:
+    """(b, L) int32: 0, 1 and so on in each segment, and in padding.
+
+    `offsets` (segments,): where each segment begins in its document; then a document that began in
+    another window counts on.
+    """
+    shape = _shape(batch)
+    rows, starts, lengths = _fields(batch.segments)
+    firsts = np.zeros(len(rows), np.int64) if offsets is None else offsets.astype(np.int64)
+    out = np.empty(shape, np.int32)
+    kernels.count(rows, starts, lengths, firsts, out)
+    padded = np.flatnonzero(batch.padding)
+    if len(padded):
+        sizes = batch.padding[padded]
+        kernels.count(padded, shape[1] - sizes, sizes, np.zeros(len(padded), np.int64), out)
+    return out
+
+
+def document_starts(batch: "Batch") -> np.ndarray:
+    """(b, L) bool: the first position of each segment, and of padding."""
+    rows, length = _shape(batch)
+    out = np.zeros((rows, length), np.bool_)
+    out[batch.segments.rows, batch.segments.starts] = True
+    padded = np.flatnonzero(batch.padding)
+    out[padded, length - batch.padding[padded]] = True
+    return out
+
+
+def loss_mask(batch: "Batch", *, mask_boundaries: bool = True) -> np.ndarray:
+    """(b, L) bool: the positions whose target is a label."""
+    rows, length = _shape(batch)
+    segments = batch.segments
+    out = np.ones((rows, length), np.bool_)
+    lasts = segments.starts + segments.lengths - 1
+    if mask_boundaries:
+        # A document that is cut inside a row is followed by another one there, too.
+        ended = ~segments.continues | (lasts < length - 1)
+        out[segments.rows[ended], lasts[ended]] = False
+    for row in np.flatnonzero(batch.padding).tolist():
+        out[row, max(length - int(batch.padding[row]) - 1, 0) :] = False
+    return out
+
+
+def labels(batch: "Batch", *, mask_boundaries: bool = True, ignored: int = IGNORED) -> np.ndarray:
+    """(b, L) int64: the targets, and `ignored` where there is no label."""
+    mask = loss_mask(batch, mask_boundaries=mask_boundaries)
+    return np.where(mask, batch.targets.astype(np.int64), ignored)
+
+
+def dense_mask(batch: "Batch") -> np.ndarray:
+    """(b, L, L) bool: whether position i attends to position j: j is not behind i, and in the same
+    segment. Padding attends to padding, so that no row of the mask is empty.
+    """
+    ids = document_ids(batch)
+    length = ids.shape[1]
+    causal = np.tri(length, dtype=np.bool_)
+    return np.asarray(causal & (ids[:, :, None] == ids[:, None, :]))
+
+
+def bytes_of_labels(
+    batch: "Batch", table: np.ndarray, *, mask_boundaries: bool = True
+) -> np.ndarray:
+    """(b, L) of the table's dtype: how many bytes of text each label stands for, 0 where there is
+    none. `table` (vocabulary,) is `token_bytes` of the corpus.
+
+    Bits per byte are the sum of the losses of all labels, in nats, over the sum of their bytes and
+    over ln 2.
+    """
+    mask = loss_mask(batch, mask_boundaries=mask_boundaries)
+    return np.asarray(table[batch.targets] * mask)
