@@ -203,6 +203,10 @@ OPTIONS = {
     "status": "--help --json",
     "stats": "--help --json --sequence-length --top",
     "export": "--help --json --mix --out --source --split --to --tokens-per-file",
+    "import": (
+        "--cache-dir --dtype --end-of-text --end-of-text-side --from --help --json --out --source "
+        "--tokenizer --tokens-per-shard"
+    ),
     "demo": "--help --workers",
     "version": "--help",
     "model train-classifier": (

@@ -32,7 +32,7 @@ from gristmill.report_verbs import (
 from gristmill.run_verb import run
 from gristmill.stats_verbs import stats
 from gristmill.terminal import exit_on_ctrl_c, handle_ctrl_c, print_result
-from gristmill.trainer_verbs import export
+from gristmill.trainer_verbs import export, import_tokens
 
 app = typer.Typer(
     name="gristmill",
@@ -120,6 +120,7 @@ app.command()(stats)
 
 
 app.command(epilog=EXIT_CODES)(export)
+app.command("import", epilog=EXIT_CODES)(import_tokens)
 
 
 @app.command()

@@ -57,3 +57,71 @@ def export(
         f"{result['bytes'] / 1e6:,.1f} MB"
     )
     print_result(result, as_json, [line, *result.get("notes", [])])
+
+
+def import_tokens(
+    folder: Annotated[Path, typer.Argument(help="The folder with the files to import.")],
+    from_: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="Their format: megatron, hf-parquet, olmo, nanogpt, llmc, datatrove, genesis.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of the corpus to write.")],
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="The tokenizer of the tokens: a name, path or URL (default: the one beside an "
+            "export of gristmill)."
+        ),
+    ] = None,
+    source: Annotated[str, typer.Option(help="The name of the source.")] = "imported",
+    end_of_text: Annotated[
+        str | None, typer.Option(help="The end of text (default: the tokenizer's own).")
+    ] = None,
+    end_of_text_side: Annotated[
+        str | None,
+        typer.Option(help="Where documents have it: after, before or none (default: found out)."),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="The type of tokens in files that do not say it: uint8, uint16, uint32."),
+    ] = None,
+    tokens_per_shard: Annotated[int, typer.Option(min=1, help="Tokens of a shard.")] = 100_000_000,
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="The folder for a tokenizer that is fetched.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a corpus of tokens from token files that another tool wrote.
+
+    Document boundaries are those of the format's index, otherwise those of the end of text.
+    """
+    from gristmill.trainer_formats.import_tokens import import_tokens as make
+
+    handle_ctrl_c()
+    result = make(
+        folder,
+        out,
+        format=from_,
+        tokenizer=tokenizer,
+        source=source,
+        end_of_text=end_of_text,
+        end_of_text_side=end_of_text_side,
+        dtype=dtype,
+        tokens_per_shard=tokens_per_shard,
+        cache_dir=cache_dir,
+    )
+    lines = [
+        (
+            f"{out}: {result['documents']:,} documents, {result['tokens']:,} tokens from "
+            f"{result['files']} files, in {result['shards']} shards"
+        ),
+        f"boundaries by {result['boundaries']}; end of text: {result['end_of_text_side']}",
+    ]
+    if result["empty_documents"]:
+        lines.append(f"{result['empty_documents']:,} documents without a token are left out")
+    if result["unended"]:
+        lines.append(f"{result['unended']} last documents have no end of text: cut short?")
+    print_result(result, as_json, lines)

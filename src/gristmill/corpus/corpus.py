@@ -26,7 +26,15 @@ import pyarrow
 
 import gristmill
 from gristmill.corpus.formats import FORMAT_VERSIONS
-from gristmill.corpus.layout import FILES, FOLDERS, OBSOLETE, refuse_links, remove_if_empty, tidy
+from gristmill.corpus.layout import (
+    FILES,
+    FOLDERS,
+    OBSOLETE,
+    refuse_imported,
+    refuse_links,
+    remove_if_empty,
+    tidy,
+)
 from gristmill.errors import Damaged, MachineError, VerificationError
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
@@ -349,12 +357,13 @@ class Corpus:
 
     def hold(self, on_line: Callable[[str], None] = lambda _: None) -> int:
         """Take the corpus for this run; returns the lock's descriptor, which workers inherit.
-        Raises MachineError.
+        Raises MachineError, or RecipeError for an imported corpus.
 
         `on_line` gets a line for what did not belong under work/ and is removed.
         """
         with machine_errors(self.root, every=True):
             refuse_links(self.root)
+            refuse_imported(self.root)
             found = ", ".join(name for name in (*FOLDERS, *FILES) if (self.root / name).exists())
             if found and not self.work.exists() and not (self.root / manifests.MANIFEST).exists():
                 raise MachineError(

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gristmill.errors import MachineError
+from gristmill.errors import MachineError, RecipeError, VerificationError
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import TEMPORARY
 
@@ -65,6 +65,20 @@ def refuse_links(root: Path) -> None:
             f"{found[0]}: a link to {os.readlink(found[0])!r}, and a run writes and removes "
             "files there. Put the folder or file itself "
             "there, or choose another output folder"
+        )
+
+
+def refuse_imported(root: Path) -> None:
+    """Raise RecipeError where a corpus was imported: no recipe can go on with it."""
+    try:
+        data = (root / manifests.MANIFEST).read_bytes()
+        imported = b'"imported"' in data and manifests.decode(data).imported
+    except (OSError, VerificationError):
+        return  # what reads the corpus says what is wrong
+    if isinstance(imported, manifests.Imported):
+        raise RecipeError(
+            f"{root}: its tokens were imported ({imported.format}), and no recipe made them. "
+            "Choose another folder for the run"
         )
 
 

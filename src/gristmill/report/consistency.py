@@ -11,13 +11,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from gristmill.corpus.layout import PROOFS, links
 from gristmill.errors import RecipeError
 from gristmill.phases.output.publish import FUNNEL, PLAN, RECIPE, RUN, token_format_of
 from gristmill.recipe import tables_of
 from gristmill.store import urls
-from gristmill.store.manifest import Manifest
+from gristmill.store.manifest import Imported, Manifest, TokenFormat, end_of_text_literal
 from gristmill.store.proof import unseal
 from gristmill.tokens.tokenizer import Tokenizer
 
@@ -41,17 +42,74 @@ def check_consistency(root: Path, manifest: Manifest, sound: set[str]) -> list[s
     return wrong + list(_funnel(manifest)) + list(_inputs(manifest)) + list(_counts(manifest))
 
 
+def check_imported(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
+    """The differences between the manifest of imported tokens and its parts: the funnel, the
+    tokenizer, the number of every token and document.
+    """
+    assert isinstance(manifest.imported, Imported)
+    wrong = _against(root, sound, FUNNEL, "funnel", manifest.funnel)
+    if manifest.recipe or manifest.raw_shards or manifest.tokens is None:
+        wrong.append("imported: with a recipe or raw shards, or without `tokens`")
+    wrong += _token_format(root, manifest, sound)
+    wrong += [*_funnel(manifest), *_counts(manifest)]
+    documents = set[int]()
+    found = 0
+    last = -1
+    for part in manifest.parts:
+        if not part.path.startswith("tokens/") or not part.path.endswith(".docs"):
+            continue
+        shard = f"{part.path.removesuffix('.docs')}.bin"
+        if {part.path, shard} <= sound and manifest.tokens is not None:
+            table = np.fromfile(root / part.path, "<i8")
+            numbers, ends = table[: len(table) // 2], table[len(table) // 2 :]
+            found += len(numbers) - int(len(numbers) > 0 and int(numbers[0]) == last)
+            last = int(numbers[-1]) if len(numbers) else last
+            documents |= set(np.unique(numbers >> 32).tolist())
+            wrong += _imported_shard(root / shard, shard, manifest.tokens, ends)
+    if found != manifest.funnel.get("documents"):
+        wrong.append(
+            f"funnel.documents: {manifest.funnel.get('documents')}, and the shards hold {found}"
+        )
+    for file in sorted(documents - set(range(len(manifest.imported.files)))):
+        wrong.append(f"tokens: documents of file {file}, and `imported` names no such file")
+    return wrong
+
+
+def _imported_shard(path: Path, name: str, stated: TokenFormat, ends: np.ndarray) -> list[str]:
+    """What is wrong with the tokens of a shard, whose documents end at `ends`."""
+    tokens = np.memmap(path, f"<u{int(stated.dtype[4:]) // 8}", "r")
+    if len(ends) == 0 or ends[-1] != len(tokens) or (np.diff(ends, prepend=0) <= 0).any():
+        return []  # the counts of the shard are wrong, which is reported there
+    largest = int(tokens.max())
+    if largest >= stated.vocabulary:
+        return [f"{name}: token {largest:,}, and the vocabulary is {stated.vocabulary:,}"]
+    if stated.end_of_text_side == "none":
+        return []
+    # The first document may have begun in the shard before, the last may go on in the next.
+    at = ends[:-1] - (1 if stated.end_of_text_side == "after" else 0)
+    missing = int((tokens[at] != stated.end_of_text).sum())
+    if missing:
+        return [
+            f"{name}: {missing:,} documents without the end of text {stated.end_of_text_side} them"
+        ]
+    return []
+
+
 def _token_format(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     """The differences between `tokens` and the tokenizer in the corpus."""
     names = [part.path for part in manifest.parts if part.path.startswith("tokenizer/")]
     if manifest.tokens is None or not names or names[0] not in sound:
         return []
     try:
-        end_of_text = (manifest.recipe.get("tokens") or {}).get("end_of_text")
+        end_of_text = end_of_text_literal(manifest)
         tokenizer = Tokenizer(names[0], (root / names[0]).read_bytes(), end_of_text)
     except (RecipeError, OSError) as error:
         return [f"{names[0]}: cannot be read: {error}"]
-    stated, found = msgspec.to_builtins([manifest.tokens, token_format_of(tokenizer)])
+    own = token_format_of(tokenizer)
+    if own is not None and isinstance(manifest.imported, Imported):
+        # Of imported tokens the documents say it, which check_imported reads.
+        own = msgspec.structs.replace(own, end_of_text_side=manifest.tokens.end_of_text_side)
+    stated, found = msgspec.to_builtins([manifest.tokens, own])
     return [
         f"{place}: {left!r}, and {names[0]} says {right!r}"
         for place, left, right in _differences("tokens", stated, found)

@@ -18,7 +18,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import part_folders
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.relations.frequent_lines import LIST
-from gristmill.report.consistency import check_consistency, check_links, check_run
+from gristmill.report.consistency import check_consistency, check_imported, check_links, check_run
 from gristmill.schema import shard_name
 from gristmill.store import manifest as manifests
 from gristmill.store import urls
@@ -66,8 +66,12 @@ def verify(
         wrong += _check_raw(root, manifest, Cache(Path(cache_dir or default_cache())), quick)
     if not quick:
         try:
-            wrong += _check_counts(root, manifest, sound)
-            wrong += check_consistency(root, manifest, sound)
+            if manifest.imported is msgspec.UNSET:
+                wrong += _check_counts(root, manifest, sound)
+                wrong += check_consistency(root, manifest, sound)
+            else:
+                wrong += _check_tokens(root, manifest, sound)
+                wrong += check_imported(root, manifest, sound)
         except (KeyError, TypeError, AttributeError) as error:
             wrong.append(
                 f"{manifests.MANIFEST}: a value of its recipe, inputs or funnel is missing, "

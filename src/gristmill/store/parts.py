@@ -234,11 +234,14 @@ def _row_sizes(batch: pa.RecordBatch) -> np.ndarray:
             sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
         elif pa.types.is_fixed_size_binary(column.type):
             sizes += column.type.byte_width
-        elif pa.types.is_list(column.type):
+        elif pa.types.is_list(column.type) and pa.types.is_primitive(column.type.value_type):
             width = column.type.value_type.byte_width
             sizes += width * pc.fill_null(pc.list_value_length(column), 0).to_numpy(
                 zero_copy_only=False
             )
+        elif pa.types.is_nested(column.type):
+            # A mean: only exports have such columns, and they always cut batches in one way.
+            sizes += column.nbytes // max(len(batch), 1)
     return sizes
 
 
