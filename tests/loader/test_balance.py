@@ -1,0 +1,82 @@
+"""Windows dealt to ranks: equal numbers, costs within the bound; 5 % on lognormal lengths."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gristmill.errors import RecipeError
+from gristmill.loader.balance import bound, deal, imbalance
+from tests.support import strategies
+
+
+@strategies.fuzz(300)
+@given(st.data(), st.integers(1, 9), st.integers(0, 8))
+def test_fuzz_deal(data: st.DataObject, ranks: int, each: int) -> None:
+    size = st.one_of(st.integers(0, 9), st.integers(0, 1 << 40))
+    costs = data.draw(st.lists(size, min_size=ranks * each, max_size=ranks * each))
+    dealt = deal(np.array(costs, np.int64), ranks)
+    assert sorted(dealt.tolist()) == sorted(list(range(ranks)) * each)
+    sums = [sum(itertools.compress(costs, dealt == rank)) for rank in range(ranks)]
+    ordered = sorted(costs, reverse=True)
+    groups = [ordered[at : at + ranks] for at in range(0, len(ordered), ranks)]
+    most = max((group[0] - group[-1] for group in groups), default=0)
+    assert bound(np.array(costs, np.int64), ranks) == most
+    assert max(sums) - min(sums) <= most
+    assert (deal(np.array(costs, np.int64), ranks) == dealt).all()
+
+
+def test_small_cases_are_as_good_as_any() -> None:
+    """Every way to deal 6 or 8 windows to two ranks."""
+    rng = np.random.default_rng(2)
+    worse = []
+    for count in [6, 8] * 40:
+        costs = rng.integers(1, 1000, count)
+        best = min(
+            abs(2 * costs[list(some)].sum() - costs.sum())
+            for some in itertools.combinations(range(count), count // 2)
+        )
+        dealt = deal(costs, 2)
+        found = abs(costs[dealt == 0].sum() - costs[dealt == 1].sum())
+        assert found >= best
+        worse.append((found - best) / costs.sum())
+    assert np.median(worse) < 0.02
+
+
+def windows(count: int, length: int, rng: np.random.Generator) -> np.ndarray:
+    """Sums of squares of lognormal documents, one behind another, cut to windows."""
+    lengths = np.exp(rng.normal(6.2, 1.1, count * length // 200)).astype(np.int64) + 1
+    ends = np.union1d(np.cumsum(lengths), np.arange(0, count * length + 1, length))
+    ends = ends[ends <= count * length]
+    costs = np.zeros(count, np.int64)
+    np.add.at(costs, ends[:-1] // length, np.diff(ends) ** 2)
+    return costs
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8, 16, 32, 64])
+@pytest.mark.parametrize("length", [1024, 8192])
+def test_lognormal_documents_within_5_percent(ranks: int, length: int) -> None:
+    rng = np.random.default_rng(ranks)
+    found, in_order = [], []
+    for _ in range(10):
+        costs = windows(16 * ranks, length, rng)
+        found.append(imbalance(costs, deal(costs, ranks), ranks))
+        in_order.append(imbalance(costs, np.arange(len(costs)) // 16, ranks))
+    assert max(found) < 0.05
+    assert np.mean(found) < np.mean(in_order) / 4
+
+
+def test_one_window_that_is_most_of_a_step() -> None:
+    """No dealing helps: the rank that has it has at least its cost."""
+    costs = np.array([1000, 1, 1, 1, 1, 1, 1, 1])
+    dealt = deal(costs, 4)
+    assert imbalance(costs, dealt, 4) == pytest.approx(1001 * 4 / 1007 - 1)
+    assert bound(costs, 4) == 999
+
+
+def test_windows_that_cannot_be_divided() -> None:
+    for count, ranks in ((5, 2), (4, 0), (1, 3)):
+        with pytest.raises(RecipeError, match=f"{count} windows for {ranks} ranks"):
+            deal(np.ones(count, np.int64), ranks)
