@@ -145,9 +145,8 @@ TWINS = {
     "packing.lengths.sort_block": Pair(f"{CUT}::test_fuzz_sort_block", "naive_packing.sort_block"),
     "packing.masks.count": Pair(f"{MASKS}::test_fuzz_count", "naive_packing.count"),
     "packing.masks.number": Pair(f"{MASKS}::test_fuzz_number", "naive_packing.number"),
-    "pieces.blocks_gpt2.mark": Pair(
-        "kernels/pieces/test_blocks.py::test_fuzz_gpt2", "starts_of", "marked"
-    ),
+    "pieces.blocks_cl100k.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "pieces.blocks_gpt2.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),
     "pii.phones.candidates": Pair(f"{REDACT}::check", "candidates"),
     "pii.redact.find": Pair(f"{REDACT}::check", "find"),

@@ -1,72 +1,80 @@
-"""Starts of pieces by masks of 64 bytes, against the pattern itself."""
-
-from itertools import accumulate
+"""Starts of pieces by masks of 64 bytes, against the same pattern one code point after another."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from gristmill.columns import utf8_buffers
-from gristmill.kernels.pieces import blocks_gpt2
+from gristmill.kernels.pieces import blocks_cl100k, blocks_gpt2
+from gristmill.kernels.pieces.cl100k import mark_cl100k
+from gristmill.kernels.pieces.gpt2 import mark_gpt2
 from tests.support import strategies
-from tests.support.naive import PIECE
 
+FORMS = {
+    "gpt2": (blocks_gpt2.mark, mark_gpt2, {}),
+    "cl100k": (blocks_cl100k.mark, mark_cl100k, {"whole_tail": True}),
+    "llama3": (blocks_cl100k.mark, mark_cl100k, {}),
+    "qwen35": (blocks_cl100k.mark, mark_cl100k, {"digits": 1, "marks": True}),
+}
 # What meets in the patterns: each of these beside each, around the end of a block.
 MEETING = [
-    "a",
-    "é",
-    "日",
-    "1",
-    "²",
-    "!",
-    "\u0301",
-    "'s",
-    "'ll",
-    "'",
-    " ",
-    "\n",
-    "\u3000",
-    "\x85",
-    "😀",
+    *("a", "B", "é", "日", "1", "²", "!", "\u0301", "'s", "'LL", "'\u017f", "'", " ", "\n"),
+    *("\r\n", "\t", "\u3000", "\x85", "😀", "\n ", " \n", "12345", "—"),
 ]
 
 
-def starts_of(batch: list[str]) -> list[int]:
-    """Where the pieces of texts start that lie one behind another, and where the last one stops."""
-    ends = [0, *accumulate(len(text.encode()) for text in batch)]
-    places = {
-        end + len(text[: piece.start()].encode())
-        for end, text in zip(ends, batch, strict=False)
-        for piece in PIECE.finditer(text)
-    }
-    return sorted(places | {ends[-1]}) if batch else []
-
-
-def marked(offsets: np.ndarray, data: np.ndarray) -> list[int]:
-    """The bits that the kernel sets."""
+def marked(form: str, batch: list[str], *, fast: bool) -> list[int]:
+    """The bits that one of the two kernels sets, and no others."""
+    by_masks, by_points, settings = FORMS[form]
+    offsets, data = strategies.buffers(batch)
     starts = np.zeros(-(-int(offsets[-1]) // 64) + 1, np.uint64)
-    blocks_gpt2.mark(offsets, data, starts)
+    (by_masks if fast else by_points)(offsets, data, starts, **settings)
     return np.flatnonzero(np.unpackbits(starts.view(np.uint8), bitorder="little")).tolist()
 
 
-@strategies.fuzz(400)
-@given(strategies.slices())
-def test_fuzz_gpt2(drawn: tuple[list[str], pa.Array]) -> None:
-    batch, column = drawn
-    offsets, data = utf8_buffers(column)
-    first = int(offsets[0])
-    assert marked(offsets, data) == [first + place for place in starts_of(batch)]
-
-
-@pytest.mark.parametrize("size", range(50, 70))
-def test_what_meets_at_the_end_of_a_block(size: int) -> None:
-    for letter in ("x", " "):
-        front = letter * size
-        batch = [front + one + two + three for one in MEETING for two in MEETING for three in "a' "]
+def check(form: str, batch: list[str]) -> None:
+    found, wanted = marked(form, batch, fast=True), marked(form, batch, fast=False)
+    if found != wanted and len(batch) > 1:
         for text in batch:
-            assert marked(*strategies.buffers([text])) == starts_of([text]), text
-        # Texts that start and stop anywhere.
-        assert marked(*strategies.buffers(batch)) == starts_of(batch)
-        halves = [half for text in batch for half in (text[: size + 1], text[size + 1 :])]
-        assert marked(*strategies.buffers(halves)) == starts_of(halves)
+            check(form, [text])
+    assert found == wanted, batch
+
+
+@pytest.mark.parametrize("form", FORMS)
+@strategies.fuzz(300)
+@given(batch=strategies.batches())
+def test_fuzz(form: str, batch: list[str]) -> None:
+    check(form, batch)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("letter", ["x", " ", "\n", "1", "!"])
+def test_what_meets_at_the_end_of_a_block(form: str, letter: str) -> None:
+    for size in range(56, 68):
+        batch = [
+            letter * size + one + two + three
+            for one in MEETING
+            for two in MEETING
+            for three in ("", "a", "' ", "\n", " \nx")
+        ]
+        # Texts that start and stop anywhere, and each alone at the start of a block.
+        check(form, batch)
+        check(form, [half for text in batch for half in (text[: size + 1], text[size + 1 :])])
+        check(form, ["".join(text + "~" * (-len(text.encode()) % 64) for text in batch)])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_runs_of_every_length(form: str) -> None:
+    for letter in MEETING:
+        check(form, [letter * size + last for size in range(200) for last in ("", "a", " ", "\n")])
+
+
+def corpus(seed: int, size: int) -> list[str]:
+    """Texts of parts that meet by chance, longer than a block."""
+    generator = np.random.default_rng(seed)
+    parts = [*MEETING, "the ", "  ", "    ", "\n\n", "word", "12", "...", "don't", " 'tis", "A"]
+    return ["".join(generator.choice(parts, length)) for length in generator.integers(1, 90, size)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_many_texts(form: str) -> None:
+    check(form, corpus(1, 4000 * max(1, strategies.FUZZ)))

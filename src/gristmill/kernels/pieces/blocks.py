@@ -9,14 +9,8 @@ import numpy as np
 
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.loads import ONE, count_trailing_zeros
-from gristmill.kernels.unicode.tables import (
-    LETTER,
-    NUMBER,
-    SPACE,
-    code_point,
-    unicode_bits,
-    width_of,
-)
+from gristmill.kernels.pieces.kinds import NUMBER, SPACE
+from gristmill.kernels.unicode.tables import code_point, unicode_bits, width_of
 
 ZERO = np.uint64(0)
 
@@ -38,9 +32,10 @@ def after(mask, carried):
 
 
 @helper
-def wide_classes(data, at, leads, classes):
+def wide_classes(data, at, leads, kinds, letter):
     """Letters, numbers and white space of more than one byte in a block, whose first bytes are
-    `leads`: their masks, and what they reach into the next block, shifted there.
+    `leads`: their masks, and what they reach into the next block, shifted there. `letter`: the bits
+    of a kind that make a letter.
     """
     letters = ZERO
     numbers = ZERO
@@ -52,11 +47,11 @@ def wide_classes(data, at, leads, classes):
         j = count_trailing_zeros(leads)
         leads &= leads - ONE
         width = width_of(data[at + j])
-        bits = unicode_bits(code_point(data, at + j, width), classes)
+        bits = unicode_bits(code_point(data, at + j, width), kinds)
         ones = (ONE << np.uint64(width)) - ONE
         run = ones << np.uint64(j)
         rest = (ones >> np.uint64(63 - j)) >> ONE
-        if bits & LETTER:
+        if bits & letter:
             letters |= run
             more_letters |= rest
         elif bits & NUMBER:
@@ -78,3 +73,24 @@ def is_start(starts, at):
 def last_space(data, at):
     """Where the white space of more than one byte that stops at `at` starts."""
     return at - 2 if data[at - 2] >= 0xC0 else at - 3
+
+
+@helper
+def number_starts(numbers, numbers_before, continued, texts, most, count):
+    """Where pieces of at most so many numbers start in a block; (their mask, new count). `count`
+    says how many the last piece of the block before has, 0: as many as it may.
+    """
+    runs = (numbers & ~after(numbers, numbers_before)) | texts
+    points = numbers & ~continued
+    starts = ZERO
+    while points:
+        bit = points & (ZERO - points)
+        points ^= bit
+        if runs & bit:
+            count = np.int64(0)
+        if count == 0:
+            starts |= bit
+        count += 1
+        if count == most:
+            count = np.int64(0)
+    return starts, count

@@ -25,7 +25,8 @@ from gristmill.kernels.pieces.blocks import (
     mark_texts,
     wide_classes,
 )
-from gristmill.kernels.unicode.tables import CLASSES, PointBits
+from gristmill.kernels.pieces.kinds import KINDS, LETTER
+from gristmill.kernels.unicode.tables import PointBits
 
 
 @helper
@@ -45,7 +46,7 @@ def _contraction(data, at, starts):
 
 
 @kernel(OFFSETS, BYTES, Bytes, PointBits, Uint64s)
-def _mark(offsets, data, tail, classes, starts):
+def _mark(offsets, data, tail, kinds, starts):
     mark_texts(offsets, starts)
     start = np.int64(offsets[0])
     stop = np.int64(offsets[len(offsets) - 1])
@@ -82,7 +83,7 @@ def _mark(offsets, data, tail, classes, starts):
         more_spaces = ZERO
         if wide:
             leads = mask_of_range(block, 0, 0xC0, 0x3F) & valid
-            found = wide_classes(data, at, leads, classes)
+            found = wide_classes(data, at, leads, kinds, LETTER)
             letters |= found[0]
             numbers |= found[1]
             spaces |= found[2]
@@ -144,4 +145,4 @@ def mark(offsets: np.ndarray, data: np.ndarray, starts: np.ndarray) -> None:
     starts at byte 64 w + i; every text starts one, and there is a bit where the last text stops.
     Bytes before the first text have no bits.
     """
-    _mark(offsets, data, np.zeros(64, np.uint8), CLASSES, starts)
+    _mark(offsets, data, np.zeros(64, np.uint8), KINDS, starts)

@@ -9,8 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from gristmill.kernels.pieces import blocks_gpt2
-from gristmill.kernels.pieces.cl100k import mark_cl100k
+from gristmill.kernels.pieces import blocks_cl100k, blocks_gpt2
 from gristmill.kernels.pieces.deepseek import mark_deepseek
 from gristmill.kernels.pieces.gpt2 import mark_gpt2
 from gristmill.kernels.pieces.o200k import mark_o200k
@@ -33,10 +32,10 @@ class Pattern(IntEnum):
 _MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
     Pattern.GPT2: blocks_gpt2.mark,
     Pattern.GPT2_SINGLE_NUMBERS: partial(mark_gpt2, single_numbers=True),
-    Pattern.CL100K: partial(mark_cl100k, whole_tail=True),
-    Pattern.LLAMA3: mark_cl100k,
-    Pattern.QWEN2: partial(mark_cl100k, digits=1),
-    Pattern.QWEN35: partial(mark_cl100k, digits=1, marks=True),
+    Pattern.CL100K: partial(blocks_cl100k.mark, whole_tail=True),
+    Pattern.LLAMA3: blocks_cl100k.mark,
+    Pattern.QWEN2: partial(blocks_cl100k.mark, digits=1),
+    Pattern.QWEN35: partial(blocks_cl100k.mark, digits=1, marks=True),
     Pattern.O200K: mark_o200k,
     Pattern.TEKKEN: partial(mark_o200k, contractions=False, digits=1),
     Pattern.DEEPSEEK: mark_deepseek,
