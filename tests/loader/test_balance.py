@@ -56,14 +56,15 @@ def windows(count: int, length: int, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16, 32, 64])
-@pytest.mark.parametrize("length", [1024, 8192])
-def test_lognormal_documents_within_5_percent(ranks: int, length: int) -> None:
+@pytest.mark.parametrize(("length", "each"), [(1024, 8), (2048, 16), (8192, 64)])
+def test_lognormal_documents_within_5_percent(ranks: int, length: int, each: int) -> None:
+    """The longer a window, the more one window of a single document stands out."""
     rng = np.random.default_rng(ranks)
     found, in_order = [], []
     for _ in range(10):
-        costs = windows(16 * ranks, length, rng)
+        costs = windows(each * ranks, length, rng)
         found.append(imbalance(costs, deal(costs, ranks), ranks))
-        in_order.append(imbalance(costs, np.arange(len(costs)) // 16, ranks))
+        in_order.append(imbalance(costs, np.arange(len(costs)) // each, ranks))
     assert max(found) < 0.05
     assert np.mean(found) < np.mean(in_order) / 4
 
