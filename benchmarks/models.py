@@ -405,7 +405,7 @@ def prepare(folder: Path, warm: list[str], peers: str | None) -> Path:
 def arpa(path: Path, words: set[str]) -> str:
     """A model file of ours as KenLM reads it; `words` are those that its hashes may be of."""
     from gristmill.filters.models import model_file
-    from gristmill.kernels.models.perplexity import BEGIN, END, FIRST, UNIT, UNKNOWN
+    from gristmill.kernels.models.ngram_model import BEGIN, END, FIRST, UNIT, UNKNOWN
     from tests.support import naive
 
     arrays = model_file.decode(path.read_bytes()).arrays

@@ -30,7 +30,7 @@ from gristmill.filters.rules.c4 import C4
 from gristmill.filters.rules.fineweb import FineWeb
 from gristmill.filters.rules.gopher import Quality
 from gristmill.filters.rules.repetition import Repetition
-from gristmill.kernels.filters import c4
+from gristmill.kernels.filters import c4_lines
 from gristmill.kernels.filters.sentences import count_sentences
 from gristmill.kernels.text import words
 
@@ -100,7 +100,7 @@ def steps_of(parameters: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def bounds_of(offsets: np.ndarray, data: np.ndarray, places: list[list[int]]) -> words.Bounds:
+def bounds_of(offsets: np.ndarray, data: np.ndarray, places: list[list[int]]) -> words.WordBounds:
     """The lines of texts by our rule, their words as given."""
     own = words.find(offsets, data)
     flat = [
@@ -138,7 +138,7 @@ def compare(task: dict[str, Any], told: list[dict[str, Any]], found: "Findings")
     lines = steps["c4"].cut(pa.RecordBatch.from_arrays([texts], names=["text"]))
     sentences = np.array([sentences_of(one["c4_lines"]) for one in told], np.int64)
     bounds = words.find(lines.offsets, lines.data)
-    kept = lines.fates[c4.KEPT]
+    kept = lines.fates[c4_lines.KEPT]
     # `measure` adds what str.splitlines does not see; the sentences are of all lines already.
     fed_c4 = steps["c4"].measure(lines, bounds, sentences - kept + np.diff(bounds.line_offsets))
     counted = count_sentences(

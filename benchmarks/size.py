@@ -1,5 +1,5 @@
-"""What `gristmill size` predicts, and what a run takes: `python size.py RECIPE OUT [--set
-key=value] [--sample BYTES]`.
+"""What `gristmill size` predicts, and what a run takes: `python size.py RECIPE OUT
+[--set key=value] [--sample BYTES]`.
 
 OUT must not exist. The run is measured in the same way as the sample (report/meter.py), with one
 worker per core. Input: `make_corpus.py`, and whole.toml with its files set, as bench.py does.
@@ -13,8 +13,8 @@ from typing import Any
 
 from gristmill.arguments import settings_of
 from gristmill.pipeline import run
-from gristmill.report.meter import Meter, folder_bytes
-from gristmill.report.size import SAMPLE, lines, size
+from gristmill.report.meter import Meter
+from gristmill.report.size import SAMPLE, SCOPES, lines, size
 
 
 def main() -> None:
@@ -28,74 +28,66 @@ def main() -> None:
     if asked.out.exists():
         raise SystemExit(f"{asked.out} is there: what is measured is a fresh run")
     settings = settings_of(asked.set)
-    told = size(asked.recipe, out=asked.out, settings=settings, sample=asked.sample)
-    print("\n".join(lines(told)) + "\n")
-    workers = os.cpu_count() or 1
-    with Meter(asked.out) as meter:
-        funnel = run(
-            asked.recipe, out=asked.out, settings=settings, workers=workers, show=meter.show
-        )
-    rows: list[tuple[str, float, float, str]] = []
-    for name in ("documents", "kept", "tokens"):
-        if told[name] is not None:
-            rows.append((name, told[name], funnel.table[name], ""))
-    for phase in told["phases"]:
-        name, cost = phase["phase"], meter.phases[phase["phase"]]
-        rows.append((f"{name}: CPU", phase["cpu_hours"] * 3600, cost.cpu, "s"))
-        if phase["wall_hours"][0] is not None:
-            rows.append((f"{name}: wall", phase["wall_hours"][0] * 3600, cost.wall, "s"))
-    for name, predicted in told["disk"]["folders"].items():
-        if name != "rest":
-            real = folder_bytes(asked.out / name)
-            rows.append((f"{name}/", predicted / 1e6, real / 1e6, "MB"))
-    shards = [
-        cost.worker
-        for name, cost in meter.phases.items()
-        if name in ("process", "write_verdicts", "tokenize")
+    cost = size(asked.recipe, out=asked.out, settings=settings, sample=asked.sample)
+    print("\n".join(lines(cost)) + "\n")
+    workers, peak = os.cpu_count() or 1, 0
+
+    def show(event: dict[str, Any]) -> None:
+        nonlocal peak
+        meter.show(event)
+        if event["event"] in ("progress", "done"):
+            peak = max(peak, folder_bytes(asked.out))
+
+    with Meter() as meter:
+        table = run(
+            asked.recipe, out=asked.out, settings=settings, workers=workers, show=show
+        ).table
+    rows = [
+        (name, cost[name], table["bytes" if name == "text_bytes" else name])
+        for name in ("documents", "kept", "text_bytes", "tokens")
+        if cost[name] is not None
     ]
-    rows += [
-        ("memory: a worker", told["memory"]["worker"] / 1e6, max(shards) / 1e6, "MB"),
-        (
-            "memory: deduplicate",
-            told["memory"]["deduplicate"] / 1e6,
-            _worker(meter, "deduplicate") / 1e6,
-            "MB",
-        ),
-        (
-            "memory: assemble",
-            told["memory"]["assemble"] / 1e6,
-            _worker(meter, "assemble") / 1e6,
-            "MB",
-        ),
-        (
-            "memory: machine",
-            told["memory"]["machine"] / 1e6,
-            max(cost.tree for cost in meter.phases.values()) / 1e6,
-            "MB",
-        ),
-        (
-            "disk: peak",
-            told["disk"]["peak"] / 1e6,
-            max(cost.disk for cost in meter.phases.values()) / 1e6,
-            "MB",
-        ),
-        ("disk: end", told["disk"]["end"] / 1e6, folder_bytes(asked.out) / 1e6, "MB"),
-    ]
-    print(f"{'':<24}{'predicted':>16}{'real':>16}{'':>4}{'predicted/real':>16}")
-    for name, predicted, real, unit in rows:
-        print(
-            f"{name:<24}{_shown(predicted):>16}{_shown(real):>16} "
-            f"{unit:<3}{predicted / max(real, 1e-9):>16.2f}"
+    for phase in cost["phases"]:
+        name, real = phase["phase"], meter.phases[phase["phase"]]
+        rows.append((f"{name}: processor s", phase["cpu_hours"] * 3600, real.cpu))
+        rows.append((f"{name}: wall s", (phase["wall_hours"][0] or 0) * 3600, real.wall))
+    for name, length in cost["disk"]["folders"].items():
+        if name != "files":
+            rows.append((f"{name}/ MB", length / 1e6, folder_bytes(asked.out / name) / 1e6))
+    worker, corpus = (
+        max(
+            (one.worker for phase, one in meter.phases.items() if SCOPES[phase] in scopes),
+            default=0,
         )
-    print(json.dumps({"predicted": told, "real": [list(row) for row in rows]}))
+        for scopes in (["shard"], ["source", "corpus"])
+    )
+    machine = max(one.memory for one in meter.phases.values())
+    held = folder_bytes(asked.out)
+    for name, predicted, real in (
+        ("memory: a worker", cost["memory"]["worker"], worker),
+        ("memory: deduplicate, assemble", cost["memory"]["corpus"], corpus),
+        ("memory: machine", cost["memory"]["machine"], machine),
+        ("disk: peak", cost["disk"]["peak"] - cost["disk"]["cache"], max(peak, held)),
+        ("disk: end", cost["disk"]["end"] - cost["disk"]["cache"], held),
+    ):
+        rows.append((f"{name} MB", predicted / 1e6, real / 1e6))
+    print(f"range {cost['range']}")
+    print(f"{'':<34}{'predicted':>16}{'real':>16}{'predicted/real':>16}")
+    for name, predicted, real in rows:
+        print(f"{name:<34}{predicted:>16,.2f}{real:>16,.2f}{predicted / max(real, 1e-9):>16.2f}")
+    print(json.dumps({"predicted": cost, "real": rows}))
 
 
-def _worker(meter: Meter, phase: str) -> float:
-    return meter.phases[phase].worker if phase in meter.phases else 0.0
-
-
-def _shown(value: Any) -> str:
-    return f"{value:,.2f}" if value < 1000 else f"{value:,.0f}"
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files below a folder, as they are at the moment."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(root, name)).st_size
+            except OSError:
+                continue  # it was removed meanwhile
+    return total
 
 
 if __name__ == "__main__":

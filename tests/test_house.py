@@ -52,32 +52,6 @@ def test_every_module_says_what_it_is(path: Path) -> None:
             assert ast.get_docstring(node), f"{path}: {node.name}"
 
 
-# Names that two classes still share: take a name off this list when one of them has another.
-SHARED_CLASS_NAMES = {
-    "Answer",
-    "Bounds",
-    "Counts",
-    "Download",
-    "Found",
-    "Fresh",
-    "Judged",
-    "Kept",
-    "Known",
-    "Line",
-    "Lines",
-    "Loaded",
-    "Model",
-    "Names",
-    "Pieces",
-    "Planned",
-    "Reader",
-    "Rules",
-    "Text",
-    "Whole",
-    "Words",
-}
-
-
 def test_no_two_classes_have_one_name() -> None:
     modules: dict[str, list[str]] = {}
     for path in FILES:
@@ -85,21 +59,7 @@ def test_no_two_classes_have_one_name() -> None:
             if isinstance(node, ast.ClassDef):
                 module = str(path.relative_to(SOURCE))
                 modules.setdefault(node.name.lstrip("_"), []).append(module)
-    shared = {name: found for name, found in modules.items() if len(found) > 1}
-    assert not {name: shared[name] for name in shared.keys() - SHARED_CLASS_NAMES}
-
-
-# Files that import a module beside another of the same base name, or beside themselves: a filter
-# has the name of its kernel.
-SHARED_MODULE_NAMES = {
-    "filters/language/scripts.py",
-    "filters/models/perplexity.py",
-    "filters/rules/c4.py",
-    "filters/rules/fineweb.py",
-    "filters/rules/simple.py",
-    "report/rejudge.py",
-    "training/train_models.py",
-}
+    assert not {name: found for name, found in modules.items() if len(found) > 1}
 
 
 def _imported_modules(path: Path, known: set[str]) -> set[str]:
@@ -124,7 +84,7 @@ def test_no_file_imports_two_modules_of_one_base_name() -> None:
             modules.setdefault(module.rpartition(".")[2], set()).add(module)
         name = str(path.relative_to(SOURCE))
         shared = [sorted(found) for found in modules.values() if len(found) > 1]
-        if shared and name not in SHARED_MODULE_NAMES:
+        if shared:
             wrong[name] = shared
     assert not wrong
 

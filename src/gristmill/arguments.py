@@ -38,12 +38,3 @@ def bytes_of(option: str, given: str | None) -> int | None:
     if size < 1:
         raise RecipeError(f"{option} {given}: write a size, such as 64MiB, 200GB or 5000000")
     return size
-
-
-def sample_of(given: str | None) -> dict[str, int]:
-    """The value of `--sample`: decoded bytes (64MB), or whole shards of each source (2shards)."""
-    if given is None:
-        return {}
-    if found := re.fullmatch(r"0*([1-9]\d*)\s*shards?", given.strip()):
-        return {"shards": int(found[1])}
-    return {"sample": bytes_of("--sample", given) or 0}

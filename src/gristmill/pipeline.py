@@ -114,7 +114,7 @@ def run(
     loaded = read_recipe(recipe, tokenizer, settings, preset)
     if not allow_code:
         refuse_code(loaded.recipe)
-    made = _run(
+    made = prepare(
         with_classes(loaded),
         out,
         limit,
@@ -155,7 +155,7 @@ def dry_run(
     """
     fetching = asked_of(connections, None, retry, allow_env)
     loaded = read_recipe(recipe, tokenizer, settings, preset)
-    made = _run(loaded, out, limit, cache_dir, fetching, None)
+    made = prepare(loaded, out, limit, cache_dir, fetching, None)
     try:
         planned = made.planned(made.corpus.published(), Path(plan_file) if plan_file else None)
         return made.fetching(planned).preview()
@@ -163,7 +163,7 @@ def dry_run(
         made.transfer.close()
 
 
-def _run(
+def prepare(
     loaded: Loaded,
     out: Path | str | None,
     limit: int | None,
@@ -176,6 +176,7 @@ def _run(
     asked: fetch.Asked | None = None,
     cache_bytes: int | None = None,
 ) -> "Run":
+    """A run of a recipe that nothing was done for yet; its transfer is to be closed."""
     root = output(out, loaded.recipe.output, loaded.folder)
     if limit is not None:
         loaded = loaded._replace(recipe=with_limit(loaded.recipe, limit))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gristmill.arguments import Json, sample_of, settings_of
+from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.terminal import handle_ctrl_c, print_result, warn
 
 Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.")]
@@ -163,10 +163,7 @@ def size(
         typer.Option(min=1, help="Cores of each machine (default: as many as this one has)."),
     ] = None,
     sample: Annotated[
-        str | None,
-        typer.Option(
-            help="What to measure: decoded bytes (default: 64MiB) or whole shards (2shards)."
-        ),
+        str | None, typer.Option(help="How many bytes of raw shards to measure (default: 16MiB).")
     ] = None,
     set_: Set = None,
     cache_dir: Annotated[
@@ -183,7 +180,7 @@ def size(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict what a run will cost, from a measured sample: bytes, time, memory and disk."""
+    """Predict what a run will cost, from a measured sample: tokens, time, memory and disk."""
     from gristmill.report.size import lines
     from gristmill.report.size import size as ask
 
@@ -198,7 +195,7 @@ def size(
         allow_code=allow_code,
         allow_env=allow_env or (),
         on_line=warn,
-        **sample_of(sample),
+        sample=bytes_of("--sample", sample),
     )
     print_result(result, as_json, lines(result))
 

@@ -11,7 +11,7 @@ from gristmill.demonstration.server import serving
 from gristmill.errors import RecipeError, SourceError
 from gristmill.phases.inputs import plan
 from gristmill.phases.inputs.fetch import Asked, Fetch, Result
-from gristmill.phases.inputs.plan import Lists, Plan, Planned
+from gristmill.phases.inputs.plan import Lists, Plan, PlannedShard
 from gristmill.phases.running.progress import Progress
 from gristmill.recipe import Recipe, Source, stored
 from gristmill.store.cache import Cache
@@ -243,7 +243,9 @@ def test_sources_are_numbered_by_priority_and_then_as_they_stand(raw: Path) -> N
 
 def test_a_plan_only_grows(raw: Path) -> None:
     before = extend(made(files=["raw/b.gz"]), raw)
-    pinned = Plan(shards=[Planned(number=0, source="web", url="raw/b.gz", sha256="1" * 64, size=1)])
+    pinned = Plan(
+        shards=[PlannedShard(number=0, source="web", url="raw/b.gz", sha256="1" * 64, size=1)]
+    )
     assert urls(before) == ["raw/b.gz"]
     after = extend(made(files=["raw/a.gz", "raw/b.gz"]), raw, pinned)
     assert urls(after) == ["raw/b.gz", "raw/a.gz"]
@@ -261,7 +263,9 @@ def test_a_source_that_the_recipe_no_longer_names_is_refused(raw: Path) -> None:
 
 
 def test_an_absent_shard_comes_back_under_a_new_number(raw: Path) -> None:
-    absent = Plan(shards=[Planned(number=0, source="web", url="raw/a.gz", missing="not-found")])
+    absent = Plan(
+        shards=[PlannedShard(number=0, source="web", url="raw/a.gz", missing="not-found")]
+    )
     planned = extend(made(files=["raw/a.gz"]), raw, absent)
     assert [(shard.number, shard.missing) for shard in planned.shards] == [
         (0, "not-found"),

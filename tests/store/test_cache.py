@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.store.cache import Cache, Known, key_of
+from gristmill.store.cache import Cache, KnownUrl, key_of
 from gristmill.store.remotes import Remote
 from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
@@ -28,7 +28,7 @@ def filled(root: Path, size: int = 100) -> Cache:
         sha256 = f"{place:064x}"
         cache.object(sha256).write_bytes(b"x" * size)
         os.utime(cache.object(sha256), (1_000_000 + place, 1_000_000 + place))
-        cache.remember(Known(url=url, sha256=sha256, size=size, etag='"1"'))
+        cache.remember(KnownUrl(url=url, sha256=sha256, size=size, etag='"1"'))
     return cache
 
 

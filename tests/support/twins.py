@@ -29,7 +29,10 @@ BPE, LISTS = "kernels/bpe/test_encoder.py", "kernels/lists/test_urls.py"
 AHO, PAIRS = "kernels/lists/test_aho_corasick.py", "kernels/hashing/test_pairs.py"
 MINHASH, BANDS = "kernels/hashing/test_minhash.py", "kernels/hashing/test_band_keys.py"
 RULES, FASTTEXT = "filters/rules/test_rules.py", "filters/models/test_fasttext.py"
-LINEAR, PERPLEXITY = "kernels/models/test_linear_classifier.py", "kernels/models/test_perplexity.py"
+LINEAR, PERPLEXITY = (
+    "kernels/models/test_linear_classifier.py",
+    "kernels/models/test_ngram_model.py",
+)
 REDACT, LINES = "kernels/pii/test_redact.py", "kernels/text/test_lines.py"
 PIECES = "kernels/pieces/test_patterns.py"
 CHOOSE, CUT = "kernels/packing/test_choose.py", "kernels/packing/test_lengths.py"
@@ -56,8 +59,8 @@ TWINS = {
     ),
     "decontaminate.overlap.find_overlap": Pair(f"{OVERLAP}::check", "naive.find_overlap"),
     "decontaminate.overlap.hits_of": Pair(f"{OVERLAP}::check", "naive.hits_of"),
-    "filters.c4.cut": Pair(f"{RULES}::test_fuzz_c4", "rules.c4", "C4"),
-    "filters.fineweb.count": Pair(f"{RULES}::test_fuzz", "rules.fineweb", "KINDS"),
+    "filters.c4_lines.cut": Pair(f"{RULES}::test_fuzz_c4", "rules.c4", "C4"),
+    "filters.fineweb_counts.count": Pair(f"{RULES}::test_fuzz", "rules.fineweb", "KINDS"),
     "filters.gopher_lines.count": Pair(f"{GOPHER}::check", "naive.count"),
     "filters.gopher_lines.count_lines": Pair(f"{QUALITY}::test_fuzz_count_lines", "count_lines"),
     "filters.gopher_quality.count": Pair(f"{RULES}::test_fuzz", "rules.quality", "KINDS"),
@@ -67,7 +70,7 @@ TWINS = {
     "filters.gopher_quality.stop_table": Pair(f"{QUALITY}::check", "stop_table"),
     "filters.gopher_repetition.count": Pair(f"{RULES}::test_fuzz", "rules.repetition", "KINDS"),
     "filters.sentences.count_sentences": Pair(f"{RULES}::test_fuzz_c4", "rules.c4", "C4"),
-    "filters.simple.count": Pair(f"{RULES}::test_fuzz_simple", "rules.simple", "Simple"),
+    "filters.simple_counts.count": Pair(f"{RULES}::test_fuzz_simple", "rules.simple", "Simple"),
     "hashing.band_keys.Repeated": Pair(f"{BANDS}::test_fuzz_repeated", "naive.Repeated"),
     "hashing.band_keys.split": Pair(f"{BANDS}::test_fuzz_split", "naive.split"),
     "hashing.minhash.band_keys": Pair(f"{MINHASH}::test_fuzz_band_keys", "naive.band_keys"),
@@ -118,13 +121,13 @@ TWINS = {
     "models.linear_classifier.features": Pair(f"{LINEAR}::test_fuzz_features", "features"),
     "models.linear_classifier.score": Pair(f"{LINEAR}::test_fuzz_score", "score"),
     "models.linear_classifier.train": Pair(f"{LINEAR}::test_fuzz_train", "train"),
-    "models.perplexity.cost": Pair(f"{PERPLEXITY}::test_fuzz_cost", "cost"),
-    "models.perplexity.find_ids": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "find_ids"),
-    "models.perplexity.hash_words": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "hash_words"),
-    "models.perplexity.list_grams": Pair(f"{PERPLEXITY}::test_fuzz_score", "score", "fitted"),
-    "models.perplexity.list_words": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "find_ids"),
-    "models.perplexity.perplexity": Pair(f"{PERPLEXITY}::test_fuzz_score", "math:exp"),
-    "models.perplexity.score": Pair(f"{PERPLEXITY}::test_fuzz_score", "score"),
+    "models.ngram_model.cost": Pair(f"{PERPLEXITY}::test_fuzz_cost", "cost"),
+    "models.ngram_model.find_ids": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "find_ids"),
+    "models.ngram_model.hash_words": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "hash_words"),
+    "models.ngram_model.list_grams": Pair(f"{PERPLEXITY}::test_fuzz_score", "score", "fitted"),
+    "models.ngram_model.list_words": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "find_ids"),
+    "models.ngram_model.perplexity": Pair(f"{PERPLEXITY}::test_fuzz_score", "math:exp"),
+    "models.ngram_model.score": Pair(f"{PERPLEXITY}::test_fuzz_score", "score"),
     "pieces.cl100k.mark_cl100k": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.deepseek.mark_deepseek": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.gpt2.mark_gpt2": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
@@ -173,7 +176,7 @@ TWINS = {
     "unicode.normalised.normalise": Pair(
         "kernels/unicode/test_normalised.py::check", "naive.normalise"
     ),
-    "unicode.scripts.count_letters": Pair(
+    "unicode.script_counts.count_letters": Pair(
         "filters/language/test_language.py::test_fuzz_scripts", "dominant", "scripts"
     ),
     "unicode.tidy.tidy": Pair("kernels/unicode/test_tidy.py::check", "tidy"),

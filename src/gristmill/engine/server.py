@@ -62,7 +62,7 @@ def start() -> Starter:
     A fork server loads the heavy modules while the caller is still loading its own.
     """
     if not FORKS:
-        return Fresh()
+        return FreshStarter()
     with _lock:
         if not _servers or _servers[-1].is_gone():
             _servers.append(ForkServer())
@@ -131,14 +131,14 @@ class _Forked:
         self.wait()
 
 
-class Fresh:
+class FreshStarter:
     """Workers that are fresh processes: slower to start, safe everywhere."""
 
     def start(self, handles: list[int]) -> Child:
         """Start a worker."""
         given = ",".join(map(str, handles))
         with _deaf():
-            return _Fresh(
+            return _FreshWorker(
                 subprocess.Popen(
                     interpreter.command("gristmill.engine.local:serve_fresh", given),
                     stdin=subprocess.DEVNULL,
@@ -147,7 +147,7 @@ class Fresh:
             )
 
 
-class _Fresh:
+class _FreshWorker:
     """A worker that is a fresh process."""
 
     def __init__(self, started: "subprocess.Popen[bytes]") -> None:

@@ -29,7 +29,7 @@ from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Input, Step
 from gristmill.phases.inputs.inputs import find, is_as_made
-from gristmill.phases.process.rejudge import redecide
+from gristmill.phases.process.redecide import redecide
 from gristmill.phases.relations.corpus_filters import (
     Rule,
     Shard,
@@ -173,7 +173,7 @@ def _inputs(loaded: Loaded, manifest: Manifest) -> dict[str, Input]:
     return found
 
 
-class _Judged(NamedTuple):
+class _RejudgedShard(NamedTuple):
     """A shard's documents under the new thresholds: arrays (n,)."""
 
     documents: np.ndarray
@@ -185,7 +185,7 @@ class _Judged(NamedTuple):
 
 def _shard(
     root: Path, name: str, steps: Sequence[Step], corpus_filtered: set[str], *, everything: bool
-) -> _Judged:
+) -> _RejudgedShard:
     """Decide again for a shard; `corpus_filtered` are reasons that no step gave, but the corpus as
     a whole.
     """
@@ -218,10 +218,10 @@ def _shard(
     documents, standing, unread, anew = (
         np.concatenate(columns) for columns in zip(*found, strict=True)
     )
-    return _Judged(documents, standing, unread, anew, reasons)
+    return _RejudgedShard(documents, standing, unread, anew, reasons)
 
 
-def _corpus_filters(root: Path, rules: list[Rule], judged: dict[int, _Judged]) -> pa.Table:
+def _corpus_filters(root: Path, rules: list[Rule], judged: dict[int, _RejudgedShard]) -> pa.Table:
     """What goes by its rank among what stands: corpus_filters.DROPS."""
     folders = {rule.step.table for rule in rules}
     shards = {

@@ -1,46 +1,69 @@
-"""Predict what a run will cost before it runs: time, memory and disk, from a measured sample.
+"""Predict what a run will cost before it runs, from runs of the recipe over a sample.
 
-    plan             raw shards and their bytes, as `run --dry-run` lists them
-    sample           a few shards of each source, or the start of one              sample.py
-    three runs       through the real phases with one worker: the first bytes of each source, to
-                     load code; the same again; the sample. Each phase is measured     meter.py
-    cost of a phase  fixed + unit * units: the line through the second and the third run
-    bytes of a file  those of an empty one, and what is beyond them times the source's factor
+    plan      the raw shards and their bytes, as `run --dry-run` lists them
+    sample    the first bytes of several shards of each source                 size_sample.py
+    runs      with one worker: one that loads code, a small one, the sample    meter.py
+    predict   documents grow with the raw bytes of their source, and the rest with the documents
 
-A source's factor is its raw bytes over those of its sample. Units are what a phase works on, summed
-over sources with their factors (UNITS). What names every shard (plan, records) grows with the
-number of shards.
+Processor time of a phase is fixed + each * documents: the line through the small run and the
+sample. Wall time is processor time over the processes that share it. What is not linear:
 
-A sample contains fewer copies than the whole: what is predicted to be kept, and its tokens, are
-upper bounds; the cost of comparing duplicates is a lower bound. Disk at the peak is an upper bound:
-all that a run writes, with the tables of deduplicate, as if nothing were removed before the end.
+    largest shard    a phase over shards takes no less wall time than it needs for this one
+    memory           of deduplicate and assemble grows with all documents, up to a limit for tables
+    tables           of deduplicate, on disk until it ends, grow with all documents and their text
+    per shard        samples of dropped texts, plan and records grow with the number of shards
+    copies           a sample contains fewer than the whole: what is kept, tokens and disk are
+                     upper bounds, the time of deduplicate is a lower bound
 """
 
+import math
 import os
 import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from gristmill.corpus.corpus import Corpus
-from gristmill.phases.inputs import plan as plans
-from gristmill.phases.inputs.fetch import Asked, Fetch, Row
+from gristmill.engine.relations import RELATIONS_MEMORY_MB
+from gristmill.errors import SourceError
+from gristmill.phases.all_phases import PHASES
+from gristmill.phases.inputs.fetch import Asked, Row
+from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import publish
-from gristmill.pipeline import run
-from gristmill.recipe import Loaded, check_pages, load, stored
-from gristmill.report.meter import Meter
-from gristmill.report.predict import Machines, Seen, predict, whole_of
-from gristmill.report.sample import Piece, Taker, sampled, start_of
+from gristmill.phases.running.progress import Progress
+from gristmill.pipeline import Planned, Run, prepare, run
+from gristmill.recipe import Loaded, Recipe, check_pages, load, refuse_code, with_classes
+from gristmill.report.meter import Meter, PhaseCost
+from gristmill.report.size_sample import LEAST, SampledShard, choose, cut
 from gristmill.schema import shard_name
-from gristmill.store.cache import Cache, default_cache
-from gristmill.store.settings import asked_of
-from gristmill.store.transfer import Transfer
-from gristmill.user_input import output
+from gristmill.store.settings import Settings, asked_of
+from gristmill.store.urls import is_url
+from gristmill.tokens.shards import BUCKET_BYTES
 
-SAMPLE = 64 << 20  # decoded bytes to measure
-SMALL = 128 << 10  # decoded bytes of each source in the small runs
+SAMPLE = 16 << 20  # bytes of raw shards to measure
+SCOPES = {"fetch": "fetch", **{phase.name: phase.scope for phase in PHASES}}
+COUNTS = ("documents", "kept", "text_bytes", "tokens")
+DOCUMENT_BYTES = 60  # of memory a document, in the process that deduplicates or assembles
+TABLES_BYTES = (RELATIONS_MEMORY_MB + 128) << 20  # of memory, the most that deduplicate takes
+WORD_BYTES = 6.0  # of text a word, about; a text that is compared has a shingle of 8 bytes for each
+LEAST_RANGE = 0.05
+
+
+class SampleRun(NamedTuple):
+    """A measured run over a sample."""
+
+    shards: list[tuple[SampledShard, dict[str, int]]]  # with their COUNTS
+    phases: dict[str, PhaseCost]  # in their order
+    folders: dict[str, int]  # bytes; "": files beside the folders
+
+    def total(self, count: str, factors: dict[str, float] | None = None) -> float:
+        """A count over all shards, times the factors of their sources."""
+        return sum(
+            counts[count] * (factors[shard.source] if factors else 1.0)
+            for shard, counts in self.shards
+        )
 
 
 def size(
@@ -49,8 +72,7 @@ def size(
     out: Path | str | None = None,
     machines: int = 1,
     cores: int | None = None,
-    sample: int = SAMPLE,
-    shards: int | None = None,
+    sample: int | None = None,
     settings: dict[str, str] | None = None,
     cache_dir: Path | str | None = None,
     allow_code: bool = False,
@@ -58,195 +80,276 @@ def size(
     on_line: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Predict what a fresh run of a recipe will cost on this machine, and on `machines` like it
-    with `cores` each (None: as many as this one has).
+    with `cores` each (None: as many as this one has), from `sample` bytes of raw shards (None:
+    SAMPLE).
 
-    `sample` is in decoded bytes; `shards` asks for this many whole shards of each source instead.
     Nothing in the corpus changes; raw shards of the sample stay in the cache. `on_line` gets lines
     about progress. Raises what `run` raises.
     """
     loaded = recipe if isinstance(recipe, Loaded) else load(Path(recipe), settings)
-    check_pages(loaded.recipe)
-    root = beside = None
-    if out or loaded.recipe.output:
-        root = output(out, loaded.recipe.output, loaded.folder).absolute()
-        beside = next(folder for folder in root.parents if folder.is_dir())
-    client = asked_of(None, None, allow_env=allow_env)._replace(contact=loaded.recipe.contact)
-    transfer = Transfer(Cache(Path(cache_dir or default_cache()).absolute()), client)
-    # On the disk of the corpus, if that is known: a sample measures the disk too.
-    prefix = f".{root.name}.size-" if root else "gristmill-size-"
-    try:
-        with tempfile.TemporaryDirectory(prefix=prefix, dir=beside) as temporary:
-            folder = Path(temporary)
-            rows, sources = _plan(loaded, Corpus(root or folder / "corpus"), transfer)
+    if not allow_code:
+        refuse_code(loaded.recipe)
+    check_pages(with_classes(loaded).recipe)
+    with tempfile.TemporaryDirectory(prefix="gristmill-size-") as temporary:
+        folder = Path(temporary).resolve()
+        root = out or loaded.recipe.output or folder / "corpus"
+        asked = asked_of(None, None, allow_env=allow_env)
+        whole = prepare(loaded, root, None, cache_dir, asked, None)
+        try:
+            planned = whole.planned(whole.corpus.published(), None)
+            rows = whole.fetching(planned).preview()
             on_line(f"{len(rows):,} raw shards; measuring a sample")
-            taker = Taker(loaded, rows, sources, transfer, folder)
-            try:
-                pieces = taker.take(sample, shards)
-                starts = _starts(pieces, folder)
-                runs = []
-                for name, members in (("loading", starts), ("small", starts), ("sample", pieces)):
-                    on_line(f"run: {name}")
-                    cache = transfer.cache.root
-                    runs.append(_run(loaded, members, folder / name, cache, allow_code))
-            finally:
-                transfer.cache.release(folder)
-    finally:
-        transfer.close()
-    here = Machines(1, os.cpu_count() or 1)
-    there = Machines(machines, cores or here.cores)
-    whole = whole_of(loaded.recipe, rows, pieces, runs[2])
-    return predict(loaded.recipe, whole, pieces, runs[1], runs[2], taker.download, [here, there])
-
-
-def _plan(loaded: Loaded, corpus: Corpus, transfer: Transfer) -> tuple[list[Row], plans.Sources]:
-    """All raw shards, with their sizes; those that a corpus has planned before come first."""
-    published = corpus.published()
-    before = published[0].recipe["source"] if published else []
-    plan, sources = plans.extend(
-        publish.read_plan(corpus, None),
-        loaded.recipe,
-        loaded.folder,
-        transfer,
-        lists=plans.Lists(before, stored(loaded.recipe)["source"]),
+            taken, rate = _take(
+                whole, planned, choose(loaded.recipe, rows, sample or SAMPLE), folder
+            )
+            first = {shard.source: shard for shard in reversed(taken)}
+            start = [cut(one, LEAST, folder / f"start-{name}") for name, one in first.items()]
+            runs = []
+            for name, shards in (("loading", start), ("small", start), ("sample", taken)):
+                on_line(f"run: {name}")
+                runs.append(_run(whole, shards, folder / name, allow_code))
+        finally:
+            whole.transfer.cache.release(folder)
+            whole.transfer.close()
+    here = (1, os.cpu_count() or 1)
+    rows = [row for row in rows if row.state != "absent"]
+    return _predict(
+        loaded.recipe, rows, runs[1], runs[2], rate, [here, (machines, cores or here[1])]
     )
-    return Fetch(plan, sources, loaded.folder, transfer, Asked()).preview(), sources
 
 
-def _starts(pieces: list[Piece], folder: Path) -> list[Piece]:
-    """The first bytes of the first piece of each source."""
-    first = {piece.source: piece for piece in reversed(pieces)}
-    return [
-        start_of(piece, folder / f"start-{number}{''.join(piece.path.suffixes[-2:])}", SMALL)[0]
-        for number, piece in enumerate(first.values())
+def _take(
+    whole: Run, planned: Planned, chosen: list[tuple[Row, int]], folder: Path
+) -> tuple[list[SampledShard], float | None]:
+    """(the sample, seconds for each byte that was fetched). Raises SourceError."""
+    shards = [
+        msgspec.structs.replace(row.shard, number=number) for number, (row, _) in enumerate(chosen)
     ]
+    one = planned._replace(plan=Plan(shards=shards))
+    progress = Progress(None)
+    fetch = whole._replace(asked=Asked(allow_missing=True)).fetching(one)
+    got = fetch.all(folder, progress, lambda _: None)
+    taken, fetched = [], 0
+    for number, path in sorted(got.paths.items()):
+        row, length = chosen[number]
+        all_bytes = path.stat().st_size
+        fetched += all_bytes if row.state == "to fetch" else 0
+        shard = SampledShard(row.shard.source, path.resolve(), all_bytes, all_bytes)
+        taken.append(cut(shard, length, folder / f"shard-{number}"))
+    for source in whole.recipe.source:
+        if source.name not in {shard.source for shard in taken}:
+            failed = "; ".join(map(str, got.failed.values())) or "all of its shards are absent"
+            raise SourceError(
+                f"source {source.name!r}: no raw shard can be had to measure a sample: {failed}"
+            )
+    return taken, progress.seconds["fetch"] / fetched if fetched else None
 
 
-def _run(loaded: Loaded, pieces: list[Piece], root: Path, cache: Path, allow_code: bool) -> Seen:
-    """Run the recipe over pieces, and measure it."""
-    recipe = sampled(loaded.recipe, pieces)
-    with Meter(root) as meter:
-        run(
-            Loaded(recipe, loaded.folder),
-            out=root,
-            workers=1,
-            cache_dir=cache,
-            allow_code=allow_code,
-            show=meter.show,
+def _run(whole: Run, shards: list[SampledShard], root: Path, allow_code: bool) -> SampleRun:
+    """Run the recipe over sampled shards, and measure it."""
+    where: dict[str, Any] = {"urls": [], "commoncrawl": None, "paths": None, "sample": None}
+    where |= {"sha256sums": None, "authorization": None}
+    sources = []
+    for source in whole.recipe.source:
+        files = [str(shard.path) for shard in shards if shard.source == source.name]
+        sources.append(msgspec.structs.replace(source, files=files, **where))
+    changes: dict[str, Any] = {"source": sources, "keep_documents": True}  # to count their bytes
+    if whole.recipe.deduplicate is not None:  # a sample has other clusters
+        settings = msgspec.structs.replace(whole.recipe.deduplicate, largest_cluster=None)
+        changes["deduplicate"] = settings
+    recipe = Loaded(msgspec.structs.replace(whole.recipe, **changes), whole.folder)
+    cache = whole.transfer.cache.root
+    with Meter() as meter:
+        run(recipe, out=root, workers=1, cache_dir=cache, allow_code=allow_code, show=meter.show)
+    corpus, counted = Corpus(root), []
+    for planned in publish.read_plan(corpus, None).shards:
+        shard = next(one for one in shards if (whole.folder / planned.url).resolve() == one.path)
+        verdicts, written = (
+            record.counts
+            for phase in ("write_verdicts", "tokenize")
+            if (record := corpus.last(phase, shard_name(planned.number))) is not None
         )
-    corpus = Corpus(root)
-    plan = msgspec.json.decode((root / "plan.json").read_bytes(), type=plans.Plan)
-    names = {shard_name(shard.number): shard.source for shard in plan.shards}
-    shards = [(source, _units(corpus, name)) for name, source in names.items()]
-    files: dict[str, dict[str | None, int]] = {}
-    rest = 0
+        found = (verdicts["documents"], written["documents"], written["bytes"], written["tokens"])
+        counted.append((shard, dict(zip(COUNTS, found, strict=True))))
+    folders: dict[str, int] = {}
     for path in root.rglob("*"):
-        if not path.is_file():
-            continue
-        parts = path.relative_to(root).parts
-        folder = "/".join(parts[: 2 if parts[0] == "work" else 1])
-        if len(parts) == 1 or folder in ("work/state", f"work/{path.name}"):
-            rest += path.stat().st_size
-            continue
-        source = parts[1] if parts[0] == "tokens" else names.get(path.name.partition(".")[0])
-        own = files.setdefault(folder, {})
-        own[source] = own.get(source, 0) + path.stat().st_size
-    raw: dict[str, float] = {}
-    for piece in pieces:
-        raw[piece.source] = raw.get(piece.source, 0.0) + piece.raw
-    return Seen(shards, meter.phases, files, rest, raw)
+        if path.is_file():
+            name = path.relative_to(root).parts[0] if path.parent != root else ""
+            folders[name] = folders.get(name, 0) + path.stat().st_size
+    return SampleRun(counted, meter.phases, folders)
 
 
-def _units(corpus: Corpus, name: str) -> dict[str, float]:
-    """What a shard came to, in units of each kind."""
-    processed, verdicts, written = (
-        record.counts
-        for phase in ("process", "write_verdicts", "tokenize")
-        if (record := corpus.last(phase, name)) is not None
-    )
+def _predict(
+    recipe: Recipe,
+    rows: list[Row],
+    small: SampleRun,
+    run: SampleRun,
+    rate: float | None,
+    machines: list[tuple[int, int]],
+) -> dict[str, Any]:
+    """What the whole will cost, on each of `machines` (how many, cores of each); the first is this
+    one. `rate`: seconds for each byte fetched.
+    """
+    known = [row.size for row in rows if row.size is not None]
+    measured = [shard.size for shard, _ in run.shards]
+    mean = sum(known or measured) / len(known or measured)
+    sizes = {row: mean if row.size is None else row.size for row in rows}
+    factors = _factors(recipe, sizes, run)
+    counts = {name: round(run.total(name, factors)) for name in COUNTS}
+    documents = run.total("documents", factors)
+    growth = documents / max(run.total("documents"), 1)
+    far = {row for row in rows if is_url(row.shard.url) and row.shard.url[:7] != "file://"}
+    cached = sum(sizes[row] for row in far)
+    to_fetch = sum(sizes[row] - row.here for row in far if row.state != "here")
+    phases = []
+    for phase in run.phases:
+        fixed, each = line(small, run, phase)
+        largest = max(sizes.values()) / sum(sizes.values()) if SCOPES[phase] == "shard" else 0.0
+        used = [_processes(SCOPES[phase], len(rows), len(recipe.source), *of) for of in machines]
+        walls: list[float | None] = [
+            (fixed + each * documents * max(1 / count, largest)) / 3600 for count in used
+        ]
+        if phase == "fetch" and to_fetch:
+            walls = [to_fetch * rate / 3600 if rate else None] * len(machines)
+        hours = (fixed * used[0] + each * documents) / 3600
+        phases.append({"phase": phase, "cpu_hours": hours, "wall_hours": walls})
+    near = recipe.deduplicate.near if recipe.deduplicate else None
+    shards = len(rows) / len(run.shards)
+    growths = {"tokenizer": 1.0, "": shards, "samples": growth if recipe.keep_dropped else shards}
+    folders = {name: length * growths.get(name, growth) for name, length in run.folders.items()}
+    tables = 0.0
+    if near is not None:
+        shingles = 8 * counts["text_bytes"] / WORD_BYTES
+        tables = documents * (8 + 4 * near.numbers) + max(16 * near.bands * documents, shingles)
+    held = sum(folders.values()) + cached
+    dropped = 0.0 if recipe.keep_documents else folders["documents"]
     return {
-        "decoded": processed["raw"]["decompressed_bytes"],
-        "documents": verdicts["documents"],
-        "passed": processed["kept"]["documents"],
-        "kept": written["documents"],
-        "text": written["bytes"],
-        "tokens": written["tokens"],
+        "shards": len(rows),
+        "raw_bytes": round(sum(sizes.values())),
+        "unknown": len(rows) - len(known),
+        "to_fetch": round(to_fetch),
+        "sample": {
+            "shards": len(run.shards),
+            "raw_bytes": round(sum(shard.raw for shard, _ in run.shards)),
+            "documents": round(run.total("documents")),
+        },
+        **counts,
+        "tokens": counts["tokens"] if recipe.tokens else None,
+        "range": spread(run, factors),
+        "machines": [{"machines": one, "cores": cores} for one, cores in machines],
+        "phases": phases,
+        "memory": _memory(run, counts, near is not None, machines[0][1]),
+        "disk": {
+            "peak": round(held + tables),
+            "end": round(held - dropped),
+            "cache": round(cached),
+            "folders": {name or "files": round(length) for name, length in folders.items()},
+        },
     }
 
 
-def lines(cost: dict[str, Any]) -> list[str]:
-    """For people: a line for each phase, then memory and disk, then what limits the prediction."""
-    here, there = cost["machines"]
-    columns = [f"{here['cores']} cores here"]
-    if there != here:
-        columns.append(f"{there['machines']} x {there['cores']} cores")
-    tokens = f", {cost['tokens']:,} tokens" if cost["tokens"] is not None else ""
-    rows = [(one["phase"], one["cpu_hours"], one["wall_hours"]) for one in cost["phases"]]
-    walls = [sum(row[2][place] or 0.0 for row in rows) for place in range(len(columns))]
-    rows.append(("in all", sum(row[1] for row in rows), walls))
-    memory, disk, sample = cost["memory"], cost["disk"], cost["sample"]
-    processes = ", ".join(
-        f"{name} {_bytes(memory[name])}"
-        for name in ("worker", "deduplicate", "assemble", "driver")
-        if memory[name]
+def _factors(recipe: Recipe, sizes: dict[Row, float], run: SampleRun) -> dict[str, float]:
+    """By source: its raw bytes, as far as its limit, over those of its sample."""
+    factors = {}
+    for source in recipe.source:
+        whole = sum(size for row, size in sizes.items() if row.shard.source == source.name)
+        own = [one for one in run.shards if one[0].source == source.name]
+        factors[source.name] = whole / max(sum(shard.raw for shard, _ in own), 1)
+        if source.limit is not None:
+            read = sum(counts["documents"] for _, counts in own)
+            factors[source.name] = min(factors[source.name], source.limit / max(read, 1))
+    return factors
+
+
+def line(small: SampleRun, run: SampleRun, phase: str) -> tuple[float, float]:
+    """(fixed, each): a phase's processor seconds are fixed + each * documents, in both runs."""
+    (least, first), (most, last) = (
+        (one.total("documents"), one.phases.get(phase, PhaseCost()).cpu) for one in (small, run)
     )
-    out = [
-        (
-            f"{cost['shards']:,} raw shards, {_bytes(cost['raw_bytes'])}, of which "
-            f"{_bytes(cost['to_fetch'])} are to be fetched"
-        ),
-        (
-            f"{cost['documents']:,} documents; at most {cost['kept']:,} kept, "
-            f"{_bytes(cost['text_bytes'])} of text{tokens}"
-        ),
-        "",
-        f"{'phase':<16}{'CPU':>12}" + "".join(f"{column:>18}" for column in columns),
-        *(
-            f"{name:<16}{_hours(cpu):>12}"
-            + "".join(f"{_hours(wall):>18}" for wall in walls[: len(columns)])
-            for name, cpu, walls in rows
-        ),
-        "",
-        f"memory: {processes}; this machine {_bytes(memory['machine'])}",
-        (
-            f"disk: at most {_bytes(disk['peak'])}; {_bytes(disk['end'])} in the end, of which "
-            f"{_bytes(disk['cache'])} are raw shards in the cache and {_bytes(disk['work'])} are "
-            "work/, which you may remove"
-        ),
-        (
-            f"measured on {sample['documents']:,} documents of {sample['shards']:,} raw shards "
-            f"({_bytes(sample['raw_bytes'])}, {_bytes(sample['decoded_bytes'])} decoded) with one "
-            "worker; other programs on this machine make both slower"
-        ),
-        (
-            "a sample contains fewer copies than the whole: what is kept is an upper bound, the "
-            "cost of deduplicate a lower bound"
-        ),
-    ]
-    if sample["raw_bytes"] * 50 < cost["raw_bytes"] and sample["decoded_bytes"] < SAMPLE // 2:
-        out.append("the sample is small: --sample 256MB predicts better")
-    if not memory["worker"]:
-        out.append("the memory of processes is unknown here: there is no /proc")
-    if cost["unknown"]:
-        out.append(
-            f"{cost['unknown']:,} raw shards of unknown length count as the mean of the others"
-        )
-    if cost["to_fetch"]:
-        out.append("the time to fetch is at the rate of the sample; unknown if none was fetched")
-    if there != here:
-        out.append("one machine fetches, one process deduplicates: these times are not divided")
-    return out
+    if most < 2 * least or last <= first:
+        return 0.0, last / max(most, 1)  # too close to separate
+    fixed = max(first - least * (last - first) / (most - least), 0.0)
+    return fixed, (last - fixed) / most
 
 
-def _bytes(length: float) -> str:
-    for unit, name in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
-        if length >= unit:
-            return f"{length / unit:,.2f} {name}"
-    return f"{length / 1e3:,.1f} kB" if length else "0"
+def spread(run: SampleRun, factors: dict[str, float]) -> float | None:
+    """By how much the kept text may differ from the prediction, as a share of it, if shards differ
+    as those of the sample do: twice the standard error of a ratio estimate (Cochran, Sampling
+    Techniques, 6.3), and LEAST_RANGE. None: one shard of several was measured.
+    """
+    if max(factors.values()) <= 1.0:
+        return 0.0  # the sample is the whole
+    variance = 0.0
+    for source, factor in factors.items():
+        own = [
+            (shard.raw, found["text_bytes"])
+            for shard, found in run.shards
+            if shard.source == source
+        ]
+        if factor > 1.0 and len(own) == 1:
+            return None
+        rate = sum(text for _, text in own) / max(sum(raw for raw, _ in own), 1)
+        squares = sum((text - rate * raw) ** 2 for raw, text in own)
+        variance += factor**2 * squares * len(own) / max(len(own) - 1, 1)
+    return LEAST_RANGE + 2 * math.sqrt(variance) / max(run.total("text_bytes", factors), 1)
 
 
-def _hours(hours: float | None) -> str:
-    if hours is None:
-        return "unknown"
-    if hours >= 1.0:
-        return f"{hours:,.2f} h"
-    return f"{hours * 60:,.1f} min" if hours * 60 >= 1.0 else f"{hours * 3600:,.2f} s"
+def _processes(scope: str, shards: int, sources: int, machines: int, cores: int) -> int:
+    """How many processes work at a phase at once; one machine fetches."""
+    jobs = {"fetch": Settings().connections, "shard": shards, "source": sources}.get(scope, 1)
+    return max(1, min(jobs, cores if scope == "fetch" else machines * cores))
+
+
+def _memory(run: SampleRun, counts: dict[str, int], near: bool, workers: int) -> dict[str, int]:
+    """Bytes: of a worker, of a process that deduplicates or assembles, of the main process, and of
+    this machine, at most.
+    """
+    worker, whole = (
+        max((one.worker for phase, one in run.phases.items() if SCOPES[phase] in scopes), default=0)
+        for scopes in (["shard"], ["source", "corpus"])
+    )
+    if whole:
+        more = max(counts["documents"] - run.total("documents"), 0)
+        tables = min(512 * more, TABLES_BYTES) if near else 0
+        sorted_tokens = 6 * max(counts["tokens"] - run.total("tokens"), 0)  # 2 bytes each, 3 times
+        whole += round(DOCUMENT_BYTES * more + max(tables, min(sorted_tokens, 3 * BUCKET_BYTES)))
+    driver = max(one.driver for one in run.phases.values())
+    machine = driver + workers * worker + whole
+    return {"worker": worker, "corpus": whole, "driver": driver, "machine": machine}
+
+
+def lines(cost: dict[str, Any]) -> list[str]:
+    """For people: counts, a line for each phase, memory, disk, and the limits of the prediction."""
+    here, there = (f"{one['machines']} x {one['cores']} cores" for one in cost["machines"])
+    phases = [(one["phase"], one["cpu_hours"], *one["wall_hours"]) for one in cost["phases"]]
+    phases.append(("in all", *(sum(one[place] or 0.0 for one in phases) for place in (1, 2, 3))))
+    spread = "unknown, because one shard of a source was measured"
+    if cost["range"] is not None:
+        spread = f"{cost['range']:.0%} more or less, if all shards are like those of the sample"
+    tokens = f", {cost['tokens']:,} tokens" if cost["tokens"] is not None else ""
+    sample, memory, disk = cost["sample"], cost["memory"], cost["disk"]
+    return f"""\
+{cost["shards"]:,} raw shards, {_gb(cost["raw_bytes"])}; {cost["unknown"]:,} of unknown size
+to fetch: {_gb(cost["to_fetch"])}
+{cost["documents"]:,} documents; at most {cost["kept"]:,} kept, {_gb(cost["text_bytes"])}{tokens}
+range: {spread}
+
+{"minutes":<16}{"processors":>18}{here:>18}{there:>18}
+{chr(10).join(f"{name:<16}{''.join(map(_minutes, values))}" for name, *values in phases)}
+
+memory: a worker {_gb(memory["worker"])}, deduplicate or assemble {_gb(memory["corpus"])}
+memory of this machine: at most {_gb(memory["machine"])}
+disk: at most {_gb(disk["peak"])}; in the end {_gb(disk["end"])}
+of which the cache {_gb(disk["cache"])}, work/ {_gb(disk["folders"].get("work", 0))}
+measured with one worker: {sample["documents"]:,} documents of {sample["shards"]:,} raw shards
+A sample contains fewer copies than the whole: fewer documents may be kept, and deduplicate may take
+longer. Times are for processors that nothing else uses. docs/scale.md says how exact they are.
+""".splitlines()
+
+
+def _gb(length: float) -> str:
+    return f"{length / 1e9:,.2f} GB"
+
+
+def _minutes(hours: float | None) -> str:
+    return f"{'unknown' if hours is None else f'{hours * 60:,.2f}':>18}"

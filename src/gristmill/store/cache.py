@@ -28,7 +28,7 @@ from gristmill.store.urls import stored
 POLL = 0.05  # seconds between two attempts to get a lock that another process holds
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class KnownUrl(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a URL gave when it was last fetched."""
 
     url: str
@@ -86,26 +86,26 @@ class Cache:
             return path if path.exists() else None
         return path
 
-    def known(self, url: str) -> Known | None:
+    def known(self, url: str) -> KnownUrl | None:
         """What a URL gave, if its bytes still exist with their size."""
         known = self._note(key_of(url))
         return known if known is not None and self._is_here(known) else None
 
-    def _note(self, key: str) -> Known | None:
+    def _note(self, key: str) -> KnownUrl | None:
         try:
             return msgspec.json.decode(
-                (self.root / "urls" / f"{key}.json").read_bytes(), type=Known
+                (self.root / "urls" / f"{key}.json").read_bytes(), type=KnownUrl
             )
         except (OSError, msgspec.DecodeError):
             return None
 
-    def _is_here(self, known: Known) -> bool:
+    def _is_here(self, known: KnownUrl) -> bool:
         try:
             return self.object(known.sha256).stat().st_size == known.size
         except OSError:
             return False
 
-    def remember(self, known: Known) -> None:
+    def remember(self, known: KnownUrl) -> None:
         """Store what a URL gave."""
         write_json(self.root, f"urls/{key_of(known.url)}.json", known)
 

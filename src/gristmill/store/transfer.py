@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gristmill.errors import SourceError, reason_of_file
 from gristmill.store.answers import digest_of, validators_of
-from gristmill.store.cache import Cache, Known, key_of
+from gristmill.store.cache import Cache, KnownUrl, key_of
 from gristmill.store.client import Client
 from gristmill.store.disk import Disk
 from gristmill.store.download import Download, OnProgress, Promise, Whole
@@ -31,7 +31,7 @@ class Fetched(NamedTuple):
     sha256: str
 
 
-class Found(NamedTuple):
+class FileStatus(NamedTuple):
     """What is known of a file before it is fetched."""
 
     here: int  # bytes: all of it, or up to the last checkpoint
@@ -131,7 +131,7 @@ class Transfer:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.move(path)
         self.cache.remember(
-            Known(
+            KnownUrl(
                 url=remote.stored,
                 sha256=whole.sha256,
                 size=whole.size,
@@ -142,7 +142,7 @@ class Transfer:
         partial.forget()
         return Fetched(path, whole.size, whole.sha256)
 
-    def is_unchanged(self, remote: Remote, known: Known) -> bool:
+    def is_unchanged(self, remote: Remote, known: KnownUrl) -> bool:
         """Ask the server whether a file is unchanged; without a validator the answer is no."""
         if known.etag is None and known.last_modified is None:
             return False
@@ -164,29 +164,29 @@ class Transfer:
 
     # -- before anything is fetched
 
-    def look(self, remote: Remote, sha256: str | None = None) -> Found:
+    def look(self, remote: Remote, sha256: str | None = None) -> FileStatus:
         """What of a file is on this machine already; sends no request."""
         if remote.url.startswith("file://"):
             path = Path(os.fsdecode(local_path(remote.url)))
             size = path.stat().st_size if path.is_file() else None
-            return Found(size or 0, size, size is not None)
+            return FileStatus(size or 0, size, size is not None)
         if sha256 is not None and (whole := self.cache.object(sha256)).exists():
             size = whole.stat().st_size
-            return Found(size, size, True)
+            return FileStatus(size, size, True)
         known = self.cache.known(remote.url)
         if known is not None and sha256 in (None, known.sha256):
-            return Found(known.size, known.size, True)
+            return FileStatus(known.size, known.size, True)
         begun = self._partial(remote)
         note = begun.noted()
         if note is None or (note.validator is None and note.verified_bytes != note.expected_size):
-            return Found(0, None, False)
+            return FileStatus(0, None, False)
         if not begun.path.exists():
             moved = (
                 note.verified_bytes == note.expected_size
                 and self.cache.object(note.sha256_prefix).exists()
             )
-            return Found(note.verified_bytes if moved else 0, note.expected_size, moved)
-        return Found(note.verified_bytes, note.expected_size, False)
+            return FileStatus(note.verified_bytes if moved else 0, note.expected_size, moved)
+        return FileStatus(note.verified_bytes, note.expected_size, False)
 
     def ask(self, remote: Remote) -> tuple[int | None, str | None]:
         """(bytes, sha256) of a file by the server now; None for what it does not say.

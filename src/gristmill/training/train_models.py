@@ -20,7 +20,7 @@ import pyarrow as pa
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.models import model_file
-from gristmill.filters.models.model_file import Model
+from gristmill.filters.models.model_file import LoadedModel
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.parts import sha256_of
@@ -131,18 +131,18 @@ def train_perplexity(
     or the text has fewer than LEAST_WORDS words.
     """
     from gristmill.filters.models import ngram_file
-    from gristmill.kernels.models import perplexity
+    from gristmill.kernels.models import ngram_model
 
     target = local(out, "--out")
     if (
-        not 1 <= order <= perplexity.ORDERS
-        or not 1 <= vocabulary <= perplexity.MOST_WORDS
+        not 1 <= order <= ngram_model.ORDERS
+        or not 1 <= vocabulary <= ngram_model.MOST_WORDS
         or least < 1
     ):
         raise RecipeError(
             f"order = {order}, vocabulary = {vocabulary}, least = {least}: expected 1 to "
-            f"{perplexity.ORDERS}; "
-            f"1 to {perplexity.MOST_WORDS}; at least 1"
+            f"{ngram_model.ORDERS}; "
+            f"1 to {ngram_model.MOST_WORDS}; at least 1"
         )
     inputs = {"reference": _digests("reference", files)}
     known, documents = _vocabulary(files, text, limit)
@@ -154,15 +154,15 @@ def train_perplexity(
         )
     chosen = sorted(known, key=lambda value: (-known[value][0], known[value][1]))[:vocabulary]
     hashes = np.array(chosen, np.uint64)
-    table = perplexity.list_words(hashes)
+    table = ngram_model.list_words(hashes)
     grams = None
     for offsets, data in _lines(files, text, limit):
-        starts, values, _, _ = perplexity.hash_words(offsets, data)
-        found = ngram_file.count(*_with_ends(starts, perplexity.find_ids(values, table)), order)
+        starts, values, _, _ = ngram_model.hash_words(offsets, data)
+        found = ngram_file.count(*_with_ends(starts, ngram_model.find_ids(values, table)), order)
         grams = found if grams is None else ngram_file.merge(grams, found)
     assert grams is not None
     grams = [some for some in grams if len(some.keys)]  # lines may be too short for long n-grams
-    arrays = ngram_file.estimate(grams, len(chosen) + perplexity.FIRST, least)
+    arrays = ngram_file.estimate(grams, len(chosen) + ngram_model.FIRST, least)
     parameters = {"order": len(grams), "vocabulary": vocabulary, "least": least}
     counts = {
         "documents": documents,
@@ -171,7 +171,7 @@ def train_perplexity(
         "unknown_words": len(known) - len(chosen),
         "ngrams": len(arrays["keys"]),
     }
-    model = Model(
+    model = LoadedModel(
         kind=ngram_file.KIND,
         version=ngram_file.VERSION,
         parameters=parameters,
@@ -215,7 +215,7 @@ def lines(model: dict[str, Any]) -> list[str]:
     ]
 
 
-def _contents(model: Model) -> dict[str, Any]:
+def _contents(model: LoadedModel) -> dict[str, Any]:
     return {
         "kind": model.kind,
         "version": model.version,
@@ -225,7 +225,7 @@ def _contents(model: Model) -> dict[str, Any]:
     }
 
 
-def _written(out: Path, model: Model) -> dict[str, Any]:
+def _written(out: Path, model: LoadedModel) -> dict[str, Any]:
     try:
         sha256 = model_file.write(out, model)
     except ValueError as error:
@@ -280,7 +280,7 @@ def _vocabulary(
 ) -> tuple[dict[int, tuple[int, bytes]], int]:
     """The count and the word of each distinct word, by its hash; and the number of documents."""
     from gristmill.filters.models.perplexity import split
-    from gristmill.kernels.models import perplexity
+    from gristmill.kernels.models import ngram_model
     from gristmill.kernels.unicode.normalised import normalise
 
     known: dict[int, tuple[int, bytes]] = {}
@@ -288,7 +288,7 @@ def _vocabulary(
     for texts in _documents(files, text, limit):
         documents += len(texts)
         offsets, data = normalise(*utf8_buffers(split(texts)[0]))
-        _, hashes, starts, stops = perplexity.hash_words(offsets, data)
+        _, hashes, starts, stops = ngram_model.hash_words(offsets, data)
         values, first, counts = np.unique(hashes, return_index=True, return_counts=True)
         for value, place, count in zip(
             values.tolist(), first.tolist(), counts.tolist(), strict=True
@@ -304,7 +304,7 @@ def _with_ends(starts: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndar
 
     starts (n + 1,) int64 are offsets into ids (words,) uint16; so are the results.
     """
-    from gristmill.kernels.models.perplexity import BEGIN, END
+    from gristmill.kernels.models.ngram_model import BEGIN, END
 
     sizes = np.diff(starts)
     sizes = sizes[sizes > 0]

@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.filters.models.fasttext_file import Known, labels_of, read, read_bag
+from gristmill.filters.models.fasttext_file import LabelledModel, labels_of, read, read_bag
 from gristmill.kernels.models import fasttext_hierarchical, fasttext_softmax
 from tests.support.fasttext_files import BAGS, LABELS, WORDS, assemble, packaged
 from tests.support.strategies import batches
@@ -49,14 +49,14 @@ def packaged_model() -> Any:
 
 
 @pytest.fixture(scope="module")
-def known() -> Known:
+def known() -> LabelledModel:
     found = read(packaged().read_bytes())
     assert found is not None
     return found
 
 
 def check(
-    known: Known,
+    known: LabelledModel,
     texts: list[str],
     characters: int | None = 1000,
     path: Path | None = None,
@@ -76,14 +76,14 @@ def check(
             assert np.float32(expected[0]) == score, text[:80]
 
 
-def test_planted_texts(known: Known) -> None:
+def test_planted_texts(known: LabelledModel) -> None:
     check(known, PLANTED)
     check(known, PLANTED, characters=7)
 
 
 @settings(max_examples=60, deadline=None)
 @given(batches())
-def test_all_of_unicode(known: Known, texts: list[str]) -> None:
+def test_all_of_unicode(known: LabelledModel, texts: list[str]) -> None:
     check(known, texts)
 
 
@@ -99,7 +99,7 @@ LONG = [
 
 
 @pytest.mark.parametrize("block", [1, 40, 128, 1001, fasttext_hierarchical.BLOCK])
-def test_whole_texts_a_block_at_a_time(known: Known, tmp_path: Path, block: int) -> None:
+def test_whole_texts_a_block_at_a_time(known: LabelledModel, tmp_path: Path, block: int) -> None:
     """No block changes a bit of label or score, and words that are longer than one have their
     n-grams.
     """
@@ -113,7 +113,7 @@ def test_whole_texts_a_block_at_a_time(known: Known, tmp_path: Path, block: int)
     check(other, texts, None, path, block)
 
 
-def test_a_long_text_takes_no_memory_of_its_length(known: Known) -> None:
+def test_a_long_text_takes_no_memory_of_its_length(known: LabelledModel) -> None:
     texts = utf8_buffers(pa.array(["The mill by the river. " * 100_000, "x" * 1_000_000]))
     tracemalloc.start()
     fasttext_hierarchical.predict(*texts, known.model, characters=None)
@@ -122,7 +122,7 @@ def test_a_long_text_takes_no_memory_of_its_length(known: Known) -> None:
     assert peak < 4 << 20
 
 
-def test_204_languages(known: Known, data: Path) -> None:
+def test_204_languages(known: LabelledModel, data: Path) -> None:
     texts = []
     for path in sorted((data / "D_langid/flores200_devtest").rglob("*.devtest")):
         if path.is_file():
@@ -131,7 +131,7 @@ def test_204_languages(known: Known, data: Path) -> None:
     check(known, texts)
 
 
-def test_pieces_of_novels(known: Known, data: Path) -> None:
+def test_pieces_of_novels(known: LabelledModel, data: Path) -> None:
     pick = random.Random(1)
     texts = []
     for path in sorted((data / "I_prose").rglob("*"))[:150]:
@@ -312,7 +312,7 @@ def test_what_is_no_model_is_refused(data: bytes, why: str) -> None:
         read(data)
 
 
-def test_every_cut_is_found(known: Known) -> None:
+def test_every_cut_is_found(known: LabelledModel) -> None:
     data = packaged().read_bytes()
     for size in (7, 8, 50, 80, 1000, 100_000, len(data) - 1):
         with pytest.raises(ValueError, match="cut short|no end|impossible"):

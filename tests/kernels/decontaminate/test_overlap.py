@@ -27,7 +27,7 @@ def check(
     floor: float = 0.0,
     room: int = 1 << 16,
     most: int = 0,
-) -> overlap.Found:
+) -> overlap.Overlaps:
     item_of = np.arange(len(parts), dtype=np.int32) // 2
     index = items.build(*buffers(parts), width=width, mask=mask, item_of=item_of, most=most)
     found = overlap.find_overlap(*buffers(texts), index, item_of, floor=floor, hits=True, room=room)

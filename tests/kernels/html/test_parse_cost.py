@@ -26,7 +26,7 @@ for kind, words in KIND_NAMES.items():
 CDATA = "<![CDATA["
 
 
-def bounds(pages: list[str], steps: int = NEVER) -> parse_cost.Bounds:
+def bounds(pages: list[str], steps: int = NEVER) -> parse_cost.ParseBounds:
     return parse_cost.bound(
         *utf8_buffers(pa.array(pages, pa.string())), most_bytes=1 << 30, most_steps=steps
     )

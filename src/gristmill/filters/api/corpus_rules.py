@@ -29,7 +29,7 @@ class Kept(Protocol):
         ...
 
 
-class Answer(NamedTuple):
+class RuleResult(NamedTuple):
     """What a rule says: the documents to drop, what it compared, and what it found."""
 
     documents: np.ndarray  # (n,) int64, ascending
@@ -54,7 +54,7 @@ class CorpusRule(Protocol):
 
     def ask(
         self, shards: Sequence[Kept], inputs: Inputs, relations: Callable[[], Relations], work: Path
-    ) -> Answer:
+    ) -> RuleResult:
         """Which documents to drop. `work` is a folder for files on the way, which `relations` may
         read and write.
         """

@@ -4,7 +4,7 @@
     measures -> decide -> Decision: of each row a reason to drop it, or null
 
 Deciding needs no text, so that other thresholds can be tried on stored measures
-(phases/process/rejudge.py).
+(phases/process/redecide.py).
 
 A step is a frozen msgspec Struct below `Step`; its fields are the parameters that a [[step]] table
 of a recipe may set. `Step` says what it may declare besides; only `name`, `version` and `load` must
@@ -147,7 +147,7 @@ def refuse_nan(parameters: Iterable[object]) -> None:
 def by_words(
     measure: Callable[[np.ndarray, np.ndarray, Any], Measured],
 ) -> Callable[[pa.RecordBatch], Measured]:
-    """What measures texts by their words (offsets, data, kernels.text.words.Bounds), as what
+    """What measures texts by their words (offsets, data, kernels.text.words.WordBounds), as what
     measures a batch: the words are ours.
     """
     from gristmill.kernels.text import words

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.engine.relations import Relations
-from gristmill.filters.api.corpus_rules import Answer, Kept
+from gristmill.filters.api.corpus_rules import Kept, RuleResult
 from gristmill.filters.api.step import Inputs
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class CommonNgrams(NamedTuple):
 
     def ask(
         self, shards: Sequence[Kept], inputs: Inputs, relations: Callable[[], Relations], work: Path
-    ) -> Answer:
+    ) -> RuleResult:
         with pq.ParquetWriter(work / "hits.parquet", HITS, compression="none") as writer:
             for shard in shards:
                 for batch in hits(shard.rows(self.table)):
@@ -89,7 +89,7 @@ class CommonNgrams(NamedTuple):
             "threshold": self.threshold,
             "dropped": len(table),
         }
-        return Answer(
+        return RuleResult(
             table["document"].to_numpy(), table["value"].to_numpy(), self.threshold, report, listed
         )
 

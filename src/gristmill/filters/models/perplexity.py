@@ -11,7 +11,7 @@ perplexity is exp(-(sum of ln p of them all) / (words + n)). A text without a wo
 stays.
 
 `model` is a path or URL; its first bytes show what it is. A file of `gristmill model
-train-perplexity` (kernels.models.perplexity); or a KenLM model, ARPA or binary, which needs
+train-perplexity` (kernels.models.ngram_model); or a KenLM model, ARPA or binary, which needs
 gristmill[kenlm]. Words are those of normalised lines (kernels.unicode.normalised: lower case, no
 punctuation), as train-perplexity sees them; `words = "plain"` gives KenLM the lines as they are,
 cut at ASCII white space. A model of SentencePiece's pieces, such as cc_net's own, scores neither.
@@ -132,12 +132,12 @@ def _scorer(file: Input, words: str) -> Callable[[pa.Array], np.ndarray]:
 
 
 def _by_kernel(texts: pa.Array, model: Any) -> np.ndarray:
-    from gristmill.kernels.models import perplexity
+    from gristmill.kernels.models import ngram_model
     from gristmill.kernels.unicode.normalised import normalise
 
     lines, offsets = split(texts)
-    totals, tokens = perplexity.score(*normalise(*utf8_buffers(lines)), model)
-    return perplexity.perplexity(_sums(totals, offsets), _sums(tokens, offsets))
+    totals, tokens = ngram_model.score(*normalise(*utf8_buffers(lines)), model)
+    return ngram_model.perplexity(_sums(totals, offsets), _sums(tokens, offsets))
 
 
 def _sums(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:

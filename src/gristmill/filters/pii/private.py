@@ -77,7 +77,7 @@ Replaced = Literal["email", "phone", "ssn", "ip", "card", "iban", "name"]
 DEFAULT: tuple[Kind, ...] = ("email", "phone", "ssn", "ip", "card", "iban")
 
 
-class Names(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NameModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model that finds names of people."""
 
     model: str  # a path or URL of a zipped spaCy pipeline
@@ -105,7 +105,7 @@ class Private(Step, frozen=True, kw_only=True):
     )  # whose phone numbers are found without a `+` too
     phone_check: Literal["valid", "possible"] = "valid"  # of numbers without a `+`
     addresses: Literal["public", "all"] = "public"
-    names: Names | None = None
+    names: NameModel | None = None
     # once duplicates are gone: what rests under documents/ is not redacted then
     after_dedup: bool = False
 

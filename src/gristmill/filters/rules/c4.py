@@ -78,25 +78,25 @@ class C4(Step, frozen=True, kw_only=True):
         return measure
 
     def cut(self, batch: pa.RecordBatch) -> Any:
-        """The texts as the line rules leave them (kernels.filters.c4.Lines)."""
-        from gristmill.kernels.filters import c4
+        """The texts as the line rules leave them (kernels.filters.c4_lines.KeptLines)."""
+        from gristmill.kernels.filters import c4_lines
         from gristmill.kernels.text import words
 
         offsets, data = utf8_buffers(batch["text"])
         switches = (
-            (self.lorem_ipsum, c4.LOREM_CODE),
-            (self.javascript, c4.SCRIPT_CODE),
-            (self.curly_bracket, c4.CURLY_CODE),
-            (self.policy, c4.POLICY_CODE),
+            (self.lorem_ipsum, c4_lines.LOREM_CODE),
+            (self.javascript, c4_lines.SCRIPT_CODE),
+            (self.curly_bracket, c4_lines.CURLY_CODE),
+            (self.policy, c4_lines.POLICY_CODE),
         )
-        rules = c4.Rules(
+        rules = c4_lines.C4Rules(
             self.citations,
             self.line_stops,
             -1 if self.min_line_words is None else self.min_line_words,
             -1 if self.longest_word is None else self.longest_word,
             sum(code for on, code in switches if on),
         )
-        return c4.cut(offsets, data, words.find(offsets, data), rules)
+        return c4_lines.cut(offsets, data, words.find(offsets, data), rules)
 
     def measure(
         self, lines: Any, bounds: Any, sentences: np.ndarray, automaton: Any = None
@@ -104,24 +104,24 @@ class C4(Step, frozen=True, kw_only=True):
         """Measure n texts, given what `cut` left, its words and lines, and the sentences in these
         lines.
         """
-        from gristmill.kernels.filters import c4
+        from gristmill.kernels.filters import c4_lines
         from gristmill.kernels.lists import aho_corasick
 
-        kept = lines.fates[c4.KEPT]
+        kept = lines.fates[c4_lines.KEPT]
         # An empty line at a text's end is none to str.splitlines, and yet one that stays, of one
         # sentence.
         sentences = sentences + kept - np.diff(bounds.line_offsets)
         ended = lines.ended
         values = {
-            "lorem_ipsum": ended == c4.LOREM_CODE,
-            "curly_bracket": ended == c4.CURLY_CODE,
+            "lorem_ipsum": ended == c4_lines.LOREM_CODE,
+            "curly_bracket": ended == c4_lines.CURLY_CODE,
             "sentences": np.where(ended == 0, sentences.astype(np.float64), math.nan),
             "lines": kept,
-            "lines_long_word": lines.fates[c4.LONG_WORD],
-            "lines_no_stop": lines.fates[c4.NO_STOP],
-            "lines_few_words": lines.fates[c4.FEW_WORDS],
-            "lines_javascript": lines.fates[c4.WITH_SCRIPT],
-            "lines_policy": lines.fates[c4.WITH_POLICY],
+            "lines_long_word": lines.fates[c4_lines.LONG_WORD],
+            "lines_no_stop": lines.fates[c4_lines.NO_STOP],
+            "lines_few_words": lines.fates[c4_lines.FEW_WORDS],
+            "lines_javascript": lines.fates[c4_lines.WITH_SCRIPT],
+            "lines_policy": lines.fates[c4_lines.WITH_POLICY],
         }
         text = strings_of(*_stripped(lines, bounds))
         found = measured({name: array.astype(np.float64) for name, array in values.items()})

@@ -68,13 +68,13 @@ class FineWeb(Step, frozen=True, kw_only=True):
         return by_words(self.measure)
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
-        """Measure n texts, given their words and lines (kernels.text.words.Bounds): any rule's
+        """Measure n texts, given their words and lines (kernels.text.words.WordBounds): any rule's
         words.
         """
-        from gristmill.kernels.filters import fineweb
+        from gristmill.kernels.filters import fineweb_counts
 
         old = self.rules == "datatrove-0.2"
-        counts = fineweb.count(offsets, data, bounds, short=self.short_line, ascii_stops=old)
+        counts = fineweb_counts.count(offsets, data, bounds, short=self.short_line, ascii_stops=old)
         full = counts.lines - counts.blank_lines
         lines = counts.lines if old else full
         stopped = share(counts.stopped_lines, lines)

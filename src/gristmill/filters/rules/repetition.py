@@ -71,7 +71,7 @@ class Repetition(Step, frozen=True, kw_only=True):
         return by_words(self.measure)
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
-        """Measure n texts, given their words and lines (kernels.text.words.Bounds): any rule's
+        """Measure n texts, given their words and lines (kernels.text.words.WordBounds): any rule's
         words.
         """
         from gristmill.kernels.filters import gopher_repetition

@@ -45,12 +45,12 @@ class Simple(Step, frozen=True, kw_only=True):
         return self._measure
 
     def _measure(self, batch: pa.RecordBatch) -> Measured:
-        from gristmill.kernels.filters import simple
+        from gristmill.kernels.filters import simple_counts
         from gristmill.kernels.text import words
 
         offsets, data = utf8_buffers(batch["text"])
         bounds = words.find(offsets, data)
-        capitals, special = simple.count(data, bounds)
+        capitals, special = simple_counts.count(data, bounds)
         n_words = np.diff(bounds.word_offsets)
         values = {
             "words": n_words,

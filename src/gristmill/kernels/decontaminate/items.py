@@ -84,7 +84,7 @@ class _Numbered(NamedTuple):
     head_widths: Uint64s
 
 
-class _Words(NamedTuple):
+class _PartWords(NamedTuple):
     """The words of one part."""
 
     tail: Bytes
@@ -103,7 +103,7 @@ def _add_head(key, words, head_keys, head_widths):
     head_widths[place] |= ONE << np.uint64(words)
 
 
-@kernel(INT64S, BYTES, types.int64, types.uint64, _Words, _Numbered, returns=types.int64)
+@kernel(INT64S, BYTES, types.int64, types.uint64, _PartWords, _Numbered, returns=types.int64)
 def _number(offsets, data, width, mask, text, out):
     """Number the distinct n-grams of all parts, and enter the beginnings of short ones; how many
     n-grams there are.
@@ -315,7 +315,7 @@ def _numbered(
         np.zeros(heads, np.uint64),
         np.zeros(heads, np.uint64),
     )
-    text = _Words(
+    text = _PartWords(
         np.zeros(64, np.uint8), np.empty(longest, np.uint64), np.empty(longest + 1, np.int64)
     )
     return _number(offsets, data, width, np.uint64(mask), text, found), short, found

@@ -41,7 +41,7 @@ from gristmill.kernels.jit.groups import (
 from gristmill.kernels.jit.loads import ONE, count_trailing_zeros
 
 
-class Found(NamedTuple):
+class Overlaps(NamedTuple):
     """What of an index n documents hold; r rows, of a document by part."""
 
     overlap: ReadFloat64s  # (n,): the highest share of a part's n-grams
@@ -56,7 +56,7 @@ class Found(NamedTuple):
     hits: ReadInt32s  # distinct n-grams in each document; empty where they are not asked for
 
 
-class _Words(NamedTuple):
+class _DocumentWords(NamedTuple):
     """The words of one document, and the windows of it that may be n-grams."""
 
     tail: Bytes
@@ -78,7 +78,7 @@ class _Counted(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """`Found` as it is written."""
+    """`Overlaps` as it is written."""
 
     overlap: Float64s
     items: Int32s
@@ -150,7 +150,7 @@ def _widths_of(key, head_keys, head_widths):
 
 @kernel(
     *(INT64S, BYTES, types.int64, _Ask, Index, INT32S),
-    *(_Words, _Counted, _Rows),
+    *(_DocumentWords, _Counted, _Rows),
     returns=types.int64,
 )
 def _find(offsets, data, first, ask, index, item_of, text, counted, out):
@@ -250,7 +250,7 @@ def _find(offsets, data, first, ask, index, item_of, text, counted, out):
     return done
 
 
-@kernel(Found, Index, Int32s, Int64s, returns=types.int64)
+@kernel(Overlaps, Index, Int32s, Int64s, returns=types.int64)
 def _meet(found, index, out, out_offsets):
     """Of each row the n-grams of its part that stand in its document; where `out` has no room, only
     where they would go.
@@ -290,7 +290,7 @@ def find_overlap(
     floor: float = 0.0,
     hits: bool = False,
     room: int = 1 << 16,
-) -> Found:
+) -> Overlaps:
     """Find the n-grams of an index in n normalised texts: offsets (n + 1,) int64 into data (bytes,)
     uint8.
 
@@ -300,7 +300,7 @@ def find_overlap(
     """
     count, parts, ngrams = len(offsets) - 1, len(index.part_offsets) - 1, len(index.starts)
     longest = int(np.diff(offsets).max(initial=0)) // 2 + 2
-    text = _Words(
+    text = _DocumentWords(
         np.zeros(64, np.uint8),
         np.empty(longest, np.uint64),
         np.empty(longest + 1, np.int64),
@@ -337,7 +337,7 @@ def find_overlap(
     all_rows = all_rows[np.lexsort((all_rows[:, 1], all_rows[:, 0]))]
     documents, of, matched, firsts, lasts = (np.ascontiguousarray(all_rows[:, k]) for k in range(5))
     all_hits = np.concatenate([np.empty(0, np.int32), *got_hits])
-    return Found(
+    return Overlaps(
         out.overlap,
         out.items,
         out.words,
@@ -351,7 +351,7 @@ def find_overlap(
     )
 
 
-def hits_of(found: Found, index: Index) -> tuple[np.ndarray, np.ndarray]:
+def hits_of(found: Overlaps, index: Index) -> tuple[np.ndarray, np.ndarray]:
     """Of each of r rows the n-grams of its part that its document holds, in the part's order:
     (offsets (r + 1,) int64, numbers int32).
     """

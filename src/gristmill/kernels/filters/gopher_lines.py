@@ -10,12 +10,12 @@ from numba import types
 from gristmill.kernels.jit.compile import BYTES, kernel
 from gristmill.kernels.jit.groups import Int64s
 from gristmill.kernels.text import ngrams
-from gristmill.kernels.text.words import Bounds
+from gristmill.kernels.text.words import WordBounds
 
 HYPHEN, ASTERISK, DOT = 0x2D, 0x2A, 0x2E
 
 
-class Counts(NamedTuple):
+class GopherLineCounts(NamedTuple):
     """What the lab's rules are made of; each is (n,) int64."""
 
     bullets: Int64s  # lines that start with `•`, `-` or `*`
@@ -24,7 +24,7 @@ class Counts(NamedTuple):
     top_3_gram: Int64s
 
 
-@kernel(BYTES, Bounds, types.boolean, types.int64[::1], types.int64[::1])
+@kernel(BYTES, WordBounds, types.boolean, types.int64[::1], types.int64[::1])
 def _count_lines(data, bounds, asterisk, bullets, ellipses):
     """A line's first and last characters that are no white space are those of its first and last
     word.
@@ -62,7 +62,7 @@ def _count_lines(data, bounds, asterisk, bullets, ellipses):
 
 
 def count_lines(
-    data: np.ndarray, bounds: Bounds, *, asterisk: bool
+    data: np.ndarray, bounds: WordBounds, *, asterisk: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lines that start with a bullet (`•`, `-`, and `*` if `asterisk`), and that end in `...` or
     `…`; (n,) int64 each.
@@ -73,7 +73,7 @@ def count_lines(
     return bullets, ellipses
 
 
-def count(data: np.ndarray, bounds: Bounds, *, most_words: int) -> Counts:
+def count(data: np.ndarray, bounds: WordBounds, *, most_words: int) -> GopherLineCounts:
     """Count what the lab's rules need for n texts, given their words and lines
     (kernels.text.words).
 
@@ -81,4 +81,4 @@ def count(data: np.ndarray, bounds: Bounds, *, most_words: int) -> Counts:
     words.
     """
     two, three = ngrams.top(data, bounds, (2, 3), most_words=most_words)
-    return Counts(*count_lines(data, bounds, asterisk=True), two.counts, three.counts)
+    return GopherLineCounts(*count_lines(data, bounds, asterisk=True), two.counts, three.counts)

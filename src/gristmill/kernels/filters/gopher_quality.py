@@ -25,7 +25,7 @@ from gristmill.kernels.jit.loads import (
     mask_of_range,
     valid_in,
 )
-from gristmill.kernels.text.words import Bounds
+from gristmill.kernels.text.words import WordBounds
 from gristmill.kernels.unicode.tables import (
     CLASSES,
     LETTER,
@@ -45,7 +45,7 @@ DOT, HASH = 0x2E, 0x23
 SYMBOLS = {"datatrove-0.10": PUNCTUATION | TERMINAL, "datatrove-0.2": PUNCTUATION}
 
 
-class Counts(NamedTuple):
+class GopherQualityCounts(NamedTuple):
     """What the rules are made of; each is (n,) int64."""
 
     plain_words: Int64s  # words with a character that is no symbol
@@ -110,7 +110,10 @@ def _find_other(data, start, length, stop_words):
     return -1
 
 
-@kernel(*(BYTES, Bounds, types.int64, StopWords, Int64s), *(PointBits, PointBits, Counts))
+@kernel(
+    *(BYTES, WordBounds, types.int64, StopWords, Int64s),
+    *(PointBits, PointBits, GopherQualityCounts),
+)
 def _count_words(data, bounds, symbol, stop_words, seen, classes, signs, out):
     word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
     table, bits, multiplier = stop_words.table, stop_words.bits, stop_words.multiplier
@@ -209,8 +212,13 @@ def _count_signs(offsets, data, tail, hashes, ellipses):
 
 
 def count(
-    offsets: np.ndarray, data: np.ndarray, bounds: Bounds, *, symbols: int, stop_words: StopWords
-) -> Counts:
+    offsets: np.ndarray,
+    data: np.ndarray,
+    bounds: WordBounds,
+    *,
+    symbols: int,
+    stop_words: StopWords,
+) -> GopherQualityCounts:
     """Count what the rules need for n texts, given their words: offsets (n + 1,) int32 into data
     (bytes,) uint8.
 
@@ -218,7 +226,7 @@ def count(
     may have one.
     """
     texts = len(offsets) - 1
-    out = Counts(*(np.empty(texts, np.int64) for _ in Counts._fields))
+    out = GopherQualityCounts(*(np.empty(texts, np.int64) for _ in GopherQualityCounts._fields))
     seen = np.zeros(len(stop_words.others), np.int64)
     _count_words(data, bounds, symbols, stop_words, seen, CLASSES, SIGNS, out)
     out.hashes[:], out.ellipses[:] = count_signs(offsets, data)

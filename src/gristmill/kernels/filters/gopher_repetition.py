@@ -25,14 +25,14 @@ from gristmill.kernels.jit.loads import (
 )
 from gristmill.kernels.text import ngrams
 from gristmill.kernels.text.pieces import (
-    Pieces,
+    SeenPieces,
     after_break,
     find_newlines,
     mask_for,
     repeats,
     table,
 )
-from gristmill.kernels.text.words import Bounds
+from gristmill.kernels.text.words import WordBounds
 
 TOPS = (2, 3, 4)
 FIRST, LAST = 5, 10  # sizes of n-grams that are looked for twice
@@ -40,7 +40,7 @@ PREFIXES = (12, 20)  # bytes
 SPARSITY = 8  # places a word, of the table that counts prefixes
 
 
-class Counts(NamedTuple):
+class RepetitionCounts(NamedTuple):
     """What the rules are made of; each is (n,) int64 but for the last two. Characters are code
     points.
     """
@@ -75,7 +75,7 @@ class _Ngrams(NamedTuple):
     firsts: Int32s  # the word that an n-gram starts with
 
 
-@kernel(OFFSETS, BYTES, Bounds, types.boolean, Bytes, Int64s, Pieces, Int64Rows)
+@kernel(OFFSETS, BYTES, WordBounds, types.boolean, Bytes, Int64s, SeenPieces, Int64Rows)
 def _count_pieces(offsets, data, bounds, by_newlines, tail, newlines, seen, out):
     word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
     line_offsets, line_stops = bounds.line_offsets, bounds.line_stops
@@ -227,7 +227,7 @@ def _repeated(text, words, size, chosen, count, stamp, mask, seen):
     return characters
 
 
-@kernel(BYTES, Bounds, _Joined, Int32s, Bytes, _Ngrams, Int64Rows)
+@kernel(BYTES, WordBounds, _Joined, Int32s, Bytes, _Ngrams, Int64Rows)
 def _count_repeated(data, bounds, text, chosen, prints, seen, out):
     word_offsets = bounds.word_offsets
     stamp = np.int64(0)
@@ -251,7 +251,7 @@ def _count_repeated(data, bounds, text, chosen, prints, seen, out):
             out[size - FIRST, i] = _repeated(text, words, size, chosen, count, stamp, mask, seen)
 
 
-@kernel(BYTES, Bounds, types.int64, ngrams.Top, types.int64[::1])
+@kernel(BYTES, WordBounds, types.int64, ngrams.Top, types.int64[::1])
 def _top_characters(data, bounds, size, top, out):
     word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
     counts, firsts = top
@@ -264,7 +264,9 @@ def _top_characters(data, bounds, size, top, out):
             out[i] = length * counts[i]
 
 
-def count(offsets: np.ndarray, data: np.ndarray, bounds: Bounds, *, by_newlines: bool) -> Counts:
+def count(
+    offsets: np.ndarray, data: np.ndarray, bounds: WordBounds, *, by_newlines: bool
+) -> RepetitionCounts:
     r"""Count what the rules need for n texts, given their words and lines: offsets (n + 1,) int32
     into data (bytes,) uint8.
 
@@ -285,11 +287,11 @@ def count(offsets: np.ndarray, data: np.ndarray, bounds: Bounds, *, by_newlines:
     most_bytes = int(np.diff(offsets).max(initial=0))
     repeated = _repeated_characters(data, bounds, most_bytes)
     pieces = (numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5])
-    return Counts(*pieces, top, repeated)
+    return RepetitionCounts(*pieces, top, repeated)
 
 
-def _repeated_characters(data: np.ndarray, bounds: Bounds, most_bytes: int) -> np.ndarray:
-    """`Counts.repeated` of texts of at most `most_bytes`."""
+def _repeated_characters(data: np.ndarray, bounds: WordBounds, most_bytes: int) -> np.ndarray:
+    """`RepetitionCounts.repeated` of texts of at most `most_bytes`."""
     most_words = int(np.diff(bounds.word_offsets).max(initial=0))
     size = 64
     while size < max(2, SPARSITY) * (most_words + 1):

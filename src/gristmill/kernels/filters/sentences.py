@@ -4,7 +4,7 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.jit.compile import BYTES, helper, kernel
-from gristmill.kernels.text.words import Bounds
+from gristmill.kernels.text.words import WordBounds
 from gristmill.kernels.unicode.tables import (
     CATEGORY_P,
     SENTENCE,
@@ -47,7 +47,7 @@ def _is_punctuation(data, start, stop, signs):
     return True
 
 
-@kernel(BYTES, Bounds, types.boolean, PointBits, types.int64[::1])
+@kernel(BYTES, WordBounds, types.boolean, PointBits, types.int64[::1])
 def _count_sentences(data, bounds, whole, signs, sentences):
     word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
     line_offsets, line_stops = bounds.line_offsets, bounds.line_stops
@@ -68,7 +68,7 @@ def _count_sentences(data, bounds, whole, signs, sentences):
         sentences[i] = count
 
 
-def count_sentences(data: np.ndarray, bounds: Bounds, *, whole_words: bool) -> np.ndarray:
+def count_sentences(data: np.ndarray, bounds: WordBounds, *, whole_words: bool) -> np.ndarray:
     """The sentences of n texts, (n,) int64: each line has one at least, and one more for each word
     behind an end.
 

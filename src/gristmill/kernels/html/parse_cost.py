@@ -72,7 +72,7 @@ WITHIN = np.int64(32)  # of an element for each that it lies in: main content is
 GATHERED = np.int64(8)  # of an option, or an attribute of <html> and <body>, for each before it
 
 
-class Bounds(NamedTuple):
+class ParseBounds(NamedTuple):
     """Of each of n pages what its parser may do at most; where that is more than the limit, of the
     bytes before `cut`. Each is (n,) int64.
     """
@@ -85,7 +85,7 @@ class Bounds(NamedTuple):
     cut: Int64s  # the bytes whose steps were within the limit, or all
 
 
-class _Names(NamedTuple):
+class _NameHashes(NamedTuple):
     """The names of a kind, by their hashes (html/tags.py)."""
 
     hashes: Uint64s  # ascending
@@ -145,7 +145,7 @@ def _mark_of(kind, inside):
     return mark
 
 
-@kernel(OFFSETS, BYTES, _Names, types.int64, types.int64, _Stack, Bounds)
+@kernel(OFFSETS, BYTES, _NameHashes, types.int64, types.int64, _Stack, ParseBounds)
 def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
     stack, marks = open_elements
     for i in range(len(offsets) - 1):
@@ -279,7 +279,7 @@ def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
         out.cut[i] = (cut if steps > limit else stop) - np.int64(offsets[i])
 
 
-def bound(offsets: np.ndarray, data: np.ndarray, most_bytes: int, most_steps: int) -> Bounds:
+def bound(offsets: np.ndarray, data: np.ndarray, most_bytes: int, most_steps: int) -> ParseBounds:
     """Bound what parsing each of n pages costs: UTF-8, offsets (n + 1,) int32 into data (bytes,)
     uint8.
 
@@ -289,7 +289,7 @@ def bound(offsets: np.ndarray, data: np.ndarray, most_bytes: int, most_steps: in
     count = len(offsets) - 1
     # A start tag takes three bytes.
     longest = min(int(np.diff(offsets).max(initial=0)), most_bytes) // 3 + 1
-    found = Bounds(*(np.zeros(count, np.int64) for _ in Bounds._fields))
+    found = ParseBounds(*(np.zeros(count, np.int64) for _ in ParseBounds._fields))
     stack = _Stack(np.empty(longest, np.uint64), np.empty(longest, np.int64))
-    _bound(offsets, data, _Names(NAMES, KINDS), most_bytes, most_steps, stack, found)
+    _bound(offsets, data, _NameHashes(NAMES, KINDS), most_bytes, most_steps, stack, found)
     return found

@@ -115,14 +115,14 @@ def find_domains(
     return found
 
 
-class Words(NamedTuple):
+class ListedWords(NamedTuple):
     """The listed words of n URLs."""
 
     offsets: Int64s  # (n + 1,): URL i has words offsets[i] up to offsets[i + 1]
     entries: Int32s  # (words,): each word's entry, in order of its first place; each once a URL
 
 
-@kernel(OFFSETS, BYTES, Table, types.int32[::1], Words, returns=types.int64)
+@kernel(OFFSETS, BYTES, Table, types.int32[::1], ListedWords, returns=types.int64)
 def _find_words(offsets, data, table, seen, out):
     word_offsets, words = out
     count = np.int64(0)
@@ -150,14 +150,14 @@ def _find_words(offsets, data, table, seen, out):
     return count
 
 
-def find_words(offsets: np.ndarray, data: np.ndarray, table: Table) -> Words:
+def find_words(offsets: np.ndarray, data: np.ndarray, table: Table) -> ListedWords:
     """The runs of ASCII letters and digits of each text that are entries; case counts."""
     # A word takes two bytes, what parts it from the next counted, but for the last of a text.
     most = int(offsets[-1] - offsets[0]) // 2 + len(offsets)
-    found = Words(np.empty(len(offsets), np.int64), np.empty(most, np.int32))
+    found = ListedWords(np.empty(len(offsets), np.int64), np.empty(most, np.int32))
     seen = np.zeros(len(table.offsets) - 1, np.int32)
     count = _find_words(offsets, data, read_only(table), seen, found)
-    return Words(found.offsets, found.entries[:count])
+    return ListedWords(found.offsets, found.entries[:count])
 
 
 @kernel(OFFSETS, BYTES, Automaton, types.int32[::1])

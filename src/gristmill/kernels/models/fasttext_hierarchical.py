@@ -62,7 +62,7 @@ MOST_SIZES = 7  # of n-grams: with the word itself a bit each in a byte
 BLOCK = 1 << 14
 
 
-class Model(NamedTuple):
+class HierarchicalModel(NamedTuple):
     """A model as the kernel reads it; filters/models/fasttext_file.py makes it from a file."""
 
     entries: ReadBytes  # bytes of the dictionary's entries, words then labels, and 8 more
@@ -83,7 +83,7 @@ class Model(NamedTuple):
     right: ReadInt32s
 
 
-class _Text(NamedTuple):
+class _TextBlock(NamedTuple):
     """A block of a text laid out (subwords.lay_out), and its n-grams at every place."""
 
     head: Bytes
@@ -95,7 +95,7 @@ class _Text(NamedTuple):
     found: Int32Rows  # (1 + sizes, places): of each event the entry, complemented, or the bucket
 
 
-class _Words(NamedTuple):
+class _BlockWords(NamedTuple):
     """The words of a block."""
 
     begins: Int32s
@@ -297,8 +297,8 @@ def _add_long_word(data, begin, end, model, hidden):
 
 
 @kernel(
-    *(OFFSETS, BYTES, types.int64, types.int64, Model),
-    *(_Text, _Words, _Search, types.int32[::1], types.float32[::1]),
+    *(OFFSETS, BYTES, types.int64, types.int64, HierarchicalModel),
+    *(_TextBlock, _BlockWords, _Search, types.int32[::1], types.float32[::1]),
 )
 def _predict(offsets, data, characters, room, model, text, words, search, labels, probabilities):
     head, tail, blank, hashes = text.head, text.tail, text.blank, text.hashes
@@ -345,7 +345,7 @@ def _predict(offsets, data, characters, room, model, text, words, search, labels
 def predict(
     offsets: np.ndarray,
     data: np.ndarray,
-    model: Model,
+    model: HierarchicalModel,
     *,
     characters: int | None,
     block: int = BLOCK,
@@ -368,8 +368,8 @@ def predict(
     nodes = len(model.left) + 2
     head, tail, blank, whole, events = (np.empty(room, np.uint8) for _ in range(5))
     hashes, found = np.empty((AHEAD, room), np.uint32), np.empty((1 + sizes, room), np.int32)
-    text = _Text(head, tail, blank, whole, events, hashes, found)
-    words = _Words(
+    text = _TextBlock(head, tail, blank, whole, events, hashes, found)
+    words = _BlockWords(
         np.empty(room, np.int32),
         np.empty(room, np.int32),
         np.empty(room, np.uint32),

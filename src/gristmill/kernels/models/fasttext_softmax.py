@@ -51,7 +51,7 @@ class Bag(NamedTuple):
     output: ReadFloat32Rows  # (labels, dimension)
 
 
-class _Text(NamedTuple):
+class _LabelledText(NamedTuple):
     """A text, its words, and what its label is computed from."""
 
     text: Bytes  # its bytes and PAD blanks
@@ -125,7 +125,7 @@ def _add_rows(known, count, model, scratch):
     return total
 
 
-@kernel(OFFSETS, BYTES, Bag, types.int64, _Text, types.float32[::1])
+@kernel(OFFSETS, BYTES, Bag, types.int64, _LabelledText, types.float32[::1])
 def _probability(offsets, data, model, label, scratch, out):
     text, hidden, shares, output = scratch.text, scratch.hidden, scratch.shares, model.output
     for i in range(len(offsets) - 1):
@@ -159,7 +159,7 @@ def probability(offsets: np.ndarray, data: np.ndarray, model: Bag, *, label: int
     offsets (n + 1,) int32 into data (bytes,) uint8.
     """
     size = int(np.diff(offsets).max(initial=0))
-    scratch = _Text(
+    scratch = _LabelledText(
         np.empty(size + PAD, np.uint8),
         np.empty(size // 2 + 2, np.int32),
         np.empty(size // 2 + 2, np.int32),

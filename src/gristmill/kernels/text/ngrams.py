@@ -22,7 +22,7 @@ from gristmill.kernels.jit.loads import (
     load_up_to_8,
     mask_of_range,
 )
-from gristmill.kernels.text.words import Bounds
+from gristmill.kernels.text.words import WordBounds
 
 ONE = np.uint64(1)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -53,7 +53,7 @@ class _Tables(NamedTuple):
     counts: Int32s
 
 
-@kernel(BYTES, Bounds, Uint32s)
+@kernel(BYTES, WordBounds, Uint32s)
 def _fingerprint(data, words, out):
     """32 bits from a word's length, first 8 and last 8 bytes: without a loop, and no proof that two
     words are equal.
@@ -139,7 +139,7 @@ def _top(data, words, begin, grams, size, most, stamp, tables):
     return best, earliest - begin
 
 
-@kernel(BYTES, Bounds, Uint32s, types.int64, types.int64, _Tables, Top)
+@kernel(BYTES, WordBounds, Uint32s, types.int64, types.int64, _Tables, Top)
 def _count_ngrams(data, words, fingerprints, size, most_words, tables, out):
     word_offsets, places, own, bounds = words.word_offsets, tables.places, tables.own, tables.bounds
     stamp = np.zeros(1, np.int32)
@@ -191,7 +191,9 @@ def _count_ngrams(data, words, fingerprints, size, most_words, tables, out):
         out.counts[i], out.firsts[i] = _top(data, words, begin, grams, size, most, stamp, tables)
 
 
-def top(data: np.ndarray, bounds: Bounds, sizes: tuple[int, ...], *, most_words: int) -> list[Top]:
+def top(
+    data: np.ndarray, bounds: WordBounds, sizes: tuple[int, ...], *, most_words: int
+) -> list[Top]:
     """The commonest n-grams of n texts for each size of 2 to 4, given their words; data (bytes,)
     uint8 is the texts' buffer.
 

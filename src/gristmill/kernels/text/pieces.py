@@ -23,7 +23,7 @@ NEWLINE = 0x0A
 ONE = np.uint64(1)
 
 
-class Pieces(NamedTuple):
+class SeenPieces(NamedTuple):
     """The pieces of a text that were seen: a table for `repeats`."""
 
     stamps: Int64s  # of the text that filled a place; 0: none
@@ -101,10 +101,10 @@ def after_break(data, at, stop):
     return at + 3
 
 
-def table(pieces: int) -> Pieces:
+def table(pieces: int) -> SeenPieces:
     """An empty table with room for `pieces` pieces of a text."""
     size = int(mask_for(pieces)) + 1
-    return Pieces(
+    return SeenPieces(
         np.zeros(size, np.int64),
         np.empty(size, np.uint64),
         np.empty(size, np.int64),

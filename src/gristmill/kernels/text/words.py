@@ -27,7 +27,7 @@ from gristmill.kernels.unicode.tables import CLASSES, UNSPACED, PointBits, code_
 ONE = np.uint64(1)
 
 
-class Bounds(NamedTuple):
+class WordBounds(NamedTuple):
     """The words and lines of n texts; positions are bytes of the texts' buffer."""
 
     word_offsets: Int64s  # (n + 1,): text i has words word_offsets[i] up to word_offsets[i + 1]
@@ -90,7 +90,7 @@ def _write_ones(mask, base, out, count):
             return count + ones
 
 
-@kernel(OFFSETS, BYTES, Bytes, Bounds, returns=types.int64)
+@kernel(OFFSETS, BYTES, Bytes, WordBounds, returns=types.int64)
 def _find(offsets, data, tail, out):
     """Write the bounds; how many lines there are."""
     word_offsets, starts, stops, line_offsets, line_stops, characters, word_characters = out
@@ -176,7 +176,7 @@ def _find(offsets, data, tail, out):
     return lines
 
 
-def find(offsets: np.ndarray, data: np.ndarray) -> Bounds:
+def find(offsets: np.ndarray, data: np.ndarray) -> WordBounds:
     """Find the words and lines of n texts in UTF-8: offsets (n + 1,) int32 into data (bytes,)
     uint8.
     """
@@ -185,7 +185,7 @@ def find(offsets: np.ndarray, data: np.ndarray) -> Bounds:
     # A word takes two bytes, the space after it counted, but for the last of a text; a line takes
     # one.
     most = size // 2 + count + 9
-    found = Bounds(
+    found = WordBounds(
         np.empty(count + 1, np.int64),
         np.empty(most, np.int32),
         np.empty(most, np.int32),
@@ -228,7 +228,7 @@ def _find_unspaced(offsets, data, tail, classes, unspaced):
     return some
 
 
-@kernel(BYTES, Bounds, Bools, PointBits, Int64s, Int32s, Int32s, returns=types.int64)
+@kernel(BYTES, WordBounds, Bools, PointBits, Int64s, Int32s, Int32s, returns=types.int64)
 def _separate(data, bounds, unspaced, classes, out_offsets, out_starts, out_stops):
     """With room for none, only the new offsets are written."""
     word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
@@ -273,7 +273,7 @@ def _separate(data, bounds, unspaced, classes, out_offsets, out_starts, out_stop
     return count
 
 
-def separate(offsets: np.ndarray, data: np.ndarray, bounds: Bounds) -> Bounds:
+def separate(offsets: np.ndarray, data: np.ndarray, bounds: WordBounds) -> WordBounds:
     """Cut the words of n texts so that each character of an unspaced script is one; the rest of a
     word stays together.
     """

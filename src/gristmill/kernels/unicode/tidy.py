@@ -37,7 +37,7 @@ SPACE, LINE = np.uint8(0x20), np.uint8(0x0A)
 KEPT, DROPPED, BREAK, BREAKS, SEPARATOR, BLANK, NEWLINE = range(7)
 
 
-class Rules(NamedTuple):
+class TidyRules(NamedTuple):
     """What is tidied."""
 
     control: bool  # control characters and other signs that are not text
@@ -312,7 +312,7 @@ def _events(block, rules, space_before, line_before, lines_before):
     return events
 
 
-@kernel(OFFSETS, BYTES, Rules, PointBits, Bytes, Tidied)
+@kernel(OFFSETS, BYTES, TidyRules, PointBits, Bytes, Tidied)
 def _tidy(offsets, data, rules, classes, tail, tidied):
     out_offsets, out, removed = tidied
     end = np.int64(0)
@@ -359,6 +359,6 @@ def tidy(
         np.empty(int(offsets[-1]) - int(offsets[0]) + 64, np.uint8),
         np.empty(count, np.int64),
     )
-    rules = Rules(control, urls, space)
+    rules = TidyRules(control, urls, space)
     _tidy(offsets, data, rules, CLASSES, np.zeros(64, np.uint8), found)
     return found._replace(data=found.data[: found.offsets[-1]])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from gristmill.errors import SourceError, reason_of
-from gristmill.phases.inputs.plan import Plan, Planned, Sources, absent
+from gristmill.phases.inputs.plan import Plan, PlannedShard, Sources, absent
 from gristmill.phases.running.progress import PhaseProgress, Progress
 from gristmill.schema import shard_name
 from gristmill.store.download import Promise
@@ -27,7 +27,7 @@ from gristmill.store.urls import is_url, shown
 TELL_EVERY = 0.2  # seconds
 KEEP_EVERY = 5.0  # seconds between two writings of the plan
 
-Ended: TypeAlias = "queue.SimpleQueue[tuple[Planned, Future[Fetched]]]"
+Ended: TypeAlias = "queue.SimpleQueue[tuple[PlannedShard, Future[Fetched]]]"
 
 
 class Asked(NamedTuple):
@@ -48,18 +48,18 @@ class Result(NamedTuple):
 class Row(NamedTuple):
     """What a dry run tells of a raw shard: bytes here, bytes in all where they are known."""
 
-    shard: Planned
+    shard: PlannedShard
     state: str  # here, begun, to fetch, absent
     here: int
     size: int | None
 
 
-def name_of(shard: Planned) -> str:
+def name_of(shard: PlannedShard) -> str:
     """A raw shard's name as it may be printed."""
     return shown(shard.url) if is_url(shard.url) else shard.url
 
 
-def label(shard: Planned) -> str:
+def label(shard: PlannedShard) -> str:
     """A raw shard, as messages name it."""
     return f"shard {shard_name(shard.number)} ({name_of(shard)})"
 
@@ -87,7 +87,7 @@ class Fetch:
         with ThreadPoolExecutor(self._transfer.client.settings.connections) as threads:
             return list(threads.map(self._preview, self._plan.shards))
 
-    def _preview(self, shard: Planned) -> Row:
+    def _preview(self, shard: PlannedShard) -> Row:
         if shard.missing is not None:
             return Row(shard, "absent", 0, None)
         remote = self._sources.remote(shard) or self._local(shard)
@@ -173,7 +173,7 @@ class Fetch:
                 phase.done(name_of(shard))
         return failed
 
-    def _check(self, shard: Planned) -> SourceError | None:
+    def _check(self, shard: PlannedShard) -> SourceError | None:
         remote = self._sources.remote(shard)
         try:
             if remote is None:
@@ -231,7 +231,9 @@ class Fetch:
             Plan(shards=_without_returned(pinned, bool(failed), self._asked)), paths, failed
         )
 
-    def _next(self, ended: Ended, progress: PhaseProgress) -> tuple[Planned, "Future[Fetched]"]:
+    def _next(
+        self, ended: Ended, progress: PhaseProgress
+    ) -> tuple[PlannedShard, "Future[Fetched]"]:
         while True:
             try:
                 return ended.get(timeout=TELL_EVERY)
@@ -240,7 +242,7 @@ class Fetch:
                     progress.line(self._transfer.client.messages.get())
                 progress.transfers(*self._told())
 
-    def _finish(self, shard: Planned) -> None:
+    def _finish(self, shard: PlannedShard) -> None:
         transfer = self._under_way.pop(shard.number, None)
         if transfer is not None:
             self._came += transfer["bytes"] - transfer["resumed"]
@@ -259,7 +261,7 @@ class Fetch:
         rest = sum((transfer["size"] or mean) - transfer["bytes"] for transfer in shards)
         return shards, came, int(rest + mean * max(0, self._waiting - len(shards)))
 
-    def _one(self, shard: Planned) -> Fetched:
+    def _one(self, shard: PlannedShard) -> Fetched:
         """Have one shard here; a local file that was pinned before is not hashed again."""
         remote = self._sources.remote(shard)
         said = self._sources.sha256(shard)
@@ -290,10 +292,10 @@ class Fetch:
             self._check_remote(remote, shard)
         return self._transfer.fetch(remote, promise, self._teller(shard))
 
-    def _local(self, shard: Planned) -> Remote:
+    def _local(self, shard: PlannedShard) -> Remote:
         return Remote((self._folder / shard.url).resolve().as_uri())
 
-    def _check_remote(self, remote: Remote, shard: Planned) -> None:
+    def _check_remote(self, remote: Remote, shard: PlannedShard) -> None:
         """Ask whether a pinned shard is still what it was. Raises SourceError."""
         size, sha256 = self._transfer.ask(remote)
         known = self._transfer.cache.known(remote.url)
@@ -315,7 +317,7 @@ class Fetch:
                 "changed",
             )
 
-    def _teller(self, shard: Planned) -> Callable[[int, int | None, int], None]:
+    def _teller(self, shard: PlannedShard) -> Callable[[int, int | None, int], None]:
         begun = time.monotonic()
 
         def on_bytes(here: int, size: int | None, resumed: int) -> None:
@@ -371,11 +373,11 @@ def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
     return [*out, (summary, line)]
 
 
-def _put(ended: Ended, shard: Planned, future: "Future[Fetched]") -> None:
+def _put(ended: Ended, shard: PlannedShard, future: "Future[Fetched]") -> None:
     ended.put((shard, future))
 
 
-def _without_returned(pinned: list[Planned], failed: bool, asked: Asked) -> list[Planned]:
+def _without_returned(pinned: list[PlannedShard], failed: bool, asked: Asked) -> list[PlannedShard]:
     """What was absent before, was planned once more and failed again keeps its old number only."""
     shards = list(pinned)
     if failed and not asked.allow_missing:

@@ -25,7 +25,7 @@ from gristmill.store.urls import is_url
 NAMING = ("urls", "commoncrawl", "paths", "base_url", "sample", "kind", "sha256sums")
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlannedShard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One raw shard. `url` is a URL without secrets, or a path from the recipe's folder."""
 
     number: int
@@ -41,7 +41,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """All raw shards of a corpus, by number."""
 
     format: int = 1
-    shards: list[Planned] = []
+    shards: list[PlannedShard] = []
 
 
 class Lists(NamedTuple):
@@ -76,14 +76,14 @@ class Sources(NamedTuple):
     credentials: dict[str, Credentials]
     most: dict[str, int]  # bytes of a raw shard, by source
 
-    def remote(self, shard: Planned) -> Remote | None:
+    def remote(self, shard: PlannedShard) -> Remote | None:
         """How to ask for a shard; None for a local path."""
         listed = self.listed.get((shard.source, shard.url))
         if listed is not None:
             return listed.remote
         return self.credentials[shard.source].remote(shard.url) if is_url(shard.url) else None
 
-    def sha256(self, shard: Planned) -> str | None:
+    def sha256(self, shard: PlannedShard) -> str | None:
         """What the source says that a shard must be."""
         listed = self.listed.get((shard.source, shard.url))
         return listed.sha256 if listed is not None else None
@@ -128,7 +128,7 @@ def extend(
             sources.listed[key] = listed
             if key not in known:
                 known.add(key)
-                shards.append(Planned(number=len(shards), source=source.name, url=listed.url))
+                shards.append(PlannedShard(number=len(shards), source=source.name, url=listed.url))
     if len(shards) > MOST_SHARDS:
         raise RecipeError(f"{len(shards):,} raw shards; a corpus numbers at most {MOST_SHARDS:,}")
     for name in names:
@@ -139,7 +139,7 @@ def extend(
     return Plan(shards=shards), sources
 
 
-def absent(shard: Planned, reason: str) -> Planned:
+def absent(shard: PlannedShard, reason: str) -> PlannedShard:
     """A shard recorded as missing, for one of errors.REASONS: its number is never filled."""
     return msgspec.structs.replace(shard, missing=reason, sha256=None, size=None)
 
@@ -154,6 +154,6 @@ def without(plan: Plan, failed: Mapping[int, BaseException]) -> Plan:
     )
 
 
-def _in_a_word(shard: Planned) -> Planned:
+def _in_a_word(shard: PlannedShard) -> PlannedShard:
     """A shard as this version plans it: earlier ones kept the network's words as the reason."""
     return shard if shard.missing in (None, *REASONS) else absent(shard, "unreadable")

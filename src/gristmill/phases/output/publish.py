@@ -20,7 +20,7 @@ from gristmill.corpus.funnel import Funnel
 from gristmill.dedup.reference_corpus import ReferenceCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step import Input
-from gristmill.phases.inputs.plan import Plan, Planned
+from gristmill.phases.inputs.plan import Plan, PlannedShard
 from gristmill.phases.output.count_funnel import rates_of, table_of
 from gristmill.phases.phase import State
 from gristmill.phases.process.process import PROCESS
@@ -83,9 +83,9 @@ def _decode(path: Path) -> Plan:
     return plan
 
 
-def _planned(shard: RawShard) -> Planned:
+def _planned(shard: RawShard) -> PlannedShard:
     size = None if shard.missing else shard.compressed_bytes
-    return Planned(
+    return PlannedShard(
         number=shard.number,
         source=shard.source,
         url=shard.url,

@@ -28,7 +28,7 @@ from gristmill.errors import GristmillError, MachineError, SourceError
 from gristmill.filters.api.judge import LEFT, Judged, Judgement, NamedStep, judge
 from gristmill.filters.api.step import Measured, Step
 from gristmill.phases.inputs.fetch import label
-from gristmill.phases.inputs.plan import Planned
+from gristmill.phases.inputs.plan import PlannedShard
 from gristmill.phases.phase import Output, Phase, State
 from gristmill.phases.process.clock import Clock
 from gristmill.phases.process.process_tables import ProcessTables
@@ -78,7 +78,7 @@ def tasks(state: State) -> Iterator[dict[int, ProcessTask]]:
                 left -= state.of(PROCESS)[number].counts.raw.documents
 
 
-def _task(state: State, source: Source, shard: Planned) -> ProcessTask:
+def _task(state: State, source: Source, shard: PlannedShard) -> ProcessTask:
     recipe = state.recipe
     assert shard.sha256 is not None
     steps = Steps(source=source.name, step=recipe.step, inputs=state.inputs)
@@ -117,7 +117,7 @@ def check(state: State) -> dict[int, GristmillError]:
 
 
 def empty(
-    shards: list[Planned], sources: dict[str, Source], raw: dict[int, RawCounts]
+    shards: list[PlannedShard], sources: dict[str, Source], raw: dict[int, RawCounts]
 ) -> list[int]:
     """The shards that hold no byte; a shard whose kind is said, behind its source's limit, was not
     unpacked.
@@ -131,7 +131,7 @@ def empty(
 
 
 def strangers(
-    shards: list[Planned], sources: dict[str, Source], raw: dict[int, RawCounts]
+    shards: list[PlannedShard], sources: dict[str, Source], raw: dict[int, RawCounts]
 ) -> dict[int, GristmillError]:
     """Shards that look like one text or page among shards of many documents, of a source that says
     no kind, and not by their names.

@@ -26,7 +26,7 @@ from gristmill.dedup.settings import Deduplicate
 from gristmill.dedup.signatures import permutation_count
 from gristmill.filters.api.judge import Judged
 from gristmill.filters.api.step import Step
-from gristmill.phases.process.rejudge import redecide
+from gristmill.phases.process.redecide import redecide
 from gristmill.phases.process.samples import Sampler
 from gristmill.store.parts import read_batches
 from gristmill.store.proof import damage
@@ -106,8 +106,8 @@ class Old:
             np.concatenate([*unread, np.empty(0, np.int64)]), np.array(wanted, np.int64)
         )
         fresh = _gather(list(read(again)) if len(again) else [])
-        documents = _Reader(read_batches(self._find("documents")), schema.DOCUMENTS)
-        signatures = self._signatures and _Reader(
+        documents = _SortedBatches(read_batches(self._find("documents")), schema.DOCUMENTS)
+        signatures = self._signatures and _SortedBatches(
             read_batches(self._find("signatures")), self._signatures
         )
         found = self._found()
@@ -121,17 +121,17 @@ class Old:
             }
             yield part._replace(judged=part.judged._replace(found=left))
 
-    def _found(self) -> "dict[str, _Reader]":
+    def _found(self) -> "dict[str, _SortedBatches]":
         """By step what its own table holds."""
         found = {}
         for step, folder in self._tables.items():
             if f"{folder}/{self._name}.parquet" in self._parts:  # else it is of another recipe
                 path = self._find(folder)
-                found[step] = _Reader(read_batches(path), pq.read_schema(path))
+                found[step] = _SortedBatches(read_batches(path), pq.read_schema(path))
         return found
 
     def _left(
-        self, step: str, found: "_Reader", judged: Judged, fresh: "_Fresh | None"
+        self, step: str, found: "_SortedBatches", judged: Judged, fresh: "_NewlyJudged | None"
     ) -> pa.RecordBatch:
         """Rows that a step found, of documents whose measures of it are there; those of documents
         judged anew in place of old ones.
@@ -149,7 +149,7 @@ class Old:
     def _rows(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """Measures and verdicts of the same rows."""
         path = self._find("measures")
-        measures = _Reader(read_batches(path), pq.read_schema(path))
+        measures = _SortedBatches(read_batches(path), pq.read_schema(path))
         for verdicts in read_batches(self._verdicts):
             yield measures.upto(int(verdicts["document"][-1].as_py())), verdicts
 
@@ -158,11 +158,11 @@ class Old:
         measures: pa.RecordBatch,
         verdicts: pa.RecordBatch,
         said: Any,
-        fresh: "_Fresh | None",
+        fresh: "_NewlyJudged | None",
         steps: Sequence[Step],
         samples: pa.Table,
-        documents: "_Reader",
-        signatures: "_Reader | None",
+        documents: "_SortedBatches",
+        signatures: "_SortedBatches | None",
         everything: bool,
     ) -> Reused:
         numbers = verdicts["document"].to_numpy()
@@ -194,7 +194,7 @@ class Old:
         return Reused(Judged(kept, new, measures, dropped), signed, anew)
 
 
-class _Reader:
+class _SortedBatches:
     """Batches sorted by document, taken up to a document at a time."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], kind: pa.Schema) -> None:
@@ -235,7 +235,7 @@ def merged(one: pa.RecordBatch, other: pa.RecordBatch) -> pa.RecordBatch:
     return both.take(pa.array(np.argsort(both["document"].to_numpy(), kind="stable")))
 
 
-class _Fresh(NamedTuple):
+class _NewlyJudged(NamedTuple):
     """What was judged anew."""
 
     kept: pa.RecordBatch
@@ -244,7 +244,7 @@ class _Fresh(NamedTuple):
     dropped: list[pa.RecordBatch]
     found: Mapping[str, pa.RecordBatch]  # by step
 
-    def between(self, first: int, last: int) -> "_Fresh":
+    def between(self, first: int, last: int) -> "_NewlyJudged":
         """Its rows from one document to another."""
 
         def cut(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -253,7 +253,7 @@ class _Fresh(NamedTuple):
             return batch.slice(start, stop - start)
 
         found = {step: cut(rows) for step, rows in self.found.items()}
-        return _Fresh(
+        return _NewlyJudged(
             cut(self.kept),
             cut(self.verdicts),
             cut(self.measures),
@@ -262,7 +262,7 @@ class _Fresh(NamedTuple):
         )
 
 
-def _gather(judged: list[Judged]) -> _Fresh | None:
+def _gather(judged: list[Judged]) -> _NewlyJudged | None:
     if not judged:
         return None
 
@@ -276,7 +276,7 @@ def _gather(judged: list[Judged]) -> _Fresh | None:
         for step, batches in part.found.items():
             found.setdefault(step, []).extend(batches)
     joined = {step: _joined(batches) for step, batches in found.items()}
-    return _Fresh(kept, verdicts, measures, dropped, joined)
+    return _NewlyJudged(kept, verdicts, measures, dropped, joined)
 
 
 def _replaced(rows: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:

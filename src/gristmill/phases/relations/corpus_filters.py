@@ -65,7 +65,7 @@ class Shard(NamedTuple):
     kept: Callable[[], np.ndarray]  # of each row of the measures whether all steps keep it
 
 
-class _Kept(NamedTuple):
+class _ShardFiles(NamedTuple):
     """A shard as a rule sees it (filters.api.corpus_rules.Kept)."""
 
     shard: Shard
@@ -165,7 +165,7 @@ def judge_whole(
     """
     found = CorpusFiltered(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int8), [], [], [])
     for place, (step, rule, numbers, inputs) in enumerate(rules):
-        kept = [_Kept(shards[number], found.documents) for number in numbers]
+        kept = [_ShardFiles(shards[number], found.documents) for number in numbers]
         answer = rule.ask(kept, inputs, relations, work)
         documents = np.concatenate([found.documents, answer.documents])
         order = np.argsort(documents, kind="stable")
@@ -185,7 +185,7 @@ def judge_whole(
     return found
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class CorpusRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of a recipe's steps."""
 
     step: list[dict[str, Any]]  # of the recipe
@@ -212,7 +212,7 @@ class CorpusFiltersTask(msgspec.Struct, frozen=True, kw_only=True):
     """All that corpus filtering needs."""
 
     root: Runtime[str]
-    rules: Rules
+    rules: CorpusRules
     measures: dict[int, str]  # sha256 of each shard's measures
     provisional: dict[int, str]  # and of process's verdicts
     tables: dict[int, dict[str, str]]  # and of steps' own tables, by folder
@@ -279,7 +279,7 @@ def tasks(state: State) -> Iterator[dict[int, CorpusFiltersTask]]:
     processed = state.of(PROCESS)
     steps = asking(state.recipe.step)
     folders = {step.table for step in steps if step.corpus_rules}
-    rules = Rules(
+    rules = CorpusRules(
         step=state.recipe.step,
         sources={number: state.plan.shards[number].source for number in processed},
         inputs={place: state.inputs[place] for step in steps for place in step.inputs().values()},

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.engine.relations import Relations
-from gristmill.filters.api.corpus_rules import Answer, Kept
+from gristmill.filters.api.corpus_rules import Kept, RuleResult
 from gristmill.filters.api.step import Inputs
 from gristmill.store.parts import read_batches
 
@@ -38,7 +38,7 @@ class Ranking(NamedTuple):
 
     def ask(
         self, shards: Sequence[Kept], inputs: Inputs, relations: Callable[[], Relations], work: Path
-    ) -> Answer:
+    ) -> RuleResult:
         """Which documents to drop."""
         name = f"{self.step}.{self.measure}"
         count = 0
@@ -62,7 +62,7 @@ class Ranking(NamedTuple):
             "quantile": None if np.isnan(threshold) else threshold,
             "dropped": len(documents),
         }
-        return Answer(documents, values, threshold, report)
+        return RuleResult(documents, values, threshold, report)
 
     def _quantile(self, count: int, relations: Callable[[], Relations], work: Path) -> float:
         """The value that a share of `count` values lies below (or above): at most that share is

@@ -34,7 +34,7 @@ LOW_16, HIGH_48 = np.uint64(0xFFFF), np.uint64(0xFFFFFFFFFFFF0000)
 SPACE = 0x20
 
 
-class Model(NamedTuple):
+class NgramModel(NamedTuple):
     """A model as the kernel reads it; filters/models/ngram_file.py makes it."""
 
     words: ReadUint64s  # (slots,): the upper 48 bits of a word's hash and its id; 0: free
@@ -230,7 +230,7 @@ def _touch(ids, count, order, grams, touched):
             touched[j] ^= grams[slot]
 
 
-@kernel(INT64S, BYTES, Model, _Line, types.int64[::1], types.int64[::1])
+@kernel(INT64S, BYTES, NgramModel, _Line, types.int64[::1], types.int64[::1])
 def _score(offsets, data, model, line, totals, tokens):
     words, costs, backs, grams, order, unknown = model
     ids, touched, held = line
@@ -275,7 +275,9 @@ def _score(offsets, data, model, line, totals, tokens):
         tokens[i] = count - 1
 
 
-def score(offsets: np.ndarray, data: np.ndarray, model: Model) -> tuple[np.ndarray, np.ndarray]:
+def score(
+    offsets: np.ndarray, data: np.ndarray, model: NgramModel
+) -> tuple[np.ndarray, np.ndarray]:
     """What n normalised lines cost, in steps, and how many words that is, the end counted: (n,)
     int64 each; of an empty line 0 and 0.
 

@@ -6,7 +6,7 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.jit.compile import BYTES, kernel
-from gristmill.kernels.text.words import Bounds
+from gristmill.kernels.text.words import WordBounds
 from gristmill.kernels.unicode.tables import (
     ALPHANUMERIC,
     LOWER,
@@ -19,7 +19,7 @@ from gristmill.kernels.unicode.tables import (
 )
 
 
-@kernel(BYTES, Bounds, PointBits, types.int64[::1], types.int64[::1])
+@kernel(BYTES, WordBounds, PointBits, types.int64[::1], types.int64[::1])
 def _count(data, bounds, signs, capitals, special):
     word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
     for i in range(len(word_offsets) - 1):
@@ -48,7 +48,7 @@ def _count(data, bounds, signs, capitals, special):
         special[i] = others
 
 
-def count(data: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
+def count(data: np.ndarray, bounds: WordBounds) -> tuple[np.ndarray, np.ndarray]:
     """Of n texts, given their words: words that are str.isupper, and characters that are neither
     str.isalnum nor white space.
 

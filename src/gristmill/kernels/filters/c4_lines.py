@@ -23,7 +23,7 @@ from gristmill.kernels.jit.loads import (
     valid_in,
 )
 from gristmill.kernels.lists import aho_corasick
-from gristmill.kernels.text.words import Bounds
+from gristmill.kernels.text.words import WordBounds
 from gristmill.kernels.unicode.tables import (
     DECIMAL,
     SIGNS,
@@ -51,7 +51,7 @@ CITATIONS = (b"[edit]", b"[citation needed]")
 LONG_WORD, NO_STOP, FEW_WORDS, WITH_SCRIPT, WITH_POLICY, KEPT = range(6)
 
 
-class Lines(NamedTuple):
+class KeptLines(NamedTuple):
     """n texts as the line rules leave them."""
 
     offsets: Int32s  # (n + 1,) into data
@@ -60,7 +60,7 @@ class Lines(NamedTuple):
     ended: Int64s  # (n,): LOREM_CODE or CURLY_CODE where that ended the text
 
 
-class Rules(NamedTuple):
+class C4Rules(NamedTuple):
     """Which rules apply, and their limits."""
 
     citations: bool
@@ -191,7 +191,7 @@ def _ends_line(out, begin, stop):
     return last == 0x2E or last == 0x3F or last == 0x21 or last == 0x22 or last == 0x27
 
 
-@kernel(OFFSETS, BYTES, Bounds, Rules, Phrases, PointBits, Bytes, Lines)
+@kernel(OFFSETS, BYTES, WordBounds, C4Rules, Phrases, PointBits, Bytes, KeptLines)
 def _cut(offsets, data, bounds, rules, phrases, signs, tail, kept_lines):
     word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
     line_offsets, line_stops = bounds.line_offsets, bounds.line_stops
@@ -274,13 +274,13 @@ def _cut(offsets, data, bounds, rules, phrases, signs, tail, kept_lines):
     out_offsets[len(offsets) - 1] = to
 
 
-def cut(offsets: np.ndarray, data: np.ndarray, bounds: Bounds, rules: Rules) -> Lines:
+def cut(offsets: np.ndarray, data: np.ndarray, bounds: WordBounds, rules: C4Rules) -> KeptLines:
     """Apply the line rules to n texts, given their words and lines: offsets (n + 1,) int32 into
     data (bytes,) uint8.
     """
     texts = len(offsets) - 1
     most = int(offsets[-1]) - int(offsets[0]) + len(bounds.line_stops) + 8
-    found = Lines(
+    found = KeptLines(
         np.empty(texts + 1, np.int32),
         np.empty(most, np.uint8),
         np.empty((6, texts), np.int64),

@@ -8,14 +8,14 @@ from numba import types
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
 from gristmill.kernels.jit.groups import Bytes, Int64s
 from gristmill.kernels.jit.loads import count_characters
-from gristmill.kernels.text.pieces import Pieces, find_newlines, mask_for, repeats, table
-from gristmill.kernels.text.words import Bounds
+from gristmill.kernels.text.pieces import SeenPieces, find_newlines, mask_for, repeats, table
+from gristmill.kernels.text.words import WordBounds
 from gristmill.kernels.unicode.tables import SIGNS, TERMINAL, PointBits, code_point, unicode_bits
 
 ASCII_STOPS = b".'\"!?"  # what ended a line in datatrove 0.2
 
 
-class Counts(NamedTuple):
+class FinewebCounts(NamedTuple):
     r"""What the rules are made of; each is (n,) int64. Characters are code points, a line is what
     stands between two \n.
     """
@@ -47,8 +47,8 @@ def _is_stop(data, begin, stop, ascii_only, signs):
 
 
 @kernel(
-    *(OFFSETS, BYTES, Bounds, types.boolean, types.int64),
-    *(PointBits, Bytes, Int64s, Pieces, Counts),
+    *(OFFSETS, BYTES, WordBounds, types.boolean, types.int64),
+    *(PointBits, Bytes, Int64s, SeenPieces, FinewebCounts),
 )
 def _count(offsets, data, bounds, ascii_only, short, signs, tail, newlines, seen, out):
     word_offsets, starts = bounds.word_offsets, bounds.starts
@@ -91,8 +91,8 @@ def _count(offsets, data, bounds, ascii_only, short, signs, tail, newlines, seen
 
 
 def count(
-    offsets: np.ndarray, data: np.ndarray, bounds: Bounds, *, short: int, ascii_stops: bool
-) -> Counts:
+    offsets: np.ndarray, data: np.ndarray, bounds: WordBounds, *, short: int, ascii_stops: bool
+) -> FinewebCounts:
     """Count what the rules need for n texts, given their words: offsets (n + 1,) int32 into data
     (bytes,) uint8.
 
@@ -102,7 +102,7 @@ def count(
     texts = len(offsets) - 1
     # Every \n breaks a line, but for that of \r\n all of their own.
     most_lines = 2 * int(np.diff(bounds.line_offsets).max(initial=0)) + 2
-    out = Counts(*(np.empty(texts, np.int64) for _ in Counts._fields))
+    out = FinewebCounts(*(np.empty(texts, np.int64) for _ in FinewebCounts._fields))
     newlines, tail = np.empty(most_lines, np.int64), np.zeros(64, np.uint8)
     seen = table(most_lines)
     _count(offsets, data, bounds, ascii_stops, short, SIGNS, tail, newlines, seen, out)

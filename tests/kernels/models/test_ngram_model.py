@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
 from gristmill.filters.models import ngram_file
-from gristmill.kernels.models import perplexity
-from gristmill.kernels.models.perplexity import BEGIN, END, FIRST, UNIT, UNKNOWN
+from gristmill.kernels.models import ngram_model
+from gristmill.kernels.models.ngram_model import BEGIN, END, FIRST, UNIT, UNKNOWN
 from gristmill.kernels.unicode.normalised import normalise
 from tests.support import naive, strategies
 from tests.support.corpora import article
@@ -68,7 +68,9 @@ def score(line: str, vocabulary: list[str], model: dict[str, Any]) -> tuple[int,
 # What is tested.
 
 
-def counted(lines: list[list[str]], vocabulary: list[str], order: int) -> list[ngram_file.Counts]:
+def counted(
+    lines: list[list[str]], vocabulary: list[str], order: int
+) -> list[ngram_file.NgramCounts]:
     rows = [
         [
             BEGIN,
@@ -106,11 +108,11 @@ def fitted(
             if part
         )
         told[gram] = (one, back)
-    model = perplexity.Model(
-        perplexity.list_words(hashes),
+    model = ngram_model.NgramModel(
+        ngram_model.list_words(hashes),
         arrays["costs"],
         arrays["backs"],
-        perplexity.list_grams(arrays["keys"], arrays["gram_costs"], arrays["gram_backs"]),
+        ngram_model.list_grams(arrays["keys"], arrays["gram_costs"], arrays["gram_backs"]),
         len(grams),
         unknown,
     )
@@ -135,10 +137,10 @@ def test_fuzz_score(
     model, told = fitted(lines, WORDS[:5], order, least, unknown=77)
     asked = [*texts, *map(" ".join, more), *map(" ".join, lines)]
     offsets, data = normalise(*strategies.buffers(asked))
-    totals, tokens = perplexity.score(offsets, data, model)
+    totals, tokens = ngram_model.score(offsets, data, model)
     expected = [score(line.decode(), WORDS[:5], told) for line in strategies.cut(offsets, data)]
     assert list(zip(totals.tolist(), tokens.tolist(), strict=True)) == expected
-    got = perplexity.perplexity(totals, tokens)
+    got = ngram_model.perplexity(totals, tokens)
     for value, (total, words) in zip(got.tolist(), expected, strict=True):
         assert (
             math.isnan(value)
@@ -181,23 +183,23 @@ def test_fuzz_words_and_ids(texts: list[str]) -> None:
     vocabulary = list(dict.fromkeys(word for line in lines for word in line.split(" ") if word))[
         ::2
     ]
-    table = perplexity.list_words(
+    table = ngram_model.list_words(
         np.array([naive.hash_word(word) for word in vocabulary], np.uint64)
     )
-    out, hashes, starts, stops = perplexity.hash_words(offsets, data)
+    out, hashes, starts, stops = ngram_model.hash_words(offsets, data)
     raw = data.tobytes()
     for line, begin, end in zip(lines, out[:-1].tolist(), out[1:].tolist(), strict=True):
         assert hashes[begin:end].tolist() == hash_words(line)
         assert [
             raw[a:b].decode() for a, b in zip(starts[begin:end], stops[begin:end], strict=True)
         ] == line.split()
-        assert perplexity.find_ids(hashes[begin:end], table).tolist() == find_ids(line, vocabulary)
+        assert ngram_model.find_ids(hashes[begin:end], table).tolist() == find_ids(line, vocabulary)
 
 
 @strategies.fuzz(100)
 @given(st.lists(st.floats(1e-300, 1.0), max_size=20))
 def test_fuzz_cost(shares: list[float]) -> None:
-    got = perplexity.cost(np.array(shares, np.float64)).tolist()
+    got = ngram_model.cost(np.array(shares, np.float64)).tolist()
     assert all(
         abs(a - cost(b)) <= (abs(-UNIT * math.log(b) % 1 - 0.5) < 1e-6)
         for a, b in zip(got, shares, strict=True)
@@ -237,7 +239,7 @@ def test_kenlm_says_the_same(order: int, least: int, tmp_path: Path) -> None:
         for line in clean(article(number) + "\nunheard words of the mill")
         if line
     ]
-    totals, tokens = perplexity.score(*normalise(*utf8_buffers(pa.array(asked))), model)
+    totals, tokens = ngram_model.score(*normalise(*utf8_buffers(pa.array(asked))), model)
     for line, total, words in zip(asked, totals.tolist(), tokens.tolist(), strict=True):
         assert words == len(line.split()) + 1
         # Each word is rounded once, and once for each context that it was backed off from.
