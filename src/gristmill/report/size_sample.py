@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from gristmill.phases.inputs.fetch import Row
 from gristmill.recipe import Recipe
-from gristmill.store.codecs import Damage, Pieces
+from gristmill.store.codecs import Damage, DecodedPieces
 
 HERE, REMOTE = 4, 2  # large shards of a source: of those on this machine, of those to fetch
 LEAST = 1 << 18  # bytes of a shard: with less, the first document may not be complete
@@ -55,7 +55,7 @@ def cut(shard: SampledShard, size: int, target: Path) -> SampledShard:
     """
     target = target.with_name(target.name + "".join(shard.path.suffixes[-2:]))
     with open(shard.path, "rb") as file:
-        pieces = Pieces(file)
+        pieces = DecodedPieces(file)
         head = next((piece for piece in pieces if not isinstance(piece, Damage)), b"")[:4]
         is_packed = pieces.codec != "none"
         if shard.size <= size or head in ARROW or (head == b"PAR1" and is_packed):

@@ -25,7 +25,7 @@ from gristmill.source import (
     warc,
 )
 from gristmill.source.rows import Fields, RowCollector
-from gristmill.store.codecs import Damage, Pieces
+from gristmill.store.codecs import Damage, DecodedPieces
 
 
 class _DigestReader:
@@ -98,7 +98,7 @@ class ShardReader:
 
     def _read(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         hashed = _DigestReader(file)
-        pieces = Pieces(hashed, self._fields.max_shard_bytes)  # type: ignore[arg-type]
+        pieces = DecodedPieces(hashed, self._fields.max_shard_bytes)  # type: ignore[arg-type]
         peeked = _PeekedPieces(pieces)
         try:
             kind = self._detect(peeked, pieces)
@@ -129,7 +129,7 @@ class ShardReader:
             "records_skipped": dict(sorted(self._rows.skipped.items())),
         }
 
-    def _detect(self, peeked: "_PeekedPieces", pieces: Pieces) -> str:
+    def _detect(self, peeked: "_PeekedPieces", pieces: DecodedPieces) -> str:
         """The kind that the recipe names, or that is detected; for archives also whether they are
         ARC.
         """
@@ -162,7 +162,7 @@ class ShardReader:
         )
 
     def _read_table(
-        self, peeked: "_PeekedPieces", pieces: Pieces, file: BinaryIO
+        self, peeked: "_PeekedPieces", pieces: DecodedPieces, file: BinaryIO
     ) -> Iterator[pa.RecordBatch]:
         """Read Parquet. It is read from its end, so a compressed file is decoded to a temporary
         file first.
@@ -201,7 +201,7 @@ _READERS: dict[str, Callable[["_PeekedPieces", RowCollector, Fields], Iterator[p
 class _PeekedPieces:
     """Pieces that can be peeked at, and then read from the first on."""
 
-    def __init__(self, pieces: Pieces) -> None:
+    def __init__(self, pieces: DecodedPieces) -> None:
         self._pieces: Iterator[bytes | Damage] | None = None
         self._from = pieces
         self._seen: list[bytes | Damage] = []

@@ -127,7 +127,7 @@ def codec_of(head: bytes) -> str:
     return "none"
 
 
-class Pieces:
+class DecodedPieces:
     """The decoded pieces of a file, and how much went in and came out."""
 
     def __init__(self, file: BinaryIO, most: int = 1 << 40) -> None:

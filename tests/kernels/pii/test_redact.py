@@ -468,7 +468,7 @@ def in_bytes(text: str, spans: list[tuple]) -> list[tuple]:
     return [(*rest, len(text[:a].encode()), len(text[:b].encode())) for *rest, a, b in spans]
 
 
-def told(column: pa.Array, spans: kernel.Spans) -> list[list[tuple[str, int, int]]]:
+def told(column: pa.Array, spans: kernel.PiiSpans) -> list[list[tuple[str, int, int]]]:
     offsets, _ = utf8_buffers(column)
     rows = []
     for row in range(len(column)):

@@ -19,7 +19,7 @@ import numpy as np
 
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Input, Inputs
-from gristmill.store.codecs import BLOCK, Damage, Pieces
+from gristmill.store.codecs import BLOCK, Damage, DecodedPieces
 
 MOST_BYTES = (1 << 31) - 1  # of lists when decoded: positions are int32
 _TAR_AT, _TAR = 257, b"ustar"  # where a tar archive tells its name (POSIX.1-1988, GNU)
@@ -116,7 +116,7 @@ def read_bytes(name: str, path: str, *, member: str | None = None) -> bytearray:
     """
     try:
         with open(path, "rb") as file:
-            data = _decode(name, Pieces(file, MOST_BYTES), member)
+            data = _decode(name, DecodedPieces(file, MOST_BYTES), member)
     except OSError as error:
         raise RecipeError(f"{name}: cannot be read: {error.strerror or error}") from error
     if data.startswith(_MARK):
@@ -132,7 +132,7 @@ def read_bytes(name: str, path: str, *, member: str | None = None) -> bytearray:
 class _Decoded:
     """Decoded pieces as a file to read from, which is what tarfile takes."""
 
-    def __init__(self, name: str, pieces: Pieces) -> None:
+    def __init__(self, name: str, pieces: DecodedPieces) -> None:
         self._name, self._pieces, self._held = name, iter(pieces), b""
 
     def blocks(self) -> Iterator[bytes]:
@@ -161,7 +161,7 @@ class _Decoded:
         return head
 
 
-def _decode(name: str, pieces: Pieces, member: str | None) -> bytearray:
+def _decode(name: str, pieces: DecodedPieces, member: str | None) -> bytearray:
     """A list's bytes, out of whatever holds them."""
     file = _Decoded(name, pieces)
     head = file.peek(_TAR_AT + len(_TAR))

@@ -290,7 +290,7 @@ def _with_phones(
     )[order]
     starts = np.concatenate([spans.starts, starts])[order]
     stops = np.concatenate([spans.stops, stops])[order]
-    return redact.Spans(np.searchsorted(starts, offsets).astype(np.int64), kinds, starts, stops)
+    return redact.PiiSpans(np.searchsorted(starts, offsets).astype(np.int64), kinds, starts, stops)
 
 
 def _without_names(texts: pa.Array, find: people.Find, word: str) -> tuple[pa.Array, np.ndarray]:

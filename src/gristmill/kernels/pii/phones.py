@@ -32,7 +32,7 @@ from gristmill.kernels.jit.loads import (
 )
 from gristmill.kernels.pii.cards import is_item, is_term
 from gristmill.kernels.pii.numbers import is_digit, is_letter, joined_before
-from gristmill.kernels.pii.redact import Spans
+from gristmill.kernels.pii.redact import PiiSpans
 
 ONE = np.uint64(1)
 FEWEST, MOST = 7, 15
@@ -206,7 +206,7 @@ class Candidates(NamedTuple):
     operands: Int32s  # where the operand before stops; 0: there is none
 
 
-@kernel(OFFSETS, BYTES, Spans, types.int64, Bytes, Candidates)
+@kernel(OFFSETS, BYTES, PiiSpans, types.int64, Bytes, Candidates)
 def _candidates(offsets, data, spans, asked, tail, found):
     span_offsets, starts, stops = spans.offsets, spans.starts, spans.stops
     out_offsets, firsts, lasts, limits, operands = found
@@ -252,7 +252,7 @@ def _candidates(offsets, data, spans, asked, tail, found):
     out_offsets[len(offsets) - 1] = count
 
 
-def candidates(offsets: np.ndarray, data: np.ndarray, spans: Spans, asked: int) -> Candidates:
+def candidates(offsets: np.ndarray, data: np.ndarray, spans: PiiSpans, asked: int) -> Candidates:
     """Where a phone number may be in what `spans` leave of n texts: offsets (n + 1,) int32 into
     data (bytes,) uint8. `asked`: PLUS, REGIONAL or BARE.
 

@@ -60,7 +60,7 @@ PUBLIC_ADDRESSES, ALL_ADDRESSES, AS_DATATROVE = 0, 1, 2
 NOTHING = np.empty(0, np.uint64)
 
 
-class Spans(NamedTuple):
+class PiiSpans(NamedTuple):
     """What was found in n texts, in order; positions are bytes of the texts' buffer."""
 
     offsets: Int64s  # (n + 1,): text i has spans offsets[i] up to offsets[i + 1]
@@ -193,7 +193,9 @@ def _find_addresses(data, begin, stop, every, domains, classes, tail, found):
     return count
 
 
-@kernel(*(OFFSETS, BYTES, types.int64, Bytes, KnownDomains), *(PointBits, Bytes, _Addresses, Spans))
+@kernel(
+    *(OFFSETS, BYTES, types.int64, Bytes, KnownDomains), *(PointBits, Bytes, _Addresses, PiiSpans)
+)
 def _find(offsets, data, wanted, layouts, domains, classes, tail, mails_found, spans):
     count = np.int64(0)
     for i in range(len(offsets) - 1):
@@ -215,14 +217,14 @@ def _find(offsets, data, wanted, layouts, domains, classes, tail, mails_found, s
     spans.offsets[len(offsets) - 1] = count
 
 
-def _room(offsets: np.ndarray) -> tuple[_Addresses, Spans]:
+def _room(offsets: np.ndarray) -> tuple[_Addresses, PiiSpans]:
     """Room for all addresses and spans of n texts.
 
     No kind is shorter than five bytes (`a@b.c`); memory that is not written costs nothing.
     """
     most = (int(offsets[-1]) - int(offsets[0])) // 5 + 1
     mails = _Addresses(np.empty(most, np.int32), np.empty(most, np.int32))
-    return mails, Spans(
+    return mails, PiiSpans(
         np.empty(len(offsets), np.int64),
         np.empty(most, np.int8),
         np.empty(most, np.int32),
@@ -230,9 +232,9 @@ def _room(offsets: np.ndarray) -> tuple[_Addresses, Spans]:
     )
 
 
-def _written(spans: Spans) -> Spans:
+def _written(spans: PiiSpans) -> PiiSpans:
     count = int(spans.offsets[-1])
-    return Spans(spans.offsets, *(column[:count] for column in spans[1:]))
+    return PiiSpans(spans.offsets, *(column[:count] for column in spans[1:]))
 
 
 def find(
@@ -242,7 +244,7 @@ def find(
     domains: np.ndarray,
     *,
     every: bool = False,
-) -> Spans:
+) -> PiiSpans:
     """Find personal data in n texts in UTF-8, offsets (n + 1,) int32 into data (bytes,) uint8, by
     gristmill's rules.
 
@@ -287,7 +289,7 @@ def _their_address_stop(data, at, stop):
     return at - 1, plain and public_v4(value, False)
 
 
-@kernel(*(OFFSETS, BYTES, types.int64, KnownDomains, PointBits, Bytes, _Addresses, Spans))
+@kernel(*(OFFSETS, BYTES, types.int64, KnownDomains, PointBits, Bytes, _Addresses, PiiSpans))
 def _find_as_datatrove(offsets, data, wanted, domains, classes, tail, mails_found, spans):
     count = np.int64(0)
     for i in range(len(offsets) - 1):
@@ -330,7 +332,7 @@ def _find_as_datatrove(offsets, data, wanted, domains, classes, tail, mails_foun
     spans.offsets[len(offsets) - 1] = count
 
 
-def find_as_datatrove(offsets: np.ndarray, data: np.ndarray, kinds: frozenset[str]) -> Spans:
+def find_as_datatrove(offsets: np.ndarray, data: np.ndarray, kinds: frozenset[str]) -> PiiSpans:
     """As `find`, of `email` and `ip`: what datatrove's PIIFormatter replaces (0.10.1,
     pipeline/formatters/pii.py).
     """

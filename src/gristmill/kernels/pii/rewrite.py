@@ -6,7 +6,7 @@ import numpy as np
 
 from gristmill.kernels.jit.compile import BYTES, INT32S, OFFSETS, kernel
 from gristmill.kernels.jit.groups import Bytes, Int32s
-from gristmill.kernels.pii.redact import Spans
+from gristmill.kernels.pii.redact import PiiSpans
 
 
 class Texts(NamedTuple):
@@ -16,7 +16,7 @@ class Texts(NamedTuple):
     data: Bytes
 
 
-@kernel(OFFSETS, BYTES, Spans, INT32S, Texts, Texts)
+@kernel(OFFSETS, BYTES, PiiSpans, INT32S, Texts, Texts)
 def _rewrite(offsets, data, spans, chosen, words, texts):
     span_offsets, starts, stops = spans.offsets, spans.starts, spans.stops
     word_offsets, out_offsets, out = words.offsets, texts.offsets, texts.data
@@ -41,7 +41,7 @@ def _rewrite(offsets, data, spans, chosen, words, texts):
 
 
 def rewrite(
-    offsets: np.ndarray, data: np.ndarray, spans: Spans, chosen: np.ndarray, words: list[bytes]
+    offsets: np.ndarray, data: np.ndarray, spans: PiiSpans, chosen: np.ndarray, words: list[bytes]
 ) -> tuple[np.ndarray, np.ndarray]:
     """N texts with words[chosen[i]] in place of span i: (offsets (n + 1,) int32, data (bytes,)
     uint8).

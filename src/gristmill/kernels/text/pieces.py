@@ -68,8 +68,8 @@ def repeats(data, start, stop, stamp, mask, seen):
     """The code points of a piece that was seen before under this stamp; -1: it is new, and
     remembered.
 
-    `seen` is a Pieces whose size is mask + 1: open addressing; stamps tell this text's entries from
-    those of the texts before.
+    `seen` is a SeenPieces whose size is mask + 1: open addressing; stamps tell this text's entries
+    from those of the texts before.
     """
     stamps, hashes, starts, stops = seen
     value = hash_bytes(data, start, stop)

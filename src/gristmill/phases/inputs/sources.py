@@ -23,7 +23,7 @@ import msgspec
 from gristmill.errors import RecipeError, SourceError
 from gristmill.recipe import Source
 from gristmill.store import remotes, secrets, urls
-from gristmill.store.codecs import Damage, Pieces
+from gristmill.store.codecs import Damage, DecodedPieces
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
@@ -233,7 +233,7 @@ def _read(name: str, folder: Path, transfer: Transfer, credentials: Credentials)
     data = []
     try:
         with open(path, "rb") as file:
-            for piece in Pieces(file, LONGEST_LIST):
+            for piece in DecodedPieces(file, LONGEST_LIST):
                 if isinstance(piece, Damage):
                     raise SourceError(f"{shown}: the list is {piece.reason} at byte {piece.offset}")
                 data.append(piece)
