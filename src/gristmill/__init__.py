@@ -8,12 +8,10 @@ from typing import Any
 
 __version__ = "0.1.0"
 
+# The other errors are in gristmill.errors, and here under their names as well.
 __all__ = [
     "GristmillError",
-    "MachineError",
-    "RecipeError",
-    "SourceError",
-    "VerificationError",
+    "Loader",
     "demo",
     "diff",
     "export",
@@ -28,6 +26,7 @@ __all__ = [
 
 _MODULES = {
     "GristmillError": "errors",
+    "Loader": "loader.loader",
     "MachineError": "errors",
     "RecipeError": "errors",
     "SourceError": "errors",

@@ -1,0 +1,131 @@
+"""Makes the batches of one rank: any step of a plan, in any order, without state.
+
+Batches are made in blocks of a few steps: the windows of a block are looked up together and copied
+into one array, of which its batches are views.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.errors import RecipeError
+from gristmill.loader.batch import Batch, Segments
+from gristmill.loader.order import SegmentOrder
+from gristmill.loader.plan import LoaderPlan, PlanSegment
+from gristmill.loader.prefetch import Block
+
+# The most of a block; a step that is larger is a block of its own.
+BLOCK_TOKENS, BLOCK_BATCHES = 1 << 19, 32
+
+
+class Ranks(NamedTuple):
+    """Who reads: rank `rank` of `world_size`, in batches of `micro_batch_size` rows (None: all of a
+    step's rows together).
+    """
+
+    rank: int
+    world_size: int
+    micro_batch_size: int | None = None
+
+
+class BatchMaker:
+    """The batches of one rank."""
+
+    def __init__(self, corpus: TokenCorpus, plan: LoaderPlan, ranks: Ranks) -> None:
+        """Raises RecipeError if the batch cannot be dealt out so, VerificationError if the corpus
+        is not the plan's.
+        """
+        self.corpus, self.plan, self.ranks = corpus, plan, ranks
+        if not 0 <= ranks.rank < ranks.world_size:
+            raise RecipeError(
+                f"rank {ranks.rank} of {ranks.world_size}: ranks are 0 to {ranks.world_size - 1}"
+            )
+        for segment in plan.segments:
+            self.rows_of(segment)
+        self._orders: dict[int, SegmentOrder] = {}
+
+    def rows_of(self, segment: PlanSegment) -> tuple[int, int]:
+        """Of a segment: the rows of a step that this rank has, and those of a batch."""
+        batch, world = segment.batch_size, self.ranks.world_size
+        if world > batch:
+            raise RecipeError(
+                f"{world} ranks for a batch of {batch} windows: each rank needs one; use a larger "
+                "batch size, or fewer ranks"
+            )
+        if batch % world:
+            raise RecipeError(
+                f"a batch of {batch} windows cannot be divided by {world} ranks: use "
+                f"{batch - batch % world} or {batch - batch % world + world} windows"
+            )
+        rows = batch // world
+        micro = self.ranks.micro_batch_size or rows
+        if micro < 1 or rows % micro:
+            raise RecipeError(
+                f"a rank has {rows} windows of a step ({batch} for {world} ranks), which cannot be "
+                f"divided into batches of {micro}"
+            )
+        return rows, micro
+
+    def order(self, number: int) -> SegmentOrder:
+        """The order of a segment. Raises RecipeError if it is of another corpus."""
+        if number not in self._orders:
+            segment = self.plan.segments[number]
+            if segment.corpus != self.corpus.digest:
+                raise RecipeError(
+                    f"{self.corpus.root}: its manifest is {self.corpus.digest[:12]}..., and the "
+                    f"plan reads the windows from {segment.from_window:,} on from the corpus with "
+                    f"the manifest {segment.corpus[:12]}...: open that corpus"
+                )
+            self._orders[number] = SegmentOrder(self.corpus, segment)
+        return self._orders[number]
+
+    def block(self, window: int) -> Block:
+        """The batches of some steps, from the one that begins at a window of the stream on."""
+        number = self.plan.segment_at(window)
+        segment, end = self.plan.segments[number], self.plan.end_of(number)
+        rows, micro = self.rows_of(segment)
+        most = (BLOCK_TOKENS // (rows * segment.sequence_length), BLOCK_BATCHES * micro // rows)
+        steps = max(1, min(most))
+        if end is not None:
+            steps = min(steps, (end - window) // segment.batch_size)
+        firsts = window + segment.batch_size * np.arange(steps)
+        mine = np.arange(rows) + self.ranks.rank * rows
+        windows = (firsts[:, None] + mine).reshape(-1)
+        whole = self._made(self.order(number), windows)
+        batches = _cut(whole, micro) if micro < len(windows) else [whole]
+        return Block(window, window + steps * segment.batch_size, batches)
+
+    def _made(self, order: SegmentOrder, windows: np.ndarray) -> Batch:
+        """One batch of any windows of a segment."""
+        segment = order.segment
+        sources, runs = order.runs(windows)
+        used = np.bincount(runs.rows, runs.lengths, len(windows)).astype(np.int64)
+        padding = segment.sequence_length - used
+        tokens = np.empty((len(windows), segment.sequence_length + 1), order.reader.dtype)
+        if padding.any():
+            tokens[padding > 0] = segment.end_of_text
+        order.reader.gather(order.labels(sources, runs), tokens)
+        segments = order.reader.segments(runs)
+        return Batch(tokens, segments, sources, windows, padding)
+
+
+def _cut(whole: Batch, rows: int) -> list[Batch]:
+    """A batch as batches of some rows each, views of it."""
+    edges = np.arange(0, len(whole.windows) + 1, rows)
+    cuts = np.searchsorted(whole.segments.rows, edges).tolist()
+    batches = []
+    for number, first in enumerate(edges[:-1].tolist()):
+        of = slice(cuts[number], cuts[number + 1])
+        some = slice(first, first + rows)
+        segments = Segments(whole.segments.rows[of] - first, *(f[of] for f in whole.segments[1:]))
+        batches.append(
+            Batch(
+                whole.tokens[some],
+                segments,
+                whole.sources[some],
+                whole.windows[some],
+                whole.padding[some],
+            )
+        )
+    return batches

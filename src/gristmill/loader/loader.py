@@ -1,0 +1,282 @@
+"""The loader: an iterator of batches for one rank, whose state is one integer.
+
+    loader = Loader("corpus", sequence_length=2048, batch_size=512, rank=3, world_size=8)
+    for batch in loader:            # without end: epoch after epoch
+        train(batch.inputs, batch.targets)
+        save(loader.state_dict())
+
+Numpy only; `torch_dataset.py` is the layer for torch. A thread makes batches ahead.
+"""
+
+import os
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from gristmill.corpus.token_corpus import Split, TokenCorpus
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.loader.batch import Batch
+from gristmill.loader.batch_maker import BatchMaker, Ranks
+from gristmill.loader.plan import FIXED, LoaderPlan, opened
+from gristmill.loader.prefetch import Block, Prefetch
+from gristmill.loader.window_kinds import Packing, packing_of
+from gristmill.store.proof import seal
+
+STATE_FORMAT = 1
+
+
+class Loader:
+    """An iterator of the batches of one rank, epoch after epoch.
+
+    What it yields depends on the plan and on the windows that the whole job has consumed, and on
+    nothing else: neither on `world_size` nor on earlier interruptions. Use it in one thread.
+    """
+
+    def __init__(
+        self,
+        corpus: TokenCorpus | Path | str,
+        *,
+        sequence_length: int | None = None,
+        batch_size: int | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        micro_batch_size: int | None = None,
+        seed: int | None = None,
+        split: Split | None = None,
+        weights: Mapping[str, float] | None = None,
+        packing: Packing | None = None,
+        plan: LoaderPlan | Path | str | None = None,
+        state: Mapping[str, Any] | None = None,
+        steps: int | None = None,
+        prefetch: int = 2,
+        verify: bool = False,
+    ) -> None:
+        """Open a corpus; no shard is read yet, unless `verify` asks for all digests.
+
+        `batch_size` is the windows of a step, of all ranks together; each rank yields its
+        batch_size / world_size of them in order, `micro_batch_size` rows at a time. `plan`, or the
+        plan of `state`, decides the rest; what is given beside it must agree. `steps`: the step
+        before which it ends (default: never). `prefetch`: blocks of batches made ahead; 0: none,
+        and no thread.
+
+        Raises RecipeError and VerificationError.
+        """
+        self.corpus = opened(corpus)
+        if plan is None and state is not None and (sequence_length, batch_size) == (None, None):
+            plan = _plan_of(state)
+        asked = {
+            "sequence_length": sequence_length,
+            "batch_size": batch_size,
+            "seed": seed,
+            "split": split,
+            "weights": None if weights is None else dict(weights),
+            "packing": None if packing is None else packing_of(packing),
+        }
+        self.plan = _agreed(self.corpus, plan, {k: v for k, v in asked.items() if v is not None})
+        if verify:
+            self.corpus.prove(self.plan.segments[-1].split)
+        self.ranks = Ranks(rank, world_size, micro_batch_size)
+        self.steps = steps
+        self._maker = BatchMaker(self.corpus, self.plan, self.ranks)
+        self._depth = prefetch
+        self._prefetch: Prefetch | None = None
+        self._finalizer: Any = None
+        self._block: Block | None = None
+        self._given = 0  # batches of the block that were yielded
+        self.windows = 0
+        if state is not None:
+            self.load_state_dict(state)
+        else:
+            number = self._first_segment()
+            self.seek(self.plan.segments[number].from_window)
+
+    def _first_segment(self) -> int:
+        """The first segment of this corpus: a run that begins with it begins there."""
+        here = [n for n, one in enumerate(self.plan.segments) if one.corpus == self.corpus.digest]
+        return here[0] if here else len(self.plan.segments) - 1
+
+    @property
+    def step(self) -> int:
+        """The step that comes next, or that is under way."""
+        return self.plan.step_of(self.windows)
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the sources by the numbers in `Batch.sources`."""
+        segment = self.plan.segments[self.plan.segment_at(self.windows)]
+        return [source.name for source in segment.sources]
+
+    def __iter__(self) -> "Loader":
+        return self
+
+    def __next__(self) -> Batch:
+        """The next batch of this rank. Raises VerificationError if a shard is damaged."""
+        if self.steps is not None and self.step >= self.steps:
+            self.close()
+            raise StopIteration
+        if self._block is None:
+            self._block, self._given = self._next_block(), 0
+        block = self._block
+        batch = block.batches[self._given]
+        self._given += 1
+        size = self.plan.segments[self.plan.segment_at(block.first)].batch_size
+        steps = (block.end - block.first) // size
+        done = self._given * steps // len(block.batches)
+        self.windows = block.first + done * size
+        if self._given == len(block.batches):
+            self._block = None
+        return batch
+
+    def _next_block(self) -> Block:
+        if self._depth < 1:
+            return self._maker.block(self.windows)
+        if self._prefetch is not None and self._prefetch.process != os.getpid():
+            self._prefetch = None  # this is a fork of the process that has the thread
+        if self._prefetch is None:
+            self._prefetch = Prefetch(self._maker.block, self.windows, self._depth)
+            # Runs when the loader is no longer used, and when the interpreter exits.
+            self._finalizer = weakref.finalize(self, self._prefetch.close)
+        return self._prefetch.next()
+
+    def seek(self, windows: int) -> None:
+        """Go on from a window of the stream, the first of a step. Raises RecipeError."""
+        if windows < 0 or self.plan.window_of(self.plan.step_of(windows)) != windows:
+            size = self.plan.segments[self.plan.segment_at(max(windows, 0))].batch_size
+            raise RecipeError(
+                f"window {windows:,} is not the first of a step (of {size:,} windows there)"
+            )
+        self._maker.order(self.plan.segment_at(windows))
+        self.close()
+        self.windows = windows
+
+    def seek_step(self, step: int) -> None:
+        """Go on from a step, counted from the beginning of the run. Raises RecipeError."""
+        if step < 0:
+            raise RecipeError(f"step {step}: steps are counted from 0")
+        self.seek(self.plan.window_of(step))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The windows that the whole job has consumed, and the plan: plain values, about 1 KB.
+
+        Within a step, of which some batches are not yielded yet, it is the state before that step.
+        """
+        return {"format": STATE_FORMAT, "windows": self.windows, "plan": seal(self.plan).decode()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken, by any number of ranks.
+
+        Raises RecipeError if it is of another plan or corpus, VerificationError if it is damaged.
+        """
+        plan, windows = _plan_of(state), state.get("windows")
+        if isinstance(windows, bool) or not isinstance(windows, int) or windows < 0:
+            raise VerificationError(f"state: windows = {windows!r} is not a number of windows")
+        if not self.plan.is_of(plan.digest, windows):
+            raise RecipeError(
+                f"the state is of another plan: {_difference(plan, self.plan, windows)}. Go on "
+                "with the plan of the state (LoaderPlan.load, or Loader(corpus, state=...)); a "
+                "change is made by its `changed`"
+            )
+        self.seek(windows)
+
+    def close(self) -> None:
+        """End the thread; the loader may be used again."""
+        if self._finalizer is not None:
+            self._finalizer()
+        self._prefetch, self._finalizer, self._block = None, None, None
+
+    def __enter__(self) -> "Loader":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: it opens the corpus again."""
+        return {
+            "corpus": self.corpus.root,
+            **self.ranks._asdict(),
+            "steps": self.steps,
+            "prefetch": self._depth,
+            "state": self.state_dict(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+
+def _plan_of(state: Mapping[str, Any]) -> LoaderPlan:
+    """The plan in a state. Raises VerificationError."""
+    if state.get("format") != STATE_FORMAT or not isinstance(state.get("plan"), str):
+        raise VerificationError(
+            f"state: format {state.get('format')!r}, expected {STATE_FORMAT}: not the state of a "
+            "loader"
+        )
+    return LoaderPlan.decode(state["plan"].encode(), "state")
+
+
+def _agreed(
+    corpus: TokenCorpus, plan: LoaderPlan | Path | str | None, asked: dict[str, Any]
+) -> LoaderPlan:
+    """The plan that is given, if what is asked agrees with it; else one that begins."""
+    if plan is None:
+        for name in ("sequence_length", "batch_size"):
+            if name not in asked:
+                raise RecipeError(f"{name} is missing: give it, or a plan")
+        return LoaderPlan.start(corpus, **asked)
+    if not isinstance(plan, LoaderPlan):
+        plan = LoaderPlan.load(plan)
+    last = plan.segments[-1]
+    for name, value in asked.items():
+        if getattr(last, name) != value:
+            raise RecipeError(
+                f"{name} is {value}, the plan says {getattr(last, name)}: leave it out, or make "
+                "the change by LoaderPlan.changed"
+            )
+    if not any(segment.corpus == corpus.digest for segment in plan.segments):
+        raise RecipeError(
+            f"{corpus.root}: the plan is of another corpus: its manifest is "
+            f"{last.corpus[:12]}..., that of this corpus {corpus.digest[:12]}...; open that one, "
+            "or make the change by LoaderPlan.changed"
+        )
+    return plan
+
+
+def _difference(before: LoaderPlan, now: LoaderPlan, windows: int) -> str:
+    """In which values two plans first differ, for people."""
+    names = ("corpus", *FIXED, "sequence_length", "batch_size", "packing", "weights")
+    for number, (old, new) in enumerate(zip(before.segments, now.segments, strict=False)):
+        found = [
+            f"{name} is {_short(getattr(new, name))}, the state's is {_short(getattr(old, name))}"
+            for name in (*names, "from_window")
+            if getattr(old, name) != getattr(new, name)
+        ]
+        if not found and old != new:
+            found = ["its sources differ"]
+        if found:
+            where = f"segment {number}: " if len(before.segments) > 1 else ""
+            return where + "; ".join(found)
+    if len(now.segments) < len(before.segments):
+        return (
+            f"it lacks the state's change from window "
+            f"{before.segments[len(now.segments)].from_window:,} on"
+        )
+    change = now.segments[len(before.segments)].from_window
+    return (
+        f"it has a change from window {change:,} on, and the state has already consumed "
+        f"{windows:,} windows without it"
+    )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str) and len(value) == 64:
+        return value[:12] + "..."
+    return str(msgspec.to_builtins(value))

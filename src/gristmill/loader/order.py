@@ -1,0 +1,133 @@
+"""What comes at each place of the stream: a pure function of a plan's segment, in constant memory.
+
+    windows of the stream -> (source, epoch, window of that epoch)       and back
+                          -> runs of tokens
+
+No rank, worker or clock is known here.
+"""
+
+import numpy as np
+
+from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.errors import VerificationError
+from gristmill.kernels.loading.runs import Runs
+from gristmill.loader.permutation import Permutation, keys_of
+from gristmill.loader.plan import PlanSegment
+from gristmill.loader.token_reader import TokenReader
+from gristmill.loader.window_kinds import windows_of
+from gristmill.loader.windows import Windows
+
+KEPT_ORDERS = 4096  # permutations that are kept: some 100 bytes each
+
+
+class SegmentOrder:
+    """The stream of one segment of a plan, over the corpus that it names."""
+
+    def __init__(self, corpus: TokenCorpus, segment: PlanSegment) -> None:
+        """Nothing of the shards is opened. Raises VerificationError if the corpus has other
+        windows than the plan says.
+        """
+        self.segment = segment
+        self.mixture = segment.mixture
+        self.names = [source.name for source in segment.sources]
+        self.streams = [corpus.stream(name, segment.split) for name in self.names]
+        self.windows: list[Windows | None] = []
+        for source, stream in zip(segment.sources, self.streams, strict=True):
+            windows = None
+            if source.slots:
+                windows = windows_of(
+                    corpus,
+                    source.name,
+                    segment.split,
+                    seed=segment.seed,
+                    sequence_length=segment.sequence_length,
+                    packing=segment.packing,
+                )
+            found = (stream.tokens, windows.count if windows else source.windows)
+            if found != (source.tokens, source.windows):
+                raise VerificationError(
+                    f"{corpus.root}: source {source.name!r} has {found[0]:,} tokens and "
+                    f"{found[1]:,} windows, the plan says {source.tokens:,} and "
+                    f"{source.windows:,}: it is not the plan of this corpus"
+                )
+            self.windows.append(windows)
+        self.reader = TokenReader(self.streams)
+        self._first = np.array([[s.epoch, s.rank] for s in segment.sources], np.int64)
+        self._counts = np.array([max(s.windows, 1) for s in segment.sources], np.int64)
+        self._orders: dict[tuple[int, int], Permutation] = {}
+
+    def permutation(self, source: int, epoch: int) -> Permutation:
+        """The order of an epoch of a source."""
+        if (source, epoch) not in self._orders:
+            if len(self._orders) >= KEPT_ORDERS:
+                self._orders.clear()
+            name = self.names[source]
+            keys = keys_of(self.segment.corpus, self.segment.seed, name, epoch)
+            self._orders[source, epoch] = Permutation(int(self._counts[source]), keys)
+        return self._orders[source, epoch]
+
+    def place(self, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of windows of the stream (k,) int64, all of this segment: source, epoch, and place in the
+        order of the epoch. All (k,) int64.
+        """
+        sources, ranks = self.mixture.place(windows - self.segment.from_window)
+        epochs, places = np.divmod(ranks + self._first[sources, 1], self._counts[sources])
+        return sources, epochs + self._first[sources, 0], places
+
+    def window_of(self, source: int, epoch: int, place: int) -> int | None:
+        """The inverse of `place`: a window of the stream, or None if it comes before the segment's
+        first window (or never). It may be behind the segment's end.
+        """
+        first_epoch, first_rank = self._first[source].tolist()
+        rank = (epoch - first_epoch) * int(self._counts[source]) + place - first_rank
+        if rank < 0 or not self.segment.sources[source].slots:
+            return None
+        return self.segment.from_window + self.mixture.window_of(source, rank)
+
+    def runs(self, windows: np.ndarray) -> tuple[np.ndarray, Runs]:
+        """Of windows of the stream (k,) int64: their sources (k,) int64, and their tokens in rows
+        0 to k - 1, positions of `reader`. Ordered by row and column.
+        """
+        sources, epochs, places = self.place(windows)
+        pairs = sources * (1 << 40) + epochs
+        kinds = np.unique(pairs)
+        if len(kinds) == 1:
+            return sources, self._runs_of(int(sources[0]), int(epochs[0]), places)
+        found = []
+        for pair in kinds.tolist():
+            rows = np.flatnonzero(pairs == pair)
+            source, epoch = divmod(pair, 1 << 40)
+            runs = self._runs_of(source, epoch, places[rows])
+            found.append(runs._replace(rows=rows[runs.rows]))
+        joined = [np.concatenate(fields) for fields in zip(*found, strict=True)]
+        order = np.argsort(joined[0], kind="stable")
+        return sources, Runs(*(field[order] for field in joined))
+
+    def _runs_of(self, source: int, epoch: int, places: np.ndarray) -> Runs:
+        windows = self.windows[source]
+        assert windows is not None
+        runs = windows.runs(epoch, self.permutation(source, epoch).forward(places))
+        return runs._replace(positions=runs.positions + self.reader.base[source])
+
+    def labels(self, sources: np.ndarray, runs: Runs) -> Runs:
+        """The runs with one token more for every row that they fill: the label of its last column.
+
+        It is the token behind the row's last run, or the source's first where there is none.
+        """
+        length = self.segment.sequence_length
+        last = np.flatnonzero(np.append(runs.rows[1:] != runs.rows[:-1], True))
+        full = last[runs.columns[last] + runs.lengths[last] == length]
+        of = sources[runs.rows[full]]
+        ends = runs.positions[full] + runs.lengths[full]
+        inside = ends < self.reader.base[of + 1]
+        lengths = runs.lengths.copy()
+        lengths[full[inside]] += 1
+        over = full[~inside]
+        if not len(over):
+            return runs._replace(lengths=lengths)
+        return Runs(
+            np.append(runs.rows, runs.rows[over]),
+            np.append(runs.columns, np.full(len(over), length)),
+            np.append(runs.positions, self.reader.base[of[~inside]]),
+            np.append(lengths, np.ones(len(over), np.int64)),
+        )
