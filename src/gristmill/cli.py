@@ -17,6 +17,7 @@ from gristmill.arguments import EXIT_CODES, Json
 from gristmill.errors import GristmillError, MachineError
 from gristmill.model_verbs import app as model_app
 from gristmill.model_verbs import tokenizer_app
+from gristmill.packing_verbs import pack
 from gristmill.report_verbs import (
     Corpus,
     contamination,
@@ -114,6 +115,7 @@ def verify(
 
 for verb in (diff, why, lines, contamination, duplicates, rejudge, curve):
     app.command()(verb)
+app.command(epilog=EXIT_CODES)(pack)
 app.command(epilog=EXIT_CODES)(size)
 app.command()(status)
 app.command()(stats)

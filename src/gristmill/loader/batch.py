@@ -1,12 +1,15 @@
 """A batch: rows of tokens as inputs and targets, and which documents they are of.
 
 Everything is numpy; tokens have the dtype of the shards (uint16 or uint32) until they are on the
-device that trains.
+device that trains. What attention, positions and the loss need to know of the documents is computed
+when it is asked for (masks.py).
 """
 
 from typing import NamedTuple
 
 import numpy as np
+
+from gristmill.loader import masks
 
 
 class Segments(NamedTuple):
@@ -41,3 +44,39 @@ class Batch(NamedTuple):
     def targets(self) -> np.ndarray:
         """(b, L): of each position the token behind it."""
         return self.tokens[:, 1:]
+
+    def cu_seqlens(self, size: int | None = None) -> np.ndarray:
+        """(segments + 1,) or (size,) int32, for FlashAttention: masks.cu_seqlens."""
+        return masks.cu_seqlens(self, size)
+
+    def max_seqlen(self) -> int:
+        """The length of the longest segment."""
+        return masks.max_seqlen(self)
+
+    def document_ids(self) -> np.ndarray:
+        """(b, L) int32, for FlexAttention; -1: padding."""
+        return masks.document_ids(self)
+
+    def position_ids(self) -> np.ndarray:
+        """(b, L) int32 that restart in each segment."""
+        return masks.position_ids(self)
+
+    def document_starts(self) -> np.ndarray:
+        """(b, L) bool: the first position of each segment."""
+        return masks.document_starts(self)
+
+    def loss_mask(self, *, mask_boundaries: bool = True) -> np.ndarray:
+        """(b, L) bool: the positions whose target is a label."""
+        return masks.loss_mask(self, mask_boundaries=mask_boundaries)
+
+    def labels(self, *, mask_boundaries: bool = True) -> np.ndarray:
+        """(b, L) int64: the targets; -100 where there is no label."""
+        return masks.labels(self, mask_boundaries=mask_boundaries)
+
+    def dense_mask(self) -> np.ndarray:
+        """(b, L, L) bool: which position attends to which."""
+        return masks.dense_mask(self)
+
+    def token_bytes(self, table: np.ndarray, *, mask_boundaries: bool = True) -> np.ndarray:
+        """(b, L): the bytes that each label stands for, by masks.token_bytes of the corpus."""
+        return masks.bytes_of_labels(self, table, mask_boundaries=mask_boundaries)

@@ -24,9 +24,20 @@ from gristmill.errors import RecipeError
 from gristmill.kernels.packing import masks as kernels
 
 if TYPE_CHECKING:
+    from gristmill.corpus.token_corpus import TokenCorpus
     from gristmill.loader.batch import Batch, Segments
 
 IGNORED = -100  # the label that torch's cross entropy leaves out
+
+
+def token_bytes(corpus: "TokenCorpus") -> np.ndarray:
+    """How many bytes of text each token stands for, (vocabulary,) uint16; the end of text: 0.
+
+    By the tokenizer in the corpus. Raises RecipeError if it has none that can be read.
+    """
+    from gristmill.loader.packing_pieces import spellings_of
+
+    return np.array([min(len(one), 0xFFFF) for one in spellings_of(corpus)], np.uint16)
 
 
 def _shape(batch: "Batch") -> tuple[int, int]:

@@ -125,13 +125,6 @@ class BestFitWindows:
             found.append(plan.first[groups] + (at - plan.places[rows]) // plan.times[rows])
         return np.unique(np.concatenate(found))
 
-    def costs(self, windows: np.ndarray) -> np.ndarray:
-        """The sum of the squared lengths of the pieces of windows (k,) int64, by the plan alone."""
-        lengths = self.plan.lengths.astype(np.int64)
-        sums = np.concatenate([[0], np.cumsum(lengths * lengths * self.plan.times)])
-        groups = np.searchsorted(self.plan.first, windows, "right") - 1
-        return np.asarray(sums[self.plan.offsets[groups + 1]] - sums[self.plan.offsets[groups]])
-
 
 class AlignedWindows:
     """Windows that begin with a document: those of one source."""

@@ -1,6 +1,8 @@
 """The packings by name: a plan's `packing` to the windows of each source.
 
-{"kind": "concat"}      windows.py
+{"kind": "concat"}                             windows.py: all tokens, cut every L tokens
+{"kind": "best_fit", "split_at": "sentence"}   packing.py: whole documents, then padding
+{"kind": "aligned", "keep_rest": true}         packing.py: windows begin with a document
 """
 
 from collections.abc import Mapping
@@ -11,7 +13,8 @@ from gristmill.errors import RecipeError
 from gristmill.loader.windows import ConcatWindows, Windows
 
 Packing = str | Mapping[str, Any]
-KINDS = ("concat",)
+# The parameters of each.
+KINDS = {"concat": set[str](), "best_fit": {"split_at"}, "aligned": {"keep_rest"}}
 
 
 def packing_of(given: Packing) -> dict[str, Any]:
@@ -20,7 +23,7 @@ def packing_of(given: Packing) -> dict[str, Any]:
     kind = packing.get("kind")
     if kind not in KINDS:
         raise RecipeError(f"packing {kind!r}: it is one of {', '.join(KINDS)}")
-    if unknown := sorted(packing.keys() - {"kind"}):
+    if unknown := sorted(packing.keys() - {"kind"} - KINDS[kind]):
         raise RecipeError(f"packing {kind}: there is no parameter {unknown[0]!r}")
     return packing
 
@@ -34,6 +37,17 @@ def windows_of(
     sequence_length: int,
     packing: Mapping[str, Any],
 ) -> Windows:
-    """The windows of a source. Raises RecipeError if it has none."""
-    tokens = corpus.stream(source, split).tokens
-    return ConcatWindows(corpus.digest, seed, source, tokens, sequence_length)
+    """The windows of a source; makes the index of a packing where it is not in its cache.
+
+    Raises RecipeError if there are none, VerificationError and MachineError.
+    """
+    if packing["kind"] == "concat":
+        tokens = corpus.stream(source, split).tokens
+        return ConcatWindows(corpus.digest, seed, source, tokens, sequence_length)
+    from gristmill.loader.packing import AlignedWindows, BestFitWindows, PackedSource
+
+    of = PackedSource(corpus=corpus, source=source, split=split, sequence_length=sequence_length)
+    parameters = {name: value for name, value in packing.items() if name != "kind"}
+    if packing["kind"] == "best_fit":
+        return BestFitWindows(of, seed, **parameters)
+    return AlignedWindows(of, **parameters)

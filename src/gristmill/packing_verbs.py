@@ -1,0 +1,53 @@
+"""The verb that packs a corpus' token shards into windows: thin, as cli.py."""
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from gristmill.arguments import Json
+from gristmill.report_verbs import Corpus
+from gristmill.terminal import handle_ctrl_c, print_result
+
+if TYPE_CHECKING:
+    from gristmill.corpus.token_corpus import Split
+
+
+def pack(
+    corpus: Corpus,
+    sequence_length: Annotated[int, typer.Option(min=1, help="Positions of a window.")] = 2048,
+    packing: Annotated[
+        str,
+        typer.Option(
+            help="concat: documents one behind another. best_fit: none is cut that fits into a "
+            "window. aligned: each window begins with a document."
+        ),
+    ] = "best_fit",
+    split_at: Annotated[
+        str | None,
+        typer.Option(
+            help="Of best_fit: cut long documents at the end of a paragraph or a sentence."
+        ),
+    ] = None,
+    keep_rest: Annotated[
+        bool, typer.Option(help="Of aligned: a rest of a document that fills a window is one.")
+    ] = False,
+    split: Annotated[str, typer.Option(help="train or val.")] = "train",
+    as_json: Json = False,
+) -> None:
+    """Pack the documents of a corpus into windows: padding, documents cut, tokens left out.
+
+    It also makes the index that a loader with this packing needs, in ~/.cache/gristmill/packing
+    or the folder that the environment variable GRISTMILL_PACKING names.
+    """
+    from gristmill.corpus.token_corpus import TokenCorpus
+    from gristmill.loader.packing_report import lines, packing_report
+
+    handle_ctrl_c()
+    asked: dict[str, object] = {"kind": packing}
+    if split_at is not None:
+        asked["split_at"] = split_at
+    if keep_rest:
+        asked["keep_rest"] = True
+    of = cast("Split", split)  # packing_report refuses another word
+    result = packing_report(TokenCorpus.open(corpus), sequence_length, asked, split=of)
+    print_result(result, as_json, lines(result))
