@@ -913,7 +913,8 @@ def tokenizer_json(data: bytes) -> dict[str, Any]:
     """A tokenizer.json from tiktoken's ranks: a token's two parts are what the ranks below its own
     make of it.
     """
-    from gristmill.tokens.tokenizer import BYTE_LEVEL, END_OF_TEXT
+    from gristmill.tokens.byte_level import BYTE_LEVEL
+    from gristmill.tokens.rank_files import END_OF_TEXT
 
     ranks = {
         base64.b64decode(token): int(rank)

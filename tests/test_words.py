@@ -186,8 +186,8 @@ def test_urls_on_the_command_line_are_inputs(
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("cl100k_base", "https://huggingface.co/Xenova/gpt-4/resolve/main/tokenizer.json"),
-        ("p50k_base", "a tiktoken tokenizer, whose file does not contain the pattern"),
+        ("gpt-4", 'its text tokens are those of cl100k_base: write "cl100k_base"'),
+        ("o200k_harmony", 'write "o200k_base"'),
         (
             "meta-llama/Llama-3",
             "https://huggingface.co/meta-llama/Llama-3/resolve/main/tokenizer.json (with HF_TOKEN",

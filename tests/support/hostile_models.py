@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from gristmill.tokens.tokenizer import BYTE_LEVEL
+from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.tokenizer_file import LARGEST, MOST_IDS
 
 FLAGS = {

@@ -50,6 +50,7 @@ PATTERNS = {
     ],
     Pattern.O200K: [O200K],
     Pattern.TEKKEN: [TEKKEN],
+    Pattern.NANOCHAT: [LLAMA3.replace("{1,3}", "{1,2}")],
     Pattern.DEEPSEEK: [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", DEEPSEEK],
 }
 _CASES = kinds.CAPITAL | kinds.SMALL

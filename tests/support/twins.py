@@ -37,6 +37,7 @@ REDACT, LINES = "kernels/pii/test_redact.py", "kernels/text/test_lines.py"
 PIECES = "kernels/pieces/test_patterns.py"
 CHOOSE, CUT = "kernels/packing/test_choose.py", "kernels/packing/test_lengths.py"
 MASKS = "kernels/packing/test_masks.py"
+LITERALS = "kernels/pieces/test_literals.py"
 OVERLAP = "kernels/decontaminate/test_overlap.py"
 LABELS = "kernels/decontaminate/test_labels.py"
 QUALITY, GOPHER = ("kernels/filters/test_gopher_quality.py", "kernels/filters/test_gopher_lines.py")
@@ -132,6 +133,8 @@ TWINS = {
     "pieces.deepseek.mark_deepseek": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.gpt2.mark_gpt2": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.kinds.kinds_of": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "pieces.literals.find": Pair(f"{LITERALS}::test_fuzz_find", "naive_find"),
+    "pieces.literals.trie_of": Pair(f"{LITERALS}::test_fuzz_find", "naive_find"),
     "pieces.o200k.mark_o200k": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.patterns.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "packing.aligned.starts": Pair(

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 from gristmill import RecipeError, VerificationError, train_tokenizer
-from gristmill.tokens.tokenizer import BYTE_LEVEL, END_OF_TEXT, Tokenizer
+from gristmill.tokens.byte_level import BYTE_LEVEL
+from gristmill.tokens.rank_files import END_OF_TEXT
+from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.training import count_pieces
 from gristmill.training.tokenizer_json import PATTERNS
 from tests.support import corpora, strategies

@@ -4,28 +4,19 @@ import re
 from pathlib import Path
 
 HUB_FILE = "https://huggingface.co/{}/resolve/main/tokenizer.json"
-GPT2 = (
-    "gpt-2",
-    "r50k_base",
-    "openai-community/gpt2",
-    "openai/gpt2",
-    "gpt2-medium",
-    "gpt2-large",
-    "gpt2-xl",
-)
-# tiktoken's tokenizers, and copies of them on the hub as tokenizer.json, which names the pattern
-# that splits text into pieces. None: there is no such copy.
-TIKTOKEN = {
-    "cl100k_base": "Xenova/gpt-4",
-    "gpt-4": "Xenova/gpt-4",
-    "gpt-3.5-turbo": "Xenova/gpt-3.5-turbo",
-    "o200k_base": "Xenova/gpt-4o",
-    "gpt-4o": "Xenova/gpt-4o",
-    "p50k_base": None,
-    "p50k_edit": None,
-    "o200k_harmony": "openai/gpt-oss-20b",
+GPT2 = ("gpt-2", "openai-community/gpt2", "openai/gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
+# OpenAI's models and variants of encodings, and the rank file that has their tokens.
+ENCODINGS = {
+    "gpt-4": "cl100k_base",
+    "gpt-3.5-turbo": "cl100k_base",
+    "gpt-4o": "o200k_base",
+    "o200k_harmony": "o200k_base",
+    "p50k_edit": "p50k_base",
 }
-KNOWN = "Accepted: the name gpt2, and the path or URL of a tokenizer.json or of GPT-2's ranks"
+KNOWN = (
+    "Accepted: the names gpt2, r50k_base, p50k_base, cl100k_base and o200k_base, and the path or "
+    "URL of a tokenizer.json or of one of their rank files"
+)
 MAKE = "`gristmill tokenizer train FILE... --out tokenizer.json` makes one"
 
 
@@ -33,13 +24,8 @@ def advice(name: str, path: Path) -> str:
     """What to do about a name that is not a file; `path` is where it was searched for."""
     if name.lower() in GPT2:
         return f'this is GPT-2\'s tokenizer: write "gpt2". {KNOWN}'
-    if name.lower() in TIKTOKEN:
-        copy = TIKTOKEN[name.lower()]
-        found = f": {HUB_FILE.format(copy)} can be used as it is" if copy else ""
-        return (
-            "a tiktoken tokenizer, whose file does not contain the pattern that splits text into "
-            f"pieces: use its tokenizer.json{found}. {KNOWN}"
-        )
+    if encoding := ENCODINGS.get(name.lower()):
+        return f'its text tokens are those of {encoding}: write "{encoding}". {KNOWN}'
     if path.is_dir():
         inside = path / "tokenizer.json"
         return (

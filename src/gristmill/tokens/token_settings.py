@@ -8,7 +8,7 @@ import msgspec
 class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How kept documents become token shards."""
 
-    tokenizer: str  # "gpt2", or the path or URL of a tokenizer.json or of tiktoken ranks
+    tokenizer: str  # "gpt2", "cl100k_base" or another name, or a path or URL
     end_of_text: str | None = None  # the token after each document; null: the tokenizer's own
     tokens_per_shard: int = 100_000_000
     validation: float = 0.0005  # share of documents

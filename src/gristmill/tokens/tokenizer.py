@@ -1,13 +1,11 @@
-"""Tokenizers: GPT-2's ranks and HF's tokenizer.json, with one interface.
+"""Tokenizers: tiktoken's ranks and HF's tokenizer.json, with one interface.
 
-Our kernel encodes if it supports the pattern and every setting of the file; otherwise the library
-encodes, one document at a time. Special tokens in crawled text are plain text: a literal
+Our kernel encodes if it knows the pattern and every setting of the file (docs/tokenizers.md);
+otherwise the library encodes, in batches. Special tokens in crawled text are plain text: a literal
 `<|endoftext|>` never becomes the token that ends documents.
 """
 
 import hashlib
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -16,23 +14,22 @@ import pyarrow as pa
 
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
+from gristmill.kernels.pieces.patterns import Pattern
 from gristmill.store import transfer, urls
 from gristmill.tokens import tokenizer_file
+from gristmill.tokens.added_tokens import AddedTokens, joined
+from gristmill.tokens.byte_level import KernelRules, bytes_of, gpt2_tokens, kernel_rules
 from gristmill.tokens.known_tokenizers import advice
+from gristmill.tokens.library import Library, library_versions
+from gristmill.tokens.rank_files import (
+    END_OF_TEXT,
+    R50K_BASE,
+    RANK_FILES,
+    known_file,
+    read_rank_file,
+)
 
-END_OF_TEXT = "<|endoftext|>"
-ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>")
-# The published files with GPT-2's ranks, and their sha256. tiktoken caches them under the sha1 of
-# the URL (tiktoken, load.py).
-_PUBLIC = "https://openaipublic.blob.core.windows.net"
-GPT2_FILES = {
-    f"{_PUBLIC}/encodings/r50k_base.tiktoken": (
-        "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"
-    ),
-    f"{_PUBLIC}/gpt-2/encodings/main/vocab.bpe": (
-        "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
-    ),
-}
+ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>")
 
 
 class Encoded(NamedTuple):
@@ -49,7 +46,9 @@ class _TextEncoder(Protocol):
 class Tokenizer:
     """A tokenizer that was read from a file.
 
-    `dtype` is the type of the numbers in its shards: uint16 if every token fits, else uint32.
+    `kernel` says whether our kernel encodes, and `pattern` how it cuts text into pieces (None: the
+    library encodes). `dtype` is the type of the numbers in its shards: uint16 if every token fits,
+    else uint32.
     """
 
     def __init__(self, name: str, data: bytes, end_of_text: str | None = None) -> None:
@@ -61,8 +60,9 @@ class Tokenizer:
         self.sha256 = hashlib.sha256(data).hexdigest()
         self.name = name
         self.data = data
+        self.pattern: Pattern | None = None
         self._encoder: _TextEncoder
-        # Versions of the library, if it encodes: for the manifest and for content keys.
+        # Versions of the library, if it encodes or composes: for the manifest and for content keys.
         self.libraries: dict[str, str] = {}
         if data.lstrip()[:1] == b"{":
             self.file_name = "tokenizer.json"
@@ -72,6 +72,7 @@ class Tokenizer:
                 "tokenizer.tiktoken" if not data.startswith(b"#version") else "vocab.bpe"
             )
             self._read_ranks(end_of_text)
+        self.kernel = self.pattern is not None
         self.dtype = np.dtype("<u2") if self.vocabulary <= 1 << 16 else np.dtype("<u4")
 
     def encode(self, texts: pa.Array | list[str]) -> Encoded:
@@ -93,31 +94,38 @@ class Tokenizer:
     def _read_ranks(self, end_of_text: str | None) -> None:
         from gristmill.kernels.bpe import encoder, merges
 
+        # A file of GPT-2's size that is not the published one is taken for GPT-2's: its pattern is
+        # that of all old files.
+        file = known_file(self.sha256) or R50K_BASE
         try:
             tokens = (
-                _gpt2_merges(self.data)
+                gpt2_tokens(self.data)
                 if self.data.startswith(b"#version")
-                else tokenizer_file.read_ranks(self.data)
+                else tokenizer_file.read_ranks(self.data, file.holes)
             )
         except ValueError as error:
             raise RecipeError(
                 f"tokenizer {self.name!r} is neither a tokenizer.json nor tiktoken's ranks: {error}"
             ) from error
-        if tokens[:1] != [b"!"] or len(tokens) != 50256:
+        if tokens[:1] != [b"!"] or len(tokens) - len(file.holes) != file.ranks:
             raise RecipeError(
-                f"tokenizer {self.name!r}: ranks of {len(tokens):,} tokens, not GPT-2's: a rank "
-                "file does not contain the pattern that splits text into pieces. Use the "
-                "tokenizer.json of the same tokenizer"
+                f"tokenizer {self.name!r}: ranks of {len(tokens):,} tokens, and not one of the "
+                f"published files ({', '.join(RANK_FILES)}): a rank file does not contain the "
+                "pattern that splits text into pieces. Use the tokenizer.json of the same tokenizer"
             )
-        if end_of_text not in (None, END_OF_TEXT):
+        ends = END_OF_TEXT if end_of_text is None else end_of_text
+        if ends not in file.special:
             raise RecipeError(
-                f"tokens.end_of_text: GPT-2's ranks have {END_OF_TEXT} only, not {end_of_text!r}"
+                f"tokens.end_of_text: this tokenizer's ranks have {', '.join(file.special)} only, "
+                f"not {end_of_text!r}"
             )
-        self._bytes_of = [*tokens, END_OF_TEXT.encode()]
-        self.end_of_text = len(tokens)
-        self.vocabulary = len(tokens) + 1
-        self.kernel = True
-        self._encoder = encoder.Encoder(merges.merges_of_ranks(tokens))
+        self.end_of_text = file.special[ends]
+        self.vocabulary = max(*file.special.values(), len(tokens) - 1) + 1
+        self._bytes_of = [*tokens, *[b""] * (self.vocabulary - len(tokens))]
+        for special, number in file.special.items():
+            self._bytes_of[number] = special.encode()
+        self.pattern = file.pattern
+        self._encoder = encoder.Encoder(merges.merges_of_ranks(tokens), file.pattern)
 
     def _read_json(self, end_of_text: str | None) -> None:
         try:
@@ -138,177 +146,50 @@ class Tokenizer:
         self.vocabulary = max(numbers.values()) + 1
         self._bytes_of = [b""] * self.vocabulary
         for token, number in numbers.items():
-            self._bytes_of[number] = (
-                token.encode() if token in added else _bytes_of_byte_level(token)
-            )
-        merges = kernel_merges(read)
-        self.kernel = merges is not None
-        if merges is None:
-            self._encoder = _Library(self.data, self.end_of_text, ends[0])
-            self.vocabulary = max(self.vocabulary, self._encoder.vocabulary)
-            self.libraries = library_versions()
-        else:
-            from gristmill.kernels.bpe import encoder
-            from gristmill.kernels.bpe.merges import merges_of_list
-
-            plain = [
-                b"" if token in added.values() else spelled
-                for token, spelled in enumerate(self._bytes_of)
-            ]
-            whole = bool(read.model.ignore_merges)
-            self._encoder = encoder.Encoder(merges_of_list(plain, merges, whole=whole))
+            self._bytes_of[number] = token.encode() if token in added else bytes_of(token)
+        rules = kernel_rules(read)
+        if rules is not None:
+            try:
+                self._encoder = _Kernel(read, rules, self._bytes_of, self.end_of_text)
+                self.pattern = rules.pattern
+                if rules.nfc:
+                    self.libraries = {"tokenizers": library_versions()["tokenizers"]}
+                return
+            except ValueError:  # added tokens that only the library knows
+                pass
+        library = Library(self.data, self.end_of_text, ends[0])
+        self._encoder = library
+        self.vocabulary = max(self.vocabulary, library.vocabulary)
+        self.libraries = library_versions()
 
 
-# For each Unicode version a letter that is new in it, and an upper-case letter whose lower-case
-# letter is new in it.
-LETTERS = {
-    "12.0": 0xA7BA,
-    "13.0": 0xA7C7,
-    "14.0": 0xA7C0,
-    "15.0": 0x31350,
-    "15.1": 0x2EBF0,
-    "16.0": 0xA7CB,
-    "17.0": 0xA7CE,
-}
-CAPITALS = {"12.0": 0xA7BA, "13.0": 0xA7C7, "14.0": 0xA7C0, "16.0": 0xA7CB, "17.0": 0xA7CE}
+class _Kernel:
+    """A tokenizer.json that our kernel encodes."""
 
+    def __init__(
+        self,
+        read: tokenizer_file.TokenizerFile,
+        rules: KernelRules,
+        spelled: list[bytes],
+        end_of_text: int,
+    ) -> None:
+        """`spelled`: the bytes of every token. Raises ValueError for added tokens that only the
+        library knows.
+        """
+        from gristmill.kernels.bpe import encoder
+        from gristmill.kernels.bpe.merges import merges_of_list
 
-def library_versions() -> dict[str, str]:
-    """The version of HF tokenizers, and the versions of Unicode in its patterns and its lower case.
-
-    The library does not report the versions of Unicode. They are found by trying a letter that is
-    new in each version.
-    """
-    import tokenizers
-
-    letters = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"\p{L}"), "isolated")
-    lower = tokenizers.normalizers.Lowercase().normalize_str
-    known = [
-        name
-        for name, point in LETTERS.items()
-        if len(letters.pre_tokenize_str(f"!{chr(point)}!")) == 3
-    ]
-    cased = [name for name, point in CAPITALS.items() if lower(chr(point)) != chr(point)]
-    return {
-        "tokenizers": tokenizers.__version__,
-        "tokenizers.unicode": max(known, key=float, default="before 12.0"),
-        "tokenizers.unicode_case": max(cased, key=float, default="before 12.0"),
-    }
-
-
-class _Library:
-    """HF tokenizers, for files that the kernel does not support."""
-
-    def __init__(self, data: bytes, end: int, literal: str) -> None:
-        import tokenizers
-
-        try:
-            self._tokenizer = tokenizers.Tokenizer.from_buffer(data)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # a panic of the library is not an Exception
-            raise RecipeError(f"the tokenizer cannot be loaded: {error}") from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._tokenizer.encode_special_tokens = True
-        self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        # Some models have the literal in their vocabulary: such a token is replaced by those of its
-        # single characters.
-        self._end = end
-        self._spelled = [
-            token for character in literal for token in self._ids(character) if token != end
-        ]
-
-    def _ids(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
-
-    def _plain(self, text: str) -> list[int]:
-        ids = self._ids(text)
-        if self._end not in ids:
-            return ids
-        return [
-            part for token in ids for part in (self._spelled if token == self._end else (token,))
-        ]
+        added = read.added_tokens or []
+        self._added = AddedTokens(added, end_of_text, nfc=rules.nfc)
+        not_text = {token.id for token in added}
+        plain = [b"" if number in not_text else token for number, token in enumerate(spelled)]
+        merges = merges_of_list(plain, rules.merges, whole=bool(read.model.ignore_merges))
+        self._encoder = encoder.Encoder(merges, rules.pattern)
 
     def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        view = np.ascontiguousarray(data).data
-        bounds = offsets.tolist()
-        out = [
-            np.array(self._plain(str(view[bounds[i] : bounds[i + 1]], "utf-8")), np.int32)
-            for i in range(len(bounds) - 1)
-        ]
-        ends = np.zeros(len(out) + 1, np.int64)
-        np.cumsum([len(ids) for ids in out], out=ends[1:])
-        return ends, np.concatenate([*out, np.empty(0, np.int32)])
-
-
-def kernel_merges(read: tokenizer_file.TokenizerFile) -> list[tuple[int, int, int]] | None:
-    """The merges of a tokenizer.json as numbers; None: our kernel cannot encode it exactly."""
-    model, added, vocabulary = read.model, read.added, read.model.vocab
-    unknown = (
-        model.dropout,
-        model.unk_token,
-        model.continuing_subword_prefix,
-        model.end_of_word_suffix,
-    )
-    if model.type != "BPE" or read.normalises or any(unknown) or not isinstance(vocabulary, dict):
-        return None
-    if model.byte_fallback or any(not token.special for token in read.added_tokens or []):
-        return None
-    splitting = read.splitting
-    if (
-        splitting.get("type") != "ByteLevel"
-        or splitting.get("add_prefix_space")
-        or not splitting.get("use_regex", True)
-    ):
-        return None
-    if any(character not in vocabulary for character in BYTE_LEVEL):
-        return None
-    # A token that spells no bytes in the byte-level alphabet is never produced.
-    if any(token not in added and not _BYTE_OF.keys() >= set(token) for token in vocabulary):
-        return None
-    merges = []
-    for merge in model.merges:
-        left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
-        if any(part in added for part in (left, right)) or left + right not in vocabulary:
-            return None
-        merges.append((vocabulary[left], vocabulary[right], vocabulary[left + right]))
-    # For a pair listed twice the library uses the later rank; the kernel's tables have a limit.
-    if (
-        len({merge[:2] for merge in merges}) < len(merges)
-        or max(*vocabulary.values(), len(merges)) >= MOST_TOKENS
-    ):
-        return None
-    return merges
-
-
-def _byte_level() -> list[str]:
-    """GPT-2's printable character for each byte (Radford et al. 2019)."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = iter(range(0x100, 0x200))
-    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
-
-
-MOST_TOKENS = (1 << 20) - 1  # the limit of kernels.bpe.merges
-BYTE_LEVEL = _byte_level()
-_BYTE_OF = {character: byte for byte, character in enumerate(BYTE_LEVEL)}
-
-
-def _bytes_of_byte_level(token: str) -> bytes:
-    try:
-        return bytes(_BYTE_OF[character] for character in token)
-    except KeyError:
-        return token.encode()
-
-
-def _gpt2_merges(data: bytes) -> list[bytes]:
-    """The tokens of vocab.bpe: the bytes in the order of their printable characters, then the
-    merges.
-    """
-    tokens = [bytes([_BYTE_OF[character]]) for character in sorted(BYTE_LEVEL)]
-    for left, right in tokenizer_file.read_merges(data):
-        tokens.append(_bytes_of_byte_level(left) + _bytes_of_byte_level(right))
-    return tokens
+        """Encode n texts in UTF-8, as kernels.bpe.encoder does."""
+        fragments = self._added.cut(offsets, data)
+        return joined(fragments, *self._encoder.encode(fragments.offsets, fragments.data))
 
 
 def _check_size(name: str, path: Path) -> None:
@@ -321,12 +202,13 @@ def _check_size(name: str, path: Path) -> None:
 def load(
     name: str, folder: Path, cache: Path, end_of_text: str | None = None, resume_only: bool = False
 ) -> Tokenizer:
-    """Load a tokenizer by its name ("gpt2"), its URL, or its path relative to `folder`.
+    """Load a tokenizer by its name ("gpt2", "cl100k_base"), its URL, or its path relative to
+    `folder`.
 
     `resume_only`: do not fetch; use a URL only if its file is in the cache. Raises RecipeError.
     """
-    if name == "gpt2":
-        return Tokenizer(name, _gpt2(cache, resume_only), end_of_text)
+    if name in RANK_FILES:
+        return Tokenizer(name, read_rank_file(name, cache, resume_only), end_of_text)
     if urls.is_url(name):
         got = transfer.fetch(name, cache, resume_only=resume_only, most=tokenizer_file.LARGEST)
         return Tokenizer(urls.shown(name), got.path.read_bytes(), end_of_text)
@@ -338,22 +220,3 @@ def load(
         raise RecipeError(f"tokenizer {name!r}: {advice(name, path)}") from error
     except OSError as error:
         raise RecipeError(f"tokenizer {name!r}: {path}: {error.strerror}") from error
-
-
-def _gpt2(cache: Path, resume_only: bool) -> bytes:
-    """GPT-2's ranks, from tiktoken's cache or by URL; the digest is checked in both cases."""
-    folders = [os.environ.get("TIKTOKEN_CACHE_DIR"), os.environ.get("DATA_GYM_CACHE_DIR")]
-    folders.append(str(Path(tempfile.gettempdir()) / "data-gym-cache"))
-    for url, sha256 in GPT2_FILES.items():
-        for folder in folders:
-            path = Path(folder or "/nonexistent") / hashlib.sha1(url.encode()).hexdigest()
-            if path.is_file() and hashlib.sha256(data := path.read_bytes()).hexdigest() == sha256:
-                return data
-    url, sha256 = next(iter(GPT2_FILES.items()))
-    try:
-        return transfer.fetch(url, cache, sha256, resume_only).path.read_bytes()
-    except Exception as error:
-        raise RecipeError(
-            "tokenizer 'gpt2': its ranks are not in TIKTOKEN_CACHE_DIR and could not be fetched "
-            f"({error}). Set TIKTOKEN_CACHE_DIR to tiktoken's cache, or name a tokenizer file"
-        ) from error

@@ -32,6 +32,10 @@ class AddedToken(msgspec.Struct, frozen=True):
     content: str
     id: int
     special: bool = False
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = True
 
 
 class TokenizerModel(msgspec.Struct, frozen=True):
@@ -74,9 +78,19 @@ class TokenizerFile(msgspec.Struct, frozen=True):
         return found if isinstance(found, dict) else {}
 
     @property
-    def normalises(self) -> bool:
-        """Whether the file has a normalizer."""
-        return bytes(self.normalizer).strip() not in (b"", b"null", b"{}")
+    def normalization(self) -> str:
+        """What the normalizer does: "" nothing, "NFC", or "?", which our kernel does not know."""
+        raw = bytes(self.normalizer)
+        found = msgspec.json.decode(raw) if len(raw) < _SMALL else "?"
+        steps: Any = [found]
+        if isinstance(found, dict) and found.get("type") == "Sequence":
+            steps = found.get("normalizers")
+        if not isinstance(steps, list):
+            return "?"
+        steps = [step for step in steps if step]
+        if any(step != {"type": "NFC"} for step in steps):
+            return "?"
+        return "NFC" if steps else ""
 
 
 def check_size(path: Path) -> None:
@@ -102,7 +116,7 @@ def read_json(data: bytes) -> TokenizerFile:
     _bound("values", data.count(b","), MOST_COMMAS)
     try:
         table = msgspec.json.decode(data, type=TokenizerFile)
-        _ = table.splitting
+        _ = table.splitting, table.normalization
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
     except RecursionError as error:
@@ -135,8 +149,10 @@ def _check_numbers(numbers: dict[str, int]) -> None:
             )
 
 
-def read_ranks(data: bytes) -> list[bytes]:
-    """Read tiktoken's ranks: the tokens by rank. Raises ValueError."""
+def read_ranks(data: bytes, holes: frozenset[int] = frozenset()) -> list[bytes]:
+    """Read tiktoken's ranks: the tokens by rank; `holes` are ranks that no token has, which give
+    b"". Raises ValueError.
+    """
     _bound("bytes", len(data), LARGEST)
     _bound("lines", data.count(b"\n"), MOST_IDS)
     ranks: dict[int, bytes] = {}
@@ -153,11 +169,13 @@ def read_ranks(data: bytes) -> list[bytes]:
             ranks[rank] = base64.b64decode(words[0], validate=True)
         except (ValueError, binascii.Error) as error:
             raise ValueError(f"line {place} is not base64: {error}") from error
-    if ranks and max(ranks) != len(ranks) - 1:
+    if ranks and ({*range(max(ranks) + 1)} - ranks.keys()) != holes:
         raise ValueError(f"its ranks are not 0 to {len(ranks) - 1} without a gap")
     if len(set(ranks.values())) < len(ranks):
         raise ValueError("a token has two ranks")
-    return [ranks[rank] for rank in range(len(ranks))]
+    if b"" in ranks.values():
+        raise ValueError("a token has no bytes")
+    return [ranks.get(rank, b"") for rank in range(len(ranks) + len(holes))]
 
 
 def read_merges(data: bytes) -> list[tuple[str, str]]:

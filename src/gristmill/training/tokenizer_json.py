@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gristmill.errors import RecipeError
 from gristmill.kernels.pieces.patterns import Pattern
-from gristmill.tokens.tokenizer import BYTE_LEVEL
+from gristmill.tokens.byte_level import BYTE_LEVEL
 
 _CL100K = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from gristmill.errors import RecipeError
 from gristmill.store.parts import write_bytes
-from gristmill.tokens.tokenizer import BYTE_LEVEL, END_OF_TEXT
+from gristmill.tokens.byte_level import BYTE_LEVEL
+from gristmill.tokens.rank_files import END_OF_TEXT
 from gristmill.training.texts import TextSource, sampled, sources_of
 from gristmill.training.tokenizer_json import (
     BYTES_BY_CHARACTER,

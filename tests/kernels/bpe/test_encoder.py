@@ -20,7 +20,9 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from gristmill.columns import utf8_buffers
 from gristmill.kernels.bpe import encoder
 from gristmill.kernels.bpe import merges as merging
-from gristmill.tokens.tokenizer import BYTE_LEVEL, END_OF_TEXT, Tokenizer, load
+from gristmill.tokens.byte_level import BYTE_LEVEL
+from gristmill.tokens.rank_files import END_OF_TEXT
+from gristmill.tokens.tokenizer import Tokenizer, load
 from tests.support import naive, strategies
 
 TRAINING = [
@@ -367,7 +369,7 @@ def test_token_that_spells_no_bytes_is_the_librarys(spelling: str, whole: bool) 
 def unknown_to_the_kernel() -> dict[str, dict[str, Any]]:
     """Tokenizers that only the library encodes: a small one with something more."""
     tables = {
-        name: trained(400) for name in ("normalizer", "words", "prefix", "unsplit", "plain added")
+        name: trained(400) for name in ("normalizer", "words", "prefix", "unsplit", "added word")
     }
     lower = tokenizers.Tokenizer(models.BPE())
     lower.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
@@ -375,13 +377,19 @@ def unknown_to_the_kernel() -> dict[str, dict[str, Any]]:
     tables["words"]["pre_tokenizer"] = {"type": "Whitespace"}
     tables["prefix"]["pre_tokenizer"]["add_prefix_space"] = True
     tables["unsplit"]["pre_tokenizer"]["use_regex"] = False
-    tables["plain added"]["added_tokens"].append(
-        {**tables["plain added"]["added_tokens"][0], "id": 400, "content": "the", "special": False}
+    tables["added word"]["added_tokens"].append(
+        {
+            **tables["added word"]["added_tokens"][0],
+            "id": 400,
+            "content": "the",
+            "special": False,
+            "single_word": True,
+        }
     )
     return tables
 
 
-@pytest.mark.parametrize("name", ["normalizer", "words", "prefix", "unsplit", "plain added"])
+@pytest.mark.parametrize("name", ["normalizer", "words", "prefix", "unsplit", "added word"])
 def test_others_fall_back_to_the_library(name: str) -> None:
     ours, library = both(unknown_to_the_kernel()[name])
     assert not ours.kernel

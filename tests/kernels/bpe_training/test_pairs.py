@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers, trainers
 
 from gristmill.kernels.bpe_training import pairs
-from gristmill.tokens.tokenizer import BYTE_LEVEL
+from gristmill.tokens.byte_level import BYTE_LEVEL
 from tests.support import naive_bpe_training, strategies
 
 BY_CHARACTER = np.argsort(np.argsort(BYTE_LEVEL)).astype(np.int32)  # HF's order of bytes

@@ -99,7 +99,7 @@ def _empty(tokens: list[bytes], pairs: int, merged: np.ndarray) -> tuple[Merges,
 
 def merges_of_ranks(tokens: list[bytes]) -> Merges:
     """From tiktoken's ranks: tokens in the order of their rank, all 256 single bytes among them; at
-    most MOST_TOKENS.
+    most MOST_TOKENS. A rank that no token has is empty.
 
     Two neighbours merge where their bytes together are a token, with its number as rank. Of the
     ways to cut a token in two, only one can occur: where two parts merge to a token, no merge
@@ -108,7 +108,7 @@ def merges_of_ranks(tokens: list[bytes]) -> Merges:
     its pair, if it is a pair: others cannot be reached by merging.
     """
     merges, lengths = _empty(tokens, len(tokens), np.arange(len(tokens), dtype=np.int32))
-    order = np.argsort(lengths, kind="stable")
+    order = np.argsort(lengths, kind="stable")[np.count_nonzero(lengths == 0) :]
     _index_ranks(merges, order, Scratch.of(int(lengths.max())))
     return merges
 

@@ -16,7 +16,7 @@ from gristmill.kernels.pieces.o200k import mark_o200k
 
 
 class Pattern(IntEnum):
-    """How a tokenizer cuts text into pieces; tokens/patterns.py has the published patterns."""
+    """How a tokenizer cuts text into pieces (tokens/published_patterns.py has the patterns)."""
 
     GPT2 = 0  # r50k_base and p50k_base; GPT-NeoX, Pythia, OLMo 1, Phi 1 and 2
     GPT2_SINGLE_NUMBERS = 1  # each number alone, then GPT-2's: StarCoder, SmolLM, Cohere
@@ -27,6 +27,7 @@ class Pattern(IntEnum):
     O200K = 6  # tiktoken's o200k_base; gpt-oss, Llama 4
     TEKKEN = 7  # without contractions, one number in a piece: Mistral NeMo
     DEEPSEEK = 8  # DeepSeek V3 and R1
+    NANOCHAT = 9  # Llama 3's with two numbers in a piece
 
 
 _MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
@@ -39,6 +40,7 @@ _MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
     Pattern.O200K: mark_o200k,
     Pattern.TEKKEN: partial(mark_o200k, contractions=False, digits=1),
     Pattern.DEEPSEEK: mark_deepseek,
+    Pattern.NANOCHAT: partial(blocks_cl100k.mark, digits=2),
 }
 
 

@@ -1,0 +1,78 @@
+"""Byte-level BPE as tokenizer.json has it: tokens spelled with a printable character for each byte,
+and which files of this kind our kernel encodes exactly.
+"""
+
+from typing import NamedTuple
+
+from gristmill.kernels.pieces.patterns import Pattern
+from gristmill.tokens import tokenizer_file
+from gristmill.tokens.published_patterns import pattern_of
+
+MOST_TOKENS = (1 << 20) - 1  # the limit of kernels.bpe.merges
+
+
+def _byte_level() -> list[str]:
+    """GPT-2's printable character for each byte (Radford et al. 2019)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
+
+
+BYTE_LEVEL = _byte_level()
+_BYTE_OF = {character: byte for byte, character in enumerate(BYTE_LEVEL)}
+
+
+def bytes_of(token: str) -> bytes:
+    """The bytes that a token spells; those of its UTF-8 if it is not spelled in this alphabet."""
+    try:
+        return bytes(_BYTE_OF[character] for character in token)
+    except KeyError:
+        return token.encode()
+
+
+def gpt2_tokens(data: bytes) -> list[bytes]:
+    """The tokens of vocab.bpe: the bytes in the order of their printable characters, then the
+    merges. Raises ValueError.
+    """
+    tokens = [bytes([_BYTE_OF[character]]) for character in sorted(BYTE_LEVEL)]
+    for left, right in tokenizer_file.read_merges(data):
+        tokens.append(bytes_of(left) + bytes_of(right))
+    return tokens
+
+
+class KernelRules(NamedTuple):
+    """How our kernel encodes as a tokenizer.json says."""
+
+    pattern: Pattern
+    merges: list[tuple[int, int, int]]  # left, right, merged token
+    nfc: bool  # texts are composed first
+
+
+def kernel_rules(read: tokenizer_file.TokenizerFile) -> KernelRules | None:
+    """How our kernel encodes as a tokenizer.json says; None: it cannot do it exactly."""
+    model, added, vocabulary = read.model, read.added, read.model.vocab
+    affixes = model.dropout, model.continuing_subword_prefix, model.end_of_word_suffix
+    pattern = pattern_of(read.splitting)
+    if model.type != "BPE" or any(affixes) or not isinstance(vocabulary, dict) or pattern is None:
+        return None
+    if read.normalization not in ("", "NFC"):
+        return None
+    # With all of the alphabet no character is unknown: `unk_token` and `byte_fallback` do nothing.
+    if any(character not in vocabulary for character in BYTE_LEVEL):
+        return None
+    # A token that spells no bytes in the byte-level alphabet is never produced.
+    if any(token not in added and not _BYTE_OF.keys() >= set(token) for token in vocabulary):
+        return None
+    merges = []
+    for merge in model.merges:
+        left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
+        if any(part in added for part in (left, right)) or left + right not in vocabulary:
+            return None
+        merges.append((vocabulary[left], vocabulary[right], vocabulary[left + right]))
+    # For a pair listed twice the library uses the later rank; the kernel's tables have a limit.
+    if (
+        len({merge[:2] for merge in merges}) < len(merges)
+        or max(*vocabulary.values(), len(merges)) >= MOST_TOKENS
+    ):
+        return None
+    return KernelRules(pattern, merges, read.normalization == "NFC")

@@ -1,0 +1,124 @@
+"""HF tokenizers, for files that our kernel does not know.
+
+Texts go to the library in batches of bounded size. Its own threads stay off: a run has a process
+for each processor, and the library refuses threads after a fork.
+"""
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from gristmill.errors import RecipeError
+
+BATCH_BYTES = 1 << 20  # of text that goes to the library together, or one longer text
+
+# For each Unicode version a letter that is new in it, and an upper-case letter whose lower-case
+# letter is new in it.
+LETTERS = {
+    "12.0": 0xA7BA,
+    "13.0": 0xA7C7,
+    "14.0": 0xA7C0,
+    "15.0": 0x31350,
+    "15.1": 0x2EBF0,
+    "16.0": 0xA7CB,
+    "17.0": 0xA7CE,
+}
+CAPITALS = {"12.0": 0xA7BA, "13.0": 0xA7C7, "14.0": 0xA7C0, "16.0": 0xA7CB, "17.0": 0xA7CE}
+
+
+def library_versions() -> dict[str, str]:
+    """The version of HF tokenizers, and the versions of Unicode in its patterns and its lower case.
+
+    The library does not report the versions of Unicode. They are found by trying a letter that is
+    new in each version.
+    """
+    import tokenizers
+
+    letters = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"\p{L}"), "isolated")
+    lower = tokenizers.normalizers.Lowercase().normalize_str
+    known = [
+        name
+        for name, point in LETTERS.items()
+        if len(letters.pre_tokenize_str(f"!{chr(point)}!")) == 3
+    ]
+    cased = [name for name, point in CAPITALS.items() if lower(chr(point)) != chr(point)]
+    return {
+        "tokenizers": tokenizers.__version__,
+        "tokenizers.unicode": max(known, key=float, default="before 12.0"),
+        "tokenizers.unicode_case": max(cased, key=float, default="before 12.0"),
+    }
+
+
+class Library:
+    """A tokenizer.json that HF tokenizers encodes."""
+
+    def __init__(self, data: bytes, end: int, literal: str) -> None:
+        """Load a file; `end` is the number of the end of text, and `literal` its spelling.
+
+        Raises RecipeError if the library cannot load the file.
+        """
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        import tokenizers
+
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_buffer(data)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of the library is not an Exception
+            raise RecipeError(f"the tokenizer cannot be loaded: {error}") from error
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True
+        self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        # Some models have the literal in their vocabulary: such a token is replaced by those of its
+        # single characters.
+        self._end = end
+        self._spelled = [
+            token for ids in self._encode(list(literal)) for token in ids.tolist() if token != end
+        ]
+
+    def _encode(self, texts: list[str]) -> list[np.ndarray]:
+        """The tokens of each text, int32. Raises RecipeError where the library fails."""
+        try:
+            found = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            shown = max(texts, key=len)[:60]
+            raise RecipeError(
+                f"the tokenizers library cannot encode a text with this tokenizer.json: {error}; "
+                f"the longest of {len(texts)} texts begins with {shown!r}. Its pre-tokenizer may "
+                "have a pattern that takes exponential time"
+            ) from error
+        return [np.array(encoding.ids, np.int32) for encoding in found]
+
+    def _plain(self, ids: np.ndarray) -> np.ndarray:
+        """The tokens of a text without the end of text."""
+        if self._end not in ids:
+            return ids
+        parts = [self._spelled if token == self._end else [token] for token in ids.tolist()]
+        return np.array([token for part in parts for token in part], np.int32)
+
+    def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Encode n texts in UTF-8, as kernels.bpe.encoder does."""
+        out = [self._plain(ids) for batch in _batches(offsets, data) for ids in self._encode(batch)]
+        ends = np.zeros(len(out) + 1, np.int64)
+        np.cumsum([len(ids) for ids in out], out=ends[1:])
+        return ends, np.concatenate([*out, np.empty(0, np.int32)])
+
+
+def _batches(offsets: np.ndarray, data: np.ndarray) -> Iterator[list[str]]:
+    """The texts, as many together as have BATCH_BYTES."""
+    view, bounds = np.ascontiguousarray(data).data, offsets.tolist()
+    batch: list[str] = []
+    size = 0
+    for start, stop in itertools.pairwise(bounds):
+        if batch and size + stop - start > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(str(view[start:stop], "utf-8"))
+        size += stop - start
+    if batch:
+        yield batch
