@@ -41,10 +41,13 @@ def _ends(words: list[str], at: int, start: int, sentences: bool) -> bool:
     before, after = words[at - 1], words[at]
     if "\n\n" in before.replace(" ", ""):
         return True
-    if before.rstrip(" ").endswith("\n") and (after.startswith("\n") or sentences):
+    two_before = words[at - 2] if at - 2 >= start else ""
+    if before.startswith("\n") and two_before.rstrip(" ").endswith("\n"):
         return True
     if not sentences:
         return False
+    if before.rstrip(" ").endswith("\n"):
+        return True
     if before.endswith(("。", "！", "？")):
         return True
     if not after[:1].isspace():

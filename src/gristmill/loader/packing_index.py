@@ -33,7 +33,7 @@ from gristmill.kernels.packing.lengths import sort_block
 from gristmill.store.parts import TEMPORARY, machine_errors, sha256_of, sync_folder
 from gristmill.store.proof import seal, unseal
 
-FORMAT = 1
+FORMAT = 1  # raised when files differ, or documents are cut or packed in another way
 CACHE = "GRISTMILL_PACKING"  # the environment variable that names the folder of the cache
 BLOCK = 1 << 16  # bytes
 PIECES = 1 << 22  # that are sorted in memory together

@@ -43,9 +43,12 @@ def _cut(documents, limit, out):
 
 
 @helper
-def _ends_paragraph(before, after):
-    """Whether a paragraph ends between two tokens, by their marks."""
-    return before & BREAK != 0 or (before & LINE != 0 and after & NEXT != 0)
+def _ends_paragraph(tokens, marks, at, least):
+    """Whether a paragraph ends before token `at`; tokens before `least` are not looked at."""
+    last = marks[tokens[at - 1]]
+    if last & BREAK:
+        return True
+    return last & NEXT != 0 and at - 2 >= least and marks[tokens[at - 2]] & LINE != 0
 
 
 @helper
@@ -70,7 +73,7 @@ def _cut_before(tokens, marks, start, stop, sentences):
     """
     least = start + (stop - start) // 2
     for at in range(stop, least, -1):
-        if _ends_paragraph(marks[tokens[at - 1]], marks[tokens[at]]):
+        if _ends_paragraph(tokens, marks, at, start):
             return at
         if sentences and _ends_sentence(tokens, marks, at, start):
             return at
