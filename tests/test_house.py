@@ -178,6 +178,10 @@ OPTIONS = {
         "--help --json --least --limit --out --pattern --sample --special --special-last --text "
         "--vocabulary --workers"
     ),
+    "tokenizer grow": (
+        "--help --json --least --merges --out --pattern --sample --special --text --tokenizer "
+        "--total --workers"
+    ),
     "tokenizer show": "--field --help --json --limit --sample --text",
 }
 

@@ -154,11 +154,66 @@ def tokenizer_train(
         limit=limit,
         workers=workers,
     )
-    print_result(
-        result,
-        as_json,
-        [f"{out}: {result['vocabulary']:,} tokens, learned from {result['documents']:,} documents"],
+    shown = (
+        f"{out}: {result['vocabulary']:,} tokens, learned from {result['documents']:,} documents"
     )
+    if result["skipped"]:
+        shown += f"; {result['skipped']:,} were too large or could not be read"
+    print_result(result, as_json, [shown])
+
+
+@tokenizer_app.command("grow")
+def tokenizer_grow(
+    sources: Annotated[
+        list[str], typer.Argument(help="NAME=FILE (repeat a name for more files), or a corpus.")
+    ],
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="The version to grow from. Without it: version 1.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The tokenizer.json to write.")] = Path(
+        "tokenizer.json"
+    ),
+    merges: Annotated[int | None, typer.Option(help="Each source adds N merges.")] = None,
+    total: Annotated[
+        int | None, typer.Option(help="Share N merges out by the bytes of the samples.")
+    ] = None,
+    sample: Annotated[
+        int, typer.Option(min=1, help="Learn from at most N documents of each source.")
+    ] = 10_000,
+    least: Annotated[
+        int, typer.Option(min=1, help="Stop when no pair of tokens occurs N times.")
+    ] = 1,
+    pattern: Annotated[
+        str | None, typer.Option(help="For version 1: as of `tokenizer train`. Default: gpt2.")
+    ] = None,
+    special: Annotated[
+        list[str] | None, typer.Option(help="For version 1: a special token; there are 10.")
+    ] = None,
+    text: Text = "text",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Add merges of new sources to a tokenizer; no token changes its number.
+
+    Whatever an earlier version encoded, every later version decodes to the same text.
+    """
+    from gristmill.training.grow_tokenizer import grow_tokenizer, lines, sources_of_words
+
+    handle_ctrl_c()
+    result = grow_tokenizer(
+        sources_of_words(sources),
+        out,
+        tokenizer=tokenizer,
+        merges=merges,
+        total=total,
+        sample=sample,
+        least=least,
+        pattern=pattern,
+        special=special or None,
+        text=text,
+        workers=workers,
+    )
+    print_result(result, as_json, lines(result))
 
 
 @tokenizer_app.command("show")

@@ -203,6 +203,13 @@ def test_little_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = train_tokenizer([jsonl(tmp_path / "a.jsonl", ["a"])], tmp_path / "t.json")
     assert (result["vocabulary"], result["merges"]) == (257, 0)
     assert (tmp_path / "t.json").read_bytes() == library(["a"], 300)
+    (tmp_path / "large.txt").write_bytes(b"word " * (4 << 20))
+    with pytest.raises(RecipeError, match="every document is too large"):
+        train_tokenizer([tmp_path / "large.txt"], tmp_path / "t.json")
+    files = [tmp_path / "large.txt", tmp_path / "a.jsonl"]
+    for sample in (None, 5):
+        result = train_tokenizer(files, tmp_path / "t.json", sample=sample)
+        assert (result["documents"], result["skipped"]) == (1, 1)
     monkeypatch.setattr(count_pieces, "MOST_PIECES", 10)
     with pytest.raises(RecipeError, match="different pieces.*train on a sample"):
         train_tokenizer([jsonl(tmp_path / "a.jsonl", TEXTS)], tmp_path / "t.json")

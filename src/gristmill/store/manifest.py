@@ -44,6 +44,8 @@ class TokenFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How a reader understands the token shards of a corpus: what no shard says of itself."""
 
     tokenizer: str  # sha256 of the part in tokenizer/
+    # the version, if it is a tokenizer that grows (docs/tokenizer-training.md)
+    tokenizer_version: int | msgspec.UnsetType = msgspec.UNSET
     vocabulary: int  # every token is below it
     dtype: Literal["uint16", "uint32"]  # of a token in the shards, little-endian
     end_of_text: int  # the token between documents

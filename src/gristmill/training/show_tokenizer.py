@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.store.cache import default_cache
+from gristmill.tokens.growth_record import read_record
 from gristmill.tokens.tokenizer import Tokenizer, load
 from gristmill.tokens.tokenizer_file import read_json
 from gristmill.training.texts import TextSource, sampled, sources_of
@@ -44,6 +46,7 @@ def show_tokenizer(
         "kernel": loaded.kernel,
         "end_of_text": loaded.end_of_text,
         **_of_file(loaded),
+        **_growth(loaded),
         "longest": _longest(loaded, sizes),
     }
     if text is None and not inputs:
@@ -64,6 +67,12 @@ def _of_file(loaded: Tokenizer) -> dict[str, Any]:
     read = read_json(loaded.data)
     special = {token.content: token.id for token in read.added_tokens or [] if token.special}
     return {"special": special, "pattern": _pattern(read.splitting)}
+
+
+def _growth(loaded: Tokenizer) -> dict[str, Any]:
+    """The record of a tokenizer that grows."""
+    record = read_record(loaded.data) if loaded.file_name == "tokenizer.json" else None
+    return {} if record is None else {"growth": msgspec.to_builtins(record)}
 
 
 def _pattern(splitting: dict[str, Any]) -> str | None:
@@ -175,6 +184,12 @@ def lines(shown: dict[str, Any]) -> list[str]:
         f"special  {special or 'none'}",
         "longest  " + ", ".join(f"{one['text']!r} ({one['bytes']})" for one in shown["longest"]),
     ]
+    if growth := shown.get("growth"):
+        origins = dict.fromkeys(one["source"] for one in growth["sources_contributed"])
+        out.append(
+            f"version  {growth['version']}, next merge {growth['next_merge_id']:,}, "
+            f"{len(origins)} source{'s' * (len(origins) != 1)}: {', '.join(origins)}"
+        )
     if "tokens" in shown:
         out += ["", " ".join(map(str, shown["tokens"])), "|".join(shown["pieces"])]
     if "texts" in shown:

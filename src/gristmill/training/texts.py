@@ -50,12 +50,17 @@ class Amount(NamedTuple):
 
 
 def sources_of(
-    inputs: Iterable[Path | str], *, text: str = "text", limit: int | None = None
+    inputs: Iterable[Path | str],
+    *,
+    text: str = "text",
+    limit: int | None = None,
+    on_skipped: Callable[[int], None] = lambda _: None,
 ) -> list[TextSource]:
     """The sources of files and corpora: all files are one source, `files`; a corpus has its own.
 
-    `text` and `limit` (documents of each file) are for files. Raises RecipeError for a path that is
-    neither; VerificationError for a corpus that is not finished.
+    `text` and `limit` (documents of each file) are for files; `on_skipped` gets numbers of their
+    documents that could not be read or are too large, at each reading. Raises RecipeError for a
+    path that is neither; VerificationError for a corpus that is not finished.
     """
     files: list[Path] = []
     found: dict[str, list[Read]] = {}
@@ -68,7 +73,7 @@ def sources_of(
         else:
             raise RecipeError(f"{path}: no such file")
     if files:
-        found.setdefault("files", []).append(lambda: _file_texts(files, text, limit))
+        found.setdefault("files", []).append(lambda: _file_texts(files, text, limit, on_skipped))
     return [TextSource(name, _chained(reads)) for name, reads in found.items()]
 
 
@@ -80,9 +85,13 @@ def _chained(reads: list[Read]) -> Read:
     return read
 
 
-def _file_texts(files: list[Path], text: str, limit: int | None) -> Iterator[pa.RecordBatch]:
+def _file_texts(
+    files: list[Path], text: str, limit: int | None, on_skipped: Callable[[int], None]
+) -> Iterator[pa.RecordBatch]:
     for number, file in enumerate(files):
         for batch in ShardReader(file, number, fields=Fields(text), limit=limit):
+            if batch["text"].null_count:
+                on_skipped(batch["text"].null_count)
             yield _not_empty(batch["text"], None)
 
 

@@ -64,10 +64,19 @@ def train_tokenizer(
     check_special(special)
     check_numbers(vocabulary, len(special), sample=sample, least=least)
     published = pattern_of(pattern)
-    batches = _batches(sources_of(files, text=text, limit=limit), sample)
+    skipped: list[int] = []
+    sources = sources_of(files, text=text, limit=limit, on_skipped=skipped.append)
+    batches = _batches(sources, sample)
     pieces, amount = count_pieces(batches, published.kernel, workers)
     if not amount.documents:
-        raise RecipeError("no text to train on: the files have no documents")
+        raise RecipeError(
+            "no text to train on: "
+            + (
+                "every document is too large (16 MiB) or cannot be read"
+                if skipped
+                else "no documents"
+            )
+        )
     merges = choose_merges(*pieces, bytes_in_order(), vocabulary - 256 - len(special), least=least)
     tokenizer = BytePairTokenizer(
         pattern, special, special_first, BYTES_BY_CHARACTER, pairs_of(merges)
@@ -80,6 +89,7 @@ def train_tokenizer(
         "merges": len(merges),
         "documents": amount.documents,
         "bytes": amount.bytes,
+        "skipped": sum(skipped) // (1 if sample is None else 2),  # a sample is read twice
         "pieces": len(pieces.counts),
     }
 

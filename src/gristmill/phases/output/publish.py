@@ -30,6 +30,7 @@ from gristmill.store.manifest import Manifest, RawShard, TokenFormat, content_of
 from gristmill.store.manifest import decode as decode_manifest
 from gristmill.store.parts import Part, write_bytes, write_json
 from gristmill.store.proof import PROOF, seal, unseal
+from gristmill.tokens.growth_record import version_of
 from gristmill.tokens.tokenizer import Tokenizer
 
 PLAN, RECIPE, FUNNEL, RUN = "plan.json", "recipe.toml", "funnel.json", "run.json"
@@ -160,8 +161,10 @@ def token_format_of(tokenizer: Tokenizer | None) -> TokenFormat | None:
     """The manifest's `tokens`; None: the recipe makes none."""
     if tokenizer is None:
         return None
+    grown = version_of(tokenizer.data)
     return TokenFormat(
         tokenizer=tokenizer.sha256,
+        tokenizer_version=msgspec.UNSET if grown is None else grown.version,
         vocabulary=tokenizer.vocabulary,
         dtype="uint16" if tokenizer.dtype.itemsize == 2 else "uint32",
         end_of_text=tokenizer.end_of_text,
