@@ -59,12 +59,12 @@ class TokenizerVersion(NamedTuple):
     previous: tuple[str, ...] = ()
 
 
-class _Model(msgspec.Struct, frozen=True):
+class _ModelPart(msgspec.Struct, frozen=True):
     gristmill: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _File(msgspec.Struct, frozen=True):
-    model: _Model
+class _TokenizerJson(msgspec.Struct, frozen=True):
+    model: _ModelPart
 
 
 def seal(data: bytes) -> bytes:
@@ -80,7 +80,7 @@ def read_record(data: bytes) -> GrowthRecord | None:
     cannot be read, or the file was changed after it was written.
     """
     try:
-        raw = msgspec.json.decode(data, type=_File).model.gristmill
+        raw = msgspec.json.decode(data, type=_TokenizerJson).model.gristmill
     except (msgspec.MsgspecError, RecursionError):
         return None  # another format; what reads the tokenizer says what is wrong
     if bytes(raw) == b"null":

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from gristmill.errors import RecipeError
-from gristmill.phases.output.kept_texts import kept_texts
+from gristmill.phases.output.corpus_texts import corpus_texts
 from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest, lock_of
 from gristmill.trainer_formats.export_folder import ExportDescription, ExportFolder
@@ -60,7 +60,7 @@ class KeptTexts:
 
     def batches(self, source: str, number: int) -> Iterator[pa.RecordBatch]:
         """The kept documents of a raw shard: batches of schema.TEXT."""
-        return kept_texts(self.root, self.manifest, source, number)
+        return corpus_texts(self.root, self.manifest, source, number)
 
 
 def write(

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from gristmill.columns import utf8_buffers
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.phases.output.kept_texts import kept_texts
+from gristmill.phases.output.corpus_texts import corpus_texts
 from gristmill.schema import shard_name
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
@@ -90,8 +90,8 @@ def _file_texts(
 ) -> Iterator[pa.RecordBatch]:
     for number, file in enumerate(files):
         for batch in ShardReader(file, number, fields=Fields(text), limit=limit):
-            if batch["text"].null_count:
-                on_skipped(batch["text"].null_count)
+            if failed := len(batch) - batch["reason"].null_count:
+                on_skipped(failed)
             yield _not_empty(batch["text"], None)
 
 
@@ -114,7 +114,7 @@ def _corpus_sources(root: Path) -> list[TextSource]:
             for shard in manifest.raw_shards:
                 if shard.source == source and shard.missing is None:
                     labels = _ShardLanguages(root / f"measures/{shard_name(shard.number)}.parquet")
-                    for batch in kept_texts(root, manifest, source, shard.number):
+                    for batch in corpus_texts(root, manifest, source, shard.number):
                         yield _not_empty(batch["text"], labels.of(batch["document"]))
 
         return read

@@ -20,7 +20,7 @@ from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
 
 
-def kept_texts(
+def corpus_texts(
     root: Path, manifest: Manifest, source: str, number: int
 ) -> Iterator[pa.RecordBatch]:
     """The kept documents of raw shard `number`, which is of `source`: batches of schema.TEXT.
