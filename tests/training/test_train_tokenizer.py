@@ -85,6 +85,7 @@ def test_the_file_is_the_one_that_the_library_would_write(tmp_path: Path, patter
     theirs = tokenizers.Tokenizer.from_str(written.decode())
     theirs.encode_special_tokens = True
     ours = Tokenizer("t", written)
+    assert ours.kernel
     for text in TEXTS:
         assert ours.encode([text]).tokens.tolist() == theirs.encode(text).ids
         assert ours.decode(ours.encode([text]).tokens) == text

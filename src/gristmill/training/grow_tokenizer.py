@@ -29,7 +29,7 @@ from gristmill.tokens.growth_record import (
     required_version,
     seal,
 )
-from gristmill.tokens.tokenizer import END_OF_TEXT
+from gristmill.tokens.rank_files import END_OF_TEXT
 from gristmill.tokens.tokenizer_file import check_size, read_json
 from gristmill.training.texts import Amount, TextSource, sampled, sources_of
 from gristmill.training.tokenizer_json import BytePairTokenizer, pattern_of, write_tokenizer_json

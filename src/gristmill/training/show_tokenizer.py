@@ -13,6 +13,7 @@ from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.store.cache import default_cache
 from gristmill.tokens.growth_record import read_record
+from gristmill.tokens.rank_files import END_OF_TEXT, known_file
 from gristmill.tokens.tokenizer import Tokenizer, load
 from gristmill.tokens.tokenizer_file import read_json
 from gristmill.training.texts import TextSource, sampled, sources_of
@@ -60,13 +61,14 @@ def show_tokenizer(
 
 
 def _of_file(loaded: Tokenizer) -> dict[str, Any]:
-    """Its special tokens, and its splits into pieces."""
+    """Its special tokens, and its pattern of pieces."""
+    known = known_file(loaded.sha256)
     if loaded.file_name != "tokenizer.json":
-        special = {loaded.decode([loaded.end_of_text]): loaded.end_of_text}
-        return {"special": special, "pattern": "gpt2"}
+        special = known.special if known else {END_OF_TEXT: loaded.end_of_text}
+        return {"special": special, "pattern": _pattern(loaded, {})}
     read = read_json(loaded.data)
     special = {token.content: token.id for token in read.added_tokens or [] if token.special}
-    return {"special": special, "pattern": _pattern(read.splitting)}
+    return {"special": special, "pattern": _pattern(loaded, read.splitting)}
 
 
 def _growth(loaded: Tokenizer) -> dict[str, Any]:
@@ -75,13 +77,12 @@ def _growth(loaded: Tokenizer) -> dict[str, Any]:
     return {} if record is None else {"growth": msgspec.to_builtins(record)}
 
 
-def _pattern(splitting: dict[str, Any]) -> str | None:
-    """The name of the pattern, or its regular expressions; None: it has no pre-tokenizer."""
-    from gristmill.training.tokenizer_json import PATTERNS, pre_tokenizer
-
-    for name, pattern in PATTERNS.items():
-        if splitting == pre_tokenizer(pattern.splits):
-            return name
+def _pattern(loaded: Tokenizer, splitting: dict[str, Any]) -> str | None:
+    """The name of the pattern that our kernel has, or the regular expressions of the file; None: it
+    has no pre-tokenizer.
+    """
+    if loaded.pattern is not None:
+        return loaded.pattern.name.lower()
     steps = splitting.get("pretokenizers", [splitting] if splitting else [])
     splits = [step.get("pattern", {}).get("Regex") or step.get("type") for step in steps]
     return " then ".join(map(str, splits)) or None

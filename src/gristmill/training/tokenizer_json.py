@@ -9,21 +9,7 @@ from typing import Any, NamedTuple
 from gristmill.errors import RecipeError
 from gristmill.kernels.pieces.patterns import Pattern
 from gristmill.tokens.byte_level import BYTE_LEVEL
-
-_CL100K = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_ENDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-_O200K = (
-    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_ENDS}|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
-    rf"{_ENDS}|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_DEEPSEEK = (
-    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
-    r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
+from gristmill.tokens.published_patterns import PUBLISHED
 
 
 class PublishedPattern(NamedTuple):
@@ -33,17 +19,20 @@ class PublishedPattern(NamedTuple):
     splits: tuple[str, ...]  # regular expressions, one after another; (): GPT-2's, by its flag
 
 
+def _published(pattern: Pattern) -> PublishedPattern:
+    """The first spelling of a pattern."""
+    return PublishedPattern(pattern, next(key for key in PUBLISHED if PUBLISHED[key] == pattern))
+
+
 # cl100k is written as HF publishes it, which is Llama 3's; tiktoken's own differs from it only in
 # white space at the end of a text, and Oniguruma does not read it.
 PATTERNS = {
     "gpt2": PublishedPattern(Pattern.GPT2, ()),
-    "cl100k": PublishedPattern(Pattern.LLAMA3, (_CL100K,)),
-    "llama3": PublishedPattern(Pattern.LLAMA3, (_CL100K,)),
-    "qwen2": PublishedPattern(Pattern.QWEN2, (_CL100K.replace(r"\p{N}{1,3}", r"\p{N}"),)),
-    "o200k": PublishedPattern(Pattern.O200K, (_O200K,)),
-    "deepseek": PublishedPattern(
-        Pattern.DEEPSEEK, (r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", _DEEPSEEK)
-    ),
+    "cl100k": _published(Pattern.LLAMA3),
+    "llama3": _published(Pattern.LLAMA3),
+    "qwen2": _published(Pattern.QWEN2),
+    "o200k": _published(Pattern.O200K),
+    "deepseek": _published(Pattern.DEEPSEEK),
 }
 # The bytes in the order of their characters: HF's trainer sorts its alphabet so.
 BYTES_BY_CHARACTER = sorted(range(256), key=lambda byte: BYTE_LEVEL[byte])
