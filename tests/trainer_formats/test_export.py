@@ -8,6 +8,7 @@ import subprocess
 from itertools import accumulate
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import Damaged, RecipeError, VerificationError
+from gristmill.store import manifest as manifests
+from gristmill.tokens import tokenizer as tokenizers
 from gristmill.trainer_formats.export import FORMATS, export
 from gristmill.trainer_formats.mixing import mixed
 from gristmill.trainer_formats.token_blocks import Block, blocks_of, whole, with_side
@@ -244,6 +247,21 @@ def test_meta_of_nanogpt_is_plain_and_says_the_vocabulary(corpus: Path, tmp_path
     assert meta["itos"][7] == "w7"
     assert set(map(type, meta.values())) == {int, dict}
     assert any("val.bin has" in note for note in result["notes"])
+
+
+def test_gpt2_is_nanogpts_default_and_has_no_meta(tiktoken_folder: Path, tmp_path: Path) -> None:
+    ranks = tokenizers.load("gpt2", tmp_path, tmp_path).data
+    root = token_corpus(
+        tmp_path / "corpus", {"web": [[15496, 50256]]}, vocabulary=50257, tokenizer=ranks
+    )
+    manifest = manifests.decode((root / "manifest.json").read_bytes())
+    tokens = msgspec.structs.replace(manifest.tokens, end_of_text=50256)
+    data = manifests.encode(msgspec.structs.replace(manifest, tokens=tokens))
+    (root / "manifest.json").write_bytes(data)
+    (root / "manifest.lock").write_bytes(manifests.lock_of(data))
+    export(root, tmp_path / "out", to="nanogpt")
+    assert not (tmp_path / "out/meta.pkl").exists()
+    assert np.fromfile(tmp_path / "out/train.bin", "<u2").tolist() == [15496, 50256]
 
 
 def block_rows(blocks: list[Block]) -> list[list[int]]:

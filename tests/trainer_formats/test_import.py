@@ -207,6 +207,45 @@ def test_an_import_that_was_interrupted_begins_again(tokenizer: Path, tmp_path: 
     assert rows_of(tmp_path / "c") == [[1, 2, 0], [3, 0]]
 
 
+def test_an_import_may_be_killed_at_any_rename(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    np.array([1, 2, 0, 3, 0, 4, 0], "<u2").tofile(folder / "train.bin")
+    options = {"format": "nanogpt", "tokenizer": str(tokenizer), "tokens_per_shard": 3}
+
+    def imported(name: str) -> None:
+        import_tokens(folder, tmp_path / name, **options)  # type: ignore[arg-type]
+
+    imported("whole")
+    expected = (tmp_path / "whole/manifest.json").read_bytes()
+    rename, killed = Path.rename, 0
+    left = [0]  # renames before the kill
+
+    def dying(self: Path, target: Path) -> Path:
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return rename(self, target)
+
+    for survives in range(100):
+        left[0] = survives
+        name = f"killed-{survives}"
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rename", dying)
+            try:
+                imported(name)
+            except KeyboardInterrupt:
+                killed += 1
+            else:
+                break
+        imported(name)
+        assert (tmp_path / name / "manifest.json").read_bytes() == expected
+        verify(tmp_path / name)
+    assert killed > 10
+
+
 # -- files that are not gristmill's own
 
 

@@ -8,17 +8,19 @@ Source: the columns that `datasets` and trainers on top of it call tokenized tex
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.errors import RecipeError, VerificationError
+from gristmill.errors import RecipeError, SourceError, VerificationError
+from gristmill.source import parquet_pages
 from gristmill.store.parts import TableWriter
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import LONGEST, listed
-from gristmill.trainer_formats.token_blocks import Block, Side, whole
+from gristmill.trainer_formats.token_blocks import BLOCK, Block, Side, whole
 from gristmill.trainer_formats.token_format import (
     Counter,
     Opened,
@@ -39,8 +41,8 @@ SCHEMA = pa.schema(
         pa.field("source", pa.string(), nullable=False),
     ]
 )
-MOST_ROWS = 1 << 20  # of a row group that import reads
-MOST_GROUP = 1 << 31  # bytes of a row group, unpacked, that import reads
+MOST_VALUES = 1 << 31  # tokens of a row group that import reads
+GROUP_BYTES = 64 << 20  # decoded together
 
 
 def dtype(vocabulary: int) -> str:
@@ -102,20 +104,31 @@ def _documents(files: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray, np.n
         try:
             with pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
                 _check_schema(path, file.schema_arrow)
-                for group in range(file.num_row_groups):
-                    found = file.metadata.row_group(group)
-                    if found.num_rows > MOST_ROWS or found.total_byte_size > MOST_GROUP:
-                        raise VerificationError(
-                            f"{path}: row group {group} has {found.num_rows:,} rows and "
-                            f"{found.total_byte_size:,} bytes; import reads up to {MOST_ROWS:,} "
-                            f"and {MOST_GROUP:,}"
-                        )
+                sizes = parquet_pages.read_sizes(str(path), file.metadata)[0]
+                for group, pages in enumerate(sizes):
+                    rows = _rows_at_once(path, file.metadata.row_group(group), group, pages)
                     for batch in file.iter_batches(
-                        4096, row_groups=[group], columns=["input_ids"], use_threads=False
+                        rows, row_groups=[group], columns=["input_ids"], use_threads=False
                     ):
                         yield _lists(path, batch["input_ids"], number)
+        except SourceError as error:
+            raise VerificationError(f"{path}: {error}") from error
         except (pa.ArrowException, OSError) as error:
             raise VerificationError(f"{path}: cannot be read as Parquet: {error}") from error
+
+
+def _rows_at_once(path: Path, group: Any, number: int, pages: parquet_pages.PageSizes) -> int:
+    """How many rows of a row group are decoded together; a few bytes may stand for many values."""
+    columns = [group.column(place) for place in range(group.num_columns)]
+    values: int = max(
+        column.num_values for column in columns if column.path_in_schema.startswith("input_ids")
+    )
+    if values > MOST_VALUES:
+        raise VerificationError(
+            f"{path}: row group {number} has {values:,} tokens; import reads up to {MOST_VALUES:,}"
+        )
+    fit = int(group.num_rows) * BLOCK // max(values, 1)
+    return max(1, min(pages.rows(4096, GROUP_BYTES), fit))
 
 
 def _check_schema(path: Path, schema: pa.Schema) -> None:

@@ -26,7 +26,14 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import default_cache
 from gristmill.store.manifest import Imported, ImportedFile, Manifest, TokenFormat
-from gristmill.store.parts import Part, machine_errors, sha256_of, write_bytes, write_json
+from gristmill.store.parts import (
+    TEMPORARY,
+    Part,
+    machine_errors,
+    sha256_of,
+    write_bytes,
+    write_json,
+)
 from gristmill.tokens.shards import ShardWriter
 from gristmill.tokens.tokenizer import Tokenizer, load
 from gristmill.trainer_formats.document_tally import DocumentTally
@@ -38,6 +45,11 @@ from gristmill.user_input import local
 FORMATS = ("megatron", "hf-parquet", "olmo", "nanogpt", "llmc", "datatrove", "genesis")
 MARK = "importing"  # under work/: what an import that did not finish leaves
 DTYPES = ("uint8", "uint16", "uint32")
+# What an import writes: one that was interrupted is begun again over these.
+OWN = {
+    *("work", "tokens", "tokenizer", "funnel.json", manifests.SUMS, manifests.MANIFEST),
+    *(name + manifests.NEXT for name in (manifests.MANIFEST, manifests.LOCK)),
+}
 SIDES = ("after", "before", "none")
 
 
@@ -194,8 +206,23 @@ def _refuse_others(corpus: Corpus) -> None:
     root = corpus.root
     if root.exists() and not root.is_dir():
         raise RecipeError(f"--out {root}: a file, not a folder. Choose another folder")
-    found = [path.name for path in root.iterdir()] if root.exists() else []
-    if found and (found != ["work"] or not (corpus.work / MARK).is_file()):
+    found = {path.name for path in root.iterdir()} if root.exists() else set[str]()
+    known = {name for name in found if name in OWN or name.endswith(TEMPORARY)}
+    begun = {
+        path.name
+        for path in (corpus.work.iterdir() if corpus.work.is_dir() else ())
+        if not path.name.endswith(TEMPORARY)
+    }
+    # The lock alone: killed before the mark was there.
+    ours = MARK in begun or begun == {"lock"}
+    if ours and found == known and not (root / manifests.LOCK).exists():
+        for name in found - {"work"}:
+            path = root / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    elif found:
         raise RecipeError(
             f"--out {root}: holds {', '.join(sorted(found)[:3])}: choose an empty folder"
         )
