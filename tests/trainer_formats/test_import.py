@@ -586,7 +586,9 @@ def test_genesis_runs_no_code_of_a_file(tokenizer: Path, tmp_path: Path) -> None
     torch.save(Bomb(hacked), shard)
     refused("not a tensor that torch loads without running code")
     shard.write_bytes(pickle.dumps(Bomb(hacked)))
-    refused("not a tensor that torch loads")
+    refused("not a zip archive")
+    torch.save(Bomb(hacked), shard, _use_new_zipfile_serialization=False)
+    refused("not a zip archive")
     torch.save(torch.tensor([1, 0]), shard)
     with zipfile.ZipFile(shard) as good, zipfile.ZipFile(folder / "bad.zip", "w") as bad:
         for name in good.namelist():
@@ -595,7 +597,16 @@ def test_genesis_runs_no_code_of_a_file(tokenizer: Path, tmp_path: Path) -> None
     os.replace(folder / "bad.zip", shard)
     refused("not a tensor that torch loads")
     shard.write_bytes(b"no archive")
-    refused("not a tensor that torch loads")
+    refused("not a zip archive")
+    torch.save(torch.zeros(1 << 20, dtype=torch.int64), folder / "large.pt")
+    with (
+        zipfile.ZipFile(folder / "large.pt") as good,
+        zipfile.ZipFile(shard, "w", zipfile.ZIP_DEFLATED) as bad,
+    ):
+        for name in good.namelist():
+            bad.writestr(name, good.read(name))
+    assert shard.stat().st_size < 1 << 16
+    refused("an archive with packed entries")
     for value in (
         torch.tensor([1.0]),
         torch.tensor([[1, 0]]),

@@ -10,6 +10,7 @@ which runs no code of the file, and refuses it where it holds anything but one t
 
 import io
 import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,7 @@ def shard(path: Path) -> np.ndarray:
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise VerificationError(f"{path}: {size:,} bytes; import reads up to {MOST_BYTES:,}")
+    _check_archive(path, size)
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
@@ -147,3 +149,18 @@ def shard(path: Path) -> np.ndarray:
         raise VerificationError(f"{path}: not one tensor of int64 in one dimension")
     tokens: np.ndarray = found.detach().numpy()
     return tokens
+
+
+def _check_archive(path: Path, size: int) -> None:
+    """Raise VerificationError for what is no archive of torch's, or unpacks to more than it is."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        raise VerificationError(
+            f"{path}: not a zip archive, as torch writes tensors ({error}). Plain pickles are not "
+            "loaded: they can run any program"
+        ) from error
+    packed = [entry for entry in entries if entry.compress_type != zipfile.ZIP_STORED]
+    if packed or sum(entry.file_size for entry in entries) > size:
+        raise VerificationError(f"{path}: an archive with packed entries, and torch packs none")
