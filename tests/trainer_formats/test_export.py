@@ -20,7 +20,7 @@ from gristmill.store import manifest as manifests
 from gristmill.tokens import tokenizer as tokenizers
 from gristmill.trainer_formats.export import FORMATS, export
 from gristmill.trainer_formats.mixing import mixed
-from gristmill.trainer_formats.token_blocks import Block, blocks_of, whole, with_side
+from gristmill.trainer_formats.token_blocks import TokenBlock, blocks_of, whole, with_side
 from gristmill.trainer_formats.token_format import pieces
 from tests.support.token_corpora import token_corpus
 from tests.support.trainer_readers import READERS, word_tokenizer
@@ -264,7 +264,7 @@ def test_gpt2_is_nanogpts_default_and_has_no_meta(tiktoken_folder: Path, tmp_pat
     assert np.fromfile(tmp_path / "out/train.bin", "<u2").tolist() == [15496, 50256]
 
 
-def block_rows(blocks: list[Block]) -> list[list[int]]:
+def block_rows(blocks: list[TokenBlock]) -> list[list[int]]:
     """The documents of blocks, in plain Python."""
     rows: list[list[int]] = []
     for block in blocks:
@@ -297,7 +297,7 @@ def test_blocks_sides_and_files_of_any_size(
     root = token_corpus(tmp_path_factory.mktemp("rows"), {"web": rows}, tokens_per_shard=shard)
     stream = TokenCorpus.open(root).stream("web")
 
-    def blocks() -> list[Block]:
+    def blocks() -> list[TokenBlock]:
         return list(blocks_of(stream, 0, size))
 
     assert block_rows(blocks()) == rows

@@ -15,6 +15,7 @@ import numpy as np
 from gristmill.corpus.token_corpus import TokenCorpus, TokenStream
 from gristmill.errors import RecipeError
 from gristmill.kernels.packing import lengths
+from gristmill.store.manifest import end_of_text_literal
 from gristmill.store.proof import proven
 
 CLOSING = tuple(character.encode() for character in "\"')]}»”’")
@@ -53,7 +54,7 @@ def spellings_of(corpus: TokenCorpus) -> list[bytes]:
     for part in corpus.manifest.parts:
         if part.path.startswith("tokenizer/") and part.sha256 == corpus.format.tokenizer:
             data = proven(corpus.root / part.path, part.sha256).read_bytes()
-            asked = (corpus.manifest.recipe.get("tokens") or {}).get("end_of_text")
+            asked = end_of_text_literal(corpus.manifest)
             tokenizer = Tokenizer(part.path, data, asked)
             found = [tokenizer.spelling(token) for token in range(corpus.format.vocabulary)]
             found[corpus.format.end_of_text] = b""

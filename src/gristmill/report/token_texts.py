@@ -4,6 +4,7 @@ import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
+from gristmill.store.manifest import end_of_text_literal
 from gristmill.store.proof import proven
 from gristmill.tokens.tokenizer import Tokenizer
 
@@ -46,7 +47,7 @@ def token_texts(corpus: TokenCorpus) -> TokenTexts | None:
     """
     for part in corpus.manifest.parts:
         if part.path.startswith("tokenizer/") and part.sha256 == corpus.format.tokenizer:
-            asked = (corpus.manifest.recipe.get("tokens") or {}).get("end_of_text")
+            asked = end_of_text_literal(corpus.manifest)
             data = proven(corpus.root / part.path, part.sha256).read_bytes()
             try:
                 tokenizer = Tokenizer(part.path, data, asked)

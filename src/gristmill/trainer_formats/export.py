@@ -27,7 +27,7 @@ from gristmill.trainer_formats.export_folder import (
     ExportFolder,
 )
 from gristmill.trainer_formats.mixing import PROPORTIONAL, mixed, weights_of
-from gristmill.trainer_formats.token_blocks import Block, blocks_of, with_side
+from gristmill.trainer_formats.token_blocks import TokenBlock, blocks_of, with_side
 from gristmill.trainer_formats.token_format import MODULES, Stream, Written, module_of
 from gristmill.user_input import local
 
@@ -184,7 +184,7 @@ class _TokenExport:
                 name = group[0] if len(group) == 1 else "mixed"
                 yield Stream(name, split, group, turned, held)
 
-    def _blocks(self, names: list[str], split: Split) -> Iterator[Block]:
+    def _blocks(self, names: list[str], split: Split) -> Iterator[TokenBlock]:
         streams = [self._corpus.stream(name, split) for name in names]
         if len(streams) == 1:
             return blocks_of(streams[0], 0)

@@ -20,7 +20,7 @@ from gristmill.source import parquet_pages
 from gristmill.store.parts import TableWriter
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import LONGEST, listed
-from gristmill.trainer_formats.token_blocks import BLOCK, Block, Side, whole
+from gristmill.trainer_formats.token_blocks import BLOCK, Side, TokenBlock, whole
 from gristmill.trainer_formats.token_format import (
     Counter,
     Opened,
@@ -72,7 +72,7 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
     return counter.written(files)
 
 
-def _rows(block: Block, names: pa.Array) -> pa.RecordBatch:
+def _rows(block: TokenBlock, names: pa.Array) -> pa.RecordBatch:
     if len(block.tokens) >= 1 << 31:
         raise RecipeError("--to hf-parquet: a document of 2^31 tokens or more fits in no list")
     offsets = np.zeros(len(block.lengths) + 1, np.int32)

@@ -18,7 +18,7 @@ import numpy as np
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import divided, listed, mapped
-from gristmill.trainer_formats.token_blocks import Block, Side
+from gristmill.trainer_formats.token_blocks import Side, TokenBlock
 from gristmill.trainer_formats.token_format import (
     Counter,
     Opened,
@@ -75,7 +75,7 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
     return counter.written(files)
 
 
-def _cut(blocks: Iterator[Block], size: int) -> Iterator[tuple[int, Block]]:
+def _cut(blocks: Iterator[TokenBlock], size: int) -> Iterator[tuple[int, TokenBlock]]:
     return pieces(blocks, size, cut=True)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from gristmill.corpus.token_corpus import TokenStream
 from gristmill.errors import RecipeError
-from gristmill.trainer_formats.token_blocks import BLOCK, Block, blocks_of, whole
+from gristmill.trainer_formats.token_blocks import BLOCK, TokenBlock, blocks_of, whole
 
 PROPORTIONAL = "proportional"
 
@@ -49,7 +49,7 @@ def weights_of(given: str, sources: list[str]) -> dict[str, float] | None:
 
 def mixed(
     streams: list[TokenStream], weights: list[float] | None, size: int = BLOCK
-) -> Iterator[Block]:
+) -> Iterator[TokenBlock]:
     """The documents of several streams as one stream of whole documents; `sources` are places in
     `streams`. `weights` None: in proportion to their tokens.
     """
@@ -78,7 +78,7 @@ class _Queue:
         self._blocks = whole(blocks_of(stream, place, size))
         self._share = share
         self._taken = 0  # tokens before the block
-        self._block: Block | None = None
+        self._block: TokenBlock | None = None
         self.times = np.empty(0, np.float64)
 
     def fill(self, until: float) -> None:
@@ -93,13 +93,13 @@ class _Queue:
         self._taken += int(stops[-1])
         self.times = times[times < until]
 
-    def take(self, horizon: float) -> tuple[Block, np.ndarray]:
+    def take(self, horizon: float) -> tuple[TokenBlock, np.ndarray]:
         """The documents up to a time, and their times; the rest stays."""
         assert self._block is not None
         block, times = self._block, self.times
         count = int(np.searchsorted(times, horizon, "right"))
         at = int(block.lengths[:count].sum())
-        self._block = Block(
+        self._block = TokenBlock(
             block.tokens[at:],
             block.documents[count:],
             block.lengths[count:],
@@ -108,7 +108,7 @@ class _Queue:
             True,
         )
         self.times = times[count:]
-        taken = Block(
+        taken = TokenBlock(
             block.tokens[:at],
             block.documents[:count],
             block.lengths[:count],
@@ -119,7 +119,7 @@ class _Queue:
         return taken, times[:count]
 
 
-def _merged(taken: list[tuple[Block, np.ndarray]]) -> Block:
+def _merged(taken: list[tuple[TokenBlock, np.ndarray]]) -> TokenBlock:
     from gristmill.kernels.hashing.shuffle import gather
 
     blocks = [block for block, _ in taken]
@@ -129,7 +129,7 @@ def _merged(taken: list[tuple[Block, np.ndarray]]) -> Block:
     tokens = np.concatenate([block.tokens for block in blocks])
     stops = np.cumsum(lengths)
     documents = np.concatenate([block.documents for block in blocks])
-    return Block(
+    return TokenBlock(
         gather(tokens, stops - lengths, stops, order),
         documents[order],
         lengths[order],

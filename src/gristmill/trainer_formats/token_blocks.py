@@ -16,7 +16,7 @@ BLOCK = 1 << 22  # tokens read at a time
 Side = Literal["after", "before", "none"]
 
 
-class Block(NamedTuple):
+class TokenBlock(NamedTuple):
     """Consecutive documents of a stream."""
 
     tokens: np.ndarray  # (m,) of the corpus' type
@@ -39,7 +39,7 @@ class Block(NamedTuple):
         return found
 
 
-def blocks_of(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[Block]:
+def blocks_of(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[TokenBlock]:
     """A source's documents in blocks of at most `size` tokens, which may cut documents."""
     begins = True
     for start in range(0, stream.tokens, size):
@@ -47,7 +47,7 @@ def blocks_of(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[Bl
         spans = stream.documents(start, stop)
         ends = not bool(spans.continues[-1])
         sources = np.full(len(spans.documents), place, np.int32)
-        yield Block(
+        yield TokenBlock(
             stream.read(start, stop),
             spans.documents,
             spans.ends - spans.starts,
@@ -59,8 +59,8 @@ def blocks_of(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[Bl
 
 
 def with_side(
-    blocks: Iterable[Block], end_of_text: int, has: Side, wanted: Side
-) -> Iterator[Block]:
+    blocks: Iterable[TokenBlock], end_of_text: int, has: Side, wanted: Side
+) -> Iterator[TokenBlock]:
     """The stream with its end of text on the side that is wanted: before or after each document.
 
     A document that has none where the corpus says gets one all the same.
@@ -69,7 +69,7 @@ def with_side(
         yield block if has == wanted else _turned(block, end_of_text, has, wanted)
 
 
-def _turned(block: Block, end_of_text: int, has: Side, wanted: Side) -> Block:
+def _turned(block: TokenBlock, end_of_text: int, has: Side, wanted: Side) -> TokenBlock:
     stops = np.cumsum(block.lengths)
     starts = stops - block.lengths
     lengths = block.lengths.copy()
@@ -93,9 +93,9 @@ def _turned(block: Block, end_of_text: int, has: Side, wanted: Side) -> Block:
     return block._replace(tokens=tokens, lengths=lengths + add)
 
 
-def whole(blocks: Iterable[Block]) -> Iterator[Block]:
+def whole(blocks: Iterable[TokenBlock]) -> Iterator[TokenBlock]:
     """The same documents in blocks that cut none."""
-    held: list[Block] = []
+    held: list[TokenBlock] = []
     for block in blocks:
         held.append(block)
         if len(block.documents) == 1 and not block.ends:
@@ -116,9 +116,11 @@ def whole(blocks: Iterable[Block]) -> Iterator[Block]:
         )
 
 
-def _part(block: Block, first: int, stop: int, start: int, end: int | None = None) -> Block:
+def _part(
+    block: TokenBlock, first: int, stop: int, start: int, end: int | None = None
+) -> TokenBlock:
     """Documents `first` to `stop` of a block, with the tokens `start` to `end`."""
-    return Block(
+    return TokenBlock(
         block.tokens[start:end],
         block.documents[first:stop],
         block.lengths[first:stop],
@@ -128,7 +130,7 @@ def _part(block: Block, first: int, stop: int, start: int, end: int | None = Non
     )
 
 
-def _joined(pieces: list[Block]) -> Block:
+def _joined(pieces: list[TokenBlock]) -> TokenBlock:
     """Pieces of a stream as one; a document that was cut between two is one again."""
     if len(pieces) == 1:
         return pieces[0]
@@ -139,7 +141,7 @@ def _joined(pieces: list[Block]) -> Block:
             lengths[place - 1][-1] += lengths[place][0]
             lengths[place] = lengths[place][1:]
             documents[place], sources[place] = documents[place][1:], sources[place][1:]
-    return Block(
+    return TokenBlock(
         np.concatenate([piece.tokens for piece in pieces]),
         np.concatenate(documents),
         np.concatenate(lengths),

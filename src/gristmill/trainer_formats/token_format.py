@@ -11,7 +11,7 @@ from gristmill.errors import RecipeError
 from gristmill.store.manifest import TokenFormat
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.token_blocks import Block, Side
+from gristmill.trainer_formats.token_blocks import Side, TokenBlock
 
 # Names of --to and --from, and their modules.
 MODULES = {
@@ -33,7 +33,7 @@ class Stream(NamedTuple):
     name: str  # the source; `mixed`: several in one stream
     split: str  # train or val
     sources: list[str]
-    blocks: Iterator[Block]
+    blocks: Iterator[TokenBlock]
     tokens: TokenFormat  # of the corpus; the blocks have `end_of_text_side` as the format wants it
 
 
@@ -110,7 +110,7 @@ class Counter:
         self._documents = 0
         self._blocks = stream.blocks
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[TokenBlock]:
         """The stream's blocks, counted as they pass."""
         for block in self._blocks:
             self._documents += len(block.documents) - (not block.begins)
@@ -125,7 +125,9 @@ class Counter:
         return Written(files, self._documents, sum(tokens), by_source)
 
 
-def pieces(blocks: Iterable[Block], size: int, *, cut: bool) -> Iterator[tuple[int, Block]]:
+def pieces(
+    blocks: Iterable[TokenBlock], size: int, *, cut: bool
+) -> Iterator[tuple[int, TokenBlock]]:
     """(the number of the file, a piece of a block for it): files of `size` tokens.
 
     `cut`: a file ends in the middle of a document. Otherwise it ends behind the document that
@@ -159,7 +161,7 @@ def pieces(blocks: Iterable[Block], size: int, *, cut: bool) -> Iterator[tuple[i
             first = last if surplus else last + 1
             rest = block.lengths[first:].copy()
             rest[:1] -= lengths[-1] if surplus else 0
-            block = Block(
+            block = TokenBlock(
                 block.tokens[at:],
                 block.documents[first:],
                 rest,
