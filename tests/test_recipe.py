@@ -242,7 +242,7 @@ def test_a_step_for_a_source_that_is_not_there_is_told() -> None:
 
 def test_a_step_that_stands_twice_for_a_source_is_refused() -> None:
     again = '\n[[step]]\nuse = "gopher"\nsources = ["books"]\n'
-    assert "a step stands twice for source 'books'" in refused(GOOD + again)
+    assert "a step is used twice for source 'books'" in refused(GOOD + again)
     parse(GOOD.replace("min_words = 20", 'sources = ["web"]') + again, "recipe.toml")
 
 
@@ -285,7 +285,7 @@ def test_a_source_without_shards_is_told_with_its_line() -> None:
 
 
 def test_two_sources_of_one_name_are_refused() -> None:
-    assert "'web' stands twice" in refused(GOOD.replace('"books"', '"web"'))
+    assert "'web' is used twice" in refused(GOOD.replace('"books"', '"web"'))
 
 
 @pytest.mark.parametrize(

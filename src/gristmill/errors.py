@@ -5,7 +5,7 @@ A message says where the error is, what was expected, what was found, and what t
     GristmillError
     ├── RecipeError          the user: edit the recipe or the command              exit 2
     ├── SourceError          the source: a raw shard cannot be fetched or read     exit 3
-    ├── VerificationError    nobody may use the corpus: its bytes are not those    exit 4
+    ├── VerificationError    the corpus must not be used: its bytes are not those  exit 4
     │   │                    that the manifest names
     │   └── Damaged          the run: a file under work/ changed; it is made again
     └── MachineError         the machine: disk, memory, permissions, another run   exit 5

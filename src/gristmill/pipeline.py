@@ -1,4 +1,4 @@
-"""OPEN FIRST. The way through the house, in order.
+"""Open this first: the phases of a run, in order.
 
     recipe.toml
        |  plan            which raw shards, numbered; the list only grows
@@ -19,7 +19,7 @@
      write_verdicts       each shard's verdicts, written once
        |                                                phases/relations/write_verdicts.py
        v
-     count_lines,         the lines that stand in too many of the documents that are left
+     count_lines,         the lines that occur in too many of the documents that are left
      frequent_lines                                     phases/relations/frequent_lines.py
        |
        v

@@ -178,7 +178,7 @@ def _recipe(what: list[str], out: Path | None) -> Path | list[str]:
             "files alone need --out DIR, the corpus' folder (the name of a recipe ends in .toml)"
         )
     if recipes := [name for name in what if name.endswith(".toml") and not is_scheme(name)]:
-        raise RecipeError(f"{recipes[0]}: a recipe stands alone, and names its files itself")
+        raise RecipeError(f"{recipes[0]}: a recipe is the only argument: it names its files itself")
     return what
 
 

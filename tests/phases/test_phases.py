@@ -71,7 +71,7 @@ FIELDS: dict[str, Any] = {
     "deduplicate.lines": OTHER_TABLE,
     "deduplicate.scope": ("source", [D, V, L, F, T, A]),
     "deduplicate.order": ("longest", [D, V, L, F, T, A]),
-    "deduplicate.against": "what it names is in a key by its digest: test_reference_corpus.py",
+    "deduplicate.against": (["older"], [D, V, L, F, T, A]),
     "deduplicate.index": (True, [D]),
     "deduplicate.largest_cluster": (1.0, []),
     "deduplicate.near.shingle": (4, [P, D, V, L, T]),
@@ -106,9 +106,13 @@ PARAMETERS = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a recipe that asks for every phase, and its corpus."""
+    """A folder with a recipe that asks for every phase, its corpus, and one of its first documents
+    that may be compared against.
+    """
     folder = tmp_path_factory.mktemp("made")
-    assert phases_of(lay_out_all(folder), folder / "corpus") == EVERY
+    recipe = lay_out_all(folder)
+    assert phases_of(recipe, folder / "corpus") == EVERY
+    pipeline.run(recipe, out=folder / "older", limit=5, settings={"deduplicate.index": "true"})
     return folder
 
 

@@ -45,12 +45,12 @@ def sent(name: str, url: str, *allowed: str) -> str | None:
 
 
 REFUSED = [
-    ("AWS_SECRET_ACCESS_KEY", "https://evil.example/a", (), "are sent to nobody"),
+    ("AWS_SECRET_ACCESS_KEY", "https://evil.example/a", (), "are never sent"),
     (
         "AWS_SECRET_ACCESS_KEY",
         "https://evil.example/a",
         ("AWS_SECRET_ACCESS_KEY",),
-        "are sent to nobody",
+        "are never sent",
     ),
     ("OPENAI_API_KEY", "https://evil.example/a", (), "say --allow-env OPENAI_API_KEY"),
     ("OPENAI_API_KEY", "https://evil.example/a", ("HF_TOKEN",), "say --allow-env OPENAI_API_KEY"),

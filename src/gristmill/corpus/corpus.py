@@ -65,7 +65,7 @@ def versions() -> dict[str, str]:
     return {
         "gristmill": gristmill.__version__,
         "pyarrow": pyarrow.__version__,
-        "resiliparse": version("resiliparse"),  # tells charsets and takes the text out of pages
+        "resiliparse": version("resiliparse"),  # detects charsets and extracts the text of pages
         **FORMAT_VERSIONS,
     }
 

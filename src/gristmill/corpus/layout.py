@@ -106,7 +106,7 @@ def _set_right(path: Path, pieces: tuple[str, ...], on_line: Callable[[str], Non
     is_folder = path.is_dir()
     if _is_folder(pieces) is (not is_folder):
         on_line(
-            f"{path}: a {'folder' if is_folder else 'file'} stands there, and a "
+            f"{path}: a {'folder' if is_folder else 'file'} is there, and a "
             f"{'file' if is_folder else 'folder'} should: it is removed"
         )
         if is_folder:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-GAP = 16  # rows nobody asked for that one read may include between two that are wanted
+GAP = 16  # rows that were not asked for which one read may include between two that were
 SPAN = 2048  # wanted rows that one read returns, at most
 
 

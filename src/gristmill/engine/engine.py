@@ -8,20 +8,19 @@
     Session.map       tasks between two  threads of that process     nodes of the cluster
                       SQL queries
 
-The pipeline knows these two protocols only. A further engine is one module with `matches` and
-`start`, named in MODULES.
+The pipeline knows these two protocols only. A further engine is one module of this folder, found by
+its name: `--engine spark://host:port` is spark.py. It has `matches`, `start` and NAMES.
 """
 
 import importlib
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from gristmill import engine
 from gristmill.engine.relations import Relations
 from gristmill.errors import GristmillError, RecipeError
-
-MODULES = ("local", "spark")  # in this folder
-NAMES = "local, spark://host:port, and spark inside spark-submit"
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -100,8 +99,11 @@ def start(name: str, workers: int, lock: int) -> Engine:
 
 
 def _module(name: str) -> Any:
-    for place in MODULES:
+    places = [module.name for module in pkgutil.iter_modules(engine.__path__)]
+    if (place := name.partition(":")[0]) in places:
         module = importlib.import_module(f"gristmill.engine.{place}")
-        if module.matches(name):
+        if hasattr(module, "matches") and module.matches(name):
             return module
-    raise RecipeError(f"--engine {name}: no such engine; there are {NAMES}")
+    modules = [importlib.import_module(f"gristmill.engine.{place}") for place in places]
+    names = ", ".join(module.NAMES for module in modules if hasattr(module, "matches"))
+    raise RecipeError(f"--engine {name}: no such engine; there are {names}")

@@ -99,7 +99,7 @@ class _Server:
             status.close()
             return True
         self._children[child] = status
-        # Anything to read there is its end: the caller wants this worker gone.
+        # Anything to read there means that the caller ends this worker.
         self._selector.register(status, selectors.EVENT_READ, lambda: self._kill(child, status))
         return True
 
@@ -109,7 +109,7 @@ class _Server:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            # What only the server may hold: else nobody would notice an end.
+            # Only the server may hold these: otherwise the end of a pipe is never seen.
             self._selector.close()
             for socket_ in (self._control, status, *self._children.values()):
                 socket_.close()
@@ -133,7 +133,7 @@ class _Server:
         return True
 
     def _reap(self) -> bool:
-        """Tell of the children that have ended."""
+        """Report the children that have ended."""
         with suppress(BlockingIOError):
             os.read(self._woken, 1 << 16)
         while True:

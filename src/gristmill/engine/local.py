@@ -32,6 +32,7 @@ from gristmill.store.parts import machine_errors
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
+NAMES = "local"
 TICK = 0.1  # seconds between two messages of progress
 
 
@@ -160,7 +161,7 @@ class LocalEngine:
 def _end_of(code: int | None) -> str:
     """How a worker ended, in words."""
     if code is None:
-        return "could not be started, or is gone with the process that starts workers"
+        return "could not be started, or ended with the process that starts workers"
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
 
@@ -181,7 +182,7 @@ def serve_fresh(handles: str) -> None:
 
 
 def serve(handles: list[int]) -> None:
-    """A worker's life: one task after another, until the parent is gone.
+    """A worker's life: one task after another, until the parent ends.
 
     Of the handles the first is its pipe, the second says so.
     """

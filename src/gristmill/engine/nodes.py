@@ -49,14 +49,14 @@ WHOLE = (
     "[PYTHON_VERSION_MISMATCH",
     "ModuleNotFoundError",
     "Cannot run program",
-)  # what stands behind these says all
+)  # the rest of the line says all
 PAUSE = 0.1  # seconds that a node takes to answer, so that others get something to answer, too
 
 
 def teller(
     libraries: tuple[str, ...], pause: float = 0.0
 ) -> Callable[[Any], tuple[str, str, dict[str, str]]]:
-    """A function that tells what the machine has that it runs on: (host, folder, what: which).
+    """A function that lists what the machine has that it runs on: (host, folder, what: which).
     Where it runs there may be no gristmill.
     """
 

@@ -135,10 +135,11 @@ EACH = " -- each place\n"
 
 
 def sql(relation: str, places: int = 0) -> str:
-    """The text of a relation; its lines that stand for each place are written out for places 1 to
-    `places`.
+    """The text of a relation: a file of dedup/sql/, or of the room that `relation` names, as in
+    filters/decontaminate/common_ngrams. Lines marked EACH are repeated for places 1 to `places`.
     """
-    text = files("gristmill.dedup").joinpath(f"sql/{relation}.sql").read_text("utf-8")
+    path = relation if "/" in relation else f"dedup/sql/{relation}"
+    text = files("gristmill").joinpath(f"{path}.sql").read_text("utf-8")
     return "".join(
         "".join(line.replace("{place}", str(place)) for place in range(1, places + 1))
         if line.endswith(EACH)

@@ -38,11 +38,11 @@ class Child(Protocol):
     """A worker process."""
 
     def wait(self) -> int | None:
-        """Its exit code when it has ended (-N: killed by signal N); null where nobody knows."""
+        """Its exit code when it has ended (-N: killed by signal N); null where it is unknown."""
         ...
 
     def kill(self) -> None:
-        """End it, and wait until it is gone."""
+        """End it, and wait until it has ended."""
         ...
 
 
@@ -100,7 +100,7 @@ class ForkServer:
         return _Forked(status)
 
     def end(self) -> None:
-        """End it with all its workers, and wait until it is gone."""
+        """End it with all its workers, and wait until it has ended."""
         self._control.close()
         if self._owner == os.getpid():
             with suppress(subprocess.TimeoutExpired):
@@ -186,6 +186,6 @@ def _unlock() -> None:
 
 
 _lock = threading.Lock()
-_servers: list[ForkServer] = []  # the last one runs, unless it is gone
+_servers: list[ForkServer] = []  # the last one runs, unless it has ended
 atexit.register(_end)
 os.register_at_fork(after_in_child=_unlock)

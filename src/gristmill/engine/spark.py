@@ -28,6 +28,7 @@ from gristmill.store.parts import machine_errors
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
+NAMES = "spark://host:port, and spark inside spark-submit"
 TASKS_A_CORE = 2  # handed to Spark at a time, so that no core waits for the driver
 
 

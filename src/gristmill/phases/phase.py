@@ -1,6 +1,6 @@
 """A phase as a value: what it reads and writes, what it depends on, and what does it.
 
-    Phase    the value; all of them stand in order in phases/all_phases.py
+    Phase    the value; phases/all_phases.py lists all of them in order
     a task   a frozen msgspec Struct: all that one call of the phase's function needs
     State    what the tasks are made of: the run's plan, recipe and the records of earlier phases
 

@@ -1,4 +1,4 @@
-"""How a phase runs over its tasks: what is done is not done again, the rest goes to the engine, and
+"""How a phase runs over its tasks: what is done is not done again, the engine runs the rest, and
 the others finish when one fails.
 """
 

@@ -215,7 +215,7 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
                 "'.', '_' and '-'"
             )
         if names.count(source.name) > 1:
-            raise RecipeError(f"{where}.name = {source.name!r} stands twice")
+            raise RecipeError(f"{where}.name = {source.name!r} is used twice")
         if not (source.urls or source.files or source.paths or source.commoncrawl):
             raise RecipeError(
                 f"{where} ({source.name}) has no shards: give it urls, files, paths or commoncrawl"
@@ -245,7 +245,7 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
         ]
         if len(set(used)) < len(used):
             raise RecipeError(
-                f"{name}: a step stands twice for source {source_name!r}: {', '.join(used)}"
+                f"{name}: a step is used twice for source {source_name!r}: {', '.join(used)}"
             )
 
 

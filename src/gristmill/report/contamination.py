@@ -1,4 +1,4 @@
-"""Contamination: which benchmark items stood in which documents, how much of each, and the text
+"""Contamination: which benchmark items occurred in which documents, how much of each, and the text
 around them.
 
 An item is named where no other explains it better: one of which the document holds a higher share,

@@ -1,8 +1,8 @@
 """Rejudge: what a corpus would keep with other thresholds, from its stored measures, in seconds.
 
 The steps decide again from measures/; then the relations run again on the signatures of what is
-left, because a document that goes may have kept others out. Similarities come from
-duplicates/pairs.parquet; only pairs that never met are compared, from documents/. No raw shard is
+left, because a dropped document may have been the keeper of others. Similarities come from
+duplicates/pairs.parquet; only pairs that have none are compared, from documents/. No raw shard is
 read and nothing is written: `gristmill run` with the same recipe does it.
 """
 
@@ -222,7 +222,7 @@ def _shard(
 
 
 def _corpus_filters(root: Path, rules: list[Rule], judged: dict[int, _RejudgedShard]) -> pa.Table:
-    """What goes by its rank among what stands: corpus_filters.DROPS."""
+    """What is dropped by its rank among what all steps keep: corpus_filters.DROPS."""
     folders = {rule.step.table for rule in rules}
     shards = {
         number: Shard(

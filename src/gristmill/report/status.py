@@ -1,4 +1,4 @@
-"""Status: where a run stands, and what was dropped where.
+"""Status: which phases of a run are done, and what was dropped where.
 
 Reads records only; asks nothing of a run that is at work.
 """
@@ -21,7 +21,7 @@ from gristmill.store.manifest import MANIFEST
 
 
 def status(corpus: Path | str) -> dict[str, Any]:
-    """Where a corpus stands: `finished`, `running`, shards done by phase, and the reasons counted
+    """The state of a corpus: `finished`, `running`, shards done by phase, and the reasons counted
     so far.
     """
     root = Path(corpus)

@@ -9,7 +9,7 @@ and then Archive-length bytes: the HTTP response. The first record, `filedesc://
 version the file is, which we take from each line itself. (M. Burner, B. Kahle: Arc File Format,
 Internet Archive, 1996.)
 
-URLs may hold spaces. The framing is as strict as it is for WARC: behind a block must stand the next
+URLs may hold spaces. The framing is as strict as it is for WARC: behind a block must come the next
 record's line, or the end; where it does not, the record gets the verdict `read.wrong_length`, and
 the search goes on for the next line that can be a record's.
 """
@@ -98,7 +98,7 @@ def is_arc(head: bytes) -> bool:
 
 
 def is_within(data: bytes) -> bool:
-    """Whether bytes that begin inside a record hold two that stand one behind the other."""
+    """Whether bytes that begin inside a record hold two, one directly behind the other."""
     at, most = _find(data, 0, len(data)), 16
     while at >= 0 and most:
         line = _line(data, at + 1)

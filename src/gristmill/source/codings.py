@@ -117,7 +117,7 @@ def _members(body: bytes, make: Callable[[], Any], most: int) -> bytes:
         if not (make is _gzip and body.startswith(_GZIP, at)) and not (
             make is _zstd and _is_zstd(body[at : at + 4])
         ):
-            return b"".join(out)  # what stands behind is not part of it
+            return b"".join(out)  # the bytes behind it are not part of it
     raise Undecodable("bad_encoding")
 
 

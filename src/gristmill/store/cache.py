@@ -135,8 +135,8 @@ class Cache:
                 handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    # Whoever held it before may have removed the name: then this is a lock that
-                    # no other process sees.
+                    # The process that held it before may have removed the name: then this is a lock
+                    # that no other process sees.
                     if os.fstat(handle).st_ino == path.stat().st_ino:
                         break
                 except (BlockingIOError, FileNotFoundError):

@@ -4,7 +4,7 @@ survives damage.
     file -> pieces of decoded bytes, and `Damage` where bytes were lost
 
 Each gzip member, zstd or lz4 frame, xz or bzip2 stream is decoded on its own. A member that does
-not decode ends with a Damage that holds its offset; the search for the next one goes on behind it.
+not decode ends with a Damage that holds its offset; the search continues behind it.
 Memory is one block, whatever the file and whatever it claims: output is taken in bounded steps, and
 a shard that grows beyond all likelihood, or beyond its limit, is cut off as a bomb.
 """

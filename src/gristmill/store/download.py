@@ -1,10 +1,10 @@
 """One download: attempts over HTTP until the bytes are here, whole and what they must be.
 
-    206 that fits       goes on where the file ends
+    206 that fits       continues where the file ends
     206 that does not   another start, length or ETag than asked for: starts at byte zero
     200                 starts at byte zero, also where a range was asked for
     416                 starts at byte zero
-    cut, stall, 5xx     waits, with backoff and jitter or as Retry-After says, and goes on
+    cut, stall, 5xx     waits, with backoff and jitter or as Retry-After says, and continues
 
 What is appended is what the server promised (Content-Length, Content-Range) or it is an error: a
 file gets its name only when its length and every digest that is known of it agree. What never ends
@@ -265,7 +265,7 @@ class Download:
             )
 
     def _go_on(self, answer: Answer) -> int:
-        """Check that a 206 goes on where the file ends; returns where it will end."""
+        """Check that a 206 continues where the file ends; returns where it will end."""
         partial = self._partial
         found = re.fullmatch(
             r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", answer.headers.get("Content-Range", "")

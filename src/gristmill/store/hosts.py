@@ -51,15 +51,13 @@ class Hosts:
             self._gone.discard(place)
 
     def give_up(self, place: Place) -> None:
-        """Nobody waits for a host any more."""
+        """End every wait for a host."""
         with self._lock:
             self._gone.add(place)
 
 
 def addresses(host: str, port: int, seconds: float) -> int | None:
-    """How many addresses a host has; 0 where its name is not known, None where nobody says so in
-    time.
-    """
+    """How many addresses a host has; 0: its name is unknown; None: no answer in time."""
     found: list[int] = []
 
     def ask() -> None:

@@ -5,7 +5,7 @@ A recipe may be somebody else's: it must not be able to send any variable to any
 GRISTMILL_AUTH_*    to the hosts that the recipe names beside it
 HF_TOKEN            to the hub alone: huggingface.co and its subdomains, hf.co, and where
                     HF_ENDPOINT points
-AWS_*               to nobody: they sign what is asked of an object store, and never become a header
+AWS_*               never sent: they sign requests to an object store, and never become a header
 any other           to the hosts that the recipe names beside it, once the command line says
                     --allow-env NAME
 
@@ -39,7 +39,7 @@ def header(name: str, hosts: Collection[str], allowed: Collection[str], where: s
     if name.startswith(NEVER):
         raise RecipeError(
             f"{said}: the variables {NEVER}* sign what is asked of object stores, and are "
-            "sent to nobody"
+            "never sent"
         )
     if name == HUB_TOKEN and name not in allowed:
         for url in hosts:

@@ -1,7 +1,7 @@
 """Rules about the whole corpus, by a step's own table: what a document holds beside what the others
 hold. `Step.corpus_rules` gives them; phases/relations/corpus_filters.py asks them.
 
-Where a document goes by the rank of one measure, `Step.ranks` is all that is needed.
+Where a document is dropped by the rank of one measure, `Step.ranks` is all that is needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence

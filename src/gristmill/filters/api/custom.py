@@ -1,14 +1,14 @@
 """A custom filter: `use = "package.module:function"` in a recipe that is run with
 --allow-code.
 
-The function says why a document goes, or null to keep it:
+The function says why a document is dropped, or null to keep it:
 
     def too_shouted(text: str) -> str | None:                a document at a time
     def too_shouted(batch: pa.RecordBatch) -> pa.Array:      a batch of DOCUMENTS at a time: n
                                                              strings or nulls
 
 A first parameter annotated as pyarrow.RecordBatch makes it one for batches; any other, or none, one
-for texts. The verdict is `too_shouted.<reason>`. What goes wrong in the function ends the run with
+for texts. The verdict is `too_shouted.<reason>`. An error in the function ends the run with
 an error that names the function and the document: nothing is skipped. docs/custom-filters.md says
 what is promised.
 """
@@ -76,7 +76,7 @@ class Custom(Step, frozen=True, kw_only=True):
 
 
 class Unloaded(Step, frozen=True, kw_only=True):
-    """A class of your own that was not imported: nobody said --allow-code."""
+    """A custom class that was not imported, because --allow-code was not given."""
 
     version: ClassVar[int] = 0
 

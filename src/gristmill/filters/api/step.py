@@ -60,7 +60,7 @@ class Decision(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One comparison: a row goes for `reason` where its measure is `broken` against the limit."""
+    """One comparison: `reason` drops a row where its measure is `broken` against the limit."""
 
     reason: str
     measure: str

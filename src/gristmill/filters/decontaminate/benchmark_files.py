@@ -8,7 +8,7 @@
     text        an item a line, or a paragraph; what looks like a table is refused, because its
                 lines would not be items
 
-A field is a path: `choices.text` lies in `choices`, and where a list is met, in each of its
+A field is a path: `choices.text` lies in `choices`, and in a list, in each of its
 entries. `a[].b[].c` makes of a row as many items as a's entries have entries in b (SQuAD:
 `data[].paragraphs[].qas[].question`); the other fields of the row stay with each of them. Nothing
 is read in part: a file of other bytes than UTF-8, a row of too many values and a field that is not

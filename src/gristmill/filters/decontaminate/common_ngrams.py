@@ -1,7 +1,7 @@
 """Common n-grams: what stands in more documents of a corpus than `common` is no evidence that a
 document holds a benchmark item.
 
-    contamination/<shard>.parquet -> hits -> ngrams.sql -> the list of common n-grams
+    contamination/<shard>.parquet -> hits -> common_ngrams.sql -> the list of common n-grams
     contamination/<shard>.parquet + the list -> judge_common -> the documents to drop
 
 A common n-gram counts neither among an item's n-grams nor among those found: overlap = (matched -
@@ -24,6 +24,7 @@ from gristmill.filters.api.step import Inputs
 if TYPE_CHECKING:
     from gristmill.kernels.decontaminate.items import Index
 
+RELATION = "filters/decontaminate/common_ngrams"  # its SQL, beside this module
 HITS = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),
@@ -75,7 +76,7 @@ class CommonNgrams(NamedTuple):
         with relations() as connection:
             connection.table("hits", [work / "hits.parquet"], "document, ngram")
             connection.row("parameters", most=self.common)
-            written = connection.write("ngrams", work / "ngrams.parquet")
+            written = connection.write(RELATION, work / "ngrams.parquet")
         listed = pa.concat_tables(pq.read_table(path) for path in written).cast(COMMON)
         numbers = listed["ngram"].to_numpy()
         index = self.load(inputs)

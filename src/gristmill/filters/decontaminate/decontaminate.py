@@ -9,7 +9,7 @@ words each unless `ngram` says otherwise.
 An item is looked for whole, by its question and by its long fields
 (filters/decontaminate/benchmarks.py); the highest share is its overlap. What has fewer words than
 an n-gram is one n-gram of all its words: it stands in the document as that sequence, or it does
-not. Labels of choices (`A.`, `(1)`) are no words, in items and documents alike
+not. Labels of choices (`A.`, `(1)`) are no words, in items and in documents
 (kernels/decontaminate/labels.py). In scripts written without spaces each character is a word.
 N-grams that stand in more than `template_items` items are their template's: they count neither
 among a part's n-grams nor among those found. Measures: `overlap`, the highest of all items;
@@ -94,7 +94,7 @@ class Decontaminate(Step, frozen=True, kw_only=True):
         refuse_nan((self.threshold, self.floor, self.similarity))
         if self.similarity is not None and self.common is not None:
             raise ValueError(
-                "similarity and common: signatures do not tell which n-grams are alike; use "
+                "similarity and common: signatures do not say which n-grams are equal; use "
                 "one of them"
             )
         names = [benchmark.name for benchmark in self.benchmarks]

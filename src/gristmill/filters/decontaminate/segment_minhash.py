@@ -35,7 +35,7 @@ class Signed(NamedTuple):
 class Similar(NamedTuple):
     """Parts that n documents resemble; r rows by document, then part."""
 
-    similarity: np.ndarray  # (n,) float64: the highest of all that met; 0: none did
+    similarity: np.ndarray  # (n,) float64: the highest of all that were compared; 0: none was
     documents: np.ndarray  # (r,) int64
     parts: np.ndarray  # (r,) int64
     similarities: np.ndarray  # (r,) float64

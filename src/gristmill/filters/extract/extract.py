@@ -15,9 +15,9 @@ step fills `title` from <title>, and `declared_language` where it is null from t
 
 HTML's own parsing rules are quadratic and worse (kernels/html/parse_cost.py), so each page's cost
 is bounded before a parser sees it. Where a page is over the bound, as much of it is parsed as is
-within, to tell too_deep from too_costly. Resiliparse's main-content extraction is quadratic in
-depth (8,000 levels: 1.8 s), which max_depth bounds. `depth` is counted on the parsed tree, but only
-where the bound does not rule out that it is over max_depth; elsewhere it is null.
+within, to distinguish too_deep from too_costly. Resiliparse's main-content extraction is quadratic
+in depth (8,000 levels: 1.8 s), which max_depth bounds. `depth` is counted on the parsed tree, but
+only where the bound does not rule out that it is over max_depth; elsewhere it is null.
 
 What trafilatura takes was measured, in steps of some 10 ns: TAG an element; CROWD for each two
 elements of one paragraph (it merges the texts of all elements of a paragraph by XPath); PART for

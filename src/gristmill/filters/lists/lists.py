@@ -22,7 +22,7 @@ from gristmill.filters.api.step import Input, Inputs
 from gristmill.store.codecs import BLOCK, Damage, DecodedPieces
 
 MOST_BYTES = (1 << 31) - 1  # of lists when decoded: positions are int32
-_TAR_AT, _TAR = 257, b"ustar"  # where a tar archive tells its name (POSIX.1-1988, GNU)
+_TAR_AT, _TAR = 257, b"ustar"  # where a tar archive has its mark (POSIX.1-1988, GNU)
 _PAGE = (b"<!doctype", b"<html", b"<head", b"<?xml")
 _MARK = b"\xef\xbb\xbf"  # a byte order mark
 

@@ -1,5 +1,5 @@
-"""Quality, or anything that a linear classifier tells: a score for each document, by a model of our
-own or a fastText model.
+"""Quality, or anything that a linear classifier predicts: a score for each document, by a model of
+gristmill or of fastText.
 
     low_score       the score is below min_score
     high_score      the score is above max_score
@@ -140,7 +140,7 @@ def _by_fasttext(where: str, file: Input, label: str | None, data: mmap) -> Scor
 
 
 def _by_library(texts: pa.Array, library: Any, label: str, labels: int) -> np.ndarray:
-    """The library's probability of one label; 0 where it does not tell it."""
+    """The library's probability of one label; 0 where it does not give it."""
     scores = np.zeros(len(texts))
     for row, text in enumerate(pc.replace_substring(texts, "\n", " ").to_pylist()):
         names, shares = library.predict(text, k=labels)

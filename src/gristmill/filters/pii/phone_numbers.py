@@ -46,7 +46,7 @@ _OTHER = re.compile(
 
 
 def judge(regions: Sequence[str], *, possible: bool = False) -> Callable[[str], bool]:
-    """A function that tells whether a string is a phone number; `possible`: without a `+`, too, the
+    """A function that says whether a string is a phone number; `possible`: without a `+`, too, the
     number of digits alone counts.
 
     Raises ValueError for a region that is none.
@@ -119,7 +119,7 @@ def pick(
 
 
 def _longest(text: bytes, size: int, valid: Callable[[str], bool]) -> int:
-    """The bytes of the number at the start of a candidate of so many bytes; 0: there is none."""
+    """The bytes of the number at the start of a candidate of this many bytes; 0: there is none."""
     ends, digits = [], 0
     for group in _GROUP.finditer(text, 0, size):
         digits += len(group[0])

@@ -1,4 +1,4 @@
-"""Personal data, redacted: what names or reaches somebody goes, and something that says so takes
+"""Personal data, redacted: what names or reaches a person is removed, and a placeholder takes
 its place. No document is dropped.
 
     email   an address whose last label is a top-level domain of the public suffix list; not those
@@ -106,7 +106,7 @@ class Private(Step, frozen=True, kw_only=True):
     phone_check: Literal["valid", "possible"] = "valid"  # of numbers without a `+`
     addresses: Literal["public", "all"] = "public"
     names: NameModel | None = None
-    # once duplicates are gone: what rests under documents/ is not redacted then
+    # once duplicates are removed: documents/ then holds texts that are not redacted
     after_dedup: bool = False
 
     def __post_init__(self) -> None:

@@ -46,7 +46,7 @@ class Result(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a dry run tells of a raw shard: bytes here, bytes in all where they are known."""
+    """What a dry run lists of a raw shard: bytes here, bytes in all where they are known."""
 
     shard: PlannedShard
     state: str  # here, begun, to fetch, absent
@@ -224,7 +224,7 @@ class Fetch:
                     keep(Plan(shards=pinned))
                     kept = time.monotonic()
         finally:
-            # Also on Ctrl-C: what is under way is checkpointed by its own thread, and then it goes.
+            # Also on Ctrl-C: what is under way is checkpointed by its own thread, which then ends.
             self._transfer.client.end()
             threads.shutdown(cancel_futures=True)
         return Result(
@@ -333,7 +333,7 @@ class Fetch:
 
 
 def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
-    """What a dry run tells: for each raw shard, then in all, a table for machines and a line for
+    """What a dry run prints: for each raw shard, then in all, a table for machines and a line for
     people.
     """
     out: list[tuple[dict[str, Any], str]] = []

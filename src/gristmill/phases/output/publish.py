@@ -70,7 +70,7 @@ def is_sound(path: Path) -> bool:
 
 
 def _decode(path: Path) -> Plan:
-    """Read a plan, or the plan that a manifest tells."""
+    """Read a plan, or the plan in a manifest."""
     try:
         data = path.read_bytes()
         if b'"raw_shards"' in data:
@@ -216,8 +216,8 @@ def publish(state: State, table: dict[str, Any], inputs: dict[str, Any]) -> Funn
     late = [step for source in recipe.source for step in recipe.post_dedup_steps(source.name)]
     for name in sorted({step.name for step in late if step.redacts}):
         state.progress.line(
-            f"{corpus.root}: documents/, samples/ and contamination/ rest as texts came: "
-            f"{name} waits until duplicates are gone"
+            f"{corpus.root}: documents/, samples/ and contamination/ hold the original texts: "
+            f"{name} waits until duplicates are removed"
         )
     counted = table_of(state)
     parts = [

@@ -96,7 +96,7 @@ def _task(state: State, source: Source, shard: PlannedShard) -> ProcessTask:
         sha256=shard.sha256,
         kind=source.kind,
         fields=Fields(source.text, source.url, *limits, pages),
-        libraries={"resiliparse": version("resiliparse")},  # it tells charsets
+        libraries={"resiliparse": version("resiliparse")},  # it detects charsets
         steps=steps,
         measure=recipe.measure,
         signing=signing if recipe.deduplicate else None,
@@ -156,7 +156,7 @@ def strangers(
 
 
 def check_room(corpus: Corpus, raw: list[Path]) -> None:
-    """Look at the free space before the work, not only when it is gone. Raises MachineError."""
+    """Look at the free space before the work, not only when it is used up. Raises MachineError."""
     needed = sum(path.stat().st_size for path in raw) * FREE_SHARE
     status = os.statvfs(corpus.root)
     free = status.f_bavail * status.f_frsize

@@ -97,7 +97,7 @@ class Signing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessTask(msgspec.Struct, frozen=True, kw_only=True):
-    """All that processing one shard needs; goes to a worker."""
+    """All that processing one shard needs; a worker gets it."""
 
     root: Runtime[str]
     number: int

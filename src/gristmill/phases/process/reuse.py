@@ -3,7 +3,7 @@ cannot judge are read.
 
     old measures, verdicts -> rejudge.redecide -> new verdicts; measures of steps that are no longer
     reached become null
-    old documents, signatures                  -> less what goes now
+    old documents, signatures                  -> less what is dropped now
     old rows that a step found                 -> of documents that still get to it
     the raw shard                              -> what gets farther than it was measured, and texts
                                                for samples/, through all steps
@@ -98,7 +98,7 @@ class Old:
                 if reason is not None:
                     sampler.offer(document, reason)
         for document, reason in sampler.offered():
-            # Its text stands in samples/ as it came to that step, or must be had from the raw
+            # Its text is in samples/ as that step got it, or must be had from the raw
             # shard.
             if stored.get(document, "").partition(".")[0] != reason.partition(".")[0]:
                 wanted.append(document)

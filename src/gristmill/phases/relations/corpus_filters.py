@@ -52,7 +52,7 @@ LISTED = pa.schema(  # common n-grams
     [
         pa.field("rule", pa.int64(), nullable=False),  # its place in rules.json
         pa.field("ngram", pa.int64(), nullable=False),  # its number among the benchmarks'
-        pa.field("documents", pa.int64(), nullable=False),  # that it stands in
+        pa.field("documents", pa.int64(), nullable=False),  # that it occurs in
     ]
 )
 

@@ -1,10 +1,10 @@
-"""Frequent lines: what stands in too many of the documents that are kept, counted after near
+"""Frequent lines: lines that occur in too many of the documents that are kept, counted after near
 duplicates are dropped.
 
     documents and verdicts of a shard -> work/count_lines/<shard>.parquet
-        in how many documents each line stands
+        in how many documents each line occurs
     lines of all shards               -> duplicates/lines.parquet
-        those that stand in more than `most`, and in how many
+        those that occur in more than `most`, and in how many
 
 `kept_documents.finish` cuts them.
 """
@@ -43,7 +43,7 @@ class LineCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountTask(msgspec.Struct, frozen=True, kw_only=True):
-    """All that counting a shard's lines needs. How often a line may stand is not in it: another
+    """All that counting a shard's lines needs. How often a line may occur is not in it: another
     limit counts nothing again.
     """
 
@@ -141,7 +141,7 @@ def cuts_lines(recipe: Recipe) -> bool:
 
 
 def list_frequent(task: ListTask, on_progress: Callable[[int], None], session: Session) -> Output:
-    """List the lines that stand in too many documents of the corpus."""
+    """List the lines that occur in too many documents of the corpus."""
     start = time.perf_counter()
     corpus = Corpus(Path(task.root))
     work = corpus.work / "frequent_lines"

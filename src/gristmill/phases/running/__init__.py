@@ -1,1 +1,1 @@
-"""What a run shows while it works, and how it goes on where a file is damaged."""
+"""What a run shows while it works, and how it continues where a file is damaged."""

@@ -1,4 +1,4 @@
-"""What a run reports while it works: dictionaries, for whoever shows them.
+"""What a run reports while it works: dictionaries, for the program that shows them.
 
 {"event": "phase", "phase": "process", "jobs": 12} {"event": "progress", "phase": "process", "done":
 3, "jobs": 12, "bytes": 81000000, "seconds": 4.1} {"event": "transfers", "phase": "fetch", "bytes":
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Progress:
-    """Reports what a run does, to `show`; without one, to nobody."""
+    """Reports what a run does to `show`; without it, nothing is reported."""
 
     def __init__(self, show: Callable[[dict[str, Any]], None] | None) -> None:
         self._show = show or (lambda _: None)

@@ -1,4 +1,4 @@
-"""A run goes on where a file that it reads back is damaged: what wrote it writes it again.
+"""A run continues where a file that it reads back is damaged: the task that wrote it runs again.
 
     a stored record     its files are held against it before it is used (Corpus.done): where one is
                         not as it was, the phase runs
