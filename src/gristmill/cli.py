@@ -15,6 +15,7 @@ import typer
 from gristmill import __version__
 from gristmill.arguments import EXIT_CODES, Json
 from gristmill.errors import GristmillError, MachineError
+from gristmill.loader_verbs import bench_loader, seen
 from gristmill.model_verbs import app as model_app
 from gristmill.model_verbs import tokenizer_app
 from gristmill.packing_verbs import pack
@@ -118,6 +119,8 @@ for verb in (diff, why, lines, contamination, duplicates, rejudge, curve):
 app.command(epilog=EXIT_CODES)(pack)
 app.command(epilog=EXIT_CODES)(size)
 app.command()(status)
+app.command(epilog=EXIT_CODES)(seen)
+app.command(name="bench-loader", epilog=EXIT_CODES)(bench_loader)
 app.command()(stats)
 
 

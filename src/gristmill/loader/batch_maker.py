@@ -10,6 +10,7 @@ import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
+from gristmill.loader.balance import deal
 from gristmill.loader.batch import Batch, Segments
 from gristmill.loader.order import SegmentOrder
 from gristmill.loader.plan import LoaderPlan, PlanSegment
@@ -21,22 +22,36 @@ BLOCK_TOKENS, BLOCK_BATCHES = 1 << 19, 32
 
 class Ranks(NamedTuple):
     """Who reads: rank `rank` of `world_size`, in batches of `micro_batch_size` rows (None: all of a
-    step's rows together).
+    step's rows together). Ranks have slices of a step; with `balance`, windows are dealt to them so
+    that the sums of the documents' squared lengths are about the same.
     """
 
     rank: int
     world_size: int
     micro_batch_size: int | None = None
+    balance: bool = False
+
+
+class Worker(NamedTuple):
+    """One of `workers` processes that make a rank's batches in turn, from a window on: it makes
+    batch `number`, and every `workers`th behind it.
+    """
+
+    number: int
+    workers: int
+    origin: int
 
 
 class BatchMaker:
     """The batches of one rank."""
 
-    def __init__(self, corpus: TokenCorpus, plan: LoaderPlan, ranks: Ranks) -> None:
+    def __init__(
+        self, corpus: TokenCorpus, plan: LoaderPlan, ranks: Ranks, worker: Worker | None = None
+    ) -> None:
         """Raises RecipeError if the batch cannot be dealt out so, VerificationError if the corpus
         is not the plan's.
         """
-        self.corpus, self.plan, self.ranks = corpus, plan, ranks
+        self.corpus, self.plan, self.ranks, self.worker = corpus, plan, ranks, worker
         if not 0 <= ranks.rank < ranks.world_size:
             raise RecipeError(
                 f"rank {ranks.rank} of {ranks.world_size}: ranks are 0 to {ranks.world_size - 1}"
@@ -83,18 +98,68 @@ class BatchMaker:
     def block(self, window: int) -> Block:
         """The batches of some steps, from the one that begins at a window of the stream on."""
         number = self.plan.segment_at(window)
-        segment, end = self.plan.segments[number], self.plan.end_of(number)
+        segment, stop = self.plan.segments[number], self.plan.end_of(number)
         rows, micro = self.rows_of(segment)
         most = (BLOCK_TOKENS // (rows * segment.sequence_length), BLOCK_BATCHES * micro // rows)
         steps = max(1, min(most))
-        if end is not None:
-            steps = min(steps, (end - window) // segment.batch_size)
+        if stop is not None:
+            steps = min(steps, (stop - window) // segment.batch_size)
         firsts = window + segment.batch_size * np.arange(steps)
-        mine = np.arange(rows) + self.ranks.rank * rows
-        windows = (firsts[:, None] + mine).reshape(-1)
-        whole = self._made(self.order(number), windows)
+        order = self.order(number)
+        if self.ranks.balance:
+            windows = np.concatenate([self._dealt(order, first) for first in firsts.tolist()])
+        else:
+            mine = np.arange(rows) + self.ranks.rank * rows
+            windows = (firsts[:, None] + mine).reshape(-1)
+        end = window + steps * segment.batch_size
+        consumed = np.repeat(firsts, rows // micro)
+        consumed[rows // micro - 1 :: rows // micro] += segment.batch_size
+        if self.worker is not None:
+            before = self.batches_before(window) - self.batches_before(self.worker.origin)
+            first = (self.worker.number - before) % self.worker.workers
+            own = slice(first, None, self.worker.workers)
+            windows = windows.reshape(-1, micro)[own].reshape(-1)
+            consumed = consumed[own]
+            if not len(windows):
+                return Block(end, [], [])
+        whole = self._made(order, windows)
         batches = _cut(whole, micro) if micro < len(windows) else [whole]
-        return Block(window, window + steps * segment.batch_size, batches)
+        return Block(end, batches, consumed.tolist())
+
+    def batches_before(self, window: int) -> int:
+        """How many batches of this rank come before a window, the first of a step."""
+        count = 0
+        for number, segment in enumerate(self.plan.segments):
+            until = min(window, self.plan.end_of(number) or window)
+            rows, micro = self.rows_of(segment)
+            count += max(until - segment.from_window, 0) // segment.batch_size * (rows // micro)
+        return count
+
+    def step_with(self, batch: int) -> int:
+        """The first window of the step that has this rank's batch number `batch`."""
+        for number, segment in enumerate(self.plan.segments):
+            rows, micro = self.rows_of(segment)
+            steps, end = batch // (rows // micro), self.plan.end_of(number)
+            window = segment.from_window + steps * segment.batch_size
+            if end is None or window < end:
+                return window
+            batch -= (end - segment.from_window) // segment.batch_size * (rows // micro)
+        raise AssertionError
+
+    def rows(self, windows: np.ndarray) -> Batch:
+        """Any windows (k,) int64 of the stream, all of one segment."""
+        number = self.plan.segment_at(int(windows.min()))
+        if number != self.plan.segment_at(int(windows.max())):
+            raise RecipeError("windows of two segments of the plan have no common shape")
+        return self._made(self.order(number), windows)
+
+    def _dealt(self, order: SegmentOrder, first: int) -> np.ndarray:
+        """The windows of a step that are dealt to this rank, ascending."""
+        windows = first + np.arange(order.segment.batch_size)
+        found = order.reader.segments(order.runs(windows)[1])
+        costs = np.zeros(len(windows), np.int64)
+        np.add.at(costs, found.rows, found.lengths**2)
+        return np.asarray(windows[deal(costs, self.ranks.world_size) == self.ranks.rank])
 
     def _made(self, order: SegmentOrder, windows: np.ndarray) -> Batch:
         """One batch of any windows of a segment."""

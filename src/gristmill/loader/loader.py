@@ -20,7 +20,7 @@ import msgspec
 from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.batch import Batch
-from gristmill.loader.batch_maker import BatchMaker, Ranks
+from gristmill.loader.batch_maker import BatchMaker, Ranks, Worker
 from gristmill.loader.plan import FIXED, LoaderPlan, opened
 from gristmill.loader.prefetch import Block, Prefetch
 from gristmill.loader.window_kinds import Packing, packing_of
@@ -51,6 +51,7 @@ class Loader:
         packing: Packing | None = None,
         plan: LoaderPlan | Path | str | None = None,
         state: Mapping[str, Any] | None = None,
+        balance: bool = False,
         steps: int | None = None,
         prefetch: int = 2,
         verify: bool = False,
@@ -58,7 +59,8 @@ class Loader:
         """Open a corpus; no shard is read yet, unless `verify` asks for all digests.
 
         `batch_size` is the windows of a step, of all ranks together; each rank yields its
-        batch_size / world_size of them in order, `micro_batch_size` rows at a time. `plan`, or the
+        batch_size / world_size of them in order, `micro_batch_size` rows at a time. `balance`: a
+        step's windows are dealt to ranks by the cost of attention within documents. `plan`, or the
         plan of `state`, decides the rest; what is given beside it must agree. `steps`: the step
         before which it ends (default: never). `prefetch`: blocks of batches made ahead; 0: none,
         and no thread.
@@ -79,7 +81,7 @@ class Loader:
         self.plan = _agreed(self.corpus, plan, {k: v for k, v in asked.items() if v is not None})
         if verify:
             self.corpus.prove(self.plan.segments[-1].split)
-        self.ranks = Ranks(rank, world_size, micro_batch_size)
+        self.ranks = Ranks(rank, world_size, micro_batch_size, balance)
         self.steps = steps
         self._maker = BatchMaker(self.corpus, self.plan, self.ranks)
         self._depth = prefetch
@@ -115,32 +117,42 @@ class Loader:
 
     def __next__(self) -> Batch:
         """The next batch of this rank. Raises VerificationError if a shard is damaged."""
-        if self.steps is not None and self.step >= self.steps:
+        while self._block is None or self._given == len(self._block.batches):
+            self._block, self._given = self._next_block(), 0
+        batch = self._block.batches[self._given]
+        if self.steps is not None and self.plan.step_of(int(batch.windows[0])) >= self.steps:
             self.close()
             raise StopIteration
-        if self._block is None:
-            self._block, self._given = self._next_block(), 0
-        block = self._block
-        batch = block.batches[self._given]
+        self.windows = self._block.consumed[self._given]
         self._given += 1
-        size = self.plan.segments[self.plan.segment_at(block.first)].batch_size
-        steps = (block.end - block.first) // size
-        done = self._given * steps // len(block.batches)
-        self.windows = block.first + done * size
-        if self._given == len(block.batches):
-            self._block = None
         return batch
 
     def _next_block(self) -> Block:
+        start = self.windows if self._block is None else self._block.end
         if self._depth < 1:
-            return self._maker.block(self.windows)
+            return self._maker.block(start)
         if self._prefetch is not None and self._prefetch.process != os.getpid():
             self._prefetch = None  # this is a fork of the process that has the thread
         if self._prefetch is None:
-            self._prefetch = Prefetch(self._maker.block, self.windows, self._depth)
+            self._prefetch = Prefetch(self._maker.block, start, self._depth)
             # Runs when the loader is no longer used, and when the interpreter exits.
             self._finalizer = weakref.finalize(self, self._prefetch.close)
         return self._prefetch.next()
+
+    def share(self, number: int, workers: int, given: int = 0) -> None:
+        """Yield batch `number` from here on, and every one `workers` behind it: what one of several
+        workers yields that take turns. `given` of them were yielded before.
+        """
+        self.close()
+        maker, origin = self._maker, self.windows
+        maker.worker = Worker(number, workers, origin)
+        first = maker.batches_before(origin) + number
+        at = first + given * workers
+        self.windows = maker.step_with(at)
+        # Batches of that step that were yielded are made again, and dropped.
+        before = max(maker.batches_before(self.windows), first)
+        for _ in range((at - before) // workers):
+            next(self)
 
     def seek(self, windows: int) -> None:
         """Go on from a window of the stream, the first of a step. Raises RecipeError."""
@@ -152,6 +164,7 @@ class Loader:
         self._maker.order(self.plan.segment_at(windows))
         self.close()
         self.windows = windows
+        self._maker.worker = None
 
     def seek_step(self, step: int) -> None:
         """Go on from a step, counted from the beginning of the run. Raises RecipeError."""

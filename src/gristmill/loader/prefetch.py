@@ -12,9 +12,9 @@ from gristmill.loader.batch import Batch
 class Block(NamedTuple):
     """The batches of whole steps, in order."""
 
-    first: int  # window of the stream
-    end: int  # the window behind the last step
+    end: int  # the window of the stream behind the last step
     batches: list[Batch]
+    consumed: list[int]  # windows that the whole job has consumed after each, in whole steps
 
 
 Make = Callable[[int], Block]

@@ -1,0 +1,73 @@
+"""The verbs that ask what a loader reads, and how fast: thin, as cli.py."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gristmill.arguments import Json
+from gristmill.terminal import handle_ctrl_c, print_result
+
+Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.")]
+Plan = Annotated[Path, typer.Option(help="The loader's plan, as LoaderPlan.save writes it.")]
+
+
+def seen(
+    corpus: Corpus,
+    plan: Plan = Path("plan.json"),
+    step: Annotated[
+        int | None, typer.Option(min=0, help="Show the documents of this step.")
+    ] = None,
+    document: Annotated[
+        str | None, typer.Option(help="Show the steps that see this document: shard:row.")
+    ] = None,
+    first: Annotated[
+        int | None, typer.Option("--from", min=0, help="Show what is covered from this step on ...")
+    ] = None,
+    stop: Annotated[
+        int | None, typer.Option("--to", min=0, help="... to the step before this one.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show which documents a training step sees, when a document is seen, or what steps cover."""
+    from gristmill.errors import RecipeError
+    from gristmill.loader.ledger import lines
+    from gristmill.loader.ledger import seen as ask
+
+    if (first is None) != (stop is None):
+        raise RecipeError("--from and --to come together")
+    steps = None if first is None or stop is None else (first, stop)
+    result = ask(corpus, plan, step=step, document=document, steps=steps)
+    print_result(result, as_json, lines(result))
+
+
+def bench_loader(
+    corpus: Corpus,
+    tokens_per_second: Annotated[
+        float, typer.Option(min=1, help="What the trainer reads in a second, all ranks together.")
+    ],
+    sequence_length: Annotated[int, typer.Option(min=1, help="Positions of a window.")] = 2048,
+    batch_size: Annotated[int, typer.Option(min=1, help="Windows of a step.")] = 64,
+    world_size: Annotated[int, typer.Option(min=1, help="Ranks; one of them is measured.")] = 1,
+    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 5.0,
+    as_json: Json = False,
+) -> None:
+    """Measure how fast one rank's loader is; fail if it is under 10 times the trainer's rate.
+
+    Cold (the files out of the page cache, where the system allows it) and warm.
+    """
+    from gristmill.loader.bench_loader import bench_loader as measure
+    from gristmill.loader.bench_loader import lines
+
+    handle_ctrl_c()
+    result = measure(
+        corpus,
+        tokens_per_second,
+        sequence_length=sequence_length,
+        batch_size=batch_size,
+        world_size=world_size,
+        seconds=seconds,
+    )
+    print_result(result, as_json, lines(result))
+    if not result["enough"]:
+        raise typer.Exit(1)
