@@ -4,6 +4,9 @@ benchmarks/data.
     english    novels as they are, in pieces of about 4 KB
     web        what make_corpus.py makes: English, 12 % in other languages, copies, junk
     greek      Greek novels of the 19th century, in the old spelling with all accents
+    languages  novels in 12 languages and in English, mixed
+    code       Python's standard library
+    east       sentences in Chinese, Japanese, Korean and Thai
     all        web, english and every other language, mixed
 
 Each has `warm` texts, other ones of the same kind. `web` begins with pairs of known similarity.
@@ -12,11 +15,21 @@ Each has `warm` texts, other ones of the same kind. `web` begins with pairs of k
 import hashlib
 import json
 import random
+import sysconfig
 from pathlib import Path
 
 import make_corpus
 
-SIZES = {"english": 20_000_000, "web": 30_000_000, "greek": 2_000_000, "all": 20_000_000}
+SIZES = {
+    "english": 20_000_000,
+    "web": 30_000_000,
+    "greek": 2_000_000,
+    "languages": 13_000_000,
+    "code": 20_000_000,
+    "east": 2_000_000,
+    "all": 20_000_000,
+}
+EAST = ("cmn_Hans", "cmn_Hant", "jpn", "kor", "tha", "yue")  # FLORES-200's names
 WARM_BYTES = 4_000_000
 SEED = 1
 PAIRS = 40
@@ -51,6 +64,15 @@ def _make(
         )
     elif name == "greek":
         texts = _tei_pieces(sorted(folder.glob("eltec_gre/*.xml")))
+    elif name == "languages":
+        each = SIZES[name] // 13 // 4000
+        texts = _make("english", [])[0][:each]
+        for language in sorted(folder.glob("eltec_*")):
+            texts += _tei_pieces(sorted(language.glob("*.xml")))[:each]
+    elif name == "code":
+        texts = _code(SIZES[name])
+    elif name == "east":
+        texts = _east(folder.parent / "D_langid")
     else:
         rows = SIZES[name] // 4000
         maker = make_corpus.Maker(pools, SEED, [rows])
@@ -79,6 +101,31 @@ def _pieces(texts: list[str]) -> list[str]:
 
 def _tei_pieces(paths: list[Path]) -> list[str]:
     return _pieces(["\n\n".join(make_corpus.tei_paragraphs(path)) for path in paths])
+
+
+def _code(size: int) -> list[str]:
+    """Files of Python's standard library."""
+    texts = []
+    for path in sorted(Path(sysconfig.get_paths()["stdlib"]).rglob("*.py")):
+        try:
+            texts.append(path.read_text("utf-8"))
+        except UnicodeDecodeError:
+            continue  # tests of other encodings
+        size -= len(texts[-1])
+        if size < 0:
+            break
+    return texts
+
+
+def _east(folder: Path) -> list[str]:
+    """30 lines a text."""
+    names = [f"flores200_devtest/devtest/{name}.devtest" for name in EAST]
+    names += [
+        f"tatoeba_laser112/tatoeba.{name}-eng.{name}" for name in ("cmn", "jpn", "kor", "tha")
+    ]
+    lines = [line for name in names for line in (folder / name).read_text("utf-8").splitlines()]
+    random.Random(SEED).shuffle(lines)
+    return ["\n".join(lines[at : at + 30]) for at in range(0, len(lines), 30)]
 
 
 def _with_pairs(

@@ -38,6 +38,7 @@ from gristmill.kernels.bpe.tables import (
     remember_whole,
     tables_of,
 )
+from gristmill.kernels.jit import memory
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, UINT64S, helper, kernel
 from gristmill.kernels.jit.groups import Int32s, Int64s, Uint64s
 from gristmill.kernels.jit.loads import ALL, ONE, count_ones, count_trailing_zeros, load_u64
@@ -276,13 +277,6 @@ class Limits(NamedTuple):
     spelling: int = 1 << 22  # bytes of long pieces
 
 
-def _aligned(words: int) -> np.ndarray:
-    """Zeros whose first starts a line of the processor's cache."""
-    array = np.zeros(words + 7, np.uint64)
-    skipped = -array.ctypes.data // 8 % 8
-    return array[skipped : skipped + words]
-
-
 MOST = Limits()
 
 
@@ -292,7 +286,7 @@ class Encoder:
     def __init__(
         self, merges: Merges, pattern: Pattern = Pattern.GPT2, limits: Limits = MOST
     ) -> None:
-        """Start with tables that know the whole tokens and have room for as many pieces again."""
+        """Start with tables that know the whole tokens and have room for more pieces."""
         self._merges = merges
         self._pattern = pattern
         lengths = np.diff(merges.token_offsets)[merges.whole_tokens]
@@ -300,7 +294,8 @@ class Encoder:
         long, spelling = len(lengths) - middle, int(lengths[lengths > MIDDLE].sum())
         counts = np.array([short, middle - short, long, 0, spelling])
         least = _powers(2 * counts + (64, 64, 64, 2048, 2048))
-        first = _powers(4 * counts + (4096, 4096, 1024, 16384, 16384))
+        # A large vocabulary has the largest tables from the start: growing costs more than size.
+        first = _powers(12 * counts + (4096, 65536, 4096, 65536, 65536))
         self._limits = Limits(*map(max, least, limits))
         self._learned = _tables(Limits(*map(min, first, self._limits)))
         self._scratch = Scratch.of(1 << 12)
@@ -321,7 +316,7 @@ class Encoder:
         size = int(offsets[-1]) - int(offsets[0])
         if size == 0:
             return np.zeros(len(offsets), np.int64), np.empty(0, np.int32)
-        encoded = _Tokens(np.empty(len(offsets), np.int64), np.empty(size + 8, np.int32))
+        encoded = _Tokens(np.empty(len(offsets), np.int64), memory.zeros(size + 8, np.int32))
         marks = mark(self._pattern, offsets, data)
         longest = int(np.diff(offsets).max())
         scratch = self._scratch
@@ -343,18 +338,24 @@ class Encoder:
         old = self._learned
         sizes = _sizes(old)
         full = int(old.used[FULL])
-        wanted = [size << (full >> place & 1) for place, size in enumerate(sizes)]
-        if any(size > limit for size, limit in zip(wanted, self._limits, strict=True)):
+        wanted = {
+            name: size << (full >> place & 1)
+            for place, (name, size) in enumerate(sizes._asdict().items())
+        }
+        if any(size > limit for size, limit in zip(wanted.values(), self._limits, strict=True)):
             for table in (old.short, old.middle, old.long, old.used):
                 table[:] = 0
             self._remember_whole()
             return
-        new = _tables(Limits(*wanted))
-        if new.arena is not old.arena:
-            new.arena[: len(old.arena)] = old.arena
-            new.spelling[: len(old.spelling)] = old.spelling
-        copy_entries(old, old.middle.view(np.uint8), new)
-        new.used[:] = old.used
+        grown = _tables(Limits(**wanted))
+        # Only what grew is written anew: the others are the same arrays, and nothing to copy.
+        nothing = _tables(Limits(0, 0, 0, 0, 0))
+        same = [name for name in sizes._fields if wanted[name] == getattr(sizes, name)]
+        before = old._replace(**{name: getattr(nothing, name) for name in same})
+        new = grown._replace(used=old.used, **{name: getattr(old, name) for name in same})
+        new.arena[: len(before.arena)] = before.arena
+        new.spelling[: len(before.spelling)] = before.spelling
+        copy_entries(before, before.middle.view(np.uint8), new)
         new.used[FULL] = 0
         self._learned = new
 
@@ -376,9 +377,9 @@ def _sizes(learned: Learned) -> Limits:
 
 def _tables(sizes: Limits) -> Learned:
     return Learned(
-        _aligned(4 * sizes.short),
-        _aligned(8 * sizes.middle),
-        _aligned(4 * sizes.long),
+        memory.zeros(4 * sizes.short, np.uint64),
+        memory.zeros(8 * sizes.middle, np.uint64),
+        memory.zeros(4 * sizes.long, np.uint64),
         np.empty(sizes.arena, np.int32),
         np.empty(sizes.spelling, np.uint8),
         np.zeros(8, np.int64),

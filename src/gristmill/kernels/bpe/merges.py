@@ -9,11 +9,13 @@ from gristmill.kernels.bpe.merging import (
     Merges,
     Scratch,
     merge_piece,
+    next_line,
     place_of_pair,
     rank_of_pair,
     room_of,
     rules_of,
 )
+from gristmill.kernels.jit import memory
 from gristmill.kernels.jit.compile import INT32S, INT64S, UINT64S, helper, kernel
 from gristmill.kernels.jit.loads import count_trailing_zeros
 
@@ -26,10 +28,14 @@ def _insert(entry, pair_table):
     pair = entry >> np.uint64(20)
     shift = np.uint64(64) - np.uint64(count_trailing_zeros(np.uint64(len(pair_table))))
     place = place_of_pair(pair, shift)
-    while pair_table[place] != NO_PAIR and pair_table[place] >> np.uint64(20) != pair:
-        place = (place + 1) & np.int64(len(pair_table) - 1)
-    if pair_table[place] == NO_PAIR:
-        pair_table[place] = entry
+    while True:
+        for j in range(place, place + 8):
+            if pair_table[j] >> np.uint64(20) == pair:
+                return
+            if pair_table[j] == NO_PAIR:
+                pair_table[j] = entry
+                return
+        place = next_line(place, shift)
 
 
 @kernel(UINT64S, types.uint64[::1])
@@ -85,10 +91,12 @@ def _empty(tokens: list[bytes], pairs: int, merged: np.ndarray) -> tuple[Merges,
     lengths = np.array([len(token) for token in tokens], np.int64)
     token_offsets = np.zeros(len(tokens) + 1, np.int64)
     np.cumsum(lengths, out=token_offsets[1:])
+    pair_table = memory.zeros(1 << max(4, (2 * pairs).bit_length()), np.uint64)
+    pair_table[:] = NO_PAIR
     merges = Merges(
         np.array([numbers[bytes([byte])] for byte in range(256)], np.int32),
         np.full(1 << 16, UNRANKED, np.uint32),
-        np.full(1 << max(4, (2 * pairs).bit_length()), NO_PAIR, np.uint64),
+        pair_table,
         merged,
         np.frombuffer(bytearray(b"".join(tokens)), np.uint8),
         token_offsets,

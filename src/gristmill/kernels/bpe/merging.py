@@ -1,8 +1,9 @@
 """Merging one piece: the pair of least rank first, of equal ranks the leftmost (Sennrich 2016).
 
-A rank is kept as `rank << 6`, at most UNRANKED; pieces of up to 64 bytes put the place of a part
-into the low bits, so that the least of all is the next pair, found by vectors. Longer pieces take a
-heap over a linked list, so that a text of one piece costs n log n.
+A rank is kept as `rank << 6`, at most UNRANKED. Pieces of up to 64 bytes put the place of a part
+into the low bits, so that the least of all is the next pair, found by vectors; those of up to 1,008
+bytes do so in two levels, of each 16 and of these. Longer pieces take a heap over a linked list, so
+that a text of one piece costs n log n.
 """
 
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from gristmill.kernels.jit.loads import ALL, ONE, count_trailing_zeros
 from gristmill.kernels.jit.vectors import (
     NOTHING,
     address_of,
+    equal_pairs,
     highest_bit,
     least_of_16,
     least_of_32,
@@ -25,7 +27,9 @@ from gristmill.kernels.jit.vectors import (
 NO_PAIR = np.uint64(0xFFFFFFFFFFFFFFFF)
 UNRANKED = np.uint32(0xFFFFFFC0)  # the rank of two neighbours that do not merge
 LOW_20 = np.uint64((1 << 20) - 1)
-PLACES = 64  # bytes of a piece that is merged by vectors
+PLACES = 64  # bytes of a piece whose parts are bits of a mask
+BLOCKS = 63  # of 16 bytes: of a piece whose ranks are in two levels
+NO_TOKEN = (1 << 20) - 1
 
 
 class Merges(NamedTuple):
@@ -33,7 +37,7 @@ class Merges(NamedTuple):
 
     byte_tokens: Int32s  # (256,) the token of each byte
     byte_pairs: Uint32s  # (65536,) rank << 6 of each pair of bytes, or UNRANKED
-    # open addressing: left << 40 | right << 20 | rank, in one word and so in one cache line
+    # left << 40 | right << 20 | rank, in lines of 8, each filled from its first place
     pair_table: Uint64s
     merged: Int32s  # (ranks,) the token that a merge gives
     blob: Bytes  # the bytes of all tokens
@@ -53,11 +57,12 @@ class Scratch(NamedTuple):
     heap: Uint64s
     following: Int32s  # a linked list of parts
     preceding: Int32s
+    tops: Uint32s  # (64,) the least of each block
 
     @classmethod
     def of(cls, longest: int) -> "Scratch":
         """Room for pieces of so many bytes."""
-        room = max(longest + 1, PLACES)
+        room = max(longest + 1, PLACES) + 16
         return cls(
             np.empty(room, np.int32),
             np.empty(room, np.uint32),
@@ -65,6 +70,7 @@ class Scratch(NamedTuple):
             np.empty(3 * room, np.uint64),
             np.empty(room, np.int32),
             np.empty(room, np.int32),
+            np.full(64, NOTHING, np.uint32),
         )
 
 
@@ -90,28 +96,37 @@ def room_of(scratch):
         address_of(scratch.heap),
         address_of(scratch.following),
         address_of(scratch.preceding),
+        address_of(scratch.tops),
     )
 
 
 @helper
 def place_of_pair(pair, shift):
-    """The place of a pair (left << 20 | right) in a table of 2^(64 - shift)."""
-    return np.int64((pair * GOLDEN) >> shift)
+    """The first place of a pair's line (left << 20 | right) in a table of 2^(64 - shift)."""
+    return np.int64(((pair * GOLDEN) >> shift) & ~np.uint64(7))
+
+
+@helper
+def next_line(place, shift):
+    """The first place of the line after that of a place."""
+    return np.int64((np.uint64(place) + np.uint64(8)) & ((ONE << (np.uint64(64) - shift)) - ONE))
 
 
 @helper
 def rank_of_pair(left, right, pair_table, shift):
-    """The rank at which two neighbours merge, times 64; UNRANKED where they do not."""
+    """The rank at which two neighbours merge, times 64; UNRANKED where they do not.
+
+    Nearly every search ends in the first line, and no branch asks whether it has the pair.
+    """
     pair = (np.uint64(left) << np.uint64(20)) | np.uint64(right)
     place = place_of_pair(pair, shift)
-    mask = (ONE << (np.uint64(64) - shift)) - ONE
     while True:
-        entry = pair_table[place]
-        if entry >> np.uint64(20) == pair:
-            return np.uint32((entry & LOW_20) << np.uint64(6))
-        if entry == NO_PAIR:
-            return UNRANKED
-        place = np.int64((np.uint64(place) + ONE) & mask)
+        equal = equal_pairs(pair_table, place, pair)
+        entry = pair_table[place + count_trailing_zeros(equal | np.uint64(128))]
+        if (equal != 0) | (pair_table[place + 7] == NO_PAIR):
+            rank = np.uint32((entry & LOW_20) << np.uint64(6))
+            return rank if equal != 0 else UNRANKED
+        place = next_line(place, shift)
 
 
 @helper
@@ -126,33 +141,38 @@ def merge_piece(data, start, length, rules, room):
         parts[j] = byte_tokens[following]
         ranks[j - 1] = byte_pairs[(byte << 8) | following]
         byte = following
-    if length > PLACES:
+    if length > BLOCKS * 16:
         return _merge_many(length, rules, room)
+    if length > PLACES:
+        return _merge_blocks(length, rules, room)
     return _merge_few(length, rules, room)
 
 
 @helper
 def _merge_few(length, rules, room):
-    """Merge the parts in place; living ones are the bits of a mask."""
+    """Merge the parts in place; living ones are the bits of a mask. Ranks have the place of their
+    part in their low bits.
+    """
     _byte_tokens, _byte_pairs, pair_table, merged, shift = rules
     parts, ranks = room[0], room[1]
     for j in range(length - 1):
         ranks[j] |= np.uint32(j)
     for j in range(length - 1, (length + 15) & ~15 if length <= 32 else 64):
         ranks[j] = NOTHING
+    parts[PLACES] = NO_TOKEN  # beyond the ends; it merges with nothing
     living = ALL >> np.uint64(64 - length)
-    at = np.int64(64)
-    absorbed = np.int64(64)
-    before = np.int64(64)
+    at = np.int64(PLACES)
+    absorbed = np.int64(PLACES)
+    before = np.int64(PLACES)
     rank = NOTHING
     rank_before = NOTHING
     while True:
         if length <= 16:
-            least = least_of_16(ranks, at, rank, absorbed, before, rank_before)
+            least = least_of_16(ranks, 0, at, rank, absorbed, NOTHING, before, rank_before)
         elif length <= 32:
-            least = least_of_32(ranks, at, rank, absorbed, before, rank_before)
+            least = least_of_32(ranks, 0, at, rank, absorbed, NOTHING, before, rank_before)
         else:
-            least = least_of_64(ranks, at, rank, absorbed, before, rank_before)
+            least = least_of_64(ranks, 0, at, rank, absorbed, NOTHING, before, rank_before)
         if least >= UNRANKED:
             break
         at = np.int64(least & np.uint32(63))
@@ -162,22 +182,103 @@ def _merge_few(length, rules, room):
         absorbed = count_trailing_zeros(above)
         above &= above - ONE
         living ^= ONE << np.uint64(absorbed)
-        rank = NOTHING
-        if above:
-            after = count_trailing_zeros(above)
-            rank = np.uint32(rank_of_pair(token, parts[after], pair_table, shift) | np.uint32(at))
+        after = count_trailing_zeros(above)
+        rank = np.uint32(rank_of_pair(token, parts[after], pair_table, shift) | np.uint32(at))
         below = living & ((ONE << np.uint64(at)) - ONE)
-        before = np.int64(64)
-        if below:
-            before = highest_bit(below)
-            rank_before = np.uint32(
-                rank_of_pair(parts[before], token, pair_table, shift) | np.uint32(before)
-            )
+        before = highest_bit(below)
+        before = before if before >= 0 else np.int64(PLACES)
+        rank_before = np.uint32(
+            rank_of_pair(parts[before], token, pair_table, shift) | np.uint32(before & 63)
+        )
     count = np.int64(0)
     while living:
         parts[count] = parts[count_trailing_zeros(living)]
         living &= living - ONE
         count += 1
+    return count
+
+
+@helper
+def _placed(rank, at):
+    """A rank with a place of up to 10 bits; NOTHING for UNRANKED."""
+    placed = np.uint32((rank << np.uint32(4)) | np.uint32(at))
+    return placed if rank < UNRANKED else NOTHING
+
+
+@helper
+def _merge_blocks(length, rules, room):
+    """Merge the parts in place. Ranks have their places in the low bits; of each 16 the least is in
+    `tops`. The living parts are a list.
+    """
+    _byte_tokens, _byte_pairs, pair_table, merged, shift = rules
+    parts, ranks, following, preceding, tops = room[0], room[1], room[3], room[4], room[5]
+    blocks = (length + 15) >> 4
+    for j in range(length - 1):
+        ranks[j] = _placed(ranks[j], j)
+    for j in range(length - 1, blocks << 4):
+        ranks[j] = NOTHING
+    for j in range(BLOCKS):
+        tops[j] = NOTHING
+    for j in range(blocks):
+        tops[j] = least_of_16(ranks, j << 4, -1, NOTHING, -1, NOTHING, -1, NOTHING)
+    for j in range(length + 1):
+        following[j] = j + 1
+        preceding[j] = j - 1
+    preceding[0] = length
+    parts[length] = NO_TOKEN
+    block = np.int64(0)
+    top = tops[0]
+    block_absorbed = np.int64(0)
+    top_absorbed = top
+    block_before = np.int64(0)
+    top_before = top
+    while True:
+        if blocks <= 16:
+            least = least_of_16(
+                *(tops, 0, block, top, block_absorbed, top_absorbed, block_before, top_before)
+            )
+        else:
+            least = least_of_64(
+                *(tops, 0, block, top, block_absorbed, top_absorbed, block_before, top_before)
+            )
+        if least == NOTHING:
+            break
+        at = np.int64(least & np.uint32(1023))
+        token = merged[np.int64(least >> np.uint32(10))]
+        parts[at] = token
+        absorbed = np.int64(following[at])
+        after = np.int64(following[absorbed])
+        before = np.int64(preceding[at])
+        following[at] = after
+        preceding[after] = at
+        rank = _placed(rank_of_pair(token, parts[after], pair_table, shift), at)
+        rank_before = _placed(rank_of_pair(parts[before], token, pair_table, shift), before)
+        # Up to three blocks change. Each of them takes all the writes that are in it, so that its
+        # least is right whether they are three or one.
+        block = at >> 4
+        block_absorbed = absorbed >> 4
+        block_before = before >> 4 if before < length else block
+        first = block << 4
+        top = least_of_16(
+            *(ranks, first, at - first, rank, absorbed - first, NOTHING),
+            *(before - first, rank_before),
+        )
+        first = block_absorbed << 4
+        top_absorbed = least_of_16(
+            *(ranks, first, at - first, rank, absorbed - first, NOTHING),
+            *(before - first, rank_before),
+        )
+        first = block_before << 4
+        top_before = least_of_16(
+            *(ranks, first, at - first, rank, absorbed - first, NOTHING),
+            *(before - first, rank_before),
+        )
+    count = np.int64(0)
+    at = np.int64(0)
+    while at < length:
+        parts[count] = parts[at]
+        count += 1
+        at = np.int64(following[at])
     return count
 
 
@@ -215,7 +316,7 @@ def _pop(heap, size):
 def _merge_many(length, rules, room):
     """Merge the parts in place, by a heap of rank << 32 | position over a linked list."""
     _byte_tokens, _byte_pairs, pair_table, merged, shift = rules
-    parts, ranks, heap, following, preceding = room
+    parts, ranks, heap, following, preceding = room[:5]
     size = np.int64(0)
     ranks[length - 1] = UNRANKED
     for j in range(length):

@@ -147,38 +147,55 @@ def differing_bytes(typing_context, one, at, other, place):
     return types.uint64(one, types.int64, other, types.int64), generate
 
 
+@intrinsic
+def equal_pairs(typing_context, entries, at, pair):
+    """Of 8 uint64 at an index, which are `pair` above their lowest 20 bits: bit j is entry j. The
+    room is the caller's.
+    """
+
+    def generate(context, builder, signature, arguments):
+        words = ir.VectorType(_WORD, 8)
+        load = builder.load(_at(context, builder, signature, arguments, 0, words))
+        load.align = 8
+        pairs = builder.lshr(load, _every(words, 20))
+        equal = builder.icmp_unsigned("==", pairs, _splat(builder, words, arguments[2]))
+        return builder.zext(builder.bitcast(equal, _BYTE), _WORD)
+
+    return types.uint64(entries, types.int64, types.uint64), generate
+
+
 def _least(lanes):
     """An intrinsic over `lanes` values, a multiple of 16."""
 
     @intrinsic
-    def least(typing_context, values, one, value, absorbed, other, other_value):
-        """Write `value` at `one`, NOTHING at `absorbed`, `other_value` at `other`, all below
-        `lanes` or not at all; then the least of the uint32 values.
+    def least(typing_context, values, first, one, value, two, second, three, third):
+        """Of the uint32 values from `first` on: write `value` at `one`, `second` at `two` and
+        `third` at `three`, places counted from `first`, which below 0 or not below `lanes` are
+        left out; then the least of all.
 
-        All by compares and vectors of one size: a narrow write before a wide load would make the
-        processor wait.
+        By compares, and by vectors of one size: a narrow write before a wide load would make the
+        processor wait. The room is the caller's.
         """
 
         def generate(context, builder, signature, arguments):
             vector = ir.VectorType(_INDEX, 16)
             start = _start(context, builder, signature.args[0], arguments[0])
-            writes = (
-                (arguments[1], arguments[2]),
-                (arguments[3], ir.Constant(_INDEX, 0xFFFFFFFF)),
-                (arguments[4], arguments[5]),
-            )
+            start = builder.gep(start, [arguments[1]])
             splats = [
-                (_splat(builder, vector, builder.trunc(at, _INDEX)), _splat(builder, vector, put))
-                for at, put in writes
+                (
+                    _splat(builder, vector, builder.trunc(at, _INDEX)),
+                    _splat(builder, vector, written),
+                )
+                for at, written in zip(arguments[2::2], arguments[3::2], strict=True)
             ]
             least = None
-            for first in range(0, lanes, 16):
-                place = builder.gep(start, [ir.Constant(_WORD, first)])
+            for lane in range(0, lanes, 16):
+                place = builder.gep(start, [ir.Constant(_WORD, lane)])
                 place = builder.bitcast(place, vector.as_pointer())
                 load = builder.load(place)
                 load.align = 4
                 numbers = ir.Constant(
-                    vector, [ir.Constant(_INDEX, first + lane) for lane in range(16)]
+                    vector, [ir.Constant(_INDEX, number) for number in range(lane, lane + 16)]
                 )
                 for at, written in splats:
                     load = builder.select(builder.icmp_unsigned("==", numbers, at), written, load)
@@ -192,8 +209,8 @@ def _least(lanes):
             reduce = cgutils.get_or_insert_function(builder.module, kind, name)
             return builder.call(reduce, [least])
 
-        integers = (types.int64, types.uint32, types.int64, types.int64, types.uint32)
-        return types.uint32(values, *integers), generate
+        writes = (types.int64, types.uint32) * 3
+        return types.uint32(values, types.int64, *writes), generate
 
     return least
 
