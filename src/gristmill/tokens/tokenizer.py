@@ -113,6 +113,12 @@ class Tokenizer:
                 f"published files ({', '.join(RANK_FILES)}): a rank file does not contain the "
                 "pattern that splits text into pieces. Use the tokenizer.json of the same tokenizer"
             )
+        missing = {bytes([byte]) for byte in range(256)} - set(tokens)
+        if missing:
+            raise RecipeError(
+                f"tokenizer {self.name!r}: no token for the byte {min(missing).hex()}: expected "
+                "one for each of the 256 bytes. Download the file again"
+            )
         ends = END_OF_TEXT if end_of_text is None else end_of_text
         if ends not in file.special:
             raise RecipeError(
