@@ -198,7 +198,7 @@ def test_another_release_of_gristmill_or_pyarrow_runs_nothing_again(
     assert phases_of(made / "recipe.toml", tmp_path / "corpus") == []
     assert (tmp_path / "corpus/manifest.json").read_bytes() == manifest
     # What else changes is published, and the manifest names the packages of that run.
-    assert phases_of(changed(made, "tokens.order", "append"), tmp_path / "corpus") == [A]
+    assert phases_of(changed(made, "tokens.tokens_per_shard", 7_000), tmp_path / "corpus") == [A]
     named = decode((tmp_path / "corpus/manifest.json").read_bytes()).versions
     assert (named["gristmill"], named["pyarrow"]) == ("99.0", "98.0")
 
@@ -282,7 +282,7 @@ def test_a_new_phase_is_its_module_and_its_place_in_the_list(
     monkeypatch.setattr(pipeline, "PHASES", (*PHASES, phase))
     monkeypatch.setattr(all_phases, "PHASES", (*PHASES, phase))
     # A finished corpus is not looked at again: another recipe is.
-    assert phases_of(changed(made, "tokens.order", "append"), corpus) == [A, "longest"]
+    assert phases_of(changed(made, "tokens.tokens_per_shard", 7_000), corpus) == [A, "longest"]
     assert json.loads((corpus / "judgement/longest.json").read_text())
     assert phases_of(recipe, corpus) == [A]
     assert phases_of(changed(made, "seed", 9), corpus) == [P, T, A, "longest"]

@@ -48,12 +48,12 @@ def forget_stopped(corpus: Corpus) -> None:
     (corpus.stage / TABLE).unlink(missing_ok=True)
 
 
-def found_in(corpus: Corpus) -> Path:
-    """The table of copies as deduplicate wrote it. Raises Damaged."""
+def found_in(corpus: Corpus, table: str = TABLE) -> Path:
+    """A table as deduplicate wrote it, that of copies by default. Raises Damaged."""
     record = corpus.last("deduplicate", "all")
     if record is None:
         raise Damaged(f"{corpus.work}: the record of deduplicate is not as it was written")
-    return proven(corpus.find(TABLE), record.part(TABLE).sha256)
+    return proven(corpus.find(table), record.part(table).sha256)
 
 
 def own(copies: Path) -> Iterator[pa.RecordBatch]:

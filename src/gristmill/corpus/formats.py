@@ -16,11 +16,11 @@ rule, the second changes how rows are packed, never the rows.
 FORMAT_VERSIONS = {
     "process": "3",
     "corpus_filters": "1",
-    "deduplicate": "4",
+    "deduplicate": "5",
     "write_verdicts": "1",
     "count_lines": "1",
     "frequent_lines": "1",
-    "tokenize": "2",
+    "tokenize": "3",
     "assemble": "1",
     "unicode": "16.0",
 }

@@ -69,6 +69,11 @@ class Funnel:
                     else "  no document fell on it: no file"
                 )
                 lines.append(f"  {split:<32}{count:>14,}{files}")
+            if moved := self.table.get("validation_moved", 0):
+                lines.append(
+                    f"  {'moved to train':<32}{moved:>14,}  would be validation, and a "
+                    "near-duplicate of theirs is kept"
+                )
             if "tokens_per_byte" in self.table:
                 lines.append(f"{'tokens per byte':<34}{self.table['tokens_per_byte']:>14.4f}")
         rest = {

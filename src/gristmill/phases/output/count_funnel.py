@@ -4,6 +4,7 @@ from typing import Any
 
 from gristmill.phases.output.assemble import ASSEMBLE
 from gristmill.phases.output.tokenize import TOKENIZE
+from gristmill.phases.output.validation import moves_similar
 from gristmill.phases.phase import State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import DEDUPLICATE
@@ -50,6 +51,8 @@ def table_of(state: State) -> dict[str, Any]:
                 table[f"{split}_{what}"] = sum(
                     getattr(record.counts, f"{short}_{what}") for record in assembled.values()
                 )
+        if moves_similar(recipe):
+            table["validation_moved"] = sum(record.counts.moved for record in written.values())
         table["tokens_per_byte"] = (
             round(table["tokens"] / table["bytes"], 6) if table["bytes"] else 0.0
         )

@@ -22,6 +22,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step import Input
 from gristmill.phases.inputs.plan import Plan, PlannedShard
 from gristmill.phases.output.count_funnel import rates_of, table_of
+from gristmill.phases.output.validation import caveat
 from gristmill.phases.phase import State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
@@ -219,6 +220,8 @@ def publish(state: State, table: dict[str, Any], inputs: dict[str, Any]) -> Funn
             f"{corpus.root}: documents/, samples/ and contamination/ hold the original texts: "
             f"{name} waits until duplicates are removed"
         )
+    if (line := caveat(recipe)) is not None:
+        state.progress.line(f"{corpus.root}: {line}")
     counted = table_of(state)
     parts = [
         write_json(corpus.stage, PLAN, state.plan),

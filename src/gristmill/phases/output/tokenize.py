@@ -6,8 +6,7 @@ And `text/`, where no tokens are asked for: the same stream as Parquet.
     work/tokens/<shard>.val        the same, of the documents that are validation
     work/tokens/<shard>.parquet    document, tokens, validation
 
-Which documents are validation is a keyed hash of the normalised text, never of the number: equal
-texts fall on one side.
+Which documents are validation: validation.py.
 """
 
 import time
@@ -20,12 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill import schema
-from gristmill.columns import utf8_buffers
 from gristmill.corpus.clusters import TABLE, found_in
 from gristmill.corpus.copy_counts import Copies, digests
 from gristmill.corpus.corpus import Corpus, content_key
 from gristmill.corpus.kept_documents import FOLDER, PostDedup, post_dedup_of, read_kept, rewriter_of
-from gristmill.dedup.signatures import text_hashes
+from gristmill.corpus.similar_documents import TABLE as SIMILAR
+from gristmill.corpus.similar_documents import digests as similar_digests
+from gristmill.corpus.similar_documents import similar_documents
+from gristmill.dedup.disk_arrays import in_sorted
+from gristmill.phases.output.validation import has_hash_of_validation, moves_similar
 from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import DEDUPLICATE
@@ -65,6 +67,8 @@ class TokenizeCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     bytes: int  # of text
     tokens: int
     seconds: float
+    # documents that would be validation, and have a near-duplicate among the kept ones
+    moved: int = 0
     lines: CutCounts | None = None  # null: the recipe cuts no lines
 
 
@@ -88,6 +92,8 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     # sha256 of the shard's rows of duplicates/copies.parquet, which text/ shows; null: there are
     # none
     copies: str | None = None
+    # and of duplicates/similar.parquet, which are no validation; null: there are none
+    similar: str | None = None
 
 
 def _tokenizer(task: TokenizeTask, path: Path) -> Tokenizer:
@@ -100,19 +106,6 @@ def _tokenizer(task: TokenizeTask, path: Path) -> Tokenizer:
 
     key = content_key("tokenizer", name=name, sha256=sha256, end_of_text=end_of_text)
     return loaded("tokenizer", {key: read})[key]
-
-
-def is_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:
-    """Which of n texts are validation, (n,) bool: 64 bits of a keyed hash of the normalised text
-    below share * 2^64.
-    """
-    if share <= 0.0:
-        return np.zeros(len(texts), np.bool_)
-    from gristmill.kernels.unicode.normalised import normalise
-
-    offsets, data = normalise(*utf8_buffers(texts))
-    hashes = text_hashes(offsets, data, texts, key=f"validation {seed}".encode(), size=8)
-    return np.frombuffer(hashes, "<u8").astype(np.float64) < share * 2.0**64
 
 
 def tokenize(task: TokenizeTask, on_progress: Callable[[int], None]) -> Output:
@@ -156,7 +149,7 @@ def _write(
     counted).
     """
     name = shard_name(task.number)
-    counts = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0}
+    counts = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0, "moved": 0}
     parts: list[Part] = []
     work: list[Part] = []
     if task.tokenizer is None:
@@ -171,6 +164,9 @@ def _write(
                 on_progress(batch["text"].nbytes)
     else:
         tokenizer = _tokenizer(task, corpus.find(task.tokenizer))
+        similar = np.empty(0, np.int64)
+        if task.similar is not None:
+            similar = similar_documents(corpus.find(SIMILAR), task.number, task.similar)
         with (
             writing(corpus.work, f"tokens/{name}.train") as train,
             writing(corpus.work, f"tokens/{name}.val") as val,
@@ -180,7 +176,12 @@ def _write(
                 _count(counts, batch)
                 tokens, lengths = with_ends(tokenizer, batch["text"])
                 counts["tokens"] += len(tokens)
-                validation = is_validation(batch["text"], share=task.validation, seed=task.seed)
+                validation = has_hash_of_validation(
+                    batch["text"], share=task.validation, seed=task.seed
+                )
+                moved = validation & in_sorted(batch["document"].to_numpy(), similar)
+                counts["moved"] += int(moved.sum())
+                validation &= ~moved
                 if validation.any():
                     held_out = np.repeat(validation, lengths)
                     val.write(tokens[held_out])
@@ -219,6 +220,8 @@ def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
     listed = state.one(FREQUENT_LINES)
     copied = state.one(DEDUPLICATE) is not None and tokenizer is None
     copies = digests(found_in(state.corpus), list(processed)) if copied else {}
+    moving = state.one(DEDUPLICATE) is not None and moves_similar(recipe)
+    similar = similar_digests(found_in(state.corpus, SIMILAR)) if moving else {}
     sources = {number: state.plan.shards[number].source for number in processed}
     yield {
         number: TokenizeTask(
@@ -237,6 +240,7 @@ def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
             end_of_text=tokens.end_of_text if tokens else None,
             validation=tokens.validation if tokens else 0.0,
             copies=copies.get(number),
+            similar=similar.get(number),
         )
         for number, record in processed.items()
     }
@@ -271,10 +275,12 @@ TOKENIZE = Phase(
         "source.name",
         "step",
         "deduplicate.lines",
+        "deduplicate.near",
         "deduplicate.scope",
         "tokens.tokenizer",
         "tokens.end_of_text",
         "tokens.validation",
+        "tokens.order",
     ),
     reads=("documents", "verdicts", "duplicates"),
     writes=("text", FOLDER, "work/tokens"),

@@ -3,6 +3,7 @@
 signatures of all shards -> duplicates (dedup.duplicates)
   -> duplicates/copies.parquet     for every keeper, how many copies were dropped
   -> duplicates/pairs.parquet      every pair that was compared
+  -> duplicates/similar.parquet    kept documents with a near-duplicate among the kept ones
   -> index/                        for later corpora, where the recipe asks for it
   -> work/deduplicate/drops.parquet, which write_verdicts.py fills into the verdicts
 """
@@ -20,8 +21,10 @@ import pyarrow.parquet as pq
 
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.formats import FORMAT_VERSIONS
+from gristmill.corpus.similar_documents import TABLE
 from gristmill.dedup.duplicates import DROPS, deduplicate
 from gristmill.dedup.near.near_stage import PAIRS_FOUND
+from gristmill.dedup.near.similar_kept import SIMILAR, similar_kept, with_equal_texts
 from gristmill.dedup.reference_corpus import ReferenceCorpus, open_reference
 from gristmill.dedup.settings import FIELD, Deduplicate
 from gristmill.dedup.shard_tables import ShardTables
@@ -196,6 +199,7 @@ def find_duplicates(
     with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):
         for batch in read_batches(pairs):
             table.write(batch)
+    compared += _write_similar(corpus, settings, tables, pairs, drops, dropped)
     index = [_copy(corpus, path) for path in entries]
     shutil.rmtree(work, ignore_errors=True)
     with writing_table(corpus.work, "deduplicate/drops.parquet", DROPS) as (table, part):
@@ -220,6 +224,33 @@ def find_duplicates(
         seconds=time.perf_counter() - start,
     )
     return Output(counts, copied + compared + index, part)
+
+
+def _write_similar(
+    corpus: Corpus,
+    settings: Deduplicate,
+    tables: list[ShardTables],
+    pairs: Path,
+    drops: pa.Table,
+    filtered: np.ndarray | None,
+) -> list[Part]:
+    """Write the kept documents with a near-duplicate among the kept ones; nothing where near
+    duplicates are not looked for.
+    """
+    if settings.near is None:
+        return []
+    dropped = np.union1d(drops["document"].to_numpy(), [] if filtered is None else filtered)
+    dropped = dropped.astype(np.int64)
+    documents = similar_kept(read_batches(pairs), dropped, settings.near.least)
+    if not settings.exact or settings.scope == "source":
+        # Copies of one text are kept, and are to be in one split.
+        paths = [table.signatures for table in tables]
+        documents = with_equal_texts(documents, paths, dropped)
+    with writing_table(corpus.stage, TABLE, SIMILAR) as (table, parts):
+        for start in range(0, len(documents), 1 << 16):
+            rows = [pa.array(documents[start : start + (1 << 16)])]
+            table.write(pa.RecordBatch.from_arrays(rows, schema=SIMILAR))
+    return parts
 
 
 def _copy(corpus: Corpus, path: Path) -> Part:

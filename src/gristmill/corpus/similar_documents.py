@@ -1,0 +1,50 @@
+"""Kept documents that have a near-duplicate among the kept ones: duplicates/similar.parquet, which
+a recipe with near duplicates writes (dedup/near/similar_kept.py).
+
+    digests             of each raw shard's rows: what its tokens depend on
+    similar_documents   the rows of one raw shard
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from gristmill import schema
+from gristmill.errors import Damaged
+from gristmill.schema import shard_name
+from gristmill.store.parts import read_batches
+
+TABLE = "duplicates/similar.parquet"
+
+
+def digests(path: Path) -> dict[int, str]:
+    """By raw shard, the sha256 over its documents: sorted little-endian int64. A shard that has
+    none is left out.
+    """
+    found: dict[int, Any] = {}
+    for batch in read_batches(path):
+        documents = batch["document"].to_numpy()
+        shards = documents >> schema.ROW_BITS
+        for shard in np.unique(shards).tolist():
+            rows = documents[shards == shard].astype("<i8").tobytes()
+            found.setdefault(shard, hashlib.sha256()).update(rows)
+    return {number: digest.hexdigest() for number, digest in found.items()}
+
+
+def similar_documents(path: Path, number: int, sha256: str) -> np.ndarray:
+    """The documents of a raw shard in the table: (n,) int64, sorted. Raises Damaged where `sha256`
+    is not their digest.
+    """
+    low, high = schema.first_document(number), schema.first_document(number + 1)
+    table = pq.read_table(
+        path, filters=[("document", ">=", low), ("document", "<", high)], use_threads=False
+    )
+    documents = table["document"].to_numpy()
+    if hashlib.sha256(documents.astype("<i8").tobytes()).hexdigest() != sha256:
+        raise Damaged(
+            f"{path}: not as it was written: its rows of shard {shard_name(number)} changed"
+        )
+    return np.asarray(documents)

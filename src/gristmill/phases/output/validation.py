@@ -1,0 +1,57 @@
+"""Which documents are validation: by a keyed hash of their normalised text, never of their number,
+so equal texts are in one split; and none that has a near-duplicate among the kept documents.
+
+Near-duplicates are those that deduplication compared and kept: of a similarity from the floor to
+the threshold. With `order = "append"` the hash alone decides, because a new document must not move
+an old one, of which full shards are already written.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill.columns import utf8_buffers
+from gristmill.dedup.signatures import text_hashes
+from gristmill.recipe import Recipe
+
+
+def has_hash_of_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:
+    """Which of n texts would be validation, (n,) bool: 64 bits of a keyed hash of the normalised
+    text below share * 2^64.
+    """
+    if share <= 0.0:
+        return np.zeros(len(texts), np.bool_)
+    from gristmill.kernels.unicode.normalised import normalise
+
+    offsets, data = normalise(*utf8_buffers(texts))
+    hashes = text_hashes(offsets, data, texts, key=f"validation {seed}".encode(), size=8)
+    return np.frombuffer(hashes, "<u8").astype(np.float64) < share * 2.0**64
+
+
+def moves_similar(recipe: Recipe) -> bool:
+    """Whether documents with a near-duplicate among the kept ones are moved from validation."""
+    tokens, settings = recipe.tokens, recipe.deduplicate
+    asked = tokens is not None and tokens.validation > 0.0 and tokens.order == "shuffled"
+    return asked and settings is not None and settings.near is not None
+
+
+def caveat(recipe: Recipe) -> str | None:
+    """A line for people where validation may have near-duplicates in training, and how to change
+    it; None: the recipe has no validation, or none that it could find.
+    """
+    tokens, settings = recipe.tokens, recipe.deduplicate
+    if tokens is None or tokens.validation <= 0.0:
+        return None
+    found = "validation may have near-duplicates in training: "
+    if settings is None or settings.near is None:
+        return found + "the recipe does not look for any. [deduplicate] near = {} does"
+    if tokens.order == "append":
+        return found + (
+            'with order = "append" documents never move between shards that are written. '
+            'order = "shuffled" keeps them in training'
+        )
+    if settings.scope == "source" and len(recipe.source) > 1:
+        return found + (
+            'with scope = "source" documents of different sources are not compared. '
+            'scope = "corpus" compares all'
+        )
+    return None
