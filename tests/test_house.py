@@ -167,6 +167,7 @@ OPTIONS = {
     "bench-loader": (
         "--batch-size --help --json --seconds --sequence-length --tokens-per-second --world-size"
     ),
+    "chinchilla": "--corpus --epochs --flops --help --json --params",
     "stats": "--help --json --sequence-length --top",
     "export": "--help --json --mix --out --source --split --to --tokens-per-file",
     "import": (

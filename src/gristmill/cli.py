@@ -32,7 +32,7 @@ from gristmill.report_verbs import (
     why,
 )
 from gristmill.run_verb import run
-from gristmill.stats_verbs import stats
+from gristmill.stats_verbs import chinchilla, stats
 from gristmill.terminal import exit_on_ctrl_c, handle_ctrl_c, print_result
 from gristmill.trainer_verbs import export, import_tokens
 
@@ -122,6 +122,7 @@ app.command()(status)
 app.command(epilog=EXIT_CODES)(seen)
 app.command(name="bench-loader", epilog=EXIT_CODES)(bench_loader)
 app.command()(stats)
+app.command()(chinchilla)
 
 
 app.command(epilog=EXIT_CODES)(export)

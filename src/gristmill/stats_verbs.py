@@ -1,5 +1,6 @@
 """The verbs that count a corpus' tokens and say what they suffice for: thin, as cli.py."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,4 +27,27 @@ def stats(
     from gristmill.report.stats_lines import lines
 
     result = count(corpus, sequence_length=sequence_length, top=top)
+    print_result(result, as_json, lines(result))
+
+
+def chinchilla(
+    params: Annotated[
+        str | None, typer.Option(help="The parameters of a model, such as 1.3e9 or 1.3B.")
+    ] = None,
+    flops: Annotated[
+        str | None, typer.Option(help="The compute of a training run in FLOPs, such as 1e21.")
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Show what the training tokens of this corpus suffice for.")
+    ] = None,
+    epochs: Annotated[
+        str | None, typer.Option(help="How often the corpus is read (default: once).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show compute-optimal numbers of parameters and tokens, by published scaling laws."""
+    from gristmill.report.chinchilla import chinchilla as ask
+    from gristmill.report.chinchilla import lines
+
+    result = ask(params=params, flops=flops, corpus=corpus, epochs=epochs)
     print_result(result, as_json, lines(result))

@@ -22,8 +22,8 @@ from gristmill.report.token_texts import TokenTexts, token_texts
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 FEWEST, MOST = 1.5, 8.0  # characters a token, of ordinary text
 LEAST = 10_000  # tokens of a group that may be warned of: fewer say nothing of a tokenizer
-# Tokens a byte of FineWeb-Edu (Penedo et al. 2024, arXiv 2406.17557) with GPT-2's tokenizer:
-# English web text of good quality.
+# Tokens a byte that are commonly quoted for FineWeb-Edu (Penedo et al. 2024, arXiv 2406.17557),
+# whose tokens are counted with GPT-2's tokenizer: English web text. Not measured here.
 REFERENCE = {"name": "FineWeb-Edu, GPT-2's tokenizer", "tokens_per_byte": 0.20}
 
 
