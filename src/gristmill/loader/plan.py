@@ -326,7 +326,7 @@ def _segment(
                 rank=0,
             )
         )
-    form = msgspec.structs.asdict(corpus.format)
+    form = {name: getattr(corpus.format, name) for name in FIXED if name not in ("seed", "split")}
     return PlanSegment(
         from_window=from_window,
         batch_size=batch_size,
