@@ -2,7 +2,7 @@
 
 Packages: megatron-core, ai2-olmo-core, datatrove, datasets, grain, h5py, torch. Programs without a
 package are looked for under the folder in GRISTMILL_TRAINERS, as checkouts called nanoGPT,
-nanochat, llm.c and modded-nanogpt.
+nanochat, llm.c, modded-nanogpt and torchtitan.
 """
 
 import ast
@@ -175,8 +175,59 @@ def test_documents_by_their_place(corpus: Path, tmp_path: Path) -> None:
         TokenDocuments(corpus, sources=["books"], split="val")
 
 
-def test_torchtitans_example_of_a_source(corpus: Path, tmp_path: Path) -> None:
-    """The class that torchtitan's README shows, without its configuration: two lines."""
+TORCHTITAN = """
+import json, re, sys
+from pathlib import Path
+from torchtitan.components.data import DatasetIterationPolicy, SingleDatasetConfig
+from gristmill.trainer_formats.token_source import TokenDocumentsConfig
+
+corpus, out, readme = sys.argv[1:]
+policy = DatasetIterationPolicy(
+    seed=1, shuffle=False, repeat=False, dp_rank=0, dp_world_size=1, streaming_shuffle_buffer_size=1
+)
+rank = DatasetIterationPolicy(
+    seed=1, shuffle=True, repeat=False, dp_rank=1, dp_world_size=2, streaming_shuffle_buffer_size=1
+)
+ours = SingleDatasetConfig(source=TokenDocumentsConfig(corpus=corpus, sources=("web",)))
+found = {}
+for name, given in (("ours", policy), ("rank", rank)):
+    built = ours.build(context=None, dataset_iteration_policy=given)
+    found[name] = [row.tolist() for row in built]
+text = Path(readme).read_text().partition("Pretokenized data")[2]
+example = re.search("```python\\n(.*?)```", text, re.DOTALL)[1]
+example = example.replace('"tokens.bin"', repr(out + "/train/tokens.bin"))
+example = example.replace('"document_offsets.npy"', repr(out + "/train/document_offsets.npy"))
+exec(example)
+built = token_documents_ds.build(context=None, dataset_iteration_policy=policy)
+found["example"] = [[*row.input_ids.tolist(), int(row.labels[-1])] for row in built if row]
+print(json.dumps(found))
+"""
+
+
+def test_torchtitan_reads_shards_and_the_example_of_its_page(corpus: Path, tmp_path: Path) -> None:
+    program = checkout("torchtitan")
+    package("grain.python", "grain")
+    for name in ("datasets", "tyro", "spmd_types"):
+        package(name, name)
+    export(corpus, tmp_path / "out", to="torchtitan", sources=["web"])
+    page = program / "torchtitan/components/data/README.md"
+    done = subprocess.run(
+        [sys.executable, "-c", TORCHTITAN, corpus, tmp_path / "out", page],
+        env={**os.environ, "PYTHONPATH": str(program)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["ours"] == ROWS
+    assert len(found["rank"]) in (len(ROWS) // 2, len(ROWS) - len(ROWS) // 2)
+    assert all(row in ROWS for row in found["rank"])
+    # The example leaves out documents of one token: they have no label.
+    assert found["example"] == [row for row in ROWS if len(row) > 1]
+
+
+def test_the_files_for_torchtitan_by_numpy(corpus: Path, tmp_path: Path) -> None:
     export(corpus, tmp_path / "out", to="torchtitan", sources=["web"])
     tokens = np.memmap(tmp_path / "out/train/tokens.bin", dtype=np.uint32, mode="r")
     offsets = np.load(tmp_path / "out/train/document_offsets.npy")
