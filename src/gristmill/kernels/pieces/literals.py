@@ -19,6 +19,7 @@ MOST_BYTES = 256
 class Trie(NamedTuple):
     """A list of strings; make it with `trie_of`."""
 
+    pairs: Bytes  # (65536,) 1: a string may start with these two bytes, the first one times 256
     roots: Int32s  # (256,) the node of each first byte, or -1
     children: Int32s  # (nodes + 1,) where the children of each node begin
     bytes_: Bytes  # (nodes,) the byte that leads to each node
@@ -29,12 +30,16 @@ class Trie(NamedTuple):
     OFFSETS, BYTES, Trie, type_of(Int32s), type_of(Int32s), type_of(Int32s), returns=types.int64
 )
 def _find(offsets, data, trie, texts, starts, numbers):
-    """With room for none, only count."""
+    """Write as many as there is room for; return how many there are."""
+    pairs = trie.pairs
     count = np.int64(0)
     for i in range(len(offsets) - 1):
         at = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
         while at < stop:
+            if at + 1 < stop and pairs[(np.int64(data[at]) << 8) | np.int64(data[at + 1])] == 0:
+                at += 1
+                continue
             node = trie.roots[data[at]]
             found = np.int32(-1)
             end = at + 1
@@ -104,7 +109,11 @@ def trie_of(strings: list[bytes]) -> Trie:
         level = following
         depth += 1
     children.append(len(byte_list))
+    pairs = np.zeros((256, 256), np.uint8)
+    for string in strings:
+        pairs[string[0], string[1] if len(string) > 1 else slice(None)] = 1
     return Trie(
+        pairs.reshape(-1),
         roots,
         np.array(children, np.int32),
         np.array(byte_list, np.uint8),
@@ -120,9 +129,10 @@ def find(
 
     offsets (n + 1,) int32 into data (bytes,) uint8.
     """
-    none = np.empty(0, np.int32)
-    count = _find(offsets, data, trie, none, none, none)
-    found = tuple(np.empty(count, np.int32) for _ in range(3))
-    if count:
-        _find(offsets, data, trie, *found)
-    return found  # type: ignore[return-value]
+    room = (int(offsets[-1]) - int(offsets[0])) // 16 + 64
+    while True:
+        texts, starts, numbers = (np.empty(room, np.int32) for _ in range(3))
+        count = _find(offsets, data, trie, texts, starts, numbers)
+        if count <= room:
+            return texts[:count], starts[:count], numbers[:count]
+        room = count
