@@ -21,6 +21,8 @@ from gristmill.report import document_tables, token_counts
 from gristmill.report.stats import stats
 from gristmill.report.stats_lines import lines
 from gristmill.tokens.tokenizer import Tokenizer
+from gristmill.trainer_formats.export import export
+from gristmill.trainer_formats.import_tokens import import_tokens
 from tests.support import strategies
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl, lay_out, pages
@@ -204,6 +206,18 @@ def test_counts_agree_with_the_funnel(corpus: Path) -> None:
     assert sum(row["documents"] for row in domains) == funnel["kept"]
 
 
+def best_fit(lengths: list[int], limit: int) -> int:
+    """Sequences of best-fit decreasing, one piece after another."""
+    spaces: list[int] = []
+    whole = sum(length // limit for length in lengths)
+    for piece in sorted((length % limit for length in lengths if length % limit), reverse=True):
+        fitting = [space for space in spaces if space >= piece]
+        if fitting:
+            spaces.remove(min(fitting))
+        spaces.append((min(fitting) if fitting else limit) - piece)
+    return whole + len(spaces)
+
+
 documents = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=40), min_size=1, max_size=12)
 
 
@@ -235,7 +249,7 @@ def test_fuzz_documents_across_shards(
         inside = [n for n in lengths if row["least"] <= n <= row["most"]]
         assert (row["documents"], row["tokens"]) == (len(inside), sum(inside))
     assert sum(row["documents"] for row in bins) == len(lengths)
-    cut, alone = found["utilisation"]["packings"][:2]
+    cut, packed, alone = found["utilisation"]["packings"]
     sizes = [sum(map(len, texts)) for texts in train.values()]
     windows = sum(n // length for n in sizes)
     assert cut["sequences"] == windows
@@ -244,7 +258,11 @@ def test_fuzz_documents_across_shards(
     used = sum(min(n, length) for n in own)
     assert alone["utilisation"] == pytest.approx(used / (length * len(own)), abs=1e-6)
     assert alone["read"] == pytest.approx(used / sum(own), abs=1e-6)
-    assert bool(found["warnings"]) == (cut["read"] < 0.9)
+    bins = sum(best_fit([len(document) for document in texts], length) for texts in train.values())
+    assert packed["sequences"] == bins
+    assert packed["utilisation"] == pytest.approx(sum(own) / (bins * length), abs=1e-6)
+    expected = (cut["read"] < 0.9) + (packed["utilisation"] < 0.9)
+    assert len(found["warnings"]) == expected
 
 
 def test_a_corpus_without_tokenizer_texts_or_verdicts_is_counted(tmp_path: Path) -> None:
@@ -282,6 +300,22 @@ def test_characters_come_from_the_tokenizer_where_there_is_no_text(
     assert found["characters"] == 3 * len(text)
     assert found["bytes"] == 3 * len(text.encode())
     assert any("its tokens stand for" in note for note in found["notes"])
+
+
+def test_an_imported_corpus_has_the_same_tokens(corpus: Path, tmp_path: Path) -> None:
+    export(corpus, tmp_path / "megatron", to="megatron", split="train", sources=["web"])
+    tokenizer = str(corpus / "tokenizer/tokenizer.json")
+    import_tokens(tmp_path / "megatron", tmp_path / "back", format="megatron", tokenizer=tokenizer)
+    found, whole = stats(tmp_path / "back"), stats(corpus)
+    (web,) = (row for row in whole["sources"] if row["name"] == "web")
+    files = of_files(corpus)
+    own = [d for d, place in files["places"].items() if place == ("web", "train")]
+    assert found["tokens"] == sum(len(files["tokens"][document]) for document in own)
+    assert found["documents"] == len(own)
+    assert found["characters"] == sum(len(files["texts"][document]["text"]) for document in own)
+    assert found["measured_from"] == "tokens"
+    assert found["languages"] is found["domains"] is None
+    assert found["vocabulary"]["used"] <= web["vocabulary_used"]
 
 
 def test_few_and_many_characters_a_token_are_warned_of(corpus: Path, tmp_path: Path) -> None:

@@ -4,9 +4,12 @@ tokens an epoch reads, by how documents are put into sequences.
 
 from typing import Any
 
+import numpy as np
+
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.report.token_counts import Lengths
 
+LONGEST = 1 << 22  # tokens of a sequence for which best fit is computed
 LEAST = 0.9  # utilisation or share read below which packing is warned of
 
 
@@ -16,8 +19,9 @@ def utilisation(
     """Utilisation of the training tokens, of which `lengths` has the documents of each source.
 
     Concatenated documents are cut into sequences, source by source: what is left behind the last
-    whole sequence of a source is not read in that epoch. One document a sequence: longer ones are
-    cut off, shorter ones padded.
+    whole sequence of a source is not read in that epoch. Best fit decreasing: documents are packed,
+    longer ones cut into whole sequences and a rest. One document a sequence: longer ones are cut
+    off, shorter ones padded.
     """
     sizes = [corpus.stream(source).tokens for source in corpus.sources()]
     total = sum(sizes)
@@ -34,6 +38,7 @@ def utilisation(
             "utilisation": 1.0 if whole else 0.0,
             "read": _share(whole * sequence_length, total),
         },
+        *_best_fit(lengths, sequence_length),
         {
             "name": "one document a sequence",
             "sequences": documents,
@@ -42,6 +47,24 @@ def utilisation(
         },
     ]
     return {"sequence_length": sequence_length, "packings": packings}
+
+
+def _best_fit(lengths: dict[str, Lengths], sequence_length: int) -> list[dict[str, Any]]:
+    """The row of best-fit decreasing; none for very long sequences."""
+    if sequence_length > LONGEST:
+        return []
+    from gristmill.kernels.packing.best_fit import pack
+
+    sequences = tokens = 0
+    for found in lengths.values():
+        counts = np.zeros(sequence_length + 1, np.int64)
+        np.add.at(counts, found.tokens % sequence_length, found.documents)
+        counts[0] = 0
+        counts[sequence_length] += int((found.tokens // sequence_length * found.documents).sum())
+        sequences += int(pack(counts).bins.sum()) if counts.any() else 0
+        tokens += int((found.tokens * found.documents).sum())
+    share = _share(tokens, sequences * sequence_length)
+    return [{"name": "best fit", "sequences": sequences, "utilisation": share, "read": 1.0}]
 
 
 def warnings(result: dict[str, Any]) -> list[str]:
