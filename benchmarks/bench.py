@@ -36,6 +36,7 @@ import download
 import encoding
 import extraction
 import languages
+import loading
 import make_corpus
 import models
 import packing
@@ -62,6 +63,7 @@ SECTIONS = (
     "packing",
     "startup",
     "download",
+    "loader",
     "extraction",
     "whole",
     "fineweb",
@@ -90,6 +92,7 @@ TITLES = {
     "packing": "Packing documents into windows, and masks",
     "startup": "Starting",
     "download": "Downloading 1 GB from nginx on loopback, one connection",
+    "loader": "Loading: random windows of 2,048 tokens in batches of 64, one process",
     "whole": "Whole run: WET.gz to GPT-2 token shards, language on, one worker on one core",
     "extraction": "Main text of pages whose true main content is known",
     "fineweb": (
@@ -120,6 +123,12 @@ REMARKS = {
         f"by at most {LARGEST_ERROR} from their true Jaccard similarity. Each side has its own "
         "words and normalisation: ours lower-cases and removes punctuation, datatrove removes more "
         "(numbers, accents), datasketch, rensa and Daft remove nothing."
+    ),
+    "loader": (
+        "The same 60 M random tokens (uint16), in memory; documents as long as web pages. Every "
+        "way yields windows in random order. Ours also yields the documents of every window, and "
+        "its tokens stay uint16; nanoGPT's are int64, drawn with replacement. "
+        "benchmarks/loading_ways.py is what each does. Processor time is of all threads."
     ),
     "whole": (
         "MB are of uncompressed text. Ours is timed from outside, start and imports included. "
@@ -629,6 +638,13 @@ class Bench:
         self.data.mkdir(parents=True, exist_ok=True)
         return download.measure(self.data, self.asked.rounds, self.say)
 
+    def loader(self) -> list[dict[str, Any]]:
+        """The loader beside others."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        rows, versions = loading.measure(self.data, self.peers, self.asked.rounds, self.say)
+        self.versions |= versions
+        return rows
+
     def _plain(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": self.environment["PYTHONPATH"]}
 
@@ -1061,6 +1077,7 @@ def render(results: dict[str, Any]) -> str:
             "encode": encoding.table,
             "startup": _startup,
             "download": download.render,
+            "loader": loading.render,
             "whole": _whole,
             "fineweb": _whole,
             "pages": _pages,
@@ -1290,6 +1307,7 @@ def main() -> None:
             "encode": lambda: encoding.rows(bench),
             "startup": bench.startup,
             "download": bench.download,
+            "loader": bench.loader,
             "whole": bench.whole,
             "fineweb": bench.fineweb,
             "pages": bench.pages,
