@@ -100,7 +100,7 @@ class _Stack(NamedTuple):
 
 
 @helper
-def _unsure(data, at, stop, size, formats, deepest, tags, steps, names):
+def _unsure(data, at, stop, size, formats, deepest, tags, steps, hashes, kinds):
     """The bounds where the rest of a page may be read in more than one way: everything that looks
     like a tag is one.
     """
@@ -110,7 +110,7 @@ def _unsure(data, at, stop, size, formats, deepest, tags, steps, names):
         if byte == 0x3C:
             if at + 1 < stop and is_letter(data[at + 1]):
                 name, _ = tag_name(data, at + 1, min(stop, at + LONGEST))
-                formats += kind_of(name, names.hashes, names.kinds) & FORMATTING != 0
+                formats += kind_of(name, hashes, kinds) & FORMATTING != 0
                 size += 1
                 tags += 1
             steps += size * WITHIN + formats * CLONE
@@ -148,6 +148,7 @@ def _mark_of(kind, inside):
 @kernel(OFFSETS, BYTES, _NameHashes, types.int64, types.int64, _Stack, ParseBounds)
 def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
     stack, marks = open_elements
+    hashes, kinds = names
     for i in range(len(offsets) - 1):
         at = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
@@ -180,7 +181,7 @@ def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
             if ends and at + 2 < stop and is_letter(data[at + 2]):
                 name, at = tag_name(data, at + 2, stop)
                 at, count, closed = skip_attributes(data, at, stop)
-                kind = kind_of(name, names.hashes, names.kinds)
+                kind = kind_of(name, hashes, kinds)
                 steps += count * count + formats * CLONE
                 if kind & (WITHIN_TEXT | RAW) == 0 and text:
                     parts += 1
@@ -215,7 +216,7 @@ def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
                 continue
             name, at = tag_name(data, at + 1, stop)
             at, count, closed = skip_attributes(data, at, stop)
-            kind = kind_of(name, names.hashes, names.kinds)
+            kind = kind_of(name, hashes, kinds)
             tags += 1
             run += 1
             if kind & (ENDS_PARAGRAPH | ITEM | CELL | ROW):
@@ -266,7 +267,7 @@ def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
         if not sure:
             more = tags
             deepest, tags, steps = _unsure(
-                data, at, stop, size, formats, deepest, tags, steps, names
+                data, at, stop, size, formats, deepest, tags, steps, hashes, kinds
             )
             run += tags - more
             parts += tags - more
