@@ -36,7 +36,7 @@ LINEAR, PERPLEXITY = (
 REDACT, LINES = "kernels/pii/test_redact.py", "kernels/text/test_lines.py"
 PIECES = "kernels/pieces/test_patterns.py"
 CHOOSE, CUT = "kernels/packing/test_choose.py", "kernels/packing/test_lengths.py"
-MASKS = "kernels/packing/test_masks.py"
+ROW_DOCUMENTS = "kernels/packing/test_row_documents.py"
 LITERALS = "kernels/pieces/test_literals.py"
 OVERLAP = "kernels/decontaminate/test_overlap.py"
 LABELS = "kernels/decontaminate/test_labels.py"
@@ -149,8 +149,10 @@ TWINS = {
     "packing.lengths.cut": Pair(f"{CUT}::test_fuzz_cut", "naive_packing.cut"),
     "packing.lengths.cut_texts": Pair(f"{CUT}::test_fuzz_cut_texts", "naive_packing.cut_texts"),
     "packing.lengths.sort_block": Pair(f"{CUT}::test_fuzz_sort_block", "naive_packing.sort_block"),
-    "packing.masks.count": Pair(f"{MASKS}::test_fuzz_count", "naive_packing.count"),
-    "packing.masks.number": Pair(f"{MASKS}::test_fuzz_number", "naive_packing.number"),
+    "packing.row_documents.count": Pair(f"{ROW_DOCUMENTS}::test_fuzz_count", "naive_packing.count"),
+    "packing.row_documents.number": Pair(
+        f"{ROW_DOCUMENTS}::test_fuzz_number", "naive_packing.number"
+    ),
     "pieces.blocks_cl100k.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.blocks_gpt2.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),

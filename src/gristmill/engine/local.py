@@ -61,7 +61,7 @@ class LocalSession(NamedTuple):
         return threads_with(self.threads)(function, tasks)
 
 
-class _Worker:
+class _LocalWorker:
     def __init__(self, inherited: list[int]) -> None:
         self.pipe, theirs = connection.Pipe()
         alive, self._alive = os.pipe()
@@ -90,7 +90,7 @@ class LocalEngine:
         live.
         """
         server.start()
-        self._workers: list[_Worker] = []
+        self._workers: list[_LocalWorker] = []
         self._most = workers
         self._inherited = inherited or []
 
@@ -112,7 +112,7 @@ class LocalEngine:
                     worker.job = waiting.pop()
                     worker.give((worker.job.function, worker.job.task))
                     working += 1
-                busy: dict[Any, _Worker] = {
+                busy: dict[Any, _LocalWorker] = {
                     worker.pipe: worker for worker in self._workers if worker.job is not None
                 }
                 for ready in connection.wait(list(busy)):
@@ -133,14 +133,14 @@ class LocalEngine:
             [job._replace(function=partial(job.function, session=session)) for job in jobs]
         )
 
-    def _idle(self, wanted: int) -> list[_Worker]:
+    def _idle(self, wanted: int) -> list[_LocalWorker]:
         idle = [worker for worker in self._workers if worker.job is None]
         while len(idle) < wanted and len(self._workers) < self._most:
-            self._workers.append(_Worker(self._inherited))
+            self._workers.append(_LocalWorker(self._inherited))
             idle.append(self._workers[-1])
         return idle[:wanted]
 
-    def _next_event(self, worker: _Worker) -> Event:
+    def _next_event(self, worker: _LocalWorker) -> Event:
         job = worker.job
         assert job is not None
         try:

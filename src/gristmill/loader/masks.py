@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gristmill.errors import RecipeError
-from gristmill.kernels.packing import masks as kernels
+from gristmill.kernels.packing import row_documents as kernels
 
 if TYPE_CHECKING:
     from gristmill.corpus.token_corpus import TokenCorpus

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.kernels.packing import masks
+from gristmill.kernels.packing import row_documents
 from tests.support import naive_packing, strategies
 
 Segments = list[tuple[int, int, int, int]]
@@ -31,7 +31,7 @@ def fields_of(segments: Segments) -> np.ndarray:
 def test_fuzz_count(drawn: tuple[Segments, int, int]) -> None:
     segments, rows, width = drawn
     out = np.full((rows, width), -7, np.int32)
-    masks.count(*fields_of(segments), out)
+    row_documents.count(*fields_of(segments), out)
     expected = [[-7] * width for _ in range(rows)]
     naive_packing.count(segments, expected)
     assert out.tolist() == expected
@@ -42,7 +42,7 @@ def test_fuzz_count(drawn: tuple[Segments, int, int]) -> None:
 def test_fuzz_number(drawn: tuple[Segments, int, int]) -> None:
     segments, rows, width = drawn
     out = np.full((rows, width), -7, np.int32)
-    masks.number(*fields_of(segments)[:3], out)
+    row_documents.number(*fields_of(segments)[:3], out)
     expected = [[-7] * width for _ in range(rows)]
     naive_packing.number(segments, expected)
     assert out.tolist() == expected
