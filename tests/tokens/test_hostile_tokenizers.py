@@ -137,3 +137,15 @@ def test_special_token_of_the_vocabulary_is_left_out() -> None:
     """A special token with the spelling of a merged one: the library has the same rule."""
     data = tokenizer({**BYTES, "ab": 300}, added=[END, {**END, "id": 300, "content": "ab"}])
     assert Tokenizer("test", data).encode(["ab"]).tokens.tolist() == [BYTES["a"], BYTES["b"]]
+
+
+@pytest.mark.parametrize("ignore_merges", [False, True])
+def test_end_of_text_that_merges_would_make_is_plain_text(ignore_merges: bool) -> None:
+    vocabulary = {**BYTES, "ab": 257}
+    data = json.loads(tokenizer(vocabulary, added=[{**END, "id": 257, "content": "ab"}]))
+    data["model"] |= {"merges": [["a", "b"]], "ignore_merges": ignore_merges}
+    ours = Tokenizer("test", json.dumps(data).encode(), "ab")
+    tokens = ours.encode(["ab cab", "ab"]).tokens.tolist()
+    assert ours.end_of_text == 257
+    assert 257 not in tokens
+    assert tokens[-2:] == [BYTES["a"], BYTES["b"]]

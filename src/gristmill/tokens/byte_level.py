@@ -66,7 +66,8 @@ def kernel_rules(read: tokenizer_file.TokenizerFile) -> KernelRules | None:
     merges = []
     for merge in model.merges:
         left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
-        if any(part in added for part in (left, right)) or left + right not in vocabulary:
+        # The library could give an added token that a merge makes or takes, for plain text.
+        if added.keys() & {left, right, left + right} or left + right not in vocabulary:
             return None
         merges.append((vocabulary[left], vocabulary[right], vocabulary[left + right]))
     # For a pair listed twice the library uses the later rank; the kernel's tables have a limit.
