@@ -298,7 +298,8 @@ def test_what_looks_like_one_text_among_tables_is_refused(tmp_path: Path) -> Non
         'files = ["raw/part-0"]\n\n'
         '[[source]]\nname = "said"\nkind = "text"\nfiles = ["raw/part-1"]',
     )
-    assert gristmill("run", "recipe.toml", "--out", "other", cwd=tmp_path).code == 0
+    told = gristmill("run", "recipe.toml", "--out", "other", cwd=tmp_path)
+    assert told.code == 0, f"{told.code}: {told.error}"
 
 
 def test_every_row_that_is_no_document_stands_in_the_funnel(tmp_path: Path) -> None:
