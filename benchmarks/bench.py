@@ -42,6 +42,7 @@ import models
 import packing
 import pairs_at_scale
 import rounds
+import train_bpe
 from wrapping import wrapped
 
 HERE = Path(__file__).parent
@@ -51,6 +52,7 @@ DEFAULT_PEERS = HERE / ".peers" / "bin" / "python"
 TEXT_DEDUP = HERE / ".peers-text-dedup" / "bin" / "python"
 SECTIONS = (
     "encode",
+    "train-bpe",
     "gopher",
     "filters",
     "language",
@@ -80,6 +82,7 @@ LARGEST_ERROR = 0.05
 
 TITLES = {
     "encode": "Byte-pair encoding",
+    "train-bpe": "Training byte-pair encoding",
     "gopher": "Gopher, the lab's rules",
     "filters": "Each filter alone",
     "language": "Language, of the first 1,000 characters",
@@ -110,6 +113,12 @@ REMARKS = {
         "that has read nothing; warm: a new one that has read other texts of the same kind (4 MB, "
         "or a sixth of what there is). gigatoken gets bytes in a batch, tiktoken a string a call, "
         "HF tokenizers a batch of strings; ours columns of Arrow of about 4 MB."
+    ),
+    "train-bpe": (
+        "Novels, split by GPT-2's pattern, on all processors; seconds of processor time of all "
+        "threads, and of a clock. Reading is not timed: each trainer has the texts in memory. "
+        "Equal: the same merges in the same order. Trainings take turns, each in a fresh process; "
+        "HF tokenizers and rustbpe train once for a size, and not for the largest one."
     ),
     "gopher": (
         "Equal: the same verdict for every document. The course's own Python has "
@@ -919,6 +928,13 @@ class Bench:
             self.versions,
         )
 
+    def train_bpe(self) -> list[dict[str, Any]]:
+        """Trainings of tokenizers, on all processors."""
+        environment = {**os.environ, "PYTHONPATH": self.environment["PYTHONPATH"]}
+        rows, versions = train_bpe.rows(self.data, self.peers, environment, self.say)
+        self.versions |= versions
+        return rows
+
     def dedup(self) -> list[dict[str, Any]]:
         """Ours and the peers' on the same documents."""
         return dedup.measure(self._hands(), self.asked.documents, self.asked.whole_rounds)
@@ -1087,6 +1103,7 @@ def render(results: dict[str, Any]) -> str:
             "scale": _scale,
             "decontaminate": decontaminate.table,
             "packing": packing.table,
+            "train-bpe": train_bpe.table,
             "dedup": dedup.table,
             "dedup-scale": pairs_at_scale.table,
         }.get(section, _kernels)(told["rows"])
@@ -1318,6 +1335,7 @@ def main() -> None:
             "extraction": lambda: extraction.rows(make_corpus.data_folder()),
             "decontaminate": lambda: decontaminate.rows(make_corpus.data_folder()),
             "packing": lambda: packing.rows(make_corpus.data_folder(), bench.peers, bench.versions),
+            "train-bpe": bench.train_bpe,
             "scale": bench.scale,
             "dedup": bench.dedup,
             "dedup-scale": bench.dedup_scale,

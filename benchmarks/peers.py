@@ -6,7 +6,7 @@ its fastest published form on one thread. It needs:
 
     pip install "datatrove[io,processing]" spacy fasttext-numpy2-wheel faust-cchardet python-magic
     pip install fasteners lxml_html_clean datasketch kenlm scikit-learn rensa daft
-    pip install presidio-analyzer tiktoken quicktok-v1 gigatoken tokenizers
+    pip install presidio-analyzer tiktoken quicktok-v1 gigatoken tokenizers rustbpe
 """
 
 import argparse
