@@ -211,9 +211,11 @@ def test_little_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for sample in (None, 5):
         result = train_tokenizer(files, tmp_path / "t.json", sample=sample)
         assert (result["documents"], result["skipped"]) == (1, 1)
-    monkeypatch.setattr(count_pieces, "MOST_PIECES", 10)
-    with pytest.raises(RecipeError, match="different pieces.*train on a sample"):
-        train_tokenizer([jsonl(tmp_path / "a.jsonl", TEXTS)], tmp_path / "t.json")
+    for limit in ("MOST_PIECES", "MOST_BYTES"):
+        with monkeypatch.context() as patch:
+            patch.setattr(count_pieces, limit, 10)
+            with pytest.raises(RecipeError, match="different pieces.*train on a sample"):
+                train_tokenizer([jsonl(tmp_path / "a.jsonl", TEXTS)], tmp_path / "t.json")
 
 
 def test_the_verb(tmp_path: Path) -> None:

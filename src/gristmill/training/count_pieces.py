@@ -2,7 +2,7 @@
 are added at the end, so that the counts depend on the texts alone.
 
 Memory: a few batches of text, and 64 to 128 bytes for each different piece in each thread's table.
-Texts with more than MOST_PIECES different pieces are refused, with advice.
+Texts with more than MOST_PIECES different pieces, or MOST_BYTES bytes of them, are refused.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,8 @@ from gristmill.kernels.jit.compile import processors
 from gristmill.kernels.pieces.patterns import Pattern, mark
 from gristmill.training.texts import Amount
 
-MOST_PIECES = 1 << 25  # different pieces, in one table: some 3 GB
+MOST_PIECES = 1 << 24  # different pieces, in one table: 1 to 2 GB
+MOST_BYTES = 1 << 28  # of different pieces; choosing merges takes 32 times as much
 
 
 def count_pieces(
@@ -65,8 +66,9 @@ def count_pieces(
 
 
 def _check_size(counter: PieceCounter) -> None:
-    if len(counter) > MOST_PIECES:
+    if len(counter) > MOST_PIECES or counter.bytes > MOST_BYTES:
         raise RecipeError(
-            f"the texts have more than {MOST_PIECES:,} different pieces, which would not fit into "
-            "memory: train on a sample, with --sample N"
+            f"the texts have {len(counter):,} different pieces of {counter.bytes:,} bytes so far; "
+            f"the limits are {MOST_PIECES:,} pieces and {MOST_BYTES:,} bytes, beyond which memory "
+            "would not be bounded: train on a sample, with --sample N"
         )

@@ -239,6 +239,11 @@ class PieceCounter:
         """How many different pieces were met."""
         return int(self._table.used[ROWS])
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of the different pieces."""
+        return int(self._table.used[BYTES_OF_PIECES])
+
     def count(self, marks: np.ndarray, data: np.ndarray) -> None:
         """Count the pieces of data (bytes,) uint8 that start where `marks` says, the result of
         kernels.pieces.mark; the last mark is the end of the last piece.
@@ -270,7 +275,7 @@ class PieceCounter:
         counts = rows[order, COUNT].astype(np.int64)
         by_count = np.argsort(-counts, kind="stable")
         order, counts = order[by_count], counts[by_count]
-        blob = np.empty(int(self._table.used[BYTES_OF_PIECES]), np.uint8)
+        blob = np.empty(self.bytes, np.uint8)
         offsets = np.empty(len(order) + 1, np.int64)
         _spell(self._table, order, blob, offsets)
         return CountedPieces(blob, offsets, counts)
