@@ -115,6 +115,8 @@ FAMILIES = {
     "OLMo 2, Phi 4": Family(Pattern.LLAMA3, split(LLAMA3, removed=True)),
     "cl100k, old": Family(Pattern.LLAMA3, split(CL100K_OLD)),
     "nanochat": Family(Pattern.NANOCHAT, split(NANOCHAT)),
+    "Ling, LLaDA": Family(Pattern.QWEN2, split(CL100K_OLD.replace("{1,3}", ""))),
+    "MiniMax M2": Family(Pattern.O200K, split(O200K, removed=True)),
     "Qwen 2": Family(Pattern.QWEN2, split(QWEN2), NFC),
     "Qwen 2.5, 3": Family(
         Pattern.QWEN2, split(QWEN2), NFC, False, ("<tool_call>", "</tool_call>", "<think>")

@@ -22,7 +22,7 @@ _SIGNS = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _SIGNS_AND_SLASHES = r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _FOLDED = f"(?i:{_CONTRACTIONS})"
-# Of tiktoken before 0.8, and nanochat's (Karpathy 2025) with two numbers in a piece.
+# Of tiktoken before 0.8; with two numbers in a piece nanochat's (Karpathy 2025), with one Ling's.
 _OLD_CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,%s}"
     r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
@@ -48,6 +48,7 @@ PUBLISHED: dict[tuple[str, ...], Pattern] = {
     (rf"{_FOLDED}|{_BEFORE}\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS}",): Pattern.LLAMA3,
     (_OLD_CL100K % 3,): Pattern.LLAMA3,
     (_OLD_CL100K % 2,): Pattern.NANOCHAT,
+    (_OLD_CL100K.replace("{1,%s}", ""),): Pattern.QWEN2,
     (rf"{_FOLDED}|{_BEFORE}\p{{L}}+|\p{{N}}|{_SIGNS}",): Pattern.QWEN2,
     (_QWEN35,): Pattern.QWEN35,
     (_O200K,): Pattern.O200K,
