@@ -79,10 +79,16 @@ def test_every_mask_is_what_its_segments_say(
     for row, i, j in itertools.product(range(len(found)), range(LENGTH), range(LENGTH)):
         same = found[row][i][0] == found[row][j][0]
         assert dense[row, i, j] == (same and j <= i)
-    offsets = np.arange(len(batch.segments.rows)) * 1000
-    counted = masks.position_ids(batch, offsets=offsets)
-    at = batch.segments.rows, batch.segments.starts
-    assert counted[at].tolist() == offsets.tolist()
+    # Counted on from the document's beginning: by the position in the stream.
+    ends = np.cumsum([*lengths, LENGTH])
+    expected = [[cell[1] for cell in row] for row in found]
+    every = np.arange(windows.count)
+    for row, column, position, size in np.stack(windows.runs(0, every), axis=1).tolist():
+        for at in range(position, position + size):
+            document = int(np.searchsorted(ends, at, "right"))
+            begin = ends[document] - [*lengths, LENGTH][document]
+            expected[row][column + at - position] = at - begin
+    assert masks.position_ids(batch, restart=False).tolist() == expected
 
 
 @strategies.fuzz(60)

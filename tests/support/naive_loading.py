@@ -43,8 +43,10 @@ def gather(shards: Sequence[Shard], runs: Sequence[Run], rows: list[list[int]]) 
 
 def find_spans(
     shards: Sequence[Shard], runs: Sequence[Run]
-) -> list[tuple[int, int, int, int, bool, bool]]:
-    """Row, column, length, document, begins, continues: from a list of every token's document."""
+) -> list[tuple[int, int, int, int, bool, bool, int]]:
+    """Row, column, length, document, begins, continues, offset: from a list of every token's
+    document.
+    """
     owner: list[int] = []
     first: list[bool] = []
     for number, (_, documents, ends) in enumerate(shards):
@@ -64,6 +66,7 @@ def find_spans(
                 end += 1
             continues = end == position + length and owner[end : end + 1] == [owner[at]]
             start_column = column + at - position
-            found.append((row, start_column, end - at, owner[at], first[at], continues))
+            offset = at - owner.index(owner[at])
+            found.append((row, start_column, end - at, owner[at], first[at], continues, offset))
             at = end
     return found

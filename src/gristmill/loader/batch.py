@@ -23,6 +23,7 @@ class Segments(NamedTuple):
     # (n,) bool: the token behind it in the corpus is of the same document: the label of its last
     # column, where that is the row's last
     continues: np.ndarray
+    offsets: np.ndarray  # (n,) int64 tokens of the document before its first token here
 
 
 class Batch(NamedTuple):
@@ -57,9 +58,9 @@ class Batch(NamedTuple):
         """(b, L) int32, for FlexAttention; -1: padding."""
         return masks.document_ids(self)
 
-    def position_ids(self) -> np.ndarray:
-        """(b, L) int32 that restart in each segment."""
-        return masks.position_ids(self)
+    def position_ids(self, *, restart: bool = True) -> np.ndarray:
+        """(b, L) int32 from 0 on in each segment, or in each document if not `restart`."""
+        return masks.position_ids(self, restart=restart)
 
     def document_starts(self) -> np.ndarray:
         """(b, L) bool: the first position of each segment."""

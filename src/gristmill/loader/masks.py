@@ -89,15 +89,16 @@ def document_ids(batch: "Batch") -> np.ndarray:
     return out
 
 
-def position_ids(batch: "Batch", *, offsets: np.ndarray | None = None) -> np.ndarray:
+def position_ids(batch: "Batch", *, restart: bool = True) -> np.ndarray:
     """(b, L) int32: 0, 1 and so on in each segment, and in padding.
 
-    `offsets` (segments,): where each segment begins in its document; then a document that began in
-    another window counts on.
+    `restart` = False: a document that began in another window counts on from there, so that a
+    position may be L or more.
     """
     shape = _shape(batch)
     rows, starts, lengths = _fields(batch.segments)
-    firsts = np.zeros(len(rows), np.int64) if offsets is None else offsets.astype(np.int64)
+    offsets = batch.segments.offsets
+    firsts = np.zeros(len(rows), np.int64) if restart else np.ascontiguousarray(offsets)
     out = np.empty(shape, np.int32)
     kernels.count(rows, starts, lengths, firsts, out)
     padded = np.flatnonzero(batch.padding)

@@ -45,6 +45,7 @@ class DocumentsInRuns(NamedTuple):
     documents: Int64s
     begins: Bools  # its first token here is the document's first
     continues: Bools  # the token behind the run is the document's too
+    offsets: Int64s  # tokens of the document before its first token here
 
 
 @helper
@@ -102,6 +103,23 @@ def _same_at_seam(shards, shard):
     return before == load_i64_at(shards.documents[shard], 0)
 
 
+@helper
+def _tokens_before(shards, shard):
+    """Tokens of a shard's first document in the shards before; -1 - s: shard s is not mapped."""
+    total = np.int64(0)
+    while shard > 0:
+        if shards.documents[shard - 1] == 0:
+            return -shard
+        if not _same_at_seam(shards, shard):
+            return total
+        shard -= 1
+        size, count = shards.starts[shard + 1] - shards.starts[shard], shards.counts[shard]
+        if count > 1:
+            return total + size - load_i64_at(shards.documents[shard], 2 * count - 2)
+        total += size
+    return total
+
+
 @kernel(Shards, Runs, DocumentsInRuns, types.int64[::1], returns=types.int64)
 def _find_spans(shards, runs, out, missing):
     """Returns the number of spans, which may be more than fit; missing[0] is a shard that is not
@@ -141,13 +159,20 @@ def _find_spans(shards, runs, out, missing):
                     if found - 1 < room:
                         out.lengths[found - 1] += until - position
                 else:
+                    before = np.int64(0)
+                    if k == 0:
+                        before = _tokens_before(shards, shard)
+                        if before < 0:
+                            missing[0] = -1 - before
+                            return found
                     if found < room:
                         begin = base + load_i64_at(table, count + k - 1) if k > 0 else base
+                        out.offsets[found] = position - begin + before
                         out.rows[found] = runs.rows[i]
                         out.starts[found] = runs.columns[i] + position - runs.positions[i]
                         out.lengths[found] = until - position
                         out.documents[found] = load_i64_at(table, k)
-                        out.begins[found] = position == begin and not at_seam
+                        out.begins[found] = out.offsets[found] == 0
                         out.continues[found] = False
                     found += 1
                 at_seam = False
@@ -187,9 +212,9 @@ def find_spans(shards: Shards, runs: Runs, room: int = 0) -> tuple[int, int, Doc
     missing = np.empty(2, np.int64)
     room = max(room, 2 * len(runs.rows))
     while True:
-        numbers = np.empty((4, room), np.int64)
+        numbers = np.empty((5, room), np.int64)
         flags = np.empty((2, room), np.bool_)
-        out = DocumentsInRuns(*numbers, *flags)
+        out = DocumentsInRuns(*numbers[:4], *flags, numbers[4])
         found = int(_find_spans(shards, runs, out, missing))
         if max(missing) != DONE:
             return int(missing[0]), int(missing[1]), out
