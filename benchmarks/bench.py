@@ -229,8 +229,9 @@ REMARKS = {
     ),
     "packing": (
         "Processor time. Lengths are lognormal (median 493 tokens, sigma 1.1), cut to windows of L "
-        "positions; the peers pack the same pieces by the same rule, one after another. Ours packs "
-        "the histogram. The second table is the whole index of a corpus: lengths in, positions "
+        "positions; the peers pack the same pieces by the same rule, one after another, and TRL "
+        "also builds the packed table. Ours packs the histogram, and chooses documents when a "
+        "window is read. The second table is the whole index of a corpus: lengths in, positions "
         "sorted by length on disk, and the plan; memory is what the process grew by. Masks are "
         "microseconds for a window of 2,048, beside finding the documents of a batch of 64 windows "
         "and copying their tokens. The last table is of real documents: pages of www.gov.uk and of "
