@@ -212,9 +212,9 @@ def find_spans(shards: Shards, runs: Runs, room: int = 0) -> tuple[int, int, Doc
     missing = np.empty(2, np.int64)
     room = max(room, 2 * len(runs.rows))
     while True:
-        numbers = np.empty((5, room), np.int64)
-        flags = np.empty((2, room), np.bool_)
-        out = DocumentsInRuns(*numbers[:4], *flags, numbers[4])
+        rows, starts, lengths, documents, offsets = np.empty((5, room), np.int64)
+        begins, continues = np.empty((2, room), np.bool_)
+        out = DocumentsInRuns(rows, starts, lengths, documents, begins, continues, offsets)
         found = int(_find_spans(shards, runs, out, missing))
         if max(missing) != DONE:
             return int(missing[0]), int(missing[1]), out
