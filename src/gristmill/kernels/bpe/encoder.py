@@ -41,8 +41,8 @@ from gristmill.kernels.bpe.tables import (
 from gristmill.kernels.jit import memory
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, UINT64S, helper, kernel
 from gristmill.kernels.jit.groups import Int32s, Int64s, Uint64s
-from gristmill.kernels.jit.loads import ALL, ONE, count_ones, count_trailing_zeros, load_u64
-from gristmill.kernels.jit.vectors import address_of, prefetch, store_tokens
+from gristmill.kernels.jit.loads import ONE, count_ones, count_trailing_zeros, load_u64
+from gristmill.kernels.jit.vectors import address_of, equal_entries, prefetch, store_tokens
 from gristmill.kernels.pieces.patterns import Pattern, mark
 
 GROUP = 256  # pieces whose entries are asked for together
@@ -52,9 +52,9 @@ class _Spans(NamedTuple):
     """A group of pieces; a mask of 64 bytes may add 63 to it, and writes 8 at a time."""
 
     starts: Int32s  # (GROUP + 80,)
-    heads: Uint64s  # the first words of short entries, the hash of a long piece
-    tails: Uint64s
+    keys: Uint64s  # the first two words of short entries, or the hash of a long piece
     places: Int64s  # the word at which an entry's table is searched first
+    masks: Uint64s  # (32,) of each length the bytes that it leaves of the two words
 
 
 class _Tokens(NamedTuple):
@@ -101,17 +101,16 @@ def _collect(marks, word, last, starts):
 @helper
 def _find_keys(data, readable, count, spans, tables):
     """Compute where each piece's entry is searched, and ask for its line."""
-    starts, heads, tails, places = spans
+    starts, keys, places, masks_of_length = spans
     short, middle, long, masks = tables[0], tables[1], tables[2], tables[7]
     safe = readable - 16
     for j in range(count):
         start = np.int64(starts[j])
         length = np.int64(starts[j + 1]) - start
         if length <= SHORT:
-            first = min(length, np.int64(8))
             if start <= safe:
-                head = load_u64(data, start) & (ALL >> np.uint64(64 - 8 * first))
-                tail = load_u64(data, start + 8) & ((ONE << np.uint64(8 * (length - first))) - ONE)
+                head = load_u64(data, start) & masks_of_length[2 * length]
+                tail = load_u64(data, start + 8) & masks_of_length[2 * length + 1]
             else:
                 head = load_up_to_8_before(data, start, length, readable)
                 tail = np.uint64(0)
@@ -120,8 +119,8 @@ def _find_keys(data, readable, count, spans, tables):
             tail |= np.uint64(length) << LENGTH_SHIFT
             place = line_of(hash_short(head, tail), masks[0])
             prefetch(short, place)
-            heads[j] = head
-            tails[j] = tail
+            keys[2 * j] = head
+            keys[2 * j + 1] = tail
             places[j] = place
         elif length <= MIDDLE:
             place = line_of(hash_middle(data, start, length), masks[1])
@@ -131,7 +130,7 @@ def _find_keys(data, readable, count, spans, tables):
             hashed = hash_long(data, start, length)
             place = line_of(hashed, masks[2])
             prefetch(long, place)
-            heads[j] = hashed
+            keys[2 * j] = hashed
             places[j] = place
 
 
@@ -201,11 +200,11 @@ def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, prog
     short, arena, used, masks = tables[0], tables[3], tables[5], tables[7]
     addresses = (
         address_of(spans.starts),
-        address_of(spans.heads),
-        address_of(spans.tails),
+        address_of(spans.keys),
         address_of(spans.places),
+        address_of(spans.masks),
     )
-    starts, heads, tails, places = addresses
+    starts, keys, places = addresses[:3]
     text_starts, text_bytes, marked = address_of(offsets), address_of(data), address_of(marks)
     out_offsets, out = address_of(encoded.offsets), address_of(encoded.tokens)
     readable = np.int64(len(data))
@@ -229,17 +228,14 @@ def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, prog
             while j < stop:
                 start = np.int64(starts[j])
                 length = np.int64(starts[j + 1]) - start
-                head = heads[j]
-                tail = tails[j]
                 place = places[j]
                 low = np.uint64(0)
                 high = np.uint64(0)
                 if length <= SHORT:
                     while True:
-                        one = (short[place] ^ head) | (short[place + 1] ^ tail)
-                        other = (short[place + 4] ^ head) | (short[place + 5] ^ tail)
-                        if (one == 0) | (other == 0):
-                            at = place if one == 0 else place + 4
+                        equal = equal_entries(short, place, keys, 2 * j)
+                        if equal != 0:
+                            at = place + ((equal >> 2) & 4)
                             low = short[at + 2]
                             high = short[at + 3]
                             break
@@ -247,13 +243,17 @@ def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, prog
                             break
                         place = np.int64(np.uint64(place + 8) & masks[0])
                 else:
-                    low, high = _find_wide(text_bytes, start, length, readable, head, place, tables)
+                    low, high = _find_wide(
+                        text_bytes, start, length, readable, keys[2 * j], place, tables
+                    )
                 many = np.int64(low >> COUNT_SHIFT)
                 if np.uint64(many - 1) < np.uint64(INLINE):
                     store_tokens(out, end, low, high)
                 elif many == 0:
                     piece = (text_bytes, start, length, readable)
-                    many = _learn(piece, (head, tail), out, end, rules, room, tables)
+                    many = _learn(
+                        piece, (keys[2 * j], keys[2 * j + 1]), out, end, rules, room, tables
+                    )
                 else:
                     begin = np.int64(high >> np.uint64(32))
                     many = np.int64(high & np.uint64(0xFFFFFFFF))
@@ -302,9 +302,9 @@ class Encoder:
         room = GROUP + 80
         self._spans = _Spans(
             np.zeros(room, np.int32),
-            np.zeros(room, np.uint64),
-            np.zeros(room, np.uint64),
+            np.zeros(2 * room, np.uint64),
             np.zeros(room, np.int64),
+            _masks(),
         )
         self._remember_whole()
 
@@ -358,6 +358,13 @@ class Encoder:
         copy_entries(before, before.middle.view(np.uint8), new)
         new.used[FULL] = 0
         self._learned = new
+
+
+def _masks() -> np.ndarray:
+    """Of each length up to SHORT, the bits of its bytes in two words, (32,) uint64."""
+    bits = [(1 << 8 * length) - 1 for length in range(SHORT + 1)]
+    words = [word for mask in bits for word in (mask & (1 << 64) - 1, mask >> 64)]
+    return np.array(words, np.uint64)
 
 
 def _powers(sizes: np.ndarray) -> Limits:

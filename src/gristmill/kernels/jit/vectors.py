@@ -164,6 +164,27 @@ def equal_pairs(typing_context, entries, at, pair):
     return types.uint64(entries, types.int64, types.uint64), generate
 
 
+@intrinsic
+def equal_entries(typing_context, table, at, keys, place):
+    """Of the two entries of 4 uint64 at an index, which begin with the two uint64 at an index of
+    another array: bits 0 and 4. The room is the caller's.
+    """
+
+    def generate(context, builder, signature, arguments):
+        words, two = ir.VectorType(_WORD, 8), ir.VectorType(_WORD, 2)
+        line = builder.load(_at(context, builder, signature, arguments, 0, words))
+        line.align = 8
+        key = builder.load(_at(context, builder, signature, arguments, 2, two))
+        key.align = 8
+        order = ir.Constant(ir.VectorType(_INDEX, 8), [0, 1, 0, 1, 0, 1, 0, 1])
+        keys = builder.shuffle_vector(key, ir.Constant(two, ir.Undefined), order)
+        equal = builder.bitcast(builder.icmp_unsigned("==", line, keys), _BYTE)
+        both = builder.and_(equal, builder.lshr(equal, ir.Constant(_BYTE, 1)))
+        return builder.zext(builder.and_(both, ir.Constant(_BYTE, 0x11)), _WORD)
+
+    return types.int64(table, types.int64, keys, types.int64), generate
+
+
 def _least(lanes):
     """An intrinsic over `lanes` values, a multiple of 16."""
 
