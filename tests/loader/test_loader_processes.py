@@ -1,0 +1,137 @@
+"""The loader in scripts: on standard input, forked, interrupted; over 10^10 tokens."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from gristmill.loader.loader import Loader
+from gristmill.store import manifest as manifests
+from gristmill.store.parts import Part
+from tests.support.naive_order import numbered
+from tests.support.token_corpora import token_corpus
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return token_corpus(tmp_path_factory.mktemp("processes"), {"web": numbered(1, 200, 30)})
+
+
+def start(code: str, *words: object) -> "subprocess.Popen[str]":
+    """A script on standard input, so that there is no file and no main guard."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-", *map(str, words)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    process.stdin.write(code)
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+OPEN = """
+import os, sys, time
+from gristmill import Loader
+loader = Loader(sys.argv[1], sequence_length=10, batch_size=4)
+first = next(loader)
+"""
+
+
+def test_a_script_without_main_guard_ends_clean(root: Path) -> None:
+    """The loader is left open: its thread is made to end when the interpreter exits."""
+    process = start(OPEN + "print(first.inputs.sum())", root)
+    said, complaints = process.communicate(timeout=120)
+    assert (process.returncode, complaints) == (0, "")
+    with Loader(root, sequence_length=10, batch_size=4) as loader:
+        assert int(said) == next(loader).inputs.sum()
+
+
+def test_a_fork_goes_on_by_itself(root: Path) -> None:
+    """Each of the two yields what one would have, from where the fork was."""
+    code = """
+reading, writing = os.pipe()
+child = os.fork()
+rows = [next(loader).windows.tolist() for _ in range(200)]
+tokens = int(next(loader).tokens.sum())
+if child == 0:
+    os.write(writing, repr((rows, tokens)).encode())
+    os._exit(0)
+os.close(writing)
+found = b""
+while piece := os.read(reading, 65536):
+    found += piece
+assert os.waitpid(child, 0)[1] == 0
+assert eval(found) == (rows, tokens)
+assert rows[0] == [4, 5, 6, 7] and rows[-1][-1] == 803
+print("equal")
+"""
+    process = start(OPEN + code, root)
+    said, complaints = process.communicate(timeout=120)
+    assert (process.returncode, said, complaints) == (0, "equal\n", "")
+
+
+def test_ctrl_c_ends_it_at_once(root: Path) -> None:
+    code = """
+print("ready", flush=True)
+while True:
+    next(loader)
+"""
+    process = start(OPEN + code, root)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, complaints = process.communicate(timeout=60)
+    assert time.monotonic() - begin < 20
+    assert process.returncode == -signal.SIGINT
+    assert complaints.rstrip().endswith("KeyboardInterrupt")
+
+
+def test_ten_thousand_million_tokens_open_as_fast_as_a_thousand(root: Path, tmp_path: Path) -> None:
+    """Sparse shards of 10^10 tokens and 10^7 documents: nothing is read but what is asked for."""
+    base = token_corpus(tmp_path, {"web": [[1, 2, 0]]})
+    manifest = manifests.decode((base / "manifest.json").read_bytes())
+    tokens, documents, shards = 100_000_000, 100_000, 100
+    ends = np.arange(1, documents + 1, dtype="<u8") * (tokens // documents)
+    parts = [part for part in manifest.parts if not part.path.startswith("tokens/")]
+    for number in range(shards):
+        path = f"tokens/web/train_{number:05}.bin"
+        (base / path).unlink(missing_ok=True)
+        with open(base / path, "wb") as file:
+            file.truncate(2 * tokens)
+        with open((base / path).with_suffix(".docs"), "wb") as file:
+            file.write(np.arange(documents, dtype="<i8") + number * documents)
+            file.write(ends)
+        counts = {"tokens": tokens, "documents": documents}
+        parts.append(Part(path, 2 * tokens, "0" * 64, counts))
+    parts.sort(key=lambda part: part.path)
+    data = manifests.encode(
+        msgspec.structs.replace(manifest, parts=parts, content=manifests.content_of(parts))
+    )
+    (base / "manifest.json").write_bytes(data)
+    (base / "manifest.lock").write_bytes(manifests.lock_of(data))
+    times = []
+    for corpus in (root, base, root, base, root, base):
+        begin = time.process_time()
+        with Loader(corpus, sequence_length=1000, batch_size=2) as loader:
+            assert next(loader).tokens.shape[0] == 2
+            state = {**loader.state_dict(), "windows": 2 * 10**9}
+        opened = time.process_time() - begin
+        begin = time.process_time()
+        with Loader(corpus, state=state) as loader:
+            assert next(loader).windows.tolist() == [2 * 10**9, 2 * 10**9 + 1]
+        times.append((opened, time.process_time() - begin))
+    for large in times[1::2]:
+        assert max(large) < 1.0
+    assert os.stat(base / "tokens/web/train_00000.bin").st_size == 2 * tokens
