@@ -1,6 +1,8 @@
 """The reader of token shards, beside a plain reading of the files."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +116,29 @@ def test_a_manifest_of_format_1_says_what_to_do(tmp_path: Path) -> None:
     forge(root, older)
     with pytest.raises(RecipeError, match="run the recipe again, which computes nothing again"):
         TokenCorpus.open(root)
+
+
+MANY_SHARDS = """
+import resource, sys
+from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.errors import MachineError
+
+hard = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (60, hard))
+stream = TokenCorpus.open(sys.argv[1]).stream("web")
+try:
+    print(sum(int(stream.read(at, at + 1)[0]) for at in range(stream.tokens)))
+except MachineError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("hard", [400, 60])
+def test_more_shards_than_files_may_be_open(tmp_path: Path, hard: int) -> None:
+    root = token_corpus(tmp_path / "corpus", {"web": [[1]] * 100}, tokens_per_shard=1)
+    command = [sys.executable, "-c", MANY_SHARDS, str(root), str(hard)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    if hard == 400:
+        assert done.stdout == "100\n"
+    else:
+        assert "60 files are open, and this process may have no more" in done.stdout

@@ -13,6 +13,7 @@ from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan
+from gristmill.training.grow_tokenizer import grow_tokenizer
 from tests.support import strategies
 from tests.support.naive_order import numbered, stream
 from tests.support.token_corpora import token_corpus
@@ -233,3 +234,37 @@ def test_a_plan_that_contradicts_itself_is_refused(root: Path) -> None:
     plan = LoaderPlan.decode(seal({**table, "segments": [{**segment, "sources": sources}]}))
     with pytest.raises(VerificationError, match="it is not the plan of this corpus"):
         Loader(root, plan=plan)
+
+
+def test_a_run_goes_on_with_a_later_version_of_a_tokenizer_that_grows(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the cat sat on the mat and the hat\n" * 40)
+    versions = []
+    for number in (1, 2):
+        out = tmp_path / f"{number}.json"
+        before = versions[-1] if versions else None
+        grow_tokenizer({"web": [tmp_path / "a.txt"]}, out, tokenizer=before, merges=5 * number)
+        versions.append(out)
+    sizes = (271, 281)
+    corpora = [
+        token_corpus(
+            tmp_path / f"corpus{number}",
+            {"web": numbered(1, 60, 30)},
+            vocabulary=70_000 if number else 271,
+            tokenizer=version.read_bytes(),
+        )
+        for number, version in enumerate(versions)
+    ]
+    assert [
+        json.loads(version.read_bytes())["model"]["gristmill"]["vocab_size"] for version in versions
+    ] == list(sizes)
+    plan = LoaderPlan.start(corpora[0], **SETTINGS)  # type: ignore[arg-type]
+    later = plan.changed(corpora[1], from_window=8)
+    assert [one.dtype for one in later.segments] == ["uint16", "uint32"]
+    loader = Loader(corpora[1], plan=later)
+    assert (loader.windows, next(loader).tokens.dtype.itemsize) == (8, 4)
+    # but not with an earlier one, nor with one that has not grown from it
+    with pytest.raises(RecipeError, match="a run cannot change it"):
+        LoaderPlan.start(corpora[1], **SETTINGS).changed(corpora[0], from_window=8)  # type: ignore[arg-type]
+    other = token_corpus(tmp_path / "other", {"web": numbered(1, 60, 30)})
+    with pytest.raises(RecipeError, match="tokenizer is .*, that of the plan is"):
+        plan.changed(other, from_window=8)

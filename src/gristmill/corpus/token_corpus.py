@@ -9,7 +9,9 @@ Shards and their `.docs` are memory-mapped when they are first read. Their sizes
 `prove` checks their digests.
 """
 
+import errno
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -17,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gristmill.corpus.corpus import Corpus
-from gristmill.errors import RecipeError, VerificationError
+from gristmill.errors import MachineError, RecipeError, VerificationError
 from gristmill.store.manifest import MANIFEST, Manifest, TokenFormat, lock_of
 from gristmill.store.parts import Part
 from gristmill.store.proof import prove_all
@@ -230,7 +232,27 @@ def _mapped(path: Path, size: int, dtype: np.dtype) -> np.ndarray:
         )
     if not size:
         return np.empty(0, dtype)
-    return np.asarray(np.memmap(path, dtype, "r")).view(np.ndarray)
+    try:
+        mapped = np.memmap(path, dtype, "r")
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        _allow_more_files(path)
+        mapped = np.memmap(path, dtype, "r")
+    return np.asarray(mapped).view(np.ndarray)
+
+
+def _allow_more_files(path: Path) -> None:
+    """Raise the soft limit of open files to the hard one: a mapped file takes a descriptor, and a
+    corpus may have thousands of shards. Raises MachineError if that is no more.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        raise MachineError(
+            f"{path}: {soft:,} files are open, and this process may have no more. Raise the limit "
+            "(ulimit -n), or use larger shards (tokens_per_shard)"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _joined(

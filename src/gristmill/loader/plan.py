@@ -24,7 +24,8 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.mixture import Mixture, slots_of, weights_of
 from gristmill.loader.window_kinds import Packing, packing_of, windows_of
 from gristmill.store.parts import write_bytes
-from gristmill.store.proof import PROOF, seal, unseal
+from gristmill.store.proof import PROOF, proven, seal, unseal
+from gristmill.tokens.growth_record import version_of
 from gristmill.user_input import local
 
 FORMAT = 1
@@ -39,6 +40,10 @@ FIXED = (
     "end_of_text_side",
     "labels",
 )
+
+
+# What a later version of a tokenizer that grows may change: numbers of tokens keep their meaning.
+GROWING = ("tokenizer", "vocabulary", "dtype")
 
 
 class PlanSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,8 +160,9 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ) -> "LoaderPlan":
         """The plan with a segment more, from a window on; what is not given stays.
 
-        `corpus` is the corpus from there on, the same or another one of the same tokenizer. Windows
-        before `from_window` are those of this plan. Raises RecipeError.
+        `corpus` is the corpus from there on, the same or another one of the same tokenizer or of a
+        later version that has grown from it (`gristmill tokenizer grow`). Windows before
+        `from_window` are those of this plan. Raises RecipeError, VerificationError.
         """
         last, corpus = self.segments[-1], opened(corpus)
         if from_window <= last.from_window:
@@ -179,8 +185,10 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             last.weights if weights is None else weights,
             last.packing if packing is None else packing_of(packing),
         )
+        may_grow = GROWING if _has_grown_from(corpus, last.tokenizer) else ()
         for name in FIXED:
-            if (before := getattr(last, name)) != (now := getattr(found, name)):
+            before, now = getattr(last, name), getattr(found, name)
+            if before != now and name not in may_grow:
                 raise RecipeError(
                     f"{corpus.root}: {name} is {now}, that of the plan is {before}: a run cannot "
                     "change it"
@@ -286,6 +294,18 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def opened(corpus: TokenCorpus | Path | str) -> TokenCorpus:
     """A corpus, opened where it is not yet."""
     return corpus if isinstance(corpus, TokenCorpus) else TokenCorpus.open(corpus)
+
+
+def _has_grown_from(corpus: TokenCorpus, tokenizer: str) -> bool:
+    """Whether the tokenizer of a corpus is a later version of one, by its sha256. Raises
+    VerificationError if its file is damaged.
+    """
+    if corpus.format.tokenizer == tokenizer:
+        return False
+    paths = [part.path for part in corpus.manifest.parts if part.path.startswith("tokenizer/")]
+    data = proven(corpus.root / paths[0], corpus.format.tokenizer).read_bytes() if paths else b""
+    version = version_of(data)
+    return version is not None and tokenizer in version.previous
 
 
 def _segment(
