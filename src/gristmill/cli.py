@@ -173,7 +173,7 @@ def main(entry: Callable[[], Any] = app) -> None:
     except OSError as error:
         _fail(MachineError(f"{error.filename}: {error.strerror}" if error.filename else str(error)))
     except MemoryError:
-        print("gristmill: out of memory; use fewer --workers", file=sys.stderr)
+        print("gristmill: out of memory: use fewer workers, or smaller batches", file=sys.stderr)
         raise SystemExit(5) from None
 
 

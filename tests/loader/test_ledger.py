@@ -157,7 +157,7 @@ def test_the_verbs(root: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["windows"] == 36
     done = mill("seen", root, "--plan", path, "--from", 0)
     assert (done.returncode, done.stderr) == (2, "gristmill: --from and --to come together\n")
-    ask = ("bench-loader", root, "--sequence-length", 10, "--batch-size", 4, "--seconds", 0.2)
+    ask = ("bench-loader", root, "--sequence-length", 10, "--batch-size", 4, "--seconds", 0.5)
     done = mill(*ask, "--tokens-per-second", 10, "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.batch import Batch
+from gristmill.loader.bench_loader import bench_loader
+from gristmill.loader.ledger import seen
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan
 from tests.support import strategies
@@ -337,3 +339,25 @@ def test_only_a_few_blocks_wait(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
         next(loader)
         loader._prefetch._thread.join(0.3)  # type: ignore[union-attr]
         assert len(made) <= 4  # one is read, two wait, one has no room
+
+
+def test_numbers_that_no_run_reaches_are_refused(tmp_path: Path) -> None:
+    root = token_corpus(tmp_path / "corpus", {"web": [[1, 2, 0]] * 30})
+    settings = {"sequence_length": 10, "batch_size": 2}
+    loader = Loader(root, **settings)
+    with pytest.raises(RecipeError, match="a run has at most"):
+        loader.seek_step(10**18)
+    with pytest.raises(VerificationError, match="is not a number of windows"):
+        loader.load_state_dict({**loader.state_dict(), "windows": 10**18})
+    with pytest.raises(VerificationError, match="it has no plan"):
+        Loader(root, state={**loader.state_dict(), "plan": None})
+    with pytest.raises(VerificationError, match="format 'int', expected 1"):
+        Loader(root, state=3)  # type: ignore[arg-type]
+    for name in ("steps", "micro_batch_size"):
+        with pytest.raises(RecipeError, match=f"{name} = -1: it is a number of 1 or more"):
+            Loader(root, **settings, **{name: -1})
+    for question in ({"step": 10**18}, {"steps": (0, 10**15)}):
+        with pytest.raises(RecipeError, match="a run has at most|too many to count"):
+            seen(root, loader.plan, **question)
+    with pytest.raises(RecipeError, match="seconds = nan: at least 0.5"):
+        bench_loader(root, 1.0, seconds=float("nan"), **settings)

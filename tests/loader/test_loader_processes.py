@@ -40,8 +40,10 @@ def start(code: str, *words: object) -> "subprocess.Popen[str]":
 
 
 OPEN = """
-import os, sys, time
+import os, signal, sys, time
 from gristmill import Loader
+# A shell that starts the tests in the background has SIGINT ignored, which children inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 loader = Loader(sys.argv[1], sequence_length=10, batch_size=4)
 first = next(loader)
 """

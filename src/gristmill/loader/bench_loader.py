@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.errors import RecipeError
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import opened
 
+LEAST_SECONDS = 0.5
 HEADROOM = 10.0  # times the trainer's rate
 LONGEST_STEP = 1.01  # with data, over that with a frozen batch
 FAR = 1_000_003  # a step far into the run, to resume at
@@ -32,6 +34,11 @@ def bench_loader(
 
     Raises RecipeError and VerificationError as Loader does.
     """
+    if not LEAST_SECONDS <= seconds < float("inf"):
+        raise RecipeError(
+            f"seconds = {seconds}: at least {LEAST_SECONDS}, so that not only batches that were "
+            "made ahead are measured"
+        )
     corpus = opened(corpus)
     settings: dict[str, Any] = {
         "sequence_length": sequence_length,

@@ -17,6 +17,7 @@ from gristmill.loader.plan import LoaderPlan, opened
 from gristmill.schema import document_name
 
 BLOCK_TOKENS = 1 << 24  # looked up together
+MOST_TOKENS = 1 << 40  # that are counted in one answer: hours
 EPOCHS = 16  # of a source in which a document is looked for
 
 
@@ -152,6 +153,12 @@ class Ledger:
         if stop <= first:
             raise RecipeError(f"steps {first} to {stop}: the second is behind the last, and later")
         low, high = self._first(first), self._first(stop)
+        length = max(segment.sequence_length for segment in self.plan.segments)
+        if (high - low) * length > MOST_TOKENS:
+            raise RecipeError(
+                f"steps {first:,} to {stop:,} are {high - low:,} windows, too many to count one by "
+                f"one: ask for ranges of at most {MOST_TOKENS // length:,} windows"
+            )
         digest = hashlib.sha256()
         sources: dict[str, dict[str, Any]] = {}
         for at in range(self.plan.segment_at(low), self.plan.segment_at(high - 1) + 1):

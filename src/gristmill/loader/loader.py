@@ -21,7 +21,7 @@ from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.batch import Batch
 from gristmill.loader.batch_maker import BatchMaker, Ranks, Worker
-from gristmill.loader.plan import FIXED, LoaderPlan, opened
+from gristmill.loader.plan import FIXED, MOST_WINDOWS, LoaderPlan, opened
 from gristmill.loader.prefetch import Block, Prefetch
 from gristmill.loader.window_kinds import Packing, packing_of
 from gristmill.store.proof import seal
@@ -67,6 +67,9 @@ class Loader:
 
         Raises RecipeError and VerificationError.
         """
+        for name, value in (("micro_batch_size", micro_batch_size), ("steps", steps)):
+            if value is not None and (isinstance(value, bool) or value < 1):
+                raise RecipeError(f"{name} = {value!r}: it is a number of 1 or more")
         self.corpus = opened(corpus)
         if plan is None and state is not None and (sequence_length, batch_size) == (None, None):
             plan = _plan_of(state)
@@ -185,7 +188,11 @@ class Loader:
         Raises RecipeError if it is of another plan or corpus, VerificationError if it is damaged.
         """
         plan, windows = _plan_of(state), state.get("windows")
-        if isinstance(windows, bool) or not isinstance(windows, int) or windows < 0:
+        if (
+            isinstance(windows, bool)
+            or not isinstance(windows, int)
+            or not 0 <= windows <= MOST_WINDOWS
+        ):
             raise VerificationError(f"state: windows = {windows!r} is not a number of windows")
         if not self.plan.is_of(plan.digest, windows):
             raise RecipeError(
@@ -228,11 +235,13 @@ class Loader:
 
 def _plan_of(state: Mapping[str, Any]) -> LoaderPlan:
     """The plan in a state. Raises VerificationError."""
-    if state.get("format") != STATE_FORMAT or not isinstance(state.get("plan"), str):
+    if not isinstance(state, Mapping) or state.get("format") != STATE_FORMAT:
+        found = state.get("format") if isinstance(state, Mapping) else type(state).__name__
         raise VerificationError(
-            f"state: format {state.get('format')!r}, expected {STATE_FORMAT}: not the state of a "
-            "loader"
+            f"state: format {found!r}, expected {STATE_FORMAT}: not the state of a loader"
         )
+    if not isinstance(state.get("plan"), str):
+        raise VerificationError("state: it has no plan: not the state of a loader")
     return LoaderPlan.decode(state["plan"].encode(), "state")
 
 

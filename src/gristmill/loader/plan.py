@@ -29,6 +29,7 @@ from gristmill.tokens.growth_record import version_of
 from gristmill.user_input import local
 
 FORMAT = 1
+MOST_WINDOWS = 1 << 48  # in a stream: more than any run reads, and no sum of tokens overflows
 # What may differ from one segment to the next; everything else stays.
 FIXED = (
     "seed",
@@ -249,11 +250,16 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         raise AssertionError
 
     def window_of(self, step: int) -> int:
-        """The first window of a step."""
+        """The first window of a step. Raises RecipeError for a step that no run reaches."""
         steps = 0
         for number, segment in enumerate(self.segments):
             end = self.end_of(number)
             first = segment.from_window + (step - steps) * segment.batch_size
+            if first > MOST_WINDOWS:
+                raise RecipeError(
+                    f"step {step:,}: it begins at window {first:,}; a run has at most "
+                    f"{MOST_WINDOWS:,} windows"
+                )
             if end is None or first < end:
                 return first
             steps += (end - segment.from_window) // segment.batch_size

@@ -59,6 +59,8 @@ def export(
     if tokens_per_file is not None and tokens_per_file < 1:
         raise RecipeError(f"--tokens-per-file {tokens_per_file}: write a number above 0")
     root, target = Path(corpus), local(out, "--out")
+    if target.resolve().is_relative_to(root.resolve()):
+        raise RecipeError(f"--out {target}: it is in the corpus; name a folder outside {root}")
     if to in MODULES:
         return _TokenExport(root, to, split, list(sources), mix, tokens_per_file).write(target)
     given = {"--split": split, "--mix": mix, "--tokens-per-file": tokens_per_file}

@@ -90,6 +90,11 @@ def grow_tokenizer(
                 "--pattern and --special are chosen for the first version and cannot change: leave "
                 "them out"
             )
+        if target.resolve() == Path(tokenizer).resolve():
+            raise RecipeError(
+                f"--out {target}: it is the version that grows, and corpora may name it: keep "
+                "every version, and name another file"
+            )
         before, version = read_grown(Path(tokenizer))
         previous = [*version.previous, version.sha256]
     named = _named(sources, text)
