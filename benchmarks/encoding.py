@@ -118,7 +118,7 @@ class Ours(Encoder):
 
     def make(self) -> Any:
         from gristmill.kernels.bpe import encoder, merges
-        from gristmill.kernels.pieces.patterns import Pattern
+        from gristmill.kernels.pieces.pattern_names import Pattern
 
         if not hasattr(self, "merges"):
             ranks = _encoding(self.name)._mergeable_ranks

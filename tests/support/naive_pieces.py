@@ -12,7 +12,7 @@ import numpy as np
 import regex
 
 from gristmill.kernels.pieces import kinds
-from gristmill.kernels.pieces.patterns import Pattern
+from gristmill.kernels.pieces.pattern_names import Pattern
 
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
 GPT2 = rf"{CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"

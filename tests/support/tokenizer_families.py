@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 
-from gristmill.kernels.pieces.patterns import Pattern
+from gristmill.kernels.pieces.pattern_names import Pattern
 
 END_OF_TEXT = "<|endoftext|>"
 TEXTS = [

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill import RecipeError, VerificationError, run
-from gristmill.kernels.pieces.patterns import Pattern
+from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.store.manifest import decode
 from gristmill.tokens.growth_record import TokenizerVersion, check_version, version_of
 from gristmill.tokens.tokenizer import Tokenizer

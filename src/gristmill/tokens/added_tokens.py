@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.kernels.pieces.literals import MOST_BYTES, Trie, find, trie_of
 from gristmill.tokens.tokenizer_file import AddedToken
 
 
@@ -34,12 +33,16 @@ class _Literals:
         """`tokens`: the number of each; -1: it stays in the text."""
         self._tokens = np.array([*tokens.values()], np.int32)
         self._lengths = np.array([len(content.encode()) for content in tokens], np.int32)
-        self._trie: Trie = trie_of([content.encode() for content in tokens])
+        from gristmill.kernels.pieces.literals import trie_of
+
+        self._trie = trie_of([content.encode() for content in tokens])
 
     def cut(self, before: Fragments) -> Fragments:
         """Cut these tokens out of all fragments that are no tokens."""
         if not (self._tokens >= 0).any():
             return before
+        from gristmill.kernels.pieces.literals import find
+
         rows, starts, numbers = find(before.offsets, before.data, self._trie)
         tokens = self._tokens[numbers]
         found = (tokens >= 0) & (before.tokens[rows] < 0)
@@ -80,6 +83,8 @@ class AddedTokens:
     def _listed(
         self, added: list[AddedToken], end_of_text: int, *, normalized: bool
     ) -> dict[str, int]:
+        from gristmill.kernels.pieces.literals import MOST_BYTES
+
         listed: dict[str, int] = {}
         for token in added:
             if token.normalized != normalized or not token.content:

@@ -4,7 +4,7 @@ and which files of this kind our kernel encodes exactly.
 
 from typing import NamedTuple
 
-from gristmill.kernels.pieces.patterns import Pattern
+from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.tokens import tokenizer_file
 from gristmill.tokens.published_patterns import pattern_of
 

@@ -14,7 +14,7 @@ possessive: tiktoken's own spelling of cl100k_base means something else there, a
 from collections.abc import Iterator
 from typing import Any
 
-from gristmill.kernels.pieces.patterns import Pattern
+from gristmill.kernels.pieces.pattern_names import Pattern
 
 _CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
 _BEFORE = r"[^\r\n\p{L}\p{N}]?"

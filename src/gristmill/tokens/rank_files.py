@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gristmill.errors import RecipeError
-from gristmill.kernels.pieces.patterns import Pattern
+from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.store import transfer
 
 END_OF_TEXT = "<|endoftext|>"

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
-from gristmill.kernels.pieces.patterns import Pattern
+from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.store import transfer, urls
 from gristmill.tokens import tokenizer_file
 from gristmill.tokens.added_tokens import AddedTokens, joined
@@ -61,7 +61,9 @@ class Tokenizer:
         self.name = name
         self.data = data
         self.pattern: Pattern | None = None
-        self._encoder: _TextEncoder
+        # None: it is made from the ranks when the first text is encoded. A process that only asks
+        # for numbers loads no kernels and fills no tables.
+        self._encoder: _TextEncoder | None = None
         # Versions of the library, if it encodes or composes: for the manifest and for content keys.
         self.libraries: dict[str, str] = {}
         if data.lstrip()[:1] == b"{":
@@ -78,7 +80,15 @@ class Tokenizer:
     def encode(self, texts: pa.Array | list[str]) -> Encoded:
         """Encode texts: a string column without nulls, or a list."""
         column = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
+        if self._encoder is None:
+            self._encoder = self._rank_encoder()
         return Encoded(*self._encoder.encode(*utf8_buffers(column)))
+
+    def _rank_encoder(self) -> "_TextEncoder":
+        from gristmill.kernels.bpe import encoder, merges
+
+        assert self.pattern is not None
+        return encoder.Encoder(merges.merges_of_ranks(self._ranks), self.pattern)
 
     def decode(self, tokens: Any) -> str:
         """The text of token numbers; bytes that are not UTF-8 become U+FFFD."""
@@ -92,8 +102,6 @@ class Tokenizer:
         return self._bytes_of[token] if token < len(self._bytes_of) else b""
 
     def _read_ranks(self, end_of_text: str | None) -> None:
-        from gristmill.kernels.bpe import encoder, merges
-
         # A file of GPT-2's size that is not the published one is taken for GPT-2's: its pattern is
         # that of all old files.
         file = known_file(self.sha256) or R50K_BASE
@@ -131,7 +139,7 @@ class Tokenizer:
         for special, number in file.special.items():
             self._bytes_of[number] = special.encode()
         self.pattern = file.pattern
-        self._encoder = encoder.Encoder(merges.merges_of_ranks(tokens), file.pattern)
+        self._ranks = tokens
 
     def _read_json(self, end_of_text: str | None) -> None:
         try:

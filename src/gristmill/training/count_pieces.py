@@ -15,7 +15,8 @@ from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.kernels.bpe_training.pieces import CountedPieces, PieceCounter
 from gristmill.kernels.jit.compile import processors
-from gristmill.kernels.pieces.patterns import Pattern, mark
+from gristmill.kernels.pieces.pattern_names import Pattern
+from gristmill.kernels.pieces.patterns import mark
 from gristmill.training.texts import Amount
 
 MOST_PIECES = 1 << 24  # different pieces, in one table: 1 to 2 GB

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gristmill.errors import RecipeError
-from gristmill.kernels.pieces.patterns import Pattern
+from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.published_patterns import PUBLISHED
 

@@ -43,7 +43,8 @@ from gristmill.kernels.jit.compile import BYTES, OFFSETS, UINT64S, helper, kerne
 from gristmill.kernels.jit.groups import Int32s, Int64s, Uint64s
 from gristmill.kernels.jit.loads import ONE, count_ones, count_trailing_zeros, load_u64
 from gristmill.kernels.jit.vectors import address_of, equal_entries, prefetch, store_tokens
-from gristmill.kernels.pieces.patterns import Pattern, mark
+from gristmill.kernels.pieces.pattern_names import Pattern
+from gristmill.kernels.pieces.patterns import mark
 
 GROUP = 256  # pieces whose entries are asked for together
 

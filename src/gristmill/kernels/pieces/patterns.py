@@ -4,7 +4,6 @@ offsets, data -> kinds of code points -> a bitmap of the bytes at which a piece 
 """
 
 from collections.abc import Callable
-from enum import IntEnum
 from functools import partial
 
 import numpy as np
@@ -13,22 +12,7 @@ from gristmill.kernels.pieces import blocks_cl100k, blocks_gpt2
 from gristmill.kernels.pieces.deepseek import mark_deepseek
 from gristmill.kernels.pieces.gpt2 import mark_gpt2
 from gristmill.kernels.pieces.o200k import mark_o200k
-
-
-class Pattern(IntEnum):
-    """How a tokenizer cuts text into pieces (tokens/published_patterns.py has the patterns)."""
-
-    GPT2 = 0  # r50k_base and p50k_base; GPT-NeoX, Pythia, OLMo 1, Phi 1 and 2
-    GPT2_SINGLE_NUMBERS = 1  # each number alone, then GPT-2's: StarCoder, SmolLM, Cohere
-    CL100K = 2  # tiktoken's cl100k_base
-    LLAMA3 = 3  # tiktoken's as HF writes it: Llama 3, OLMo 2, Phi 4
-    QWEN2 = 4  # one number in a piece: Qwen 2, 2.5 and 3
-    QWEN35 = 5  # and marks are letters: Qwen 3.5
-    O200K = 6  # tiktoken's o200k_base; gpt-oss, Llama 4
-    TEKKEN = 7  # without contractions, one number in a piece: Mistral NeMo
-    DEEPSEEK = 8  # DeepSeek V3 and R1
-    NANOCHAT = 9  # Llama 3's with two numbers in a piece
-
+from gristmill.kernels.pieces.pattern_names import Pattern
 
 _MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
     Pattern.GPT2: blocks_gpt2.mark,
