@@ -245,9 +245,9 @@ def _start(bench: Any, encoder: str, work: str, path: Path, megabytes: float) ->
 def _compare(bench: Any, peer: str, name: str, text: str, path: Path) -> list[dict[str, Any]]:
     import bench as harness
 
-    told = {"peer": peer, "tokenizer": name, "text": text}
+    row = {"peer": peer, "tokenizer": name, "text": text}
     if bench.peers is None:
-        return [{**told, "state": "cold", "failed": "no environment of peers"}]
+        return [{**row, "state": "cold", "failed": "no environment of peers"}]
     pair: list[Any] = []
     times: dict[str, list[list[float]]] = {state: [[], []] for state in STATES}
     try:
@@ -260,7 +260,7 @@ def _compare(bench: Any, peer: str, name: str, text: str, path: Path) -> list[di
                     times[STATES[turn % 2]][place].append(took)
         checks = [process.ask("check")["check"] for process in pair]
     except harness.PeerFailed as error:
-        return [{**told, "state": "cold", "failed": str(error)}]
+        return [{**row, "state": "cold", "failed": str(error)}]
     finally:
         for process in pair:
             process.close()
@@ -273,7 +273,7 @@ def _compare(bench: Any, peer: str, name: str, text: str, path: Path) -> list[di
         ratios = [slow / fast for fast, slow in zip(ours, theirs, strict=True)]
         out.append(
             {
-                **told,
+                **row,
                 "state": state,
                 "megabytes": size,
                 "seconds": times[state],
@@ -297,9 +297,9 @@ def _compare(bench: Any, peer: str, name: str, text: str, path: Path) -> list[di
 def _memory(bench: Any, encoder: str, name: str, path: Path) -> dict[str, Any]:
     import bench as harness
 
-    told = {"memory": encoder, "tokenizer": name, "megabytes": ODD_MEGABYTES}
+    row = {"memory": encoder, "tokenizer": name, "megabytes": ODD_MEGABYTES}
     if encoder != "ours" and bench.peers is None:
-        return {**told, "failed": "no environment of peers"}
+        return {**row, "failed": "no environment of peers"}
     process = None
     try:
         process = _start(bench, encoder, f"{encoder}/{name}/memory", path, 1.0)
@@ -308,12 +308,12 @@ def _memory(bench: Any, encoder: str, name: str, path: Path) -> dict[str, Any]:
             process.ask("round")
             grown.append(process.ask("check")["check"]["bytes"] / 1e6)
     except harness.PeerFailed as error:
-        return {**told, "failed": str(error)}
+        return {**row, "failed": str(error)}
     finally:
         if process is not None:
             process.close()
     bench.say(f"memory of {encoder} with {name}: {grown}")
-    return {**told, "grown": grown}
+    return {**row, "grown": grown}
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:

@@ -3,7 +3,7 @@
 of gristmill in `corpus`, and what a way makes of them beside it.
 
     -> ready VERSION         after imports, preparation, and some batches
-    <- BATCHES               -> SECONDS of processor time, and on the clock, for so many batches
+    <- BATCHES               -> SECONDS of processor time, and on the clock, for BATCHES
 """
 
 import itertools

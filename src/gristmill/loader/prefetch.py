@@ -67,7 +67,7 @@ def _work(
         try:
             found = make(window)
             window = found.end
-        except BaseException as error:  # noqa: BLE001 - whoever asks for the next batch gets it
+        except BaseException as error:  # noqa: BLE001 - the next call of `next` raises it
             found = error
         while not stop.is_set():
             try:

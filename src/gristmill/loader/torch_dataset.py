@@ -80,8 +80,8 @@ class TokenDataset(IterableDataset):  # type: ignore[misc]
         return {**self._loader.state_dict(), "windows": self._origin, "batches": self._given}
 
     def state_after(self, item: Item) -> dict[str, Any]:
-        """The state when the batch has been trained on, of whole steps, whoever made it: for any
-        number of ranks and workers.
+        """The state when the batch has been trained on, of whole steps, whichever worker made it:
+        for any number of ranks and workers.
         """
         return {**self._loader.state_dict(), "windows": item["consumed"], "batches": 0}
 

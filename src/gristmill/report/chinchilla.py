@@ -54,12 +54,12 @@ class Law(NamedTuple):
         return float(self._scale * (flops / FLOPS) ** power)
 
     def flops_of(self, parameters: float) -> float:
-        """The budget that is best spent on so many parameters."""
+        """The compute budget (FLOPs) for which this number of parameters is optimal."""
         power = (self.alpha + self.beta) / self.beta
         return float(FLOPS * (parameters / self._scale) ** power)
 
     def flops_of_tokens(self, tokens: float) -> float:
-        """The budget that is best spent on so many tokens."""
+        """The compute budget (FLOPs) for which this number of tokens is optimal."""
         power = (self.alpha + self.beta) / self.alpha
         return float(FLOPS * (self._scale * tokens) ** power)
 
@@ -156,7 +156,7 @@ def _of_budget(flops: float) -> list[dict[str, Any]]:
 
 
 def _of_tokens(tokens: float) -> list[dict[str, Any]]:
-    """The models that are best trained on so many tokens."""
+    """The models for which this number of tokens is optimal."""
     rows = [_row(RULE, tokens / TOKENS_PER_PARAMETER, tokens)]
     for law in LAWS:
         rows.append(_row(law.name, law.parameters_of(law.flops_of_tokens(tokens)), tokens))

@@ -27,7 +27,7 @@ from gristmill.trainer_formats.token_format import (
 SIDE: Side = "after"
 ONE_STREAM = True
 TOKENS_PER_FILE = 0  # one file a split
-BLOCK_SIZE = 1024  # of train.py, unless it is told another
+BLOCK_SIZE = 1024  # the default of train.py
 
 
 def dtype(vocabulary: int) -> str:

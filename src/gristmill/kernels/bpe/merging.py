@@ -61,7 +61,7 @@ class Scratch(NamedTuple):
 
     @classmethod
     def of(cls, longest: int) -> "Scratch":
-        """Room for pieces of so many bytes."""
+        """Room for pieces of `longest` bytes."""
         room = max(longest + 1, PLACES) + 16
         return cls(
             np.empty(room, np.int32),

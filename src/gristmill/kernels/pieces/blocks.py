@@ -77,7 +77,7 @@ def last_space(data, at):
 
 @helper
 def number_starts(numbers, numbers_before, continued, texts, most, count):
-    """Where pieces of at most so many numbers start in a block; (their mask, new count). `count`
+    """Where pieces of at most `most` numbers start in a block; (their mask, new count). `count`
     says how many the last piece of the block before has, 0: as many as it may.
     """
     runs = (numbers & ~after(numbers, numbers_before)) | texts

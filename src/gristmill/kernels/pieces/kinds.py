@@ -91,7 +91,7 @@ def end_of_others(kinds, at, stop, bits):
 
 @helper
 def end_of_numbers(data, kinds, at, stop, most):
-    """The end of the run of numbers from `at`, of at most so many code points."""
+    """The end of the run of numbers from `at`, of at most `most` code points."""
     count = 0
     while at < stop and kinds[at] & NUMBER and count < most:
         at = next_point(data, at)
