@@ -93,7 +93,11 @@ def verify(
     ] = None,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Check the raw shards too, in their place or in the cache."),
+        typer.Option(
+            "--raw",
+            help="Check what it was made from too: raw shards in their place or in the cache, "
+            "imported files.",
+        ),
     ] = False,
     cache_dir: Annotated[
         Path | None, typer.Option(help="The folder for fetched shards, for --raw.")
@@ -109,6 +113,8 @@ def verify(
         f"{corpus}: {result['parts']} parts, {result['bytes'] / 1e6:,.1f} MB: {what} as the "
         "manifest says"
     )
+    if raw:
+        line += f"; and {result['raw_files']} files that it was made from"
     print_result(
         result, as_json, [line, f"manifest {result['manifest']}", f"content  {result['content']}"]
     )

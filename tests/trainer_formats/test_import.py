@@ -246,6 +246,35 @@ def test_an_import_may_be_killed_at_any_rename(
     assert killed > 10
 
 
+def test_the_files_of_an_import_are_checked_where_they_were(
+    tokenizer: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("train.bin", "val.bin"):
+        np.array([1, 2, 0, 3, 0], "<u2").tofile(folder / name)
+    import_tokens(folder, tmp_path / "c", format="nanogpt", tokenizer=str(tokenizer))
+    moved = shutil.move(tmp_path / "c", tmp_path / "moved")
+    assert verify(moved, raw=True)["raw_files"] == 2
+    assert "raw_files" not in verify(moved)
+    np.array([1, 2, 0, 4, 0], "<u2").tofile(folder / "val.bin")
+    verify(moved)
+    assert verify(moved, raw=True, quick=True)["raw_files"] == 2
+    with pytest.raises(VerificationError, match=r"imported file val.bin: sha256 \w+, expected"):
+        verify(moved, raw=True)
+    np.array([1, 2, 0], "<u2").tofile(folder / "val.bin")
+    (folder / "train.bin").unlink()
+    with pytest.raises(VerificationError) as error:
+        verify(moved, raw=True, quick=True)
+    assert "imported file val.bin: 6 bytes, expected 10" in str(error.value)
+    assert f"imported file train.bin: its bytes are not at {folder}/train.bin" in str(error.value)
+    # The folder's name is no part, but it cannot be changed unseen.
+    run = json.loads((moved / "run.json").read_text())
+    (moved / "run.json").write_text(json.dumps({**run, "folder": "/elsewhere"}))
+    with pytest.raises(VerificationError, match="run.json: not as it was written"):
+        verify(moved)
+
+
 # -- files that are not gristmill's own
 
 

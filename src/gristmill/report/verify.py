@@ -19,11 +19,11 @@ from gristmill.corpus.layout import part_folders
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.relations.frequent_lines import LIST
 from gristmill.report.consistency import check_consistency, check_imported, check_links, check_run
+from gristmill.report.raw_files import check_raw_files
 from gristmill.schema import shard_name
 from gristmill.store import manifest as manifests
-from gristmill.store import urls
 from gristmill.store.cache import Cache, default_cache
-from gristmill.store.manifest import Manifest, RawShard
+from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, read_batches, sha256_of
 
 ROWS = (1 << 32) - 1  # of a document's number: its row in the shard
@@ -41,9 +41,10 @@ def verify(
     """Check a corpus against its manifest and lock; `quick` checks sizes only.
 
     `pin` is the expected sha256 of its manifest, or the expected `content` digest of its parts.
-    `raw` checks the raw shards as well: local files in their place, fetched ones in the cache.
-    Returns `manifest`, `content`, `parts`, `bytes` and `quick`. Raises VerificationError with a
-    list of all errors; RecipeError for a `pin` that is not a sha256.
+    `raw` checks what the corpus was made from as well: local files in their place, fetched ones in
+    the cache, imported ones in the folder that was imported. Returns `manifest`, `content`,
+    `parts`, `bytes` and `quick`, and with `raw` `raw_files`, their number. Raises VerificationError
+    with a list of all errors; RecipeError for a `pin` that is not a sha256.
     """
     root = Path(corpus)
     manifest, data = published(root)
@@ -62,8 +63,11 @@ def verify(
     wrong += check_links(root)
     wrong += _unnamed_files(root, manifest)
     sound = check_parts(root, manifest.parts, wrong, quick, show or (lambda _: None))
+    raw_files = 0
     if raw:
-        wrong += _check_raw(root, manifest, Cache(Path(cache_dir or default_cache())), quick)
+        cache = Cache(Path(cache_dir or default_cache()))
+        raw_wrong, raw_files = check_raw_files(root, manifest, cache, quick=quick)
+        wrong += raw_wrong
     if not quick:
         try:
             if manifest.imported is msgspec.UNSET:
@@ -92,6 +96,7 @@ def verify(
         "parts": len(manifest.parts),
         "bytes": size,
         "quick": quick,
+        **({"raw_files": raw_files} if raw else {}),
     }
 
 
@@ -184,40 +189,6 @@ def check_parts(
                 }
             )
     return sound
-
-
-def _check_raw(root: Path, manifest: Manifest, cache: Cache, quick: bool) -> list[str]:
-    """Check raw shards, which are not parts: local files in their place, others in the cache."""
-    try:
-        folder = Path(msgspec.json.decode((root / "run.json").read_bytes())["folder"])
-    except (OSError, msgspec.DecodeError, KeyError, TypeError):
-        folder = root
-
-    def check(shard: RawShard) -> str | None:
-        if shard.sha256 is None:
-            return None
-        name = (
-            f"raw shard {shard.number} "
-            f"({urls.shown(shard.url) if urls.is_url(shard.url) else shard.url})"
-        )
-        if shard.url.startswith("file://"):
-            path = Path(os.fsdecode(urls.local_path(shard.url)))
-        else:
-            path = cache.object(shard.sha256) if urls.is_url(shard.url) else folder / shard.url
-        try:
-            size = path.stat().st_size
-            if size != shard.compressed_bytes:
-                return f"{name}: {size:,} bytes, expected {shard.compressed_bytes:,}"
-            if not quick and (found := sha256_of(path)[1]) != shard.sha256:
-                return f"{name}: sha256 {found}, expected {shard.sha256}"
-        except OSError:
-            return f"{name}: its bytes are not at {path}"
-        return None
-
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return [
-            problem for problem in threads.map(check, manifest.raw_shards) if problem is not None
-        ]
 
 
 def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:

@@ -23,6 +23,7 @@ import numpy as np
 
 from gristmill.corpus.corpus import Corpus, versions
 from gristmill.errors import RecipeError, VerificationError
+from gristmill.phases.output.publish import FUNNEL, RUN
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import default_cache
 from gristmill.store.manifest import Imported, ImportedFile, Manifest, TokenFormat
@@ -34,6 +35,7 @@ from gristmill.store.parts import (
     write_bytes,
     write_json,
 )
+from gristmill.store.proof import seal
 from gristmill.tokens.shards import ShardWriter
 from gristmill.tokens.tokenizer import Tokenizer, load
 from gristmill.trainer_formats.document_tally import DocumentTally
@@ -47,7 +49,7 @@ MARK = "importing"  # under work/: what an import that did not finish leaves
 DTYPES = ("uint8", "uint16", "uint32")
 # What an import writes: one that was interrupted is begun again over these.
 OWN = {
-    *("work", "tokens", "tokenizer", "funnel.json", manifests.SUMS, manifests.MANIFEST),
+    *("work", "tokens", "tokenizer", FUNNEL, RUN, manifests.SUMS, manifests.MANIFEST),
     *(name + manifests.NEXT for name in (manifests.MANIFEST, manifests.LOCK)),
 }
 SIDES = ("after", "before", "none")
@@ -268,6 +270,8 @@ class _Import(NamedTuple):
             ],
         )
         table = self._funnel(counts, tally)
+        # Before the manifest: `verify --raw` finds the files of every import by it.
+        write_bytes(self.corpus.root, RUN, seal({"folder": str(root.absolute())}))
         self._publish(parts, table, imported, side)
         return {
             "documents": tally.documents,
@@ -329,7 +333,7 @@ class _Import(NamedTuple):
         parts = [
             *parts,
             write_bytes(stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data),
-            write_json(stage, "funnel.json", table),
+            write_json(stage, FUNNEL, table),
         ]
         parts.sort(key=lambda part: part.path)
         self.corpus.publish(
