@@ -122,39 +122,14 @@ class Cache:
     @contextmanager
     def claim(self, url: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
         """Be the only one that downloads a URL; waits for another that does."""
-        with self._held(self.partials / f"{key_of(url)}.lock", wait):
+        with locked(self.partials / f"{key_of(url)}.lock", wait):
             yield
-
-    @contextmanager
-    def _held(
-        self, path: Path, wait: Callable[[float], None], remove: bool = True
-    ) -> Iterator[None]:
-        with machine_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            while True:
-                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    # The process that held it before may have removed the name: then this is a lock
-                    # that no other process sees.
-                    if os.fstat(handle).st_ino == path.stat().st_ino:
-                        break
-                except (BlockingIOError, FileNotFoundError):
-                    pass
-                os.close(handle)
-                wait(POLL)
-        try:
-            yield
-        finally:
-            if remove:
-                path.unlink(missing_ok=True)
-            os.close(handle)
 
     # -- what must be kept, and what may be removed
 
     def register(self, corpus: Path, urls: list[str], objects: list[str]) -> None:
         """Record what an unfinished run needs, before it fetches anything."""
-        with self._held(self.root / "lock", time.sleep, remove=False):
+        with locked(self.root / "lock", time.sleep, remove=False):
             keys = sorted({key_of(url) for url in urls})
             write_json(
                 self.root, self._run(corpus), _Needed(str(corpus), keys, sorted(set(objects)))
@@ -189,7 +164,7 @@ class Cache:
         """Remove the least recently used files until `limit` bytes are left, but nothing that an
         unfinished run needs.
         """
-        with self._held(self.root / "lock", time.sleep, remove=False):
+        with locked(self.root / "lock", time.sleep, remove=False):
             keys, objects = self._needed()
             for key in keys:
                 if (known := self._note(key)) is not None:
@@ -227,7 +202,7 @@ class Cache:
             raise BlockingIOError
 
         try:
-            with self._held(path.with_suffix(".lock"), give_up):
+            with locked(path.with_suffix(".lock"), give_up):
                 path.with_name(path.name + ".json").unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
         except BlockingIOError:
@@ -257,6 +232,35 @@ class Cache:
             if note is not None and not self.object(note.sha256).exists():
                 path.unlink(missing_ok=True)
         sync_folder(self.root / "objects")
+
+
+@contextmanager
+def locked(
+    path: Path, wait: Callable[[float], None] = time.sleep, *, remove: bool = True
+) -> Iterator[None]:
+    """Hold the lock (flock) of a name, among threads and processes; `wait` is called while another
+    has it. `remove`: the name goes in the end. Raises MachineError, and what `wait` raises.
+    """
+    with machine_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The process that held it before may have removed the name: then this is a lock
+                # that no other process sees.
+                if os.fstat(handle).st_ino == path.stat().st_ino:
+                    break
+            except (BlockingIOError, FileNotFoundError):
+                pass
+            os.close(handle)
+            wait(POLL)
+    try:
+        yield
+    finally:
+        if remove:
+            path.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def _entries(folder: Path) -> list[Path]:
