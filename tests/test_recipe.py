@@ -385,7 +385,7 @@ def test_the_stored_recipe_has_every_default_and_no_output() -> None:
     }
     assert table["tokens"]["tokens_per_shard"] == 100_000_000
     # Stored and read again it is the same.
-    from gristmill.phases.output.publish import recipe_bytes
+    from gristmill.phases.output.write_manifest import recipe_bytes
 
     again = parse(recipe_bytes(table).decode(), "stored.toml")
     assert stored(again) == table

@@ -29,7 +29,7 @@
      assemble             -> tokens/<source>/train_00000.bin, val_00000.bin ... in a seeded order
        |                                                phases/output/assemble.py
        v
-     manifest, lock       written last                              phases/output/publish.py
+     manifest, lock       written last                              phases/output/write_manifest.py
 
 A phase whose record holds its content key is not run again. Phases over shards run on worker
 processes; those over the corpus wait for all planned shards.
@@ -48,7 +48,7 @@ from gristmill.errors import GristmillError, RecipeError, SourceError
 from gristmill.phases.all_phases import PHASES, STOPS, is_last
 from gristmill.phases.inputs import fetch, inputs, plan
 from gristmill.phases.inputs.plan import Plan
-from gristmill.phases.output import publish, tokenize
+from gristmill.phases.output import tokenize, write_manifest
 from gristmill.phases.phase import Phase, State
 from gristmill.phases.phase_runner import PhaseRunner
 from gristmill.phases.process import process
@@ -157,7 +157,7 @@ def dry_run(
     loaded = read_recipe(recipe, tokenizer, settings, preset)
     made = prepare(loaded, out, limit, cache_dir, fetching, None)
     try:
-        planned = made.planned(made.corpus.published(), Path(plan_file) if plan_file else None)
+        planned = made.planned(made.corpus.finished(), Path(plan_file) if plan_file else None)
         return made.fetching(planned).preview()
     finally:
         made.transfer.close()
@@ -215,22 +215,22 @@ class Run(NamedTuple):
     cache_bytes: int | None  # of the cache, at most; null: no limit
 
     def go(self, lock: int, until: str | None, plan_file: Path | None) -> Funnel:
-        """Run the phases that are not done, and publish. `lock` is the corpus' lock, held."""
+        """Run the phases that are not done, then write the manifest. `lock`: the held lock."""
         corpus = self.corpus
         if until not in ("plan", "fetch"):
             check_pages(self.recipe)
-        published = self._recovered()
-        planned = self.planned(published, plan_file)
+        finished = self._recovered()
+        planned = self.planned(finished, plan_file)
         if self.transfer.resume_only:
             self.fetching(planned).refuse_new()
-        publish.write_plan(corpus, planned.plan)
+        write_manifest.write_plan(corpus, planned.plan)
         state = self._state(planned.plan)
         table = stored(self.recipe)
-        named = publish.inputs_of(self.recipe, state.inputs, state.tokenizer, state.older)
-        if published is not None and publish.is_current(
-            corpus, published, state.plan, table, named, state.tokenizer
+        named = write_manifest.inputs_of(self.recipe, state.inputs, state.tokenizer, state.older)
+        if finished is not None and write_manifest.is_current(
+            corpus, finished, state.plan, table, named, state.tokenizer
         ):
-            return self._nothing_to_do(planned, published[0])
+            return self._nothing_to_do(planned, finished[0])
         if until == "plan":
             return Funnel.empty()
         with engines.start(self.engine, self.workers, lock) as engine:
@@ -242,7 +242,7 @@ class Run(NamedTuple):
 
             def through() -> Funnel:
                 done = self._through(runner, state, until)
-                return publish.publish(done, table, named) if done else Funnel.empty()
+                return write_manifest.write_manifest(done, table, named) if done else Funnel.empty()
 
             funnel = repair.mended(corpus, self.progress, through)
         if funnel.table:
@@ -250,11 +250,11 @@ class Run(NamedTuple):
             self._evict()
         return funnel
 
-    def planned(self, published: tuple[Manifest, bytes] | None, plan_file: Path | None) -> Planned:
+    def planned(self, finished: tuple[Manifest, bytes] | None, plan_file: Path | None) -> Planned:
         """Extend the corpus' plan by what the recipe names. Raises RecipeError."""
-        before = published[0].recipe["source"] if published else []
+        before = finished[0].recipe["source"] if finished else []
         found = plan.extend(
-            publish.read_plan(self.corpus, plan_file, self.progress.line),
+            write_manifest.read_plan(self.corpus, plan_file, self.progress.line),
             self.recipe,
             self.folder,
             self.transfer,
@@ -263,7 +263,7 @@ class Run(NamedTuple):
         )
         planned = Planned(*found)
         deduplicate.refuse_appended(
-            self.recipe.deduplicate, published[0] if published else None, len(planned.plan.shards)
+            self.recipe.deduplicate, finished[0] if finished else None, len(planned.plan.shards)
         )
         return planned
 
@@ -274,18 +274,16 @@ class Run(NamedTuple):
     # -- before the phases
 
     def _recovered(self) -> tuple[Manifest, bytes] | None:
-        """Complete a publication that was begun; what is published."""
+        """Complete a state whose writing was begun; the manifest of the finished state."""
         corpus = self.corpus
         with machine_errors(corpus.root):
-            corpus.recover(
-                lambda line: self.progress.line(f"{line}: what published it is run again")
-            )
-            published = corpus.published()
+            corpus.recover(lambda line: self.progress.line(f"{line}: what made it is run again"))
+            finished = corpus.finished()
             corpus.trusted = (
-                {part.path: part.sha256 for part in published[0].parts} if published else {}
+                {part.path: part.sha256 for part in finished[0].parts} if finished else {}
             )
             corpus.sweep()
-        return published
+        return finished
 
     def _state(self, planned: Plan) -> State:
         """What is known before the first phase: the raw shards' paths are not yet."""
@@ -302,21 +300,23 @@ class Run(NamedTuple):
             records={},
         )
 
-    def _nothing_to_do(self, planned: Planned, published: Manifest) -> Funnel:
+    def _nothing_to_do(self, planned: Planned, finished: Manifest) -> Funnel:
         if self.asked.check_inputs:
             failed = self.fetching(planned).check(self.progress)
             self._report(failed, len(planned.plan.shards))
         clusters.forget_stopped(self.corpus)
         self.transfer.cache.release(self.corpus.root)
         self.progress.line(f"{self.corpus.root}: nothing to do, everything in it is up to date")
-        return Funnel.stored(published.funnel, fresh=False)
+        return Funnel.stored(finished.funnel, fresh=False)
 
     def _fetched(self, planned: Planned, state: State) -> State:
         """Have every raw shard here, and pin it."""
         got = self.fetching(planned).all(
-            self.corpus.root, self.progress, lambda plan: publish.write_plan(self.corpus, plan)
+            self.corpus.root,
+            self.progress,
+            lambda plan: write_manifest.write_plan(self.corpus, plan),
         )
-        publish.write_plan(self.corpus, got.plan)
+        write_manifest.write_plan(self.corpus, got.plan)
         self._evict()
         self._report(got.failed, len(got.plan.shards))
         return state._replace(plan=got.plan, paths=got.paths)
@@ -381,7 +381,7 @@ class Run(NamedTuple):
             self.progress.line(f"absent: {line}" if absent else f"failed: {phase.name}: {line}")
         if failed and absent:
             state = state._replace(plan=plan.without(state.plan, failed))
-            publish.write_plan(self.corpus, state.plan)
+            write_manifest.write_plan(self.corpus, state.plan)
         elif failed:
             raise ShardsFailed(
                 f"{phase.name} failed for {len(failed)}: {'; '.join(lines[:3])}. "

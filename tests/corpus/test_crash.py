@@ -76,8 +76,8 @@ def test_sigkill_at_random_moments_of_fresh_runs(
         process.communicate()
         unfinished += not (corpus / "manifest.lock").exists()
         if corpus.exists():
-            published = (corpus / "manifest.json").exists() and (corpus / "manifest.lock").exists()
-            if published and not (corpus / "manifest.lock.next").exists():
+            finished = (corpus / "manifest.json").exists() and (corpus / "manifest.lock").exists()
+            if finished and not (corpus / "manifest.lock.next").exists():
                 gristmill.verify(corpus)
         run(recipe, out=corpus, workers=2, cache_dir=tmp_path / "cache")
         assert digests(corpus) == whole
@@ -124,13 +124,13 @@ def test_sigkill_while_a_changed_recipe_replaces_a_corpus(
         gristmill.verify(corpus)
 
 
-def test_every_step_of_publishing_can_be_the_last(
+def test_every_step_of_writing_the_manifest_can_be_the_last(
     laid: tuple[Path, dict[str, str], float],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     soak: int,
 ) -> None:
-    """A kill between two system calls of the publication, every eighth (soak: every other): the
+    """A kill between two system calls of writing a state, every eighth (soak: every other): the
     next run completes it.
     """
     recipe, whole, _ = laid
@@ -160,11 +160,11 @@ def test_every_step_of_publishing_can_be_the_last(
         with monkeypatch.context() as patch:
             from gristmill.corpus import corpus as phase
 
-            def publish(self, manifest, original=phase.Corpus.publish, steps=steps):  # type: ignore[no-untyped-def]
+            def write_manifest(self, manifest, original=phase.Corpus.write_manifest, steps=steps):  # type: ignore[no-untyped-def]
                 calls["left"] = steps
                 return original(self, manifest)
 
-            patch.setattr(phase.Corpus, "publish", publish)
+            patch.setattr(phase.Corpus, "write_manifest", write_manifest)
             patch.setattr(Path, "rename", counted(Path.rename))
             patch.setattr(Path, "unlink", counted(Path.unlink))
             patch.setattr(os, "fsync", counted(os.fsync))

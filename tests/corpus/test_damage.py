@@ -137,9 +137,9 @@ def test_changed_bytes_are_found_and_made_anew(
         assert any(f"work/{name}: not as it was written" in line for line in told), (name, told)
 
 
-def published_halfway(laid: Laid, corpus: Path, renames: int) -> None:
-    """Finish what `--until assemble` left, and stop the publication after a number of files were
-    put into their places.
+def finished_halfway(laid: Laid, corpus: Path, renames: int) -> None:
+    """Finish what `--until assemble` left, and stop the writing of the state after a
+    number of files were put into their places.
     """
 
     class Killed(BaseException):
@@ -165,11 +165,11 @@ def published_halfway(laid: Laid, corpus: Path, renames: int) -> None:
 
 
 @pytest.mark.parametrize("renames", [0, 5])
-def test_a_byte_that_changes_while_a_kill_holds_the_publication(
+def test_a_byte_that_changes_while_a_kill_holds_the_new_state(
     laid: Laid, tmp_path: Path, renames: int, soak: int
 ) -> None:
     shutil.copytree(laid.folder / "assemble", tmp_path / "killed")
-    published_halfway(laid, tmp_path / "killed", renames)
+    finished_halfway(laid, tmp_path / "killed", renames)
     staged = [
         path.relative_to(tmp_path / "killed")
         for path in sorted((tmp_path / "killed/work/stage").rglob("*"))
@@ -187,7 +187,7 @@ def test_a_byte_that_changes_while_a_kill_holds_the_publication(
         shutil.rmtree(corpus)
 
 
-def test_a_publication_over_an_older_corpus_is_given_up_and_done_again(
+def test_a_state_over_an_older_corpus_is_given_up_and_done_again(
     laid: Laid, tmp_path: Path
 ) -> None:
     """The old state is half replaced: it is no corpus any more, and what it alone had is
@@ -197,7 +197,7 @@ def test_a_publication_over_an_older_corpus_is_given_up_and_done_again(
     shutil.copytree(laid.folder / "whole", corpus)
     laid.go(corpus, settings=settings)
     laid.go(corpus, until="assemble")
-    published_halfway(laid, corpus, 3)
+    finished_halfway(laid, corpus, 3)
     flip(next(path for path in sorted((corpus / "work/stage").rglob("*.bin"))))
     laid.go(corpus, settings={"tokens.tokens_per_shard": "30000"})  # has fewer parts than both
     gristmill.verify(corpus)
@@ -280,7 +280,7 @@ def test_what_looks_at_a_stopped_run_says_what_is_damaged(
     laid: Laid, tmp_path: Path, name: str
 ) -> None:
     shutil.copytree(laid.folder / "deduplicate", tmp_path / "corpus")
-    assert not duplicates(tmp_path / "corpus")["published"]
+    assert not duplicates(tmp_path / "corpus")["finished"]
     flip(tmp_path / "corpus/work/stage" / name)
     with pytest.raises(VerificationError, match=f"{name}: not as it was written"):
         duplicates(tmp_path / "corpus")

@@ -197,7 +197,7 @@ def test_another_release_of_gristmill_or_pyarrow_runs_nothing_again(
     monkeypatch.setattr(pyarrow, "__version__", "98.0")
     assert phases_of(made / "recipe.toml", tmp_path / "corpus") == []
     assert (tmp_path / "corpus/manifest.json").read_bytes() == manifest
-    # What else changes is published, and the manifest names the packages of that run.
+    # What else changes is written, and the manifest names the packages of that run.
     assert phases_of(changed(made, "tokens.tokens_per_shard", 7_000), tmp_path / "corpus") == [A]
     named = decode((tmp_path / "corpus/manifest.json").read_bytes()).versions
     assert (named["gristmill"], named["pyarrow"]) == ("99.0", "98.0")

@@ -178,7 +178,7 @@ def test_a_sample_is_a_prefix_of_one_seeded_order(raw: Path) -> None:
     assert len(urls(extend(made(paths="wet.paths", sample=1000), raw))) == 200
 
 
-def test_a_published_corpus_asks_a_list_again_only_where_the_recipe_names_another_or_more(
+def test_a_finished_corpus_asks_a_list_again_only_where_the_recipe_names_another_or_more(
     raw: Path,
 ) -> None:
     (raw / "wet.paths").write_text(LIST)

@@ -351,7 +351,7 @@ benchmarks = [{ name = "made", file = "items.json", fields = ["q", "a"] }]
 
 
 def test_a_part_of_a_recipe_that_is_gone_is_left_alone(recipe: Path, tmp_path: Path) -> None:
-    """The step is taken out, the run stops after process, a threshold moves: the published
+    """The step is taken out, the run stops after process, a threshold moves: the finished
     contamination/ is another recipe's.
     """
     corpus, without = tmp_path / "corpus", tmp_path / "without"

@@ -171,7 +171,7 @@ def twin(corpus: Path, top: int) -> dict[str, Any]:
         for name in names
     }
     return {
-        "published": True,
+        "finished": True,
         **table(verdicts),
         "sources": by_source,
         "sizes": sizes,
@@ -405,7 +405,7 @@ def test_the_guard_stops_a_run_says_why_and_leaves_it_to_be_looked_at(
     assert caught.value.exit_code == 2
     assert not (corpus / "manifest.json").exists()
     told = duplicates(corpus, top=1)
-    assert told["published"] is False and lines(told)[0].startswith("not published")
+    assert told["finished"] is False and lines(told)[0].startswith("not finished")
     assert told["clusters"][0]["size"] == 150
     # The same command does not get past it; a higher limit does, and does nothing over again.
     with pytest.raises(RecipeError, match="are one cluster"):
@@ -417,44 +417,42 @@ def test_the_guard_stops_a_run_says_why_and_leaves_it_to_be_looked_at(
     run(giant, out=fresh, workers=1, settings=limit(0.375))
     assert digests(corpus) == digests(fresh)
     gristmill.verify(corpus)
-    assert duplicates(corpus, top=1) == {**told, "published": True}
+    assert duplicates(corpus, top=1) == {**told, "finished": True}
 
 
-def test_a_limit_that_comes_later_is_asked_of_what_is_published(
-    giant: Path, tmp_path: Path
-) -> None:
+def test_a_limit_that_comes_later_is_asked_of_what_is_finished(giant: Path, tmp_path: Path) -> None:
     run(giant, out=tmp_path, workers=1)
     proven = digests(tmp_path)
     with pytest.raises(RecipeError, match="are one cluster"):
         run(giant, out=tmp_path, workers=1, settings=limit(0.1))
     assert digests(tmp_path) == proven
-    assert duplicates(tmp_path)["published"] is True
+    assert duplicates(tmp_path)["finished"] is True
     run(giant, out=tmp_path, workers=1, settings=limit(0.9))
     # The recipe says another limit, and nothing else is another.
     changed = {name for name, digest in digests(tmp_path).items() if proven.get(name) != digest}
     assert changed == {"recipe.toml", "manifest.json", "manifest.lock", "SHA256SUMS"}
 
 
-def test_a_stopped_run_is_told_before_what_is_published(giant: Path, tmp_path: Path) -> None:
+def test_a_stopped_run_is_told_before_what_is_finished(giant: Path, tmp_path: Path) -> None:
     run(giant, out=tmp_path, workers=1)
     whole = duplicates(tmp_path)
     changed = {"deduplicate.exact": "false", "deduplicate.near.threshold": "0.9"}
     with pytest.raises(RecipeError, match="are one cluster"):
         run(giant, out=tmp_path, workers=1, settings={**limit(0.1), **changed})
     told = duplicates(tmp_path)
-    assert (whole["published"], told["published"]) == (True, False)
+    assert (whole["finished"], told["finished"]) == (True, False)
     assert (
         told["reasons"]["near_duplicate"]
         == told["documents"] - told["kept"]
         == whole["reasons"]["exact_duplicate"]
     )
     gristmill.verify(tmp_path)
-    # Back to the recipe of what is published: that is told again, and the other run loses nothing
+    # Back to the recipe of what is finished: that is told again, and the other run loses nothing
     # by it.
     run(giant, out=tmp_path, workers=1)
     assert duplicates(tmp_path) == whole
     run(giant, out=tmp_path, workers=1, settings=changed)
-    assert duplicates(tmp_path) == {**told, "published": True}
+    assert duplicates(tmp_path) == {**told, "finished": True}
 
 
 def test_by_source_the_share_is_the_sources(giant: Path, tmp_path: Path) -> None:
@@ -493,7 +491,7 @@ def test_rejudge_heeds_no_guard(giant: Path, tmp_path: Path) -> None:
 
 def test_a_run_at_work_is_not_asked(giant: Path, tmp_path: Path) -> None:
     run(giant, out=tmp_path, workers=1, until="deduplicate")
-    assert duplicates(tmp_path)["published"] is False
+    assert duplicates(tmp_path)["finished"] is False
     handle = Corpus(tmp_path).hold()
     with pytest.raises(RecipeError, match="a run is active"):
         duplicates(tmp_path)

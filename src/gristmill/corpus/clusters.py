@@ -42,7 +42,7 @@ class Cluster(NamedTuple):
 
 
 def forget_stopped(corpus: Corpus) -> None:
-    """Forget the clusters of a run that the guard stopped: another recipe's corpus is the published
+    """Forget the clusters of a run that the guard stopped: another recipe's corpus is the finished
     one.
     """
     (corpus.stage / TABLE).unlink(missing_ok=True)
@@ -186,7 +186,7 @@ def _told(corpus: Corpus, worst: Cluster, of: str, limit: float, numbers: list[i
     return (
         f"deduplicate.largest_cluster = {limit:g}: {worst.documents:,} of {of} are one "
         f"cluster. {keeper} would be kept, and the others would be dropped as its copies, such as "
-        f"{' and '.join(others)}. Nothing is published; finished work is kept. Look at them with "
+        f"{' and '.join(others)}. No manifest is written; finished work is kept. Look at them with "
         f"`gristmill duplicates {corpus.root}`. If they are copies, raise the limit and run again. "
         "If a template makes them similar, cut its lines before (the steps extract and c4 do; "
         "[deduplicate.lines] cuts the remaining ones), or raise near.threshold"

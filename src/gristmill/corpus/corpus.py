@@ -1,7 +1,7 @@
 """A corpus on disk: where its parts rest, which phases are done, and how a new state takes the
 place of the old.
 
-    CORPUS/manifest.json ...        the published state; never touched until the next is whole
+    CORPUS/manifest.json ...        the finished state; never touched until the next is whole
     CORPUS/work/stage/...           new parts, under the paths that they will have
     CORPUS/work/state/...           a record for each phase that is complete: its content key, its
                                     parts, its counts
@@ -61,7 +61,7 @@ class Record(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
 
 
 def versions() -> dict[str, str]:
-    """The manifest's `versions`: the packages of the run that published, and format versions."""
+    """The manifest's `versions`: the packages of the run that wrote it, and format versions."""
     return {
         "gristmill": gristmill.__version__,
         "pyarrow": pyarrow.__version__,
@@ -85,13 +85,13 @@ class Corpus:
         self.root = root
         self.work = root / "work"
         self.stage = self.work / "stage"
-        # Published parts, path to sha256: their sizes are enough, until a reader finds one damaged.
+        # Finished parts, path to sha256: their sizes are enough, until a reader finds one damaged.
         self.trusted: dict[str, str] = {}
 
     # -- parts
 
     def find(self, path: str) -> Path:
-        """A part as this run sees it: the staged one, else the published one."""
+        """A part as this run sees it: the staged one, else the finished one."""
         staged = self.stage / path
         return staged if staged.exists() else self.root / path
 
@@ -109,7 +109,7 @@ class Corpus:
 
     def damage(self, record: Record[Any]) -> list[str | None]:
         """What is wrong with the files of a record: a line each. Null: it is not there, and was
-        left out when the corpus was published.
+        left out of the manifest.
         """
         found: list[str | None] = []
         for path, part in self.files(record):
@@ -182,8 +182,8 @@ class Corpus:
 
     # -- states
 
-    def published(self) -> tuple[manifests.Manifest, bytes] | None:
-        """The published manifest, its lock checked; None where nothing is published. Raises
+    def finished(self) -> tuple[manifests.Manifest, bytes] | None:
+        """The manifest of the finished state, its lock checked; None where there is none. Raises
         VerificationError.
         """
         try:
@@ -214,11 +214,11 @@ class Corpus:
             raise VerificationError(f"{self.root}: {error}") from None
         return manifests.decode(data), data
 
-    def publish(self, manifest: manifests.Manifest) -> bytes:
-        """Make a state the published one; a kill at any point is completed by the next `recover`.
+    def write_manifest(self, manifest: manifests.Manifest) -> bytes:
+        """Make a state the finished one; a kill at any point is completed by the next `recover`.
         Raises Damaged, before anything is touched.
         """
-        before = self.published()
+        before = self.finished()
         if wrong := self._wrong(manifest, before[0] if before else None):
             raise Damaged(wrong[0])
         data = manifests.encode(manifest)
@@ -231,8 +231,8 @@ class Corpus:
         return data
 
     def recover(self, on_line: Callable[[str], None] = lambda _: None) -> None:
-        """Complete a publication that was begun, if one was: parts into place, manifest, lock, then
-        old parts go.
+        """Complete a state whose writing was begun, if one was: parts into place, manifest, lock,
+        then old parts go.
 
         Where a part of it is damaged it is given up, and `on_line` gets a line for each: what is
         sound is used again by the run that comes.
@@ -255,7 +255,7 @@ class Corpus:
         self._complete(lock)
 
     def _wrong(self, manifest: manifests.Manifest, before: manifests.Manifest | None) -> list[str]:
-        """What is wrong with parts that are to be published; those that the state `before` has as
+        """What is wrong with the parts of a new state; those that the state `before` has as
         well are in their places.
         """
         known = {part.path: part.sha256 for part in before.parts} if before else {}
@@ -268,7 +268,7 @@ class Corpus:
         return damaged(staged, self.stage) + damaged(placed, self.root)
 
     def _give_up(self, manifest: manifests.Manifest) -> None:
-        """Forget a publication that was begun.
+        """Forget a state whose writing was begun.
 
         Where parts of it took the place of the old state's, there is no old state any more.
 
@@ -293,7 +293,7 @@ class Corpus:
         sync_folder(self.root)
 
     def _complete(self, lock: bytes) -> None:
-        """Put the parts of a state that is about to be published into place, then its manifest and
+        """Put the parts of a new state into place, then its manifest and
         its lock; each may be done twice.
         """
         coming = self.root / (manifests.MANIFEST + manifests.NEXT)
@@ -308,7 +308,7 @@ class Corpus:
                     touched.add(place.parent)
                 elif not place.exists():
                     raise VerificationError(
-                        f"{self.root}: {part.path} vanished while the corpus was being published"
+                        f"{self.root}: {part.path} vanished while the manifest was being written"
                     )
             for folder in touched:
                 sync_folder(folder)
@@ -335,16 +335,16 @@ class Corpus:
         return []
 
     def sweep(self) -> None:
-        """Remove the parts that the state before the published one had, and no other file: it may
+        """Remove the parts that the state before the finished one had, and no other file: it may
         be somebody's.
         """
         if (self.root / (manifests.LOCK + manifests.NEXT)).exists():
             return
         obsolete = self._obsolete()
-        published = self.published() if obsolete else None
-        if obsolete and published is None:
+        finished = self.finished() if obsolete else None
+        if obsolete and finished is None:
             return  # given up: the state that comes may have them again
-        named = {part.path for part in published[0].parts} if published else set()
+        named = {part.path for part in finished[0].parts} if finished else set()
         for path in obsolete:
             manifests.check_path(path)
             if path not in named:

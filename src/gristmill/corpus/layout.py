@@ -15,7 +15,7 @@ from gristmill.store import manifest as manifests
 from gristmill.store.parts import TEMPORARY
 
 WORK = "work"
-# Under work/, twice: parts to remove when the state that is being published is there.
+# Under work/, twice: parts to remove when the new state is there.
 OBSOLETE = ("obsolete.json", "obsolete.copy.json")
 FOLDERS = (
     "documents",

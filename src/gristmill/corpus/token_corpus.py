@@ -151,13 +151,13 @@ class TokenCorpus:
         has no token shards.
         """
         root = Path(root)
-        published = Corpus(root).published()
-        if published is None:
+        finished = Corpus(root).finished()
+        if finished is None:
             raise VerificationError(
                 f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to "
                 "finish it"
             )
-        manifest, data = published
+        manifest, data = finished
         if manifest.tokens is None:
             raise RecipeError(
                 f"{root}: no token shards. "

@@ -33,7 +33,7 @@ USED = ("index/", "signatures/", "documents/", "verdicts/")
 
 
 class ReferenceCorpus(NamedTuple):
-    """A published corpus to compare against."""
+    """A finished corpus to compare against."""
 
     root: Path
     first: int  # the place of its first raw shard among those of all reference corpora
@@ -85,7 +85,7 @@ class ReferenceCorpus(NamedTuple):
 def open_reference(
     root: Path, manifest: Manifest, digest: str, settings: Deduplicate, first: int
 ) -> ReferenceCorpus:
-    """A published corpus to compare against; its raw shards begin at the place `first`.
+    """A finished corpus to compare against; its raw shards begin at the place `first`.
 
     Raises RecipeError if it has no index, an index with other parameters, or no documents;
     VerificationError if the size of a part differs from the manifest's.

@@ -15,7 +15,7 @@ import numpy as np
 
 from gristmill.corpus.layout import PROOFS, links
 from gristmill.errors import RecipeError
-from gristmill.phases.output.publish import FUNNEL, PLAN, RECIPE, RUN, token_format_of
+from gristmill.phases.output.write_manifest import FUNNEL, PLAN, RECIPE, RUN, token_format_of
 from gristmill.recipe import tables_of
 from gristmill.store import urls
 from gristmill.store.manifest import Imported, Manifest, TokenFormat, end_of_text_literal

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.decontaminate.decontaminate import FOLDER
-from gristmill.report.verify import published
+from gristmill.report.verify import finished
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
 
@@ -60,7 +60,7 @@ def contamination(
     corpus is not finished.
     """
     root = Path(corpus)
-    manifest, _ = published(root)
+    manifest, _ = finished(root)
     paths = [root / part.path for part in manifest.parts if part.path.startswith(f"{FOLDER}/")]
     if not paths:
         raise RecipeError(

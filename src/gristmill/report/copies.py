@@ -41,7 +41,7 @@ def copies(*corpora: Path | str) -> pa.RecordBatchReader:
     """
     if not corpora:
         raise RecipeError("copies: name at least one corpus")
-    found = [(Path(corpus), *_published(Path(corpus))) for corpus in corpora]
+    found = [(Path(corpus), *_finished(Path(corpus))) for corpus in corpora]
     by_digest = {digest: (root, manifest) for root, manifest, digest in found}
     if len(by_digest) < len(found):
         raise RecipeError("copies: a corpus is named twice")
@@ -56,14 +56,14 @@ def copies(*corpora: Path | str) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(COPIES, rows)
 
 
-def _published(root: Path) -> tuple[Manifest, str]:
-    published = Corpus(root).published()
-    if published is None:
+def _finished(root: Path) -> tuple[Manifest, str]:
+    finished = Corpus(root).finished()
+    if finished is None:
         raise VerificationError(
             f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
             "it"
         )
-    return published[0], hashlib.sha256(published[1]).hexdigest()
+    return finished[0], hashlib.sha256(finished[1]).hexdigest()
 
 
 def _foreign(roots: dict[str, Path], *, strict: bool) -> dict[str, pa.Table]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gristmill.report.verify import published
+from gristmill.report.verify import finished
 from gristmill.store.manifest import Manifest, RawShard
 
 SHOWN = 20  # differences of one kind that are printed
@@ -19,7 +19,7 @@ def diff(a: Path | str, b: Path | str) -> dict[str, Any]:
 
     Raises VerificationError if one is not a finished corpus, or its lock and manifest disagree.
     """
-    one, other = published(Path(a))[0], published(Path(b))[0]
+    one, other = finished(Path(a))[0], finished(Path(b))[0]
     shards, renamed = _shards(one, other)
     return {
         "a": {"folder": str(a), "content": one.content},

@@ -26,9 +26,9 @@ from gristmill.dedup.drops import EXACT, NEAR, SAME_URL
 from gristmill.dedup.shard_tables import read_documents
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.kernels.unicode.normalised import normalise
-from gristmill.phases.output.publish import read_plan
+from gristmill.phases.output.write_manifest import read_plan
 from gristmill.report.status import held
-from gristmill.report.verify import published
+from gristmill.report.verify import finished
 from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches
 from gristmill.store.proof import proven
@@ -43,9 +43,9 @@ STEP = "deduplicate."
 
 
 class _CorpusFiles(NamedTuple):
-    """A published corpus, or the files of a run that stopped after deduplicate."""
+    """A finished corpus, or the files of a run that stopped after deduplicate."""
 
-    published: bool
+    finished: bool
     sources: dict[int, str]  # of each shard that is present
     find: Callable[[str], Path]
 
@@ -67,7 +67,7 @@ def duplicates(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
     and `text` (80 characters; null: not stored), a `sample` of five members, the same every time,
     and the `lines` that keeper and sample all have (null: texts are not stored): the longest five,
     as the keeper has them, found in the first 100,000 characters of each text and compared as
-    normalised text. `published` is false for a run that stopped after deduplicate.
+    normalised text. `finished` is false for a run that stopped after deduplicate.
 
     Raises RecipeError if the recipe does not deduplicate or a run is active, VerificationError if
     the corpus is not finished or is damaged.
@@ -81,7 +81,7 @@ def duplicates(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
     total: Counter[str] = Counter()
     for counted in sources.values():
         total += counted
-    result = {"published": state.published, **_table(total)}
+    result = {"finished": state.finished, **_table(total)}
     result["sources"] = {name: _table(counted) for name, counted in sources.items()}
     copies = state.find(clusters.TABLE)
     result["sizes"] = _sizes(copies, result["kept"])
@@ -92,7 +92,7 @@ def duplicates(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
 def _state(root: Path) -> _CorpusFiles:
     here = Corpus(root)
     if not (here.stage / clusters.TABLE).exists():
-        manifest, _ = published(root)
+        manifest, _ = finished(root)
         if all(part.path != clusters.TABLE for part in manifest.parts):
             raise RecipeError(
                 f"{root}: its recipe does not look for duplicates. Add [deduplicate] to it and run "
@@ -251,7 +251,7 @@ def _normalised(text: str) -> dict[str, str]:
 
 def lines(result: dict[str, Any]) -> list[str]:
     """The report as lines of text."""
-    out = [] if result["published"] else ["not published: the state of a run that stopped here", ""]
+    out = [] if result["finished"] else ["not finished: the state of a run that stopped here", ""]
     names = [*result["reasons"], "kept"]
     heads = [REASONS.get(f"{STEP}{name}", name) for name in names]
     out.append(f"{'':<20}{'documents':>14}" + "".join(f"{head:>22}" for head in heads))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gristmill.phases.output.publish import RUN
+from gristmill.phases.output.write_manifest import RUN
 from gristmill.store import urls
 from gristmill.store.cache import Cache
 from gristmill.store.manifest import Imported, Manifest

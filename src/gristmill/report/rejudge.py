@@ -53,7 +53,7 @@ from gristmill.recipe import (
     with_classes,
     with_same_classes,
 )
-from gristmill.report.verify import published
+from gristmill.report.verify import finished
 from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import Manifest
@@ -88,7 +88,7 @@ def rejudge(
     else:
         refuse_classes(loaded)
     root = output(out, loaded.recipe.output, loaded.folder, "no corpus")
-    manifest, _ = published(root)
+    manifest, _ = finished(root)
     old = with_same_classes(msgspec.convert(manifest.recipe, Recipe), loaded.recipe)
     _check(loaded.recipe, old)
     _check_code(loaded, manifest)

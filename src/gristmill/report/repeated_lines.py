@@ -6,7 +6,7 @@ from typing import Any
 from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.phases.relations.frequent_lines import LIST
-from gristmill.report.verify import published
+from gristmill.report.verify import finished
 from gristmill.store.parts import read_batches
 
 TOP = 20
@@ -20,7 +20,7 @@ def frequent(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
     VerificationError if the corpus is not finished.
     """
     root = Path(corpus)
-    manifest, _ = published(root)
+    manifest, _ = finished(root)
     if all(part.path != LIST for part in manifest.parts):
         raise RecipeError(
             f"{root}: it has no list of lines. Add [deduplicate.lines] to its recipe, for example "

@@ -31,7 +31,7 @@ from gristmill.errors import SourceError
 from gristmill.phases.all_phases import PHASES
 from gristmill.phases.inputs.fetch import Asked, Row
 from gristmill.phases.inputs.plan import Plan
-from gristmill.phases.output import publish
+from gristmill.phases.output import write_manifest
 from gristmill.phases.running.progress import Progress
 from gristmill.pipeline import Planned, Run, prepare, run
 from gristmill.recipe import Loaded, Recipe, check_pages, load, refuse_code, with_classes
@@ -96,7 +96,7 @@ def size(
         asked = asked_of(None, None, allow_env=allow_env)
         whole = prepare(loaded, root, None, cache_dir, asked, None)
         try:
-            planned = whole.planned(whole.corpus.published(), None)
+            planned = whole.planned(whole.corpus.finished(), None)
             rows = whole.fetching(planned).preview()
             on_line(f"{len(rows):,} raw shards; measuring a sample")
             taken, rate = _take(
@@ -162,7 +162,7 @@ def _run(whole: Run, shards: list[SampledShard], root: Path, allow_code: bool) -
     with Meter() as meter:
         run(recipe, out=root, workers=1, cache_dir=cache, allow_code=allow_code, show=meter.show)
     corpus, counted = Corpus(root), []
-    for planned in publish.read_plan(corpus, None).shards:
+    for planned in write_manifest.read_plan(corpus, None).shards:
         shard = next(one for one in shards if (whole.folder / planned.url).resolve() == one.path)
         verdicts, written = (
             record.counts

@@ -12,7 +12,7 @@ from gristmill.corpus.corpus import Corpus, Record
 from gristmill.errors import RecipeError
 from gristmill.phases.all_phases import PHASES
 from gristmill.phases.inputs.plan import Plan
-from gristmill.phases.output.publish import read_plan
+from gristmill.phases.output.write_manifest import read_plan
 from gristmill.phases.phase import Phase
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
@@ -28,10 +28,10 @@ def status(corpus: Path | str) -> dict[str, Any]:
     if not root.is_dir() or not ((root / "work").is_dir() or (root / MANIFEST).exists()):
         raise RecipeError(f"{root}: no corpus there")
     here = Corpus(root)
-    published = here.published()
+    finished = here.finished()
     plan = read_plan(here, None)
     found: dict[str, Any] = {
-        "finished": published is not None,
+        "finished": finished is not None,
         "running": held(root),
         "shards": len(plan.shards),
         "fetched": sum(1 for shard in plan.shards if shard.sha256 is not None),
@@ -46,8 +46,8 @@ def status(corpus: Path | str) -> dict[str, Any]:
         for phase in PHASES
         if phase.name in records and (phase.is_asked is None or records[phase.name])
     }
-    if published is not None:
-        found["funnel"] = published[0].funnel
+    if finished is not None:
+        found["funnel"] = finished[0].funnel
     documents = dropped = 0
     written = records[WRITE_VERDICTS.name]
     for number, processed in records[PROCESS.name].items():

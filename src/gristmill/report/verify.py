@@ -47,7 +47,7 @@ def verify(
     with a list of all errors; RecipeError for a `pin` that is not a sha256.
     """
     root = Path(corpus)
-    manifest, data = published(root)
+    manifest, data = finished(root)
     wrong: list[str] = []
     lock = manifests.lock_of(data).decode().split()[0]
     if pin is not None:
@@ -114,17 +114,17 @@ def _check_pin(root: Path, pin: str, lock: str, content: str) -> None:
         )
 
 
-def published(root: Path) -> tuple[Manifest, bytes]:
+def finished(root: Path) -> tuple[Manifest, bytes]:
     """A corpus' manifest and its bytes, after checking its lock. Raises VerificationError."""
     if not root.is_dir():
         raise VerificationError(f"{root}: no such folder")
-    published = Corpus(root).published()
-    if published is None:
+    finished = Corpus(root).finished()
+    if finished is None:
         raise VerificationError(
             f"{root}: no {manifests.MANIFEST}: not a corpus, or not finished. Run the recipe again "
             "to finish it"
         )
-    return published
+    return finished
 
 
 def _unnamed_files(root: Path, manifest: Manifest) -> list[str]:

@@ -24,13 +24,13 @@ def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
     such document, VerificationError if the corpus is not finished.
     """
     root = Path(corpus)
-    published = Corpus(root).published()
-    if published is None:
+    finished = Corpus(root).finished()
+    if finished is None:
         raise VerificationError(
             f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
             "it"
         )
-    manifest = published[0]
+    manifest = finished[0]
     number = parse_document(document)
     rows = _by_number(root, number) if number is not None else _by_url(root, manifest, document)
     if not rows:

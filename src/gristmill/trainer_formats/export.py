@@ -67,13 +67,13 @@ def export(
     for option, value in given.items():
         if value is not None:
             raise RecipeError(f"{option}: for exports of tokens, and {to} is text")
-    published = Corpus(root).published()
-    if published is None:
+    finished = Corpus(root).finished()
+    if finished is None:
         raise VerificationError(
             f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
             "it"
         )
-    return kept_texts.write(root, *published, target, to, list(sources))
+    return kept_texts.write(root, *finished, target, to, list(sources))
 
 
 class _TokenExport:

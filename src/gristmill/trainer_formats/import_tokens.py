@@ -23,7 +23,7 @@ import numpy as np
 
 from gristmill.corpus.corpus import Corpus, versions
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.phases.output.publish import FUNNEL, RUN
+from gristmill.phases.output.write_manifest import FUNNEL, RUN
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import default_cache
 from gristmill.store.manifest import Imported, ImportedFile, Manifest, TokenFormat
@@ -241,7 +241,7 @@ class _Import(NamedTuple):
     def write(
         self, opened: OpenedFolder, root: Path, name: str, end_of_text: str | None
     ) -> dict[str, Any]:
-        """Write shards, then everything that is published with them."""
+        """Write shards, then everything that the manifest names with them."""
         files = [path for stream in opened.streams for path in stream.files]
         if len(set(files)) < len(files):
             raise AssertionError(files)
@@ -272,7 +272,7 @@ class _Import(NamedTuple):
         table = self._funnel(counts, tally)
         # Before the manifest: `verify --raw` finds the files of every import by it.
         write_bytes(self.corpus.root, RUN, seal({"folder": str(root.absolute())}))
-        self._publish(parts, table, imported, side)
+        self._write_manifest(parts, table, imported, side)
         return {
             "documents": tally.documents,
             "tokens": tally.tokens,
@@ -326,7 +326,7 @@ class _Import(NamedTuple):
                 table[f"{split}_{what}"] = counts.get(short, {}).get(what, 0)
         return table
 
-    def _publish(
+    def _write_manifest(
         self, parts: list[Part], table: dict[str, Any], imported: Imported, side: Side
     ) -> None:
         tokenizer, stage = self.tokenizer, self.corpus.stage
@@ -336,7 +336,7 @@ class _Import(NamedTuple):
             write_json(stage, FUNNEL, table),
         ]
         parts.sort(key=lambda part: part.path)
-        self.corpus.publish(
+        self.corpus.write_manifest(
             Manifest(
                 content=manifests.content_of(parts),
                 versions=versions() | tokenizer.libraries,

@@ -95,9 +95,9 @@ def _file_texts(
             yield _not_empty(batch["text"], None)
 
 
-def published(root: Path) -> Manifest:
+def finished(root: Path) -> Manifest:
     """The manifest of a corpus. Raises VerificationError if it is not finished."""
-    found = Corpus(root).published()
+    found = Corpus(root).finished()
     if found is None:
         raise VerificationError(
             f"{root}: no {MANIFEST}: not a corpus, or not finished. Name files, or run the recipe "
@@ -107,7 +107,7 @@ def published(root: Path) -> Manifest:
 
 
 def _corpus_sources(root: Path) -> list[TextSource]:
-    manifest = published(root)
+    manifest = finished(root)
 
     def reader(source: str) -> Read:
         def read() -> Iterator[pa.RecordBatch]:

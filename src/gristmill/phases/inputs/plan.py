@@ -45,11 +45,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lists(NamedTuple):
-    """Whose lists are asked for: a published corpus asks again only where the recipe names another
+    """Whose lists are asked for: a finished corpus asks again only where the recipe names another
     list, or more of it.
     """
 
-    before: list[dict[str, Any]]  # the sources of the published recipe
+    before: list[dict[str, Any]]  # the sources of the recipe in the manifest
     now: list[dict[str, Any]]
     resume_only: bool = False  # nothing new is fetched: what is planned is enough
 

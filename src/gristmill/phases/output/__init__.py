@@ -1,1 +1,1 @@
-"""What a run writes: tokens or text, their shards, and the published manifest."""
+"""What a run writes: tokens or text, their shards, and the manifest."""

@@ -58,19 +58,19 @@ def open_all(settings: Deduplicate | None, folder: Path) -> list[ReferenceCorpus
         return found
     for name in settings.against:
         root = (folder / name).absolute()
-        published = Corpus(root).published() if root.is_dir() else None
-        if published is None:
+        finished = Corpus(root).finished() if root.is_dir() else None
+        if finished is None:
             raise RecipeError(f"against = {name!r}: {root} is no finished corpus")
         for made in ("process", "unicode"):
-            if (theirs := published[0].versions.get(made)) != FORMAT_VERSIONS[made]:
+            if (theirs := finished[0].versions.get(made)) != FORMAT_VERSIONS[made]:
                 raise RecipeError(
                     f"against = {name!r}: made by version {theirs} of {made}, and this is "
                     f"{FORMAT_VERSIONS[made]}: texts and signatures may "
                     "differ. Run its recipe again"
                 )
         first = found[-1].end if found else 0
-        digest = hashlib.sha256(published[1]).hexdigest()
-        found.append(open_reference(root, published[0], digest, settings, first))
+        digest = hashlib.sha256(finished[1]).hexdigest()
+        found.append(open_reference(root, finished[0], digest, settings, first))
     return found
 
 
@@ -84,19 +84,19 @@ def folders(settings: Deduplicate) -> list[str]:
     return [folder for folder, is_read in read.items() if is_read]
 
 
-def refuse_appended(settings: Deduplicate | None, published: Manifest | None, shards: int) -> None:
-    """Raise RecipeError where a published corpus would grow although its order lets later documents
+def refuse_appended(settings: Deduplicate | None, finished: Manifest | None, shards: int) -> None:
+    """Raise RecipeError where a finished corpus would grow although its order lets later documents
     drop earlier ones.
     """
     if (
         settings is not None
         and settings.order != "plan"
-        and published is not None
-        and shards > len(published.raw_shards)
+        and finished is not None
+        and shards > len(finished.raw_shards)
     ):
         raise RecipeError(
             f'deduplicate.order = "{settings.order}": the corpus is finished with '
-            f"{len(published.raw_shards):,} raw shards and the recipe names "
+            f"{len(finished.raw_shards):,} raw shards and the recipe names "
             f"{shards:,}. New ones could drop documents that were kept: start a new corpus, "
             'or take order = "plan"'
         )

@@ -1,4 +1,4 @@
-"""Publish: the plan, the recipe, the funnel and then the manifest and its lock.
+"""Write the manifest: the plan, the recipe, the funnel, then the manifest and its lock.
 
 Written last; from here on the corpus is whole.
 """
@@ -137,16 +137,16 @@ def _of_bytes(named: dict[str, str]) -> dict[str, str]:
 
 def is_current(
     corpus: Corpus,
-    published: tuple[Manifest, bytes],
+    finished: tuple[Manifest, bytes],
     plan: Plan,
     table: dict[str, Any],
     inputs: dict[str, Any],
     tokenizer: Tokenizer | None,
 ) -> bool:
-    """Whether the published corpus is what this recipe, plan and format versions give; raw files
+    """Whether the finished corpus is what this recipe, plan and format versions give; raw files
     are not looked at.
     """
-    manifest = published[0]
+    manifest = finished[0]
     raw = [(shard.number, shard.source, shard.url) for shard in manifest.raw_shards]
     return (
         manifest.recipe_sha256 == recipe_digest(table)
@@ -208,7 +208,7 @@ def inputs_of(
     return dict(sorted(inputs.items()))
 
 
-def publish(state: State, table: dict[str, Any], inputs: dict[str, Any]) -> Funnel:
+def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) -> Funnel:
     """Gather all parts into a manifest and make it the corpus' state.
 
     `table` is the stored recipe, `inputs` the manifest's.
@@ -249,7 +249,7 @@ def publish(state: State, table: dict[str, Any], inputs: dict[str, Any]) -> Funn
         tokens=token_format_of(tokenizer),
         parts=parts,
     )
-    corpus.publish(manifest)
+    corpus.write_manifest(manifest)
     rates = rates_of(state)
     write_bytes(corpus.root, RUN, seal(_about(state, rates)))
     return Funnel(counted, rates)
