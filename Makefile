@@ -6,21 +6,24 @@ BIN = $(VENV)/bin
 .PHONY: demo test check soak bench clean
 
 # Install into .venv: uv where there is one, else pip. Done again only when pyproject.toml changes.
+# Byte code is made when a module is first imported: most modules of the tests' packages never are.
+define install
+if command -v uv >/dev/null 2>&1; then \
+  uv venv -q --allow-existing --python $(PYTHON) $(VENV) && \
+  uv pip install -q --python $(BIN)/python -e '$(1)'; \
+else \
+  $(PYTHON) -m venv $(VENV) && \
+  $(BIN)/pip install -q --no-compile --disable-pip-version-check -e '$(1)'; \
+fi
+endef
+
 $(VENV)/.installed: pyproject.toml
-	@if command -v uv >/dev/null 2>&1; then \
-	  uv venv -q --allow-existing --python $(PYTHON) $(VENV) && uv pip install -q --python $(BIN)/python -e .; \
-	else \
-	  $(PYTHON) -m venv $(VENV) && $(BIN)/pip install -q --disable-pip-version-check -e .; \
-	fi
+	@$(call install,.)
 	@touch $@
 
-$(VENV)/.tests: $(VENV)/.installed
-	@if command -v uv >/dev/null 2>&1; then \
-	  uv pip install -q --python $(BIN)/python -e '.[test]'; \
-	else \
-	  $(BIN)/pip install -q --disable-pip-version-check -e '.[test]'; \
-	fi
-	@touch $@
+$(VENV)/.tests: pyproject.toml
+	@$(call install,.[test])
+	@touch $(VENV)/.installed $@
 
 demo: $(VENV)/.installed  ## a small corpus through all of it, offline
 	@$(BIN)/gristmill demo demo

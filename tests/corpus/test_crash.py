@@ -64,11 +64,11 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
 def test_sigkill_at_random_moments_of_fresh_runs(
     laid: tuple[Path, dict[str, str], float], tmp_path: Path, soak: int
 ) -> None:
-    """5 kills at as many random moments, each finished to the same sha256s (soak: 400)."""
+    """3 kills at as many random moments, each finished to the same sha256s (soak: 400)."""
     recipe, whole, seconds = laid
     pick = random.Random(20)
     unfinished = 0
-    for number in range(5 if soak == 1 else 20 * soak):
+    for number in range(3 if soak == 1 else 20 * soak):
         corpus = tmp_path / f"killed-{number}"
         process = start(recipe, corpus)
         time.sleep(seconds * pick.uniform(0.1, 0.9))
@@ -130,7 +130,7 @@ def test_every_step_of_writing_the_manifest_can_be_the_last(
     monkeypatch: pytest.MonkeyPatch,
     soak: int,
 ) -> None:
-    """A kill between two system calls of writing a state, every eighth (soak: every other): the
+    """A kill between two system calls of writing a state, every twelfth (soak: every other): the
     next run completes it.
     """
     recipe, whole, _ = laid
@@ -152,7 +152,7 @@ def test_every_step_of_writing_the_manifest_can_be_the_last(
     base = tmp_path / "base"
     run(recipe, out=base, workers=1, until="assemble", cache_dir=tmp_path / "cache")
     stopped = 0
-    for steps in range(0, 400, 8 if soak == 1 else 2):
+    for steps in range(0, 400, 12 if soak == 1 else 2):
         corpus = tmp_path / f"stopped-{steps}"
         shutil.copytree(base, corpus)
         shutil.rmtree(corpus / "work/state/assemble", ignore_errors=True)

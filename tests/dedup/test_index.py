@@ -257,7 +257,7 @@ with DuplicateIndex(sys.argv[1], near=SMALL) as index:
 """
 
 
-@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.soak), 7])
 def test_killed_it_holds_whole_additions(tmp_path: Path, size: int) -> None:
     texts, pick = chained(300, 4), random.Random(size)
     whole = slow(texts, SMALL)

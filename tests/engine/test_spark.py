@@ -224,12 +224,20 @@ def outside(more: dict[str, str]) -> dict[str, str]:
     )
 
 
-def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_path: Path) -> None:
-    # A Python of the same version that has nothing installed.
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True
-    )
-    bare = str(tmp_path / "bare/bin/python")
+def said_of(spark: Cluster, *environments: dict[str, str]) -> list[str]:
+    """What is said of nodes with each of these environments, one after another."""
+    command = [sys.executable, "-c", ASKED, spark.address, json.dumps(environments)]
+    done = subprocess.run(command, env=outside({}), capture_output=True, text=True, check=True)
+    said = done.stdout.splitlines()
+    # A second or two alone; most of it is the start of executors, which takes a minute where this
+    # machine is busy.
+    assert max(map(float, said[::2])) < 300, said
+    return said[1::2]
+
+
+def test_nodes_with_other_libraries_are_named_before_any_work(
+    spark: Cluster, tmp_path: Path
+) -> None:
     # One library of another version, and gristmill of other files.
     other = tmp_path / "other"
     (other / "numba-0.1.dist-info").mkdir(parents=True)
@@ -238,34 +246,36 @@ def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_p
     )
     shutil.copytree(Path(gristmill.__file__).parent, other / "gristmill")
     (other / "gristmill/errors.py").write_text("changed = True\n")
-    none = str(tmp_path / "none")
-    environments = [
-        {"PYSPARK_PYTHON": bare, "PYTHONPATH": str(tmp_path)},
-        {"PYTHONPATH": str(other)},
-        {"PYSPARK_PYTHON": none},
-        {},
-    ]
-    command = [sys.executable, "-c", ASKED, spark.address, json.dumps(environments)]
-    done = subprocess.run(command, env=outside({}), capture_output=True, text=True, check=True)
-    said = done.stdout.splitlines()
-    # A second or two alone; most of it is the start of executors, which takes a minute where this
-    # machine is busy.
-    assert max(map(float, said[::2])) < 300, said
-    assert re.search(
-        r"nodes are not as this machine.*: gristmill is not there "
-        r"\(here: \S+ \(files \w+\)\), brotli is not there",
-        said[1],
-    )
-    assert (
-        f"Install the same gristmill, with the same libraries, on every node for {bare}" in said[1]
-    )
+    (said,) = said_of(spark, {"PYTHONPATH": str(other)})
     assert re.search(
         r"gristmill is (\S+ \(files \w+\)) \(here: (?!\1)\S+ \(files \w+\)\), "
         r"numba is 0.1 \(here: \d",
-        said[3],
+        said,
     )
-    assert re.search(f"Python does not run on the nodes: .*{none}", said[5])
-    assert said[7] == "as here"
+
+
+@pytest.mark.soak
+def test_nodes_that_cannot_do_it_are_named_before_any_work(spark: Cluster, tmp_path: Path) -> None:
+    # A Python of the same version that has nothing installed.
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True
+    )
+    bare = str(tmp_path / "bare/bin/python")
+    none = str(tmp_path / "none")
+    bare_said, none_said, here_said = said_of(
+        spark, {"PYSPARK_PYTHON": bare, "PYTHONPATH": str(tmp_path)}, {"PYSPARK_PYTHON": none}, {}
+    )
+    assert re.search(
+        r"nodes are not as this machine.*: gristmill is not there "
+        r"\(here: \S+ \(files \w+\)\), brotli is not there",
+        bare_said,
+    )
+    assert (
+        f"Install the same gristmill, with the same libraries, on every node for {bare}"
+        in bare_said
+    )
+    assert re.search(f"Python does not run on the nodes: .*{none}", none_said)
+    assert here_said == "as here"
 
 
 def test_a_node_that_comes_later_is_asked_by_its_first_task(

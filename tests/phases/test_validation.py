@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def edited(text: str, share: float, pick: random.Random) -> str:
     return " ".join(words)
 
 
+@cache
 def shingles(text: str) -> set[tuple[str, ...]]:
     words = re.sub(r"[^\w\s]", " ", text.lower()).split()
     return {tuple(words[place : place + 5]) for place in range(len(words) - 4)}

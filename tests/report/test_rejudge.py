@@ -78,7 +78,7 @@ def steps_timed(corpus: Path) -> set[str]:
     }  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("measure", ["needed", "all"])
+@pytest.mark.parametrize("measure", [pytest.param("needed", marks=pytest.mark.soak), "all"])
 def test_a_run_over_measures_gives_a_fresh_runs_bytes(
     recipe: Path, tmp_path: Path, measure: str
 ) -> None:

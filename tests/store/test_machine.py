@@ -231,7 +231,7 @@ class Downloads(RuleBasedStateMachine):
 
 Test: Any = Downloads.TestCase
 Test.settings = settings(
-    max_examples=100 * FUZZ,
+    max_examples=50 * FUZZ,
     stateful_step_count=20,
     deadline=None,
     print_blob=True,

@@ -29,7 +29,7 @@ def test_every_count_is_permuted_whole_and_back() -> None:
         assert np.array_equal(permute(got, count, keys(count), inverse=True), places)
 
 
-@pytest.mark.parametrize("count", [1 << 20, (1 << 20) + 1, 3_000_017])
+@pytest.mark.parametrize("count", [1 << 20, (1 << 20) + 1, 999_983])
 def test_large_counts_are_permuted_whole(count: int) -> None:
     got = permute(np.arange(count), count, keys(1))
     assert len(np.unique(got)) == count
