@@ -28,7 +28,7 @@ from gristmill.trainer_formats.export_folder import (
 )
 from gristmill.trainer_formats.mixing import PROPORTIONAL, mixed, weights_of
 from gristmill.trainer_formats.token_blocks import TokenBlock, blocks_of, with_side
-from gristmill.trainer_formats.token_format import MODULES, Stream, Written, module_of
+from gristmill.trainer_formats.token_format import MODULES, Finished, Stream, Written, module_of
 from gristmill.user_input import local
 
 TEXT = kept_texts.FORMATS
@@ -123,6 +123,7 @@ class _TokenExport:
         side = self._format.SIDE
         held = msgspec.structs.replace(corpus.format, end_of_text_side=side)
         name = Path(part.path).name
+        name = getattr(self._format, "TOKENIZER_NAMES", {}).get(name, name)
         description = ExportDescription(format=self._to, corpus=corpus.digest, options=options)
         for split in self._splits:
             corpus.prove(split)
@@ -135,11 +136,9 @@ class _TokenExport:
                 for stream in self._streams(held)
             }
             notes = self._notes(written)
-            tokens: dict[str, int] = dict.fromkeys(self._splits, 0)
-            for stream, found in written.values():
-                tokens[stream.split] += found.tokens
             if hasattr(self._format, "finish"):
-                notes += self._format.finish(folder, tokenizer, tokens)
+                made = Finished(corpus, tokenizer, list(written.values()), self._per_file)
+                notes += self._format.finish(folder, made)
             folder.write(name, data)
             streams = [_exported(stream, found) for stream, found in written.values()]
             folder.describe(

@@ -1,5 +1,6 @@
 """Genesis (NeuroShard): `shard_0.pt` and the following, a torch tensor of int64 with 2,500,000
-tokens each, the last shorter; `manifest.json` with their sha256. Validation is in `val/`.
+tokens each, of one source; the last shard of a source is shorter. Validation is in `val/`. Beside
+them `manifest.json`, `tokenizer.json` and `checkpoints.json` (genesis_index.py).
 
 Source: NeuroShard's docs-site/architecture/genesis-data.md and
 src/neuroshard/core/training/distributed.py, which reads with `weights_only=True`.
@@ -18,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.store.parts import to_json
+from gristmill.trainer_formats import genesis_index
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import divided, listed
 from gristmill.trainer_formats.token_blocks import Side
 from gristmill.trainer_formats.token_format import (
     Counter,
+    Finished,
     Opened,
     OpenedFolder,
     ReadOptions,
@@ -33,8 +35,9 @@ from gristmill.trainer_formats.token_format import (
 )
 
 SIDE: Side = "after"
-ONE_STREAM = True
+ONE_STREAM = False
 TOKENS_PER_FILE = 2_500_000
+TOKENIZER_NAMES = {"tokenizer.json": "hf_tokenizer.json"}  # tokenizer.json is Genesis' own
 MOST_BYTES = 1 << 30  # of a file that import reads: it is in memory as a whole
 
 
@@ -55,16 +58,20 @@ def library() -> Any:
 
 
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
-    """Write the shards of a split and their manifest.json."""
+    """Write the shards of a source; their numbers go on behind those of the source before."""
     torch = library()
     counter, place = Counter(stream), "" if stream.split == "train" else "val/"
+    first = sum(
+        part.path.startswith(f"{place}shard_") and part.path.endswith(".pt")
+        for part in folder.parts
+    )
     files: list[str] = []
     held: list[np.ndarray] = []
-    total = at = 0
+    at = 0
 
     def close() -> None:
         nonlocal held
-        files.append(f"{place}shard_{len(files)}.pt")
+        files.append(f"{place}shard_{first + len(files)}.pt")
         buffer = io.BytesIO()
         torch.save(torch.from_numpy(np.concatenate(held)), buffer)
         folder.write(files[-1], buffer.getvalue())
@@ -75,19 +82,16 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
             close()
             at = number
         held.append(piece.tokens.astype(np.int64))
-        total += len(piece.tokens)
     if held:
         close()
-    digests = {part.path: part.sha256 for part in folder.parts}
-    shards = [{"shard_id": place, "sha256": digests[name]} for place, name in enumerate(files)]
-    manifest = {
-        "total_shards": len(files),
-        "total_tokens": total,
-        "tokenizer_version": stream.tokens.tokenizer,
-        "shards": shards,
-    }
-    folder.write(f"{place}manifest.json", to_json(manifest))
-    return counter.written([*files, f"{place}manifest.json"])
+    return counter.written(files)
+
+
+def finish(folder: ExportFolder, made: Finished) -> list[str]:
+    """Write manifest.json, tokenizer.json and checkpoints.json; returns what a user should know."""
+    notes = genesis_index.write_tokenizer(folder, made.tokenizer)
+    genesis_index.write_tables(folder, made, lambda name: shard(folder.root / name).tolist())
+    return notes
 
 
 def read(folder: Path, reading: ReadOptions) -> OpenedFolder:

@@ -17,6 +17,7 @@ from gristmill.trainer_formats.flat_files import divided, listed, mapped
 from gristmill.trainer_formats.token_blocks import Side
 from gristmill.trainer_formats.token_format import (
     Counter,
+    Finished,
     Opened,
     OpenedFolder,
     ReadOptions,
@@ -49,17 +50,16 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
     return counter.written([name])
 
 
-def finish(folder: ExportFolder, tokenizer: Tokenizer, streams: dict[str, int]) -> list[str]:
-    """Write meta.pkl where it is needed; returns what a user should know. `streams`: tokens by
-    split.
-    """
-    if not is_gpt2(tokenizer):
-        folder.write("meta.pkl", meta(tokenizer))
+def finish(folder: ExportFolder, made: Finished) -> list[str]:
+    """Write meta.pkl where it is needed; returns what a user should know."""
+    if not is_gpt2(made.tokenizer):
+        folder.write("meta.pkl", meta(made.tokenizer))
     notes = []
     for split in ("train", "val"):
-        if streams.get(split, 0) <= BLOCK_SIZE:
+        tokens = sum(found.tokens for stream, found in made.streams if stream.split == split)
+        if tokens <= BLOCK_SIZE:
             notes.append(
-                f"{split}.bin has {streams.get(split, 0):,} tokens: train.py needs more than its "
+                f"{split}.bin has {tokens:,} tokens: train.py needs more than its "
                 f"block_size ({BLOCK_SIZE} by default) in both files"
             )
     return notes

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.store.manifest import TokenFormat
 from gristmill.tokens.tokenizer import Tokenizer
@@ -44,6 +45,15 @@ class Written(NamedTuple):
     documents: int
     tokens: int
     by_source: dict[str, int]  # tokens
+
+
+class Finished(NamedTuple):
+    """All that an export of tokens wrote, for the `finish` of its format."""
+
+    corpus: TokenCorpus
+    tokenizer: Tokenizer
+    streams: list[tuple[Stream, Written]]
+    tokens_per_file: int
 
 
 class Opened(NamedTuple):
@@ -85,6 +95,13 @@ class Format(Protocol):
 
     def write(self, folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
         """Write a stream."""
+
+
+class FinishedFormat(Protocol):
+    """The module of a token format that writes files when all streams are written."""
+
+    def finish(self, folder: ExportFolder, made: Finished) -> list[str]:
+        """Write these files; returns what a user should know."""
 
 
 class ReadableFormat(Protocol):
