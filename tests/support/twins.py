@@ -155,6 +155,7 @@ TWINS = {
     ),
     "pieces.blocks_cl100k.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.blocks_gpt2.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "pieces.blocks_o200k.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),
     "pii.phones.candidates": Pair(f"{REDACT}::check", "candidates"),
     "pii.redact.find": Pair(f"{REDACT}::check", "find"),

@@ -8,7 +8,14 @@ marked first, in the bitmap that is returned; nothing is joined across them.
 import numpy as np
 
 from gristmill.kernels.jit.compile import helper
-from gristmill.kernels.jit.loads import ONE, count_trailing_zeros
+from gristmill.kernels.jit.loads import (
+    ALL,
+    ONE,
+    block_of,
+    copy_tail,
+    count_trailing_zeros,
+    valid_in,
+)
 from gristmill.kernels.pieces.kinds import NUMBER, SPACE
 from gristmill.kernels.unicode.tables import code_point, unicode_bits, width_of
 
@@ -32,35 +39,91 @@ def after(mask, carried):
 
 
 @helper
-def wide_classes(data, at, leads, kinds, letter):
-    """Letters, numbers and white space of more than one byte in a block, whose first bytes are
-    `leads`: their masks, and what they reach into the next block, shifted there. `letter`: the bits
-    of a kind that make a letter.
+def open_block(data, at, start, stop, tail):
+    """The address of the 64 bytes at `at`, and which of them lie in data[start:stop]."""
+    if at + 64 > len(data):
+        copy_tail(data, at, stop, tail)
+    valid = valid_in(at, stop)
+    if at < start:
+        valid &= ALL << np.uint64(start & 63)
+    return block_of(data, at, tail), valid
+
+
+@helper
+def _if_bit(run, kind, place):
+    """The run where a kind has a bit, else nothing."""
+    return run & (ZERO - ((kind >> np.uint64(place)) & ONE))
+
+
+@helper
+def classes_of(run, kind):
+    """The bytes of a code point as masks: of words (letters and marks), marks, numbers, white
+    space, capitals, small letters.
     """
-    letters = ZERO
-    numbers = ZERO
-    spaces = ZERO
-    more_letters = ZERO
-    more_numbers = ZERO
-    more_spaces = ZERO
+    return (
+        _if_bit(run, kind | (kind >> np.uint64(3)), 0),
+        _if_bit(run, kind, 3),
+        _if_bit(run, kind, 1),
+        _if_bit(run, kind, 2),
+        _if_bit(run, kind, 4),
+        _if_bit(run, kind, 5),
+    )
+
+
+@helper
+def wide_classes(data, at, leads, kinds, reaching):
+    """The masks of `classes_of` for what has more than one byte in a block and starts at `leads`,
+    and for `reaching`, the bytes and the kind of what began in the block before; then what reaches
+    into the next one.
+    """
+    words, marks, numbers, spaces, capitals, smalls = classes_of(reaching[0], reaching[1])
+    kind = ZERO
+    ones = ZERO
+    j = np.int64(0)
     while leads:
         j = count_trailing_zeros(leads)
         leads &= leads - ONE
         width = width_of(data[at + j])
-        bits = unicode_bits(code_point(data, at + j, width), kinds)
+        kind = np.uint64(unicode_bits(code_point(data, at + j, width), kinds))
+        ones = (ONE << np.uint64(width)) - ONE
+        found = classes_of(ones << np.uint64(j), kind)
+        words |= found[0]
+        marks |= found[1]
+        numbers |= found[2]
+        spaces |= found[3]
+        capitals |= found[4]
+        smalls |= found[5]
+    rest = (ones >> np.uint64(63 - j)) >> ONE
+    return words, marks, numbers, spaces, capitals, smalls, (rest, kind)
+
+
+@helper
+def wide_letters(data, at, leads, kinds, letter, reaching):
+    """As `wide_classes`, for patterns without cases: letters, numbers and white space, and what
+    reaches into the next block. `letter`: the bits of a kind that make a letter.
+    """
+    before, kind = reaching
+    letters = before if kind & letter else ZERO
+    numbers = _if_bit(before, kind, 1)
+    spaces = _if_bit(before, kind, 2)
+    kind = ZERO
+    ones = ZERO
+    j = np.int64(0)
+    while leads:
+        j = count_trailing_zeros(leads)
+        leads &= leads - ONE
+        width = width_of(data[at + j])
+        kind = np.uint64(unicode_bits(code_point(data, at + j, width), kinds))
         ones = (ONE << np.uint64(width)) - ONE
         run = ones << np.uint64(j)
-        rest = (ones >> np.uint64(63 - j)) >> ONE
-        if bits & letter:
+        if kind & letter:
             letters |= run
-            more_letters |= rest
-        elif bits & NUMBER:
+        elif kind & np.uint64(NUMBER):
             numbers |= run
-            more_numbers |= rest
-        elif bits & SPACE:
+        elif kind & np.uint64(SPACE):
             spaces |= run
-            more_spaces |= rest
-    return letters, numbers, spaces, more_letters, more_numbers, more_spaces
+    rest = (ones >> np.uint64(63 - j)) >> ONE
+    return letters, numbers, spaces, (rest, kind)
 
 
 @helper
@@ -70,9 +133,82 @@ def is_start(starts, at):
 
 
 @helper
-def last_space(data, at):
-    """Where the white space of more than one byte that stops at `at` starts."""
-    return at - 2 if data[at - 2] >= 0xC0 else at - 3
+def folded_contraction(data, at, starts):
+    """Bytes of the contraction of small or capital letters that starts with the apostrophe at `at`;
+    0: none. `starts` has the starts of the texts here and behind. U+017F folds to an s.
+    """
+    if is_start(starts, at + 1):
+        return np.int64(0)
+    second = data[at + 1] | 0x20
+    if second == 0x73 or second == 0x74 or second == 0x6D or second == 0x64:  # s t m d
+        return np.int64(2)
+    if second == 0x72 or second == 0x76 or second == 0x6C or second == 0xE5:
+        if not is_start(starts, at + 2):
+            third = data[at + 2] | 0x20
+            if second == 0xE5:
+                if data[at + 1] == 0xC5 and data[at + 2] == 0xBF:
+                    return np.int64(3)
+            elif third == (0x6C if second == 0x6C else 0x65):  # re ve ll
+                return np.int64(3)
+    return np.int64(0)
+
+
+@helper
+def mark_last_spaces(data, at, resumed, widths, starts):
+    """Mark the white space that stands before each bit of `resumed`; `widths`: what has more than
+    one byte in this block, and in the one before.
+    """
+    narrow = resumed & ~after(widths[0], widths[1])
+    word = at >> 6
+    starts[word] |= narrow >> ONE
+    starts[max(word - 1, 0)] |= narrow << np.uint64(63)
+    odd = resumed ^ narrow
+    while odd:
+        behind = at + count_trailing_zeros(odd)
+        odd &= odd - ONE
+        mark_at(starts, behind - 2 if data[behind - 2] >= 0xC0 else behind - 3)
+
+
+@helper
+def mark_at(starts, at):
+    """Set the bit of a byte."""
+    starts[at >> 6] |= ONE << np.uint64(at & 63)
+
+
+@helper
+def _ends_run(stops, breaks, texts, whole_tail):
+    """Whether white space behind a line break is the rest of its run: it stops at the lowest bit of
+    `stops`, and that is no line break.
+    """
+    bit = stops & (ZERO - stops)
+    if texts & bit:
+        return not whole_tail
+    return breaks & bit == 0
+
+
+@helper
+def mark_rests(at, spaces, rests, pending, whole_tail, starts):
+    """Mark white space behind the last line break of its run. `spaces`: white space that is no line
+    break, line breaks, starts of texts; `rests`: of the first, what stands behind line breaks.
+
+    `pending` is such white space of an earlier block that has not stopped yet, or -1; returned is
+    that of this block.
+    """
+    inner, breaks, texts = spaces
+    stops = ~inner | texts
+    if pending >= 0 and stops != 0:
+        if _ends_run(stops, breaks, texts, whole_tail):
+            mark_at(starts, pending)
+        pending = np.int64(-1)
+    while rests:
+        j = count_trailing_zeros(rests)
+        rests &= rests - ONE
+        behind = stops & (ALL << np.uint64(j))
+        if behind == 0:
+            pending = at + j
+        elif _ends_run(behind, breaks, texts, whole_tail):
+            mark_at(starts, at + j)
+    return pending
 
 
 @helper

@@ -14,59 +14,23 @@ The pattern (kernels/pieces/cl100k.py has what differs):
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, kernel
 from gristmill.kernels.jit.groups import Bytes, Uint64s
-from gristmill.kernels.jit.loads import (
-    ALL,
-    ONE,
-    block_of,
-    copy_tail,
-    count_trailing_zeros,
-    mask_of_range,
-)
+from gristmill.kernels.jit.loads import ONE, count_trailing_zeros, mask_of_range
 from gristmill.kernels.pieces.blocks import (
     ZERO,
     after,
-    is_start,
-    last_space,
+    folded_contraction,
+    mark_at,
+    mark_last_spaces,
+    mark_rests,
     mark_texts,
     number_starts,
-    wide_classes,
+    open_block,
+    wide_letters,
 )
 from gristmill.kernels.pieces.kinds import KINDS, LETTER, MARK
 from gristmill.kernels.unicode.tables import PointBits
-
-
-@helper
-def folded_contraction(data, at, starts):
-    """Bytes of the contraction of small or capital letters that starts with the apostrophe at `at`;
-    0: none. `starts` has the starts of the texts here and behind. U+017F folds to an s.
-    """
-    if is_start(starts, at + 1):
-        return np.int64(0)
-    second = data[at + 1] | 0x20
-    if second == 0x73 or second == 0x74 or second == 0x6D or second == 0x64:  # s t m d
-        return np.int64(2)
-    if second == 0x72 or second == 0x76 or second == 0x6C or second == 0xE5:
-        if not is_start(starts, at + 2):
-            third = data[at + 2] | 0x20
-            if second == 0xE5:
-                if data[at + 1] == 0xC5 and data[at + 2] == 0xBF:
-                    return np.int64(3)
-            elif third == (0x6C if second == 0x6C else 0x65):  # re ve ll
-                return np.int64(3)
-    return np.int64(0)
-
-
-@helper
-def _ends_run(stops, breaks, texts, whole_tail):
-    """Whether white space behind a line break is the rest of its run: it stops at the lowest bit of
-    `stops`, and that is no line break.
-    """
-    bit = stops & (ZERO - stops)
-    if texts & bit:
-        return not whole_tail
-    return breaks & bit == 0
 
 
 @kernel(*(OFFSETS, BYTES, Bytes, PointBits), *(types.int64, types.int64, types.boolean, Uint64s))
@@ -86,41 +50,29 @@ def _mark(offsets, data, tail, kinds, letter, digits, whole_tail, starts):
     wide_before = ZERO
     absorbed = ZERO
     alone_before = ZERO
-    more_letters = ZERO
-    more_numbers = ZERO
-    more_spaces = ZERO
+    reaching = (ZERO, ZERO)
     begun = ZERO
     count = np.int64(0)  # numbers of the last piece
     pending = np.int64(-1)  # white space behind a line break that reaches the end of the block
     for word in range(first, (stop + 63) >> 6):
         at = word << 6
-        if at + 64 > len(data):
-            copy_tail(data, at, stop, tail)
-        block = block_of(data, at, tail)
-        valid = ALL if stop - at >= 64 else (ONE << np.uint64(stop - at)) - ONE
-        if word == first:
-            valid &= ALL << np.uint64(start & 63)
+        block, valid = open_block(data, at, start, stop, tail)
         texts = starts[word]
         letters = mask_of_range(block, 0, 0x61, 25) | mask_of_range(block, 0, 0x41, 25)
-        letters |= more_letters
-        numbers = mask_of_range(block, 0, 0x30, 9) | more_numbers
+        numbers = mask_of_range(block, 0, 0x30, 9)
         blanks = mask_of_range(block, 0, 0x20, 0)
         breaks = mask_of_range(block, 0, 10, 0) | mask_of_range(block, 0, 13, 0)
-        spaces = mask_of_range(block, 0, 9, 4) | blanks | more_spaces
+        spaces = mask_of_range(block, 0, 9, 4) | blanks
         wide = mask_of_range(block, 0, 0x80, 0x7F)
         continued = ZERO
-        more_letters = ZERO
-        more_numbers = ZERO
-        more_spaces = ZERO
         if wide:
             continued = mask_of_range(block, 0, 0x80, 0x3F)
-            found = wide_classes(data, at, wide & ~continued & valid, kinds, letter)
+            leads = wide & ~continued & valid
+            found = wide_letters(data, at, leads, kinds, np.uint64(letter), reaching)
             letters |= found[0]
             numbers |= found[1]
             spaces |= found[2]
-            more_letters = found[3]
-            more_numbers = found[4]
-            more_spaces = found[5]
+            reaching = found[3]
         others = ~(letters | numbers | spaces)
         after_others = after(others, others_before)
         after_blanks = after(blanks, blanks_before) & ~texts
@@ -147,30 +99,9 @@ def _mark(offsets, data, tail, kinds, letter, digits, whole_tail, starts):
             count = found_numbers[1]
         # The last white space before something else.
         resumed = ~spaces & after_inner
-        narrow = resumed & ~after(wide, wide_before)
-        begins |= narrow >> ONE
-        if word > first:
-            starts[word - 1] |= narrow << np.uint64(63)
-        odd = (resumed ^ narrow) & valid
-        while odd:
-            place = last_space(data, at + count_trailing_zeros(odd))
-            odd &= odd - ONE
-            starts[place >> 6] |= ONE << np.uint64(place & 63)
-        # White space behind the last line break of its run.
-        ends = ~inner | texts
-        if pending >= 0 and ends != 0:
-            if _ends_run(ends, breaks, texts, whole_tail):
-                starts[pending >> 6] |= ONE << np.uint64(pending & 63)
-            pending = np.int64(-1)
+        mark_last_spaces(data, at, resumed & valid, (wide, wide_before), starts)
         rests = inner & after(breaks, breaks_before) & ~texts & valid
-        while rests:
-            j = count_trailing_zeros(rests)
-            rests &= rests - ONE
-            behind = ends & (ALL << np.uint64(j))
-            if behind == 0:
-                pending = at + j
-            elif _ends_run(behind, breaks, texts, whole_tail):
-                begins |= ONE << np.uint64(j)
+        pending = mark_rests(at, (inner, breaks, texts), rests, pending, whole_tail, starts)
         begins |= begun
         begun = ZERO
         quotes = mask_of_range(block, 0, 0x27, 0) & valid & runs
@@ -193,7 +124,7 @@ def _mark(offsets, data, tail, kinds, letter, digits, whole_tail, starts):
         wide_before = wide
         alone_before = alone
     if pending >= 0 and not whole_tail:
-        starts[pending >> 6] |= ONE << np.uint64(pending & 63)
+        mark_at(starts, pending)
 
 
 def mark(

@@ -9,21 +9,15 @@ import numpy as np
 
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
 from gristmill.kernels.jit.groups import Bytes, Uint64s
-from gristmill.kernels.jit.loads import (
-    ALL,
-    ONE,
-    block_of,
-    copy_tail,
-    count_trailing_zeros,
-    mask_of_range,
-)
+from gristmill.kernels.jit.loads import ONE, count_trailing_zeros, mask_of_range
 from gristmill.kernels.pieces.blocks import (
     ZERO,
     after,
     is_start,
-    last_space,
+    mark_last_spaces,
     mark_texts,
-    wide_classes,
+    open_block,
+    wide_letters,
 )
 from gristmill.kernels.pieces.kinds import KINDS, LETTER
 from gristmill.kernels.unicode.tables import PointBits
@@ -58,38 +52,25 @@ def _mark(offsets, data, tail, kinds, starts):
     others_before = ZERO
     blanks_before = ZERO
     wide_before = ZERO
-    more_letters = ZERO
-    more_numbers = ZERO
-    more_spaces = ZERO
+    reaching = (ZERO, ZERO)
     begun = ZERO
     joined = ZERO
     for word in range(first, (stop + 63) >> 6):
         at = word << 6
-        if at + 64 > len(data):
-            copy_tail(data, at, stop, tail)
-        block = block_of(data, at, tail)
-        valid = ALL if stop - at >= 64 else (ONE << np.uint64(stop - at)) - ONE
-        if word == first:
-            valid &= ALL << np.uint64(start & 63)
+        block, valid = open_block(data, at, start, stop, tail)
         texts = starts[word]
         letters = mask_of_range(block, 0, 0x61, 25) | mask_of_range(block, 0, 0x41, 25)
-        letters |= more_letters
-        numbers = mask_of_range(block, 0, 0x30, 9) | more_numbers
+        numbers = mask_of_range(block, 0, 0x30, 9)
         blanks = mask_of_range(block, 0, 0x20, 0)
-        spaces = mask_of_range(block, 0, 9, 4) | blanks | more_spaces
+        spaces = mask_of_range(block, 0, 9, 4) | blanks
         wide = mask_of_range(block, 0, 0x80, 0x7F)
-        more_letters = ZERO
-        more_numbers = ZERO
-        more_spaces = ZERO
         if wide:
             leads = mask_of_range(block, 0, 0xC0, 0x3F) & valid
-            found = wide_classes(data, at, leads, kinds, LETTER)
+            found = wide_letters(data, at, leads, kinds, np.uint64(LETTER), reaching)
             letters |= found[0]
             numbers |= found[1]
             spaces |= found[2]
-            more_letters = found[3]
-            more_numbers = found[4]
-            more_spaces = found[5]
+            reaching = found[3]
         others = ~(letters | numbers | spaces)
         after_others = after(others, others_before)
         after_spaces = after(spaces, spaces_before)
@@ -102,18 +83,8 @@ def _mark(offsets, data, tail, kinds, starts):
         )
         # The last white space of a run does not belong to it; a space goes with what follows.
         resumed = ~spaces & after_spaces & ~texts
-        narrow = resumed & ~after(wide, wide_before)
-        begins = (begins & ~(resumed & after_blanks)) | (narrow >> ONE)
-        if word > first:
-            starts[word - 1] |= narrow << np.uint64(63)
-        odd = (resumed ^ narrow) & valid
-        while odd:
-            place = last_space(data, at + count_trailing_zeros(odd))
-            odd &= odd - ONE
-            if place >= at:
-                begins |= ONE << np.uint64(place - at)
-            else:
-                starts[word - 1] |= ONE << np.uint64(place & 63)
+        mark_last_spaces(data, at, resumed & valid, (wide, wide_before), starts)
+        begins &= ~(resumed & after_blanks)
         begins = (begins & ~joined) | begun
         begun = ZERO
         joined = ZERO
@@ -129,7 +100,7 @@ def _mark(offsets, data, tail, kinds, starts):
                     joined = ONE
                 if j + length > 63:
                     begun = ONE << np.uint64(j + length - 64)
-        starts[word] = (begins & valid) | texts
+        starts[word] |= begins & valid
         letters_before = letters
         numbers_before = numbers
         spaces_before = spaces

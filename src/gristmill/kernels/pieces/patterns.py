@@ -8,10 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from gristmill.kernels.pieces import blocks_cl100k, blocks_gpt2
+from gristmill.kernels.pieces import blocks_cl100k, blocks_gpt2, blocks_o200k
 from gristmill.kernels.pieces.deepseek import mark_deepseek
 from gristmill.kernels.pieces.gpt2 import mark_gpt2
-from gristmill.kernels.pieces.o200k import mark_o200k
 from gristmill.kernels.pieces.pattern_names import Pattern
 
 _MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
@@ -21,8 +20,8 @@ _MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
     Pattern.LLAMA3: blocks_cl100k.mark,
     Pattern.QWEN2: partial(blocks_cl100k.mark, digits=1),
     Pattern.QWEN35: partial(blocks_cl100k.mark, digits=1, marks=True),
-    Pattern.O200K: mark_o200k,
-    Pattern.TEKKEN: partial(mark_o200k, contractions=False, digits=1),
+    Pattern.O200K: blocks_o200k.mark,
+    Pattern.TEKKEN: partial(blocks_o200k.mark, contractions=False, digits=1),
     Pattern.DEEPSEEK: mark_deepseek,
     Pattern.NANOCHAT: partial(blocks_cl100k.mark, digits=2),
 }
