@@ -56,6 +56,8 @@ def export(
         f"{out}: {result['documents']:,} documents{tokens} in {result['files']} files, "
         f"{result['bytes'] / 1e6:,.1f} MB"
     )
+    if result["kept"]:
+        line += f"; {result['kept']} of them were kept from a start that was interrupted"
     print_result(result, as_json, [line, *result.get("notes", [])])
 
 

@@ -7,6 +7,7 @@ import random
 import subprocess
 from itertools import accumulate
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import numpy as np
@@ -15,13 +16,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.errors import Damaged, RecipeError, VerificationError
+from gristmill.errors import Damaged, MachineError, RecipeError, VerificationError
 from gristmill.store import manifest as manifests
 from gristmill.tokens import tokenizer as tokenizers
 from gristmill.trainer_formats.export import FORMATS, export
+from gristmill.trainer_formats.export_folder import (
+    ExportDescription,
+    ExportFolder,
+    read_description,
+)
 from gristmill.trainer_formats.mixing import mixed
 from gristmill.trainer_formats.token_blocks import TokenBlock, blocks_of, whole, with_side
-from gristmill.trainer_formats.token_format import pieces
+from gristmill.trainer_formats.token_format import module_of, pieces
 from tests.support.token_corpora import token_corpus
 from tests.support.trainer_readers import READERS, word_tokenizer
 
@@ -97,7 +103,7 @@ def test_several_sources_are_apart_or_mixed_whole(to: str, corpus: Path, tmp_pat
 
 @pytest.mark.parametrize(
     ("to", "size"),
-    [("llmc", 100), ("olmo", 300), ("datatrove", 300), ("hf-parquet", 300), ("llmc", 1)],
+    [("llmc", 100), ("olmo", 300), ("datatrove", 300), ("hf-parquet", 300), ("llmc", 9)],
 )
 def test_many_files_hold_what_one_holds(to: str, size: int, corpus: Path, tmp_path: Path) -> None:
     export(corpus, tmp_path / "one", to=to, sources=["web"], split="train")
@@ -171,6 +177,127 @@ def test_an_interrupted_export_is_begun_again_and_other_files_are_refused(
     (tmp_path / "file").write_text("")
     with pytest.raises(RecipeError, match="a file, not a folder"):
         export(corpus, tmp_path / "file", to="nanogpt")
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing that handles errors catches it."""
+
+
+@pytest.mark.parametrize("to", ["nanogpt", "llmc", "olmo", "hf-parquet"])
+def test_a_killed_export_keeps_its_whole_files(
+    to: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = None if to in ("nanogpt", "megatron") else 700
+    assert export(corpus, tmp_path / "whole", to=to, tokens_per_file=size)["kept"] == 0
+    expected = {
+        path.relative_to(tmp_path / "whole"): path.read_bytes()
+        for path in (tmp_path / "whole").rglob("*")
+        if path.is_file()
+    }
+    rename, left, survives = Path.rename, [0], 0
+
+    def dying(self: Path, target: Path) -> Path:
+        if left[0] == 0:
+            raise Killed
+        left[0] -= 1
+        return rename(self, target)
+
+    for survives in range(1, 100, 1 if to == "nanogpt" else 5):
+        out, left[0] = tmp_path / f"killed-{survives}", survives
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rename", dying)
+            try:
+                export(corpus, out, to=to, tokens_per_file=size)
+            except Killed:
+                pass
+            else:
+                break
+        if survives in (4, 6):  # a line of the record that is not whole
+            with open(out / "gristmill.progress.jsonl", "a") as file:
+                file.write('{"path":"train.')
+        # Neither an import nor a reader of SHA256SUMS takes it for an export.
+        assert not (out / "SHA256SUMS").exists()
+        with pytest.raises(RecipeError, match="an export that is not finished"):
+            read_description(out)
+        before = {
+            path.relative_to(out): path.stat().st_ino for path in out.rglob("*") if path.is_file()
+        }
+        result = export(corpus, out, to=to, tokens_per_file=size)
+        found = {path.relative_to(out): path for path in out.rglob("*") if path.is_file()}
+        assert {name: path.read_bytes() for name, path in found.items()} == expected
+        kept = [name for name, path in found.items() if before.get(name) == path.stat().st_ino]
+        assert result["kept"] >= len(kept) - 1  # a kill between the rename and the record
+        assert len(kept) >= min(survives - 2, len(expected) - 2)
+    assert survives > 4
+
+
+def test_what_an_interrupted_export_does_not_keep(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begun(name: str, to: str = "llmc") -> Path:
+        """An export that was killed when all files of tokens were whole."""
+        out = tmp_path / name
+        with monkeypatch.context() as patched:
+            patched.setattr(ExportFolder, "describe", Mock(side_effect=Killed))
+            with pytest.raises(Killed):
+                export(corpus, out, to=to, tokens_per_file=700 if to == "llmc" else None)
+        return out
+
+    export(corpus, tmp_path / "whole", to="llmc", tokens_per_file=700)
+    sums = (tmp_path / "whole/SHA256SUMS").read_bytes()
+    out = begun("damaged")
+    files = sorted(out.glob("*.bin"))
+    assert len(files) > 3
+    data = bytearray(files[0].read_bytes())
+    data[-1] ^= 1
+    files[0].write_bytes(data)  # of the size that it had
+    files[1].unlink()
+    result = export(corpus, out, to="llmc", tokens_per_file=700)
+    assert (out / "SHA256SUMS").read_bytes() == sums
+    assert result["kept"] == len(files) - 2 + 1  # and the tokenizer
+    # Another version may write other bytes.
+    out = begun("version")
+    monkeypatch.setattr("gristmill.__version__", "99")
+    assert export(corpus, out, to="llmc", tokens_per_file=700)["kept"] == 0
+    assert (out / "SHA256SUMS").read_bytes() == sums
+    # A file that is as its record says, and not as it would be written.
+    out = begun("other", "nanogpt")
+    (out / "train.bin").write_bytes(b"short")
+    part = {"path": "train.bin", "size": 5, "sha256": hashlib.sha256(b"short").hexdigest()}
+    with open(out / "gristmill.progress.jsonl", "a") as file:
+        file.write(json.dumps(part) + "\n")
+    with pytest.raises(VerificationError, match=r"train.bin: an earlier start .* wrote 5 bytes"):
+        export(corpus, out, to="nanogpt")
+
+
+def test_two_exports_do_not_write_into_one_folder(corpus: Path, tmp_path: Path) -> None:
+    description = ExportDescription(format="llmc", corpus="0", options={})
+    with (
+        ExportFolder(tmp_path / "out", description),
+        pytest.raises(MachineError, match="another export writes into this folder"),
+    ):
+        ExportFolder(tmp_path / "out", description)
+
+
+@pytest.mark.parametrize(
+    ("to", "most"), [("llmc", 6), ("olmo", 5), ("datatrove", 5), ("hf-parquet", 5), ("genesis", 6)]
+)
+def test_more_files_than_a_format_has_names_for(
+    to: str, most: int, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = module_of(to)
+    assert 10**most == module.MOST_FILES
+    if to == "genesis":
+        return
+    tokens = sum(len(row) for row in expected()["train", "web"])
+    monkeypatch.setattr(module, "MOST_FILES", 100)
+    with pytest.raises(RecipeError) as error:
+        export(corpus, tmp_path / "out", to=to, sources=["web"], tokens_per_file=2)
+    least = -(-tokens // 100)
+    assert f"up to {-(-tokens // 2):,} files of train, and {to} has at most 100" in str(error.value)
+    assert f"write {least:,} or more" in str(error.value)
+    assert not (tmp_path / "out").exists()
+    export(corpus, tmp_path / "out", to=to, sources=["web"], tokens_per_file=least)
 
 
 def test_vocabularies_that_a_format_cannot_hold(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gristmill.trainer_formats.column_types import (
     merged,
 )
 from gristmill.trainer_formats.export import export
+from gristmill.trainer_formats.kept_texts import KeptTexts
 from tests.support.corpora import article, jsonl
 
 JSON = st.recursive(
@@ -71,6 +73,47 @@ def test_a_column_holds_every_value_whatever_their_order(values: list[Any], seed
     column = pa.array([as_kind(value, kind) for value in values], arrow_type(kind))
     for value, stored in zip(values, column.to_pylist(), strict=True):
         assert agrees(value, stored, kind), (value, stored, kind)
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing that handles errors catches it."""
+
+
+def test_a_killed_export_of_texts_keeps_its_whole_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        rows = [{"text": article(5 * number + n, 40), "n": n} for n in range(5)]
+        (tmp_path / f"{number}.jsonl").write_bytes(jsonl(rows))
+    files = [str(tmp_path / f"{number}.jsonl") for number in range(4)]
+    gristmill.run(files, out=tmp_path / "corpus", workers=1)
+    write = KeptTexts.batches
+
+    def killed_and_run(to: str, survives: int) -> list[int]:
+        """The shards that are read by an export after one that was killed at a shard."""
+        asked: list[int] = []
+
+        def dying(self: KeptTexts, source: str, number: int) -> Iterator[pa.RecordBatch]:
+            if len(asked) == survives:
+                raise Killed
+            asked.append(number)
+            yield from write(self, source, number)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(KeptTexts, "batches", dying)
+            with pytest.raises(Killed):
+                export(tmp_path / "corpus", tmp_path / to, to=to)
+            asked, survives = [], -1
+            result = export(tmp_path / "corpus", tmp_path / to, to=to)
+        whole = export(tmp_path / "corpus", tmp_path / f"{to}-whole", to=to)
+        assert (result["kept"], result["documents"]) == (2, whole["documents"])
+        sums = [(tmp_path / name / "SHA256SUMS").read_bytes() for name in (to, f"{to}-whole")]
+        assert sums[0] == sums[1]
+        return asked
+
+    assert killed_and_run("jsonl.zst", 2) == [2, 3]
+    # Parquet reads all texts before, for the types of its columns.
+    assert killed_and_run("parquet", 6) == [0, 1, 2, 3, 2, 3]
 
 
 def test_kinds() -> None:

@@ -83,7 +83,9 @@ def machine_errors(path: Path, *, every: bool = False) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        path = Path(error.filename) if isinstance(error.filename, str) else path
+        # Of a rename the second name is the one that a user knows.
+        found = error.filename2 or error.filename
+        path = Path(found) if isinstance(found, str) else path
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise MachineError(
                 f"{path}: no space left on the disk. Nothing that was written before is lost: "
@@ -93,7 +95,11 @@ def machine_errors(path: Path, *, every: bool = False) -> Iterator[None]:
             raise MachineError(
                 f"{path}: cannot be written ({error.strerror}). Choose another output folder"
             ) from error
-        if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+        if error.errno == errno.EISDIR:
+            raise MachineError(
+                f"{path}: a folder stands where a file should be. Name a file in it, or another"
+            ) from error
+        if error.errno in (errno.ENOTDIR, errno.EEXIST):
             raise MachineError(
                 f"{path}: a file stands where a folder should be ({error.strerror}). Choose another"
             ) from error

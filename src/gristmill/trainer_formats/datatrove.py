@@ -30,6 +30,7 @@ from gristmill.trainer_formats.token_format import (
 SIDE: Side = "after"
 ONE_STREAM = False
 TOKENS_PER_FILE = 1 << 30
+MOST_FILES = 100_000  # numbers of five digits: readers sort names
 
 
 def dtype(vocabulary: int) -> str:

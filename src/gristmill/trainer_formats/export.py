@@ -49,10 +49,12 @@ def export(
 
     `split` is train or val (default: both), `sources` the names of sources (default: all), `mix`
     `web=0.7,books=0.3` or `proportional`: all these are of tokens, but for `sources`.
-    Returns the numbers of `documents`, `files` and `bytes` written, and of tokens also `tokens`,
-    `streams` and `notes`. Raises RecipeError for what the format cannot hold, a corpus without what
-    is asked for, or a folder that holds something else; VerificationError if the corpus is not
-    finished or its shards are damaged.
+    An export that was interrupted is completed by the same call, which keeps the files that are
+    whole. Returns the numbers of `documents`, `files`, `bytes` and of files that were `kept`, and
+    of tokens also `tokens`, `streams` and `notes`. Raises RecipeError for what the format cannot
+    hold, a corpus without what is asked for, or a folder that holds something else;
+    VerificationError if the corpus is not finished or its shards are damaged; MachineError if
+    another export writes into the folder.
     """
     if to not in FORMATS:
         raise RecipeError(f"--to {to}: no such format; there are {', '.join(FORMATS)}")
@@ -106,6 +108,27 @@ class _TokenExport:
         if tokens_per_file is not None and not self._format.TOKENS_PER_FILE:
             raise RecipeError(f"--tokens-per-file: {to} has one file for a split or a source")
         self._dtype = self._format.dtype(self._corpus.format.vocabulary)
+        self._check_files()
+
+    def _check_files(self) -> None:
+        """Refuse a number of files that the format has no names for. Raises RecipeError."""
+        if not self._per_file:
+            return
+        for split in self._splits:
+            sizes = [
+                self._corpus.stream(name, split).tokens
+                for name in self._sources
+                if name in self._corpus.sources(split)
+            ]
+            if self._mix is not None or self._format.ONE_STREAM:
+                sizes = [sum(sizes)]
+            most = self._format.MOST_FILES
+            files = -(-max(sizes, default=0) // self._per_file)
+            if files > most:
+                raise RecipeError(
+                    f"--tokens-per-file {self._per_file}: up to {files:,} files of {split}, and "
+                    f"{self._to} has at most {most:,}: write {-(-max(sizes) // most):,} or more"
+                )
 
     def write(self, target: Path) -> dict[str, Any]:
         """Write the export."""
@@ -147,12 +170,11 @@ class _TokenExport:
                 ),
                 streams=streams,
             )
-            count, size = len(folder.parts), sum(part.size for part in folder.parts)
+            summary = folder.summary()
         return {
             "documents": sum(stream.documents for stream in streams),
             "tokens": sum(stream.tokens for stream in streams),
-            "files": count,
-            "bytes": size,
+            **summary,
             "streams": msgspec.to_builtins(streams),
             "notes": notes,
         }

@@ -1,19 +1,21 @@
 """The folder that an export writes.
 
     gristmill.unfinished.json   while the export is being written: what was asked for
+    gristmill.progress.jsonl    and which files are whole (export_progress.py)
     <the files of the format>
     tokenizer.json ...          the tokenizer's file, byte for byte (exports of tokens)
     gristmill.json              what the files are: format, corpus, tokenizer, tokens, streams
     SHA256SUMS                  all of these in sha256sum's format, written last
 
-Every file appears whole. An export that was interrupted can be started again by the same command;
-a folder with files of anything else is refused.
+Every file appears whole. An export that was interrupted is completed by the same command, which
+keeps the files that are whole; a folder with files of anything else is refused.
 """
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, cast
@@ -34,6 +36,7 @@ from gristmill.store.parts import (
     write_bytes,
     writing,
 )
+from gristmill.trainer_formats.export_progress import ExportProgress, UnwrittenFile
 
 DESCRIPTION, UNFINISHED = "gristmill.json", "gristmill.unfinished.json"
 _BLOCK = 1 << 20  # numbers read back from a spool at a time
@@ -85,8 +88,10 @@ class ExportFolder:
         """
         self.root = root
         self.parts: list[Part] = []
+        self._found = 0  # files that are kept from an earlier start
         self.description = description
         self._request = to_json(description)
+        self._spools = ExitStack()  # they are closed where an export fails, too
         with machine_errors(root, every=True):
             self._begin()
 
@@ -99,9 +104,12 @@ class ExportFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
+        with self._progress, self._spools, machine_errors(self.root, every=True):
+            if kind is not None:
+                return
             self.parts.append(write_bytes(self.root, DESCRIPTION, to_json(self.description)))
             write_bytes(self.root, SUMS, sums(self.parts))
+            self._progress.remove()
             (self.root / UNFINISHED).unlink()
             sync_folder(self.root)
 
@@ -109,16 +117,43 @@ class ExportFolder:
         """Set fields of gristmill.json."""
         self.description = msgspec.structs.replace(self.description, **fields)
 
+    def summary(self) -> dict[str, int]:
+        """The numbers of `files` and `bytes` so far, and of `kept` files, which an earlier start of
+        the export wrote.
+        """
+        size = sum(part.size for part in self.parts)
+        return {"files": len(self.parts), "bytes": size, "kept": self._found}
+
+    def kept(self, name: str) -> Part | None:
+        """A file that an earlier start of the same export wrote; it becomes part of this one, and
+        is not to be written.
+        """
+        part = self._progress.kept(name)
+        if part is not None:
+            self._add(part)
+        return part
+
     @contextmanager
-    def file(self, name: str) -> Iterator[HashingFile]:
-        """Write a file of the export."""
+    def file(self, name: str, counts: dict[str, int] | None = None) -> Iterator[HashingFile]:
+        """Write a file of the export; one that is kept is not written again. `counts`, filled while
+        it is written, are kept with its record.
+        """
+        part = self._progress.kept(name)
+        if part is not None:
+            unwritten = UnwrittenFile()
+            yield cast("HashingFile", unwritten)
+            self._add(unwritten.check(self.root, part))
+            return
         with writing(self.root, name) as file:
             yield file
-        self.parts.append(Part(name, file.size, file.hexdigest()))
+        self._add(Part(name, file.size, file.hexdigest(), counts or {}))
 
     def write(self, name: str, data: bytes) -> None:
         """Write a small file of the export."""
-        self.parts.append(write_bytes(self.root, name, data))
+        part = self._progress.kept(name)
+        if part is None or part.sha256 != hashlib.sha256(data).hexdigest():
+            part = write_bytes(self.root, name, data)
+        self._add(part)
 
     @contextmanager
     def path(self, name: str) -> Iterator[Path]:
@@ -133,16 +168,22 @@ class ExportFolder:
                 yield temporary
                 with open(temporary, "rb") as file:
                     os.fsync(file.fileno())
-                self.parts.append(Part(name, *sha256_of(temporary)))
+                part = Part(name, *sha256_of(temporary))
                 temporary.rename(target)
                 sync_folder(target.parent)
             except BaseException:
                 temporary.unlink(missing_ok=True)
                 raise
+        self._add(part)
+
+    def _add(self, part: Part) -> None:
+        self._found += self._progress.kept(part.path) is part
+        self._progress.add(part)
+        self.parts.append(part)
 
     def spool(self, dtype: str) -> "Spool":
         """Numbers on disk, for a file that begins with their count."""
-        return Spool(self.root, dtype)
+        return self._spools.enter_context(closing(Spool(self.root, dtype)))
 
     def _begin(self) -> None:
         if self.root.exists() and not self.root.is_dir():
@@ -154,9 +195,10 @@ class ExportFolder:
                 f"{' and more' if len(found) > 3 else ''}, and no export of the same corpus with "
                 "the same options. Choose an empty folder"
             )
+        write_bytes(self.root, UNFINISHED, self._request)
+        self._progress = ExportProgress(self.root, self._request)
         for path in self.root.rglob(f"*{TEMPORARY}") if found else ():
             path.unlink()
-        write_bytes(self.root, UNFINISHED, self._request)
         for name in (SUMS, DESCRIPTION):
             (self.root / name).unlink(missing_ok=True)
 

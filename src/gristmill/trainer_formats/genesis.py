@@ -38,6 +38,7 @@ SIDE: Side = "after"
 ONE_STREAM = False
 TOKENS_PER_FILE = 2_500_000
 TOKENIZER_NAMES = {"tokenizer.json": "hf_tokenizer.json"}  # tokenizer.json is Genesis' own
+MOST_FILES = 1_000_000
 MOST_BYTES = 1 << 30  # of a file that import reads: it is in memory as a whole
 
 

@@ -42,6 +42,9 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
     """Write the file of a split."""
     h5py = library()
     counter, name = Counter(stream), f"{stream.split}.h5"
+    if folder.kept(name) is not None:
+        counter.pass_by()
+        return counter.written([name])
     with folder.path(name) as path, h5py.File(path, "w", libver=("v110", "v110")) as file:
         _fill(file, counter, dtype(stream.tokens.vocabulary))
         file.attrs["sources"] = json.dumps(stream.sources)

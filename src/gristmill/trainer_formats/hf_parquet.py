@@ -34,6 +34,7 @@ from gristmill.trainer_formats.token_format import (
 SIDE: Side = "after"
 ONE_STREAM = True
 TOKENS_PER_FILE = 1 << 27
+MOST_FILES = 100_000  # numbers of five digits: readers sort names
 SCHEMA = pa.schema(
     [
         pa.field("input_ids", pa.list_(pa.field("element", pa.int32(), False)), nullable=False),
@@ -60,6 +61,10 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
     cut = pieces(whole(counter.blocks()), tokens_per_file, cut=False)
     for number, group in groupby(cut, key=lambda pair: pair[0]):
         files.append(f"data/{stream.split}-{number:05d}.parquet")
+        if folder.kept(files[-1]) is not None:
+            for _ in group:
+                pass
+            continue
         with folder.file(files[-1]) as file:
             table = TableWriter(file, SCHEMA)
             try:

@@ -66,8 +66,8 @@ class KeptTexts:
 def write(
     root: Path, manifest: Manifest, data: bytes, target: Path, to: str, sources: list[str]
 ) -> dict[str, Any]:
-    """Write an export of text; `data` is the manifest's bytes. Returns the numbers of `documents`,
-    `files` and `bytes`.
+    """Write an export of text; `data` is the manifest's bytes. Returns the number of `documents`,
+    and `ExportFolder.summary`.
     """
     texts = KeptTexts(root, manifest, sources)
     digest = lock_of(data).split()[0].decode()
@@ -83,8 +83,7 @@ def write(
             from gristmill.trainer_formats import nanochat
 
             documents = nanochat.write(texts, folder)
-        count, size = len(folder.parts), sum(part.size for part in folder.parts)
-    return {"documents": documents, "files": count, "bytes": size}
+        return {"documents": documents, **folder.summary()}
 
 
 def _write_lines(texts: KeptTexts, folder: ExportFolder, to: str) -> int:
@@ -92,14 +91,20 @@ def _write_lines(texts: KeptTexts, folder: ExportFolder, to: str) -> int:
     documents = 0
     for number, source in texts.shards():
         fields = texts.fields(source)
-        with folder.file(f"{source}/{shard_name(number)}.{to}") as file:
+        name = f"{source}/{shard_name(number)}.{to}"
+        if (part := folder.kept(name)) is not None:
+            documents += part.counts["documents"]
+            continue
+        counts = {"documents": 0}
+        with folder.file(name, counts) as file:
             plain = cast("BinaryIO", file)
             packed = _packed(plain, to)
             for batch in texts.batches(source, number):
                 packed.write(b"".join(_lines(batch, fields)))
-                documents += len(batch)
+                counts["documents"] += len(batch)
             if packed is not plain:
                 packed.close()
+        documents += counts["documents"]
     return documents
 
 

@@ -10,7 +10,7 @@ Source: llm.c's dev/data/data_common.py, dev/data/fineweb.py and llmc/dataloader
 train_gpt.py. llm.c's C loader and modded-nanogpt read the first kind alone.
 """
 
-from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import divided, listed, mapped
-from gristmill.trainer_formats.token_blocks import Side, TokenBlock
+from gristmill.trainer_formats.token_blocks import Side
 from gristmill.trainer_formats.token_format import (
     Counter,
     Opened,
@@ -32,6 +32,7 @@ from gristmill.trainer_formats.token_format import (
 SIDE: Side = "before"
 ONE_STREAM = True
 TOKENS_PER_FILE = 100_000_000  # as in llm.c's fineweb.py
+MOST_FILES = 1_000_000  # numbers of six digits: readers sort names
 MOST = (1 << 31) - 1
 HEADER = 256  # int32
 KINDS = {20240520: (1, "uint16"), 20240801: (7, "uint32")}
@@ -50,33 +51,25 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
     magic = next(magic for magic, (_, held) in KINDS.items() if held == kind)
     first = 0 if stream.split == "val" else 1  # llm.c keeps shard 0 for validation
     files: list[str] = []
-    waiting = folder.spool("<u2" if kind == "uint16" else "<u4")
-    at = 0
-
-    def close() -> None:
+    cut = pieces(counter.blocks(), tokens_per_file, cut=True)
+    for _, group in groupby(cut, key=lambda pair: pair[0]):
+        files.append(f"{stream.name}_{stream.split}_{first + len(files):06d}.bin")
+        if folder.kept(files[-1]) is not None:
+            for _ in group:
+                pass
+            continue
+        # The header has the number of tokens: they wait until it is known.
+        waiting = folder.spool("<u2" if kind == "uint16" else "<u4")
+        for _, piece in group:
+            waiting.append(piece.tokens)
         header = np.zeros(HEADER, "<i4")
         header[:3] = magic, KINDS[magic][0], waiting.count
-        files.append(f"{stream.name}_{stream.split}_{first + len(files):06d}.bin")
         with folder.file(files[-1]) as file:
             file.write(header)
             for tokens in waiting.blocks():
                 file.write(tokens)
         waiting.close()
-
-    for number, piece in _cut(counter.blocks(), tokens_per_file):
-        if number != at:
-            close()
-            waiting, at = folder.spool(waiting.dtype.str), number
-        waiting.append(piece.tokens)
-    if waiting.count:
-        close()
-    else:
-        waiting.close()
     return counter.written(files)
-
-
-def _cut(blocks: Iterator[TokenBlock], size: int) -> Iterator[tuple[int, TokenBlock]]:
-    return pieces(blocks, size, cut=True)
 
 
 def read(folder: Path, reading: ReadOptions) -> OpenedFolder:

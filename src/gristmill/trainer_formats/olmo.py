@@ -36,6 +36,7 @@ from gristmill.trainer_formats.token_format import (
 SIDE: Side = "after"
 ONE_STREAM = False
 TOKENS_PER_FILE = 1 << 29
+MOST_FILES = 100_000  # numbers of five digits: readers sort names
 MOST = (1 << 32) - 1  # tokens of a file: OLMo-core's indices are uint32
 MOST_LINE = 1 << 12  # characters of a line of .csv.gz
 

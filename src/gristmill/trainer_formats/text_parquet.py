@@ -50,16 +50,22 @@ def write(texts: KeptTexts, folder: ExportFolder) -> int:
     folder.describe(details={"json_columns": as_json, "left_out": list(kinds)[MOST_FIELDS:]})
     documents = 0
     for number, source in texts.shards():
-        with folder.file(f"{source}/{shard_name(number)}.parquet") as file:
+        name = f"{source}/{shard_name(number)}.parquet"
+        if (part := folder.kept(name)) is not None:
+            documents += part.counts["documents"]
+            continue
+        counts = {"documents": 0}
+        with folder.file(name, counts) as file:
             table = TableWriter(file, schema)
             try:
                 for batch in texts.batches(source, number):
                     table.write(_batch(batch, schema, {name: kinds[name] for name in own}))
-                    documents += len(batch)
+                    counts["documents"] += len(batch)
                 table.close()
             except BaseException:
                 table.abandon()
                 raise
+        documents += counts["documents"]
     return documents
 
 

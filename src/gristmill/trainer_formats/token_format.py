@@ -88,7 +88,8 @@ class Format(Protocol):
 
     SIDE: Side  # where its readers expect the end of text
     ONE_STREAM: bool  # several sources are one stream
-    TOKENS_PER_FILE: int  # unless the caller says another number
+    TOKENS_PER_FILE: int  # unless the caller says another number; 0: one file a stream
+    MOST_FILES: int  # of a stream, where there may be several
 
     def dtype(self, vocabulary: int) -> str:
         """The type of a token in the files; raises RecipeError if they cannot hold it."""
@@ -135,6 +136,11 @@ class Counter:
                 block.sources, weights=block.lengths, minlength=len(self._names)
             ).astype(np.int64)
             yield block
+
+    def pass_by(self) -> None:
+        """Count the rest of the stream, which is not written again."""
+        for _ in self.blocks():
+            pass
 
     def written(self, files: list[str]) -> Written:
         tokens = self._tokens.tolist()
