@@ -11,6 +11,7 @@ EXIT_CODES = (
     "Exit codes: 0 done; 2 usage; 3 shards failed; 4 verification failed; 5 disk, memory, "
     "permissions; 130 interrupted."
 )
+BENCH_EXIT_CODES = EXIT_CODES.replace("0 done;", "0 done; 1 the loader is too slow;")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from gristmill import __version__
-from gristmill.arguments import EXIT_CODES, Json
+from gristmill.arguments import BENCH_EXIT_CODES, EXIT_CODES, Json
 from gristmill.errors import GristmillError, MachineError
 from gristmill.loader_verbs import bench_loader, seen
 from gristmill.model_verbs import app as model_app
@@ -126,7 +126,7 @@ app.command(epilog=EXIT_CODES)(pack)
 app.command(epilog=EXIT_CODES)(size)
 app.command()(status)
 app.command(epilog=EXIT_CODES)(seen)
-app.command(name="bench-loader", epilog=EXIT_CODES)(bench_loader)
+app.command(name="bench-loader", epilog=BENCH_EXIT_CODES)(bench_loader)
 app.command()(stats)
 app.command()(chinchilla)
 

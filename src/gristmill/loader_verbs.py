@@ -19,7 +19,11 @@ def seen(
         int | None, typer.Option(min=0, help="Show the documents of this step.")
     ] = None,
     document: Annotated[
-        str | None, typer.Option(help="Show the steps that see this document: shard:row.")
+        str | None,
+        typer.Option(
+            help="Show the steps that see this document (shard:row): in the first 16 epochs of "
+            "its source, or between --from and --to."
+        ),
     ] = None,
     first: Annotated[
         int | None, typer.Option("--from", min=0, help="Show what is covered from this step on ...")
@@ -29,7 +33,11 @@ def seen(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show which documents a training step sees, when a document is seen, or what steps cover."""
+    """Show which documents a training step sees, when a document is seen, or what steps cover.
+
+    Memory grows with the windows of the sources, not with their tokens. A range of at most 2^40
+    tokens is counted.
+    """
     from gristmill.errors import RecipeError
     from gristmill.loader.ledger import lines
     from gristmill.loader.ledger import seen as ask
@@ -54,7 +62,8 @@ def bench_loader(
 ) -> None:
     """Measure how fast one rank's loader is; fail if it is under 10 times the trainer's rate.
 
-    Cold (the files out of the page cache, where the system allows it) and warm.
+    It exits with 1 if the loader is too slow. Measured cold (the files out of the page cache,
+    where the system allows it) and warm.
     """
     from gristmill.loader.bench_loader import bench_loader as measure
     from gristmill.loader.bench_loader import lines

@@ -28,6 +28,13 @@ def pack(
             help="Of best_fit: cut long documents at the end of a paragraph or a sentence."
         ),
     ] = None,
+    longer: Annotated[
+        str | None,
+        typer.Option(
+            help="Of best_fit, for documents longer than a window: cut them (the default) or "
+            "refuse the corpus."
+        ),
+    ] = None,
     keep_rest: Annotated[
         bool, typer.Option(help="Of aligned: a rest of a document that fills a window is one.")
     ] = False,
@@ -46,6 +53,8 @@ def pack(
     asked: dict[str, object] = {"kind": packing}
     if split_at is not None:
         asked["split_at"] = split_at
+    if longer is not None:
+        asked["longer"] = longer
     if keep_rest:
         asked["keep_rest"] = True
     of = cast("Split", split)  # packing_report refuses another word

@@ -8,13 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
+from gristmill.loader import coverage
 from gristmill.loader.ledger import lines, seen
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan
 from gristmill.schema import document_name
+from tests.support import strategies
 from tests.support.command import command_line
 from tests.support.naive_order import numbered
 from tests.support.token_corpora import token_corpus
@@ -78,6 +82,59 @@ def test_when_a_document_is_seen(root: Path, plan: LoaderPlan) -> None:
         found = [one["step"] for one in answer["seen"] if one["step"] < 60]
         assert Counter(found) == Counter(steps[document])
         assert f"{document}: {answer['tokens']} tokens of {answer['source']}" in lines(answer)[0]
+        some = seen(root, plan, document=document, steps=(3, 41))
+        assert Counter(one["step"] for one in some["seen"]) == Counter(
+            step for step in steps[document] if 3 <= step < 41
+        )
+        assert "seen in steps 3 to 40:" in lines(some)[0]
+
+
+def test_a_document_is_looked_for_in_all_epochs_of_a_range(root: Path) -> None:
+    """Behind the first 16 epochs too; too many are refused."""
+    plan = LoaderPlan.start(root, **SETTINGS, weights={"code": 1})  # type: ignore[arg-type]
+    document = seen(root, plan, step=1000)["windows"][0]["documents"][0]["document"]
+    found = seen(root, plan, document=document, steps=(990, 1010))["seen"]
+    assert 1000 in [one["step"] for one in found]
+    assert min(one["epoch"] for one in found) > 400
+    assert 1000 not in [one["step"] for one in seen(root, plan, document=document)["seen"]]
+    with pytest.raises(
+        RecipeError, match="epochs of source 'code', too many to look at one by one"
+    ):
+        seen(root, plan, document=document, steps=(0, 10**8))
+
+
+@strategies.fuzz(100)
+@given(st.data(), st.integers(1, 60), st.integers(1, 12))
+def test_fuzz_times_read_is_a_count_of_every_token(
+    data: st.DataObject, tokens: int, buffered: int
+) -> None:
+    ends = np.array([*sorted(data.draw(st.sets(st.integers(1, tokens), max_size=9))), tokens])
+    counts = np.zeros(tokens, np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coverage, "BUFFERED", buffered)
+        times = coverage.TimesRead(tokens)
+        for _ in range(data.draw(st.integers(0, 6))):
+            runs = [sorted(data.draw(st.tuples(*[st.integers(0, tokens)] * 2))) for _ in range(3)]
+            for start, stop in runs:
+                counts[start:stop] += 1
+            starts, stops = np.array(runs, np.int64).T
+            times.add(starts, stops - starts)
+    assert times.tokens_by_times() == {
+        str(time): int(n) for time, n in enumerate(np.bincount(counts)) if n
+    }
+    # Documents in three shards; one at a seam stands in both.
+    cuts = sorted(data.draw(st.tuples(*[st.integers(0, tokens)] * 2)))
+    shards, before = [], 0
+    for stop in (*cuts, tokens):
+        inside = [(n, min(end, stop)) for n, end in enumerate(ends.tolist()) if end > before]
+        inside = inside[: 1 + sum(end < stop for _, end in inside)] if stop > before else []
+        shards.append((np.array([n for n, _ in inside]), np.array([e for _, e in inside], int)))
+        before = stop
+    starts = np.append(0, ends[:-1])
+    least = [int(counts[a:b].min()) for a, b in zip(starts, ends, strict=True) if b > a]
+    assert times.documents_by_times(iter(shards)) == {
+        str(time): least.count(time) for time in sorted(set(least))
+    }
 
 
 def test_coverage_is_a_count_of_every_token(root: Path, plan: LoaderPlan) -> None:
@@ -89,7 +146,7 @@ def test_coverage_is_a_count_of_every_token(root: Path, plan: LoaderPlan) -> Non
             loader.seek_step(first)
             while loader.step < stop:
                 batch = next(loader)
-                order = loader._maker.order(loader.plan.segment_at(int(batch.windows[0])))
+                order = loader._maker.orders.at(int(batch.windows[0]))
                 of, runs = order.runs(batch.windows)
                 for row, _, position, length in zip(*(f.tolist() for f in runs), strict=True):
                     start = position - int(order.reader.base[of[row]])

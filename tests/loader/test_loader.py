@@ -250,7 +250,10 @@ def test_a_damaged_shard_is_refused_when_it_is_read_or_verified(tmp_path: Path) 
     path.write_bytes(whole[:-2])
     for prefetch in (0, 2):
         loader = Loader(root, **SETTINGS, prefetch=prefetch)  # type: ignore[arg-type]
-        with pytest.raises(VerificationError, match=r"train_00002.bin: 198 bytes, expected 200"):
+        with pytest.raises(
+            VerificationError,
+            match="train_00002.bin: not as it was written: 198 bytes, expected 200. Fetch it again",
+        ):
             list(itertools.islice(loader, 100))
         loader.close()
     path.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
@@ -288,9 +291,14 @@ def test_states_that_are_none(root: Path, tmp_path: Path) -> None:
     for key, value, said in (
         ("windows", -1, "windows = -1 is not a number of windows"),
         ("windows", 8.0, "windows = 8.0 is not a number"),
-        ("format", 2, "format 2, expected 1"),
+        ("format", 0, "format 0, expected 1"),
+        ("format", 2, "it has format 2, and this gristmill reads format 1: update gristmill"),
         ("plan", None, "not the state of a loader"),
-        ("plan", state["plan"].replace('"seed": 0', '"seed": 1'), "not a plan as it was written"),
+        (
+            "plan",
+            state["plan"].replace('"seed": 0', '"seed": 1'),
+            "changed after it was written (not as it was written)",
+        ),
     ):
         with pytest.raises(VerificationError, match=re.escape(said)):
             loader.load_state_dict({**state, key: value})

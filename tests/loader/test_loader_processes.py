@@ -20,7 +20,9 @@ from tests.support.token_corpora import token_corpus
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return token_corpus(tmp_path_factory.mktemp("processes"), {"web": numbered(1, 200, 30)})
+    return token_corpus(
+        tmp_path_factory.mktemp("processes"), {"web": numbered(1, 200, 30)}, vocabulary=10_000
+    )
 
 
 def start(code: str, *words: object) -> "subprocess.Popen[str]":

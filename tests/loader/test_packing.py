@@ -13,6 +13,7 @@ from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.kernels.loading.runs import Runs
 from gristmill.loader.packing import AlignedWindows, BestFitWindows, PackedSource
+from gristmill.loader.window_kinds import packing_of
 from tests.support import naive_packing, strategies
 from tests.support.token_corpora import token_corpus
 
@@ -145,10 +146,10 @@ def test_what_cannot_be_packed(tmp_path: Path) -> None:
     for length in (0, (1 << 20) + 1):
         with pytest.raises(RecipeError, match="a packed window has 1 to 1,048,576 positions"):
             BestFitWindows(source_of(corpus, length), 0)
-    with pytest.raises(RecipeError, match="split_at 'word'"):
-        BestFitWindows(source_of(corpus, 4), 0, "word")
-    with pytest.raises(RecipeError, match="keep_rest 1"):
-        AlignedWindows(source_of(corpus, 4), keep_rest=1)  # type: ignore[arg-type]
+    with pytest.raises(RecipeError, match="split_at = 'word': it is one of none, paragraph, sent"):
+        packing_of({"kind": "best_fit", "split_at": "word"})
+    with pytest.raises(RecipeError, match="keep_rest = 1: it is one of false, true"):
+        packing_of({"kind": "aligned", "keep_rest": 1})
     with pytest.raises(RecipeError, match="fewer than a window of 15"):
         AlignedWindows(source_of(corpus, 15))
     with pytest.raises(RecipeError, match="not a tokenizer|neither a tokenizer"):

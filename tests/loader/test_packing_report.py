@@ -54,6 +54,10 @@ def test_every_figure_is_counted(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[int], limit: int, kind: str
 ) -> None:
     root = corpus_of(tmp_path_factory.mktemp("corpus"), lengths)
+    if not windows_of(kind, lengths, limit):
+        with pytest.raises(RecipeError, match="no source has a window"):
+            packing_report(TokenCorpus.open(root), limit, kind)
+        return
     row = packing_report(TokenCorpus.open(root), limit, kind)["sources"][0]
     window_of = {
         position: number
@@ -71,9 +75,8 @@ def test_every_figure_is_counted(
     assert row["padding"] == row["positions"] - len(window_of)
     if kind != "best_fit":
         assert row["padding"] == 0
-    if row["positions"]:
-        used = round(len(window_of) / row["positions"], 6)
-        assert row["shares"]["utilisation"] == used
+    used = round(len(window_of) / row["positions"], 6)
+    assert row["shares"]["utilisation"] == used
 
 
 def run(*words: object) -> "subprocess.CompletedProcess[str]":
@@ -108,7 +111,9 @@ def test_the_verb(tmp_path: Path) -> None:
 def test_a_source_without_a_window(tmp_path: Path) -> None:
     corpus = TokenCorpus.open(corpus_of(tmp_path / "corpus", [5, 6], [100]))
     for kind in ("concat", "aligned"):
-        row = packing_report(corpus, 50, kind)["sources"][0]
+        report = packing_report(corpus, 50, kind)
+        row = report["sources"][0]
+        assert lines(report)[-1].startswith("s0 has too few tokens for a window")
         assert (row["windows"], row["discarded"], row["documents"]) == (0, 11, 2)
     with pytest.raises(RecipeError, match="split_at"):
         packing_report(corpus, 50, {"kind": "best_fit", "split_at": "page"})

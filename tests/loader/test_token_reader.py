@@ -66,6 +66,8 @@ def test_a_shard_cut_short_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-2])
     reader = TokenReader([TokenCorpus.open(root).stream("web")])
     run = Runs(*(np.array([value]) for value in (0, 0, 600, 100)))
-    said = re.escape("train_00001.bin: 998 bytes, expected 1,000. Fetch it again")
+    said = re.escape(
+        "train_00001.bin: not as it was written: 998 bytes, expected 1,000. Fetch it again"
+    )
     with pytest.raises(VerificationError, match=said):
         reader.gather(run, np.empty((1, 100), "<u2"))

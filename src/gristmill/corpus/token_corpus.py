@@ -25,6 +25,7 @@ from gristmill.store.parts import Part
 from gristmill.store.proof import prove_all
 
 Split = Literal["train", "val"]
+REMEDY = "Fetch it again, or run the recipe again"
 
 
 class DocumentSpans(NamedTuple):
@@ -66,12 +67,22 @@ class TokenStream:
         shard, the end of text included. Raises VerificationError.
         """
         if number not in self._ends:
-            part = self.shards[number]
-            documents = part.counts["documents"]
-            path = self._root / (part.path.removesuffix(".bin") + ".docs")
-            table = _mapped(path, 16 * documents, np.dtype("<i8"))
+            documents = self.shards[number].counts["documents"]
+            table = _mapped(self._table(number), 16 * documents, np.dtype("<i8"))
             self._ends[number] = (table[:documents], table[documents:])
         return self._ends[number]
+
+    def check_sizes(self) -> None:
+        """Check that all shards and their `.docs` are there, with the sizes of the manifest; none
+        is opened. Raises VerificationError.
+        """
+        for number, part in enumerate(self.shards):
+            _check_size(self._root / part.path, part.size)
+            _check_size(self._table(number), 16 * part.counts["documents"])
+
+    def _table(self, number: int) -> Path:
+        """The `.docs` of a shard."""
+        return self._root / (self.shards[number].path.removesuffix(".bin") + ".docs")
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Tokens start to stop, (stop - start,) of `dtype`; a view where one shard has them all."""
@@ -95,6 +106,9 @@ class TokenStream:
         at = start
         while at < stop:
             base, end = int(self.starts[first]), min(stop, int(self.starts[first + 1]))
+            if end == at:  # a shard without tokens
+                first += 1
+                continue
             documents, stops = self.boundaries(first)
             low = int(np.searchsorted(stops, at - base, "right"))
             high = int(np.searchsorted(stops, end - base, "left")) + 1
@@ -118,9 +132,11 @@ class TokenStream:
 
     def _runs_on(self, number: int) -> bool:
         """Whether the last document of a shard goes on in the next one."""
-        if number + 1 >= len(self.shards):
-            return False
-        return bool(self.boundaries(number)[0][-1] == self.boundaries(number + 1)[0][0])
+        last = self.boundaries(number)[0][-1]
+        for later in range(number + 1, len(self.shards)):
+            if len(documents := self.boundaries(later)[0]):
+                return bool(last == documents[0])
+        return False
 
     def _check(self, start: int, stop: int) -> None:
         if not 0 <= start <= stop <= self.tokens:
@@ -168,6 +184,13 @@ class TokenCorpus:
                     else "Add [tokens] to the recipe, and run it"
                 )
             )
+        form = manifest.tokens
+        if form.dtype == "uint16" and form.vocabulary > 1 << 16:
+            raise VerificationError(
+                f"{root}: its manifest says that tokens are uint16, which has room for 65,536, and "
+                f"that the vocabulary has {form.vocabulary:,}: one of them is wrong. Run the "
+                "recipe again, or fetch the corpus again"
+            )
         return cls(root, manifest, lock_of(data).split()[0].decode())
 
     def sources(self, split: Split = "train") -> list[str]:
@@ -198,8 +221,15 @@ class TokenCorpus:
             and (split is None or part.path.rpartition("/")[2].startswith(f"{split}_"))
         ]
         prove_all(
-            ((self.root / part.path, part.sha256) for part in parts), threads=os.cpu_count() or 1
+            ((self.root / part.path, part.sha256) for part in parts), os.cpu_count() or 1, REMEDY
         )
+
+    def check_sizes(self, split: Split) -> None:
+        """Check that all shards of a split and their `.docs` are there, with the sizes of the
+        manifest. Raises VerificationError.
+        """
+        for source in self.sources(split):
+            self.stream(source, split).check_sizes()
 
     def _parts(self, split: Split) -> list[Part]:
         return [
@@ -220,16 +250,7 @@ def _source_of(part: Part) -> str:
 
 def _mapped(path: Path, size: int, dtype: np.dtype) -> np.ndarray:
     """A file as numbers, read-only. Raises VerificationError if it is not of this size."""
-    try:
-        found = os.stat(path).st_size
-    except OSError as error:
-        raise VerificationError(
-            f"{path}: cannot be read: {error.strerror}. Fetch it again, or run the recipe again"
-        ) from error
-    if found != size:
-        raise VerificationError(
-            f"{path}: {found:,} bytes, expected {size:,}. Fetch it again, or run the recipe again"
-        )
+    _check_size(path, size)
     if not size:
         return np.empty(0, dtype)
     try:
@@ -240,6 +261,19 @@ def _mapped(path: Path, size: int, dtype: np.dtype) -> np.ndarray:
         _allow_more_files(path)
         mapped = np.memmap(path, dtype, "r")
     return np.asarray(mapped).view(np.ndarray)
+
+
+def _check_size(path: Path, size: int) -> None:
+    """Raises VerificationError, in the words of store/proof.py."""
+    try:
+        found = os.stat(path).st_size
+        wrong = f"{found:,} bytes, expected {size:,}" if found != size else None
+    except FileNotFoundError:
+        wrong = "missing"
+    except OSError as error:
+        wrong = f"cannot be read ({error.strerror})"
+    if wrong is not None:
+        raise VerificationError(f"{path}: not as it was written: {wrong}. {REMEDY}")
 
 
 def _allow_more_files(path: Path) -> None:

@@ -12,8 +12,10 @@ from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.loader.balance import deal
 from gristmill.loader.batch import Batch, Segments
-from gristmill.loader.order import SegmentOrder
-from gristmill.loader.plan import LoaderPlan, PlanSegment
+from gristmill.loader.order import Orders, SegmentOrder
+from gristmill.loader.parameters import whole_number
+from gristmill.loader.plan import LoaderPlan
+from gristmill.loader.plan_segments import PlanSegment
 from gristmill.loader.prefetch import Block
 
 # The most of a block; a step that is larger is a block of its own.
@@ -42,6 +44,18 @@ class Worker(NamedTuple):
     origin: int
 
 
+def ranks_of(
+    rank: int, world_size: int, micro_batch_size: int | None = None, *, balance: bool = False
+) -> Ranks:
+    """Ranks, of numbers that a caller gives. Raises RecipeError."""
+    world_size, rank = whole_number("world_size", world_size, 1), whole_number("rank", rank)
+    if not 0 <= rank < world_size:
+        raise RecipeError(f"rank {rank} of {world_size}: ranks are 0 to {world_size - 1}")
+    if micro_batch_size is not None:
+        micro_batch_size = whole_number("micro_batch_size", micro_batch_size, 1)
+    return Ranks(rank, world_size, micro_batch_size, bool(balance))
+
+
 class BatchMaker:
     """The batches of one rank."""
 
@@ -52,13 +66,9 @@ class BatchMaker:
         is not the plan's.
         """
         self.corpus, self.plan, self.ranks, self.worker = corpus, plan, ranks, worker
-        if not 0 <= ranks.rank < ranks.world_size:
-            raise RecipeError(
-                f"rank {ranks.rank} of {ranks.world_size}: ranks are 0 to {ranks.world_size - 1}"
-            )
         for segment in plan.segments:
             self.rows_of(segment)
-        self._orders: dict[int, SegmentOrder] = {}
+        self.orders = Orders(corpus, plan)
 
     def rows_of(self, segment: PlanSegment) -> tuple[int, int]:
         """Of a segment: the rows of a step that this rank has, and those of a batch."""
@@ -82,19 +92,6 @@ class BatchMaker:
             )
         return rows, micro
 
-    def order(self, number: int) -> SegmentOrder:
-        """The order of a segment. Raises RecipeError if it is of another corpus."""
-        if number not in self._orders:
-            segment = self.plan.segments[number]
-            if segment.corpus != self.corpus.digest:
-                raise RecipeError(
-                    f"{self.corpus.root}: its manifest is {self.corpus.digest[:12]}..., and the "
-                    f"plan reads the windows from {segment.from_window:,} on from the corpus with "
-                    f"the manifest {segment.corpus[:12]}...: open that corpus"
-                )
-            self._orders[number] = SegmentOrder(self.corpus, segment)
-        return self._orders[number]
-
     def block(self, window: int) -> Block:
         """The batches of some steps, from the one that begins at a window of the stream on."""
         number = self.plan.segment_at(window)
@@ -105,7 +102,7 @@ class BatchMaker:
         if stop is not None:
             steps = min(steps, (stop - window) // segment.batch_size)
         firsts = window + segment.batch_size * np.arange(steps)
-        order = self.order(number)
+        order = self.orders[number]
         if self.ranks.balance:
             windows = np.concatenate([self._dealt(order, first) for first in firsts.tolist()])
         else:
@@ -151,7 +148,7 @@ class BatchMaker:
         number = self.plan.segment_at(int(windows.min()))
         if number != self.plan.segment_at(int(windows.max())):
             raise RecipeError("windows of two segments of the plan have no common shape")
-        return self._made(self.order(number), windows)
+        return self._made(self.orders[number], windows)
 
     def _dealt(self, order: SegmentOrder, first: int) -> np.ndarray:
         """The windows of a step that are dealt to this rank, ascending."""

@@ -12,7 +12,7 @@ import numpy as np
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.loader.loader import Loader
-from gristmill.loader.plan import opened
+from gristmill.loader.plan_segments import opened
 
 LEAST_SECONDS = 0.5
 HEADROOM = 10.0  # times the trainer's rate
@@ -40,6 +40,7 @@ def bench_loader(
             "made ahead are measured"
         )
     corpus = opened(corpus)
+    corpus.check_sizes("train")
     settings: dict[str, Any] = {
         "sequence_length": sequence_length,
         "batch_size": batch_size,

@@ -12,13 +12,17 @@ import numpy as np
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.kernels.loading.runs import Runs
-from gristmill.loader.order import SegmentOrder
-from gristmill.loader.plan import LoaderPlan, opened
+from gristmill.loader.coverage import TimesRead
+from gristmill.loader.order import Orders, SegmentOrder
+from gristmill.loader.parameters import whole_number
+from gristmill.loader.plan import LoaderPlan
+from gristmill.loader.plan_segments import opened
 from gristmill.schema import document_name
 
 BLOCK_TOKENS = 1 << 24  # looked up together
 MOST_TOKENS = 1 << 40  # that are counted in one answer: hours
-EPOCHS = 16  # of a source in which a document is looked for
+EPOCHS = 16  # of a source in which a document is looked for, if no range of steps is given
+MOST_EPOCHS = 1 << 16  # in a range of steps
 
 
 def seen(
@@ -29,19 +33,22 @@ def seen(
     document: str | int | None = None,
     steps: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """The documents of a `step`; or the steps that see a `document` (shard:row, or its number); or
-    what `steps` (first, and the one behind the last) have covered.
+    """The documents of a `step`; or the steps that see a `document` (shard:row, or its number),
+    among `steps` (first, and the one behind the last) or in its source's first EPOCHS epochs; or
+    what `steps` have covered.
 
     Raises RecipeError if there is no such document or step, VerificationError if the plan or the
     corpus is damaged.
     """
-    if sum(given is not None for given in (step, document, steps)) != 1:
-        raise RecipeError("ask for one of: a step, a document, a range of steps")
+    if (step is not None) + (document is not None or steps is not None) != 1:
+        raise RecipeError(
+            "ask for one of: a step, a document (if you like in a range of steps), a range of steps"
+        )
     ledger = Ledger(opened(corpus), plan if isinstance(plan, LoaderPlan) else LoaderPlan.load(plan))
     if step is not None:
         return ledger.step(step)
     if document is not None:
-        return ledger.document(document)
+        return ledger.document(document, steps)
     assert steps is not None
     return ledger.coverage(*steps)
 
@@ -52,25 +59,13 @@ class Ledger:
     def __init__(self, corpus: TokenCorpus, plan: LoaderPlan) -> None:
         """Opens no shard yet."""
         self.corpus, self.plan = corpus, plan
-        self._orders: dict[int, SegmentOrder] = {}
-
-    def _order(self, number: int) -> SegmentOrder:
-        if number not in self._orders:
-            segment = self.plan.segments[number]
-            if segment.corpus != self.corpus.digest:
-                raise RecipeError(
-                    f"{self.corpus.root}: the plan reads the windows from "
-                    f"{segment.from_window:,} on from the corpus with the manifest "
-                    f"{segment.corpus[:12]}..., not from this one: ask that corpus"
-                )
-            self._orders[number] = SegmentOrder(self.corpus, segment)
-        return self._orders[number]
+        self._orders = Orders(corpus, plan)
 
     def step(self, step: int) -> dict[str, Any]:
         """The windows of a step, and of each the documents in order with their tokens."""
         first = self._first(step)
         number = self.plan.segment_at(first)
-        order, segment = self._order(number), self.plan.segments[number]
+        order, segment = self._orders[number], self.plan.segments[number]
         windows = first + np.arange(segment.batch_size)
         _, runs = order.runs(windows)
         sources, epochs, places = order.place(windows)
@@ -100,34 +95,28 @@ class Ledger:
             )
         return {"step": step, "sequence_length": segment.sequence_length, "windows": rows}
 
-    def document(self, document: str | int) -> dict[str, Any]:
+    def document(self, document: str | int, steps: tuple[int, int] | None = None) -> dict[str, Any]:
         """Where a document is in its source, and the steps that see it, in the order of the run.
 
-        Looks at the first EPOCHS epochs of each segment of the plan. Steps behind the end of a
-        segment that another follows are none.
+        Looks at a range of `steps`; without one, at the first EPOCHS epochs of each segment of the
+        plan. Steps behind the end of a segment that another follows are none.
         """
         number = _number(document)
-        found = []
+        low, high = (0, None) if steps is None else self._range(*steps)
+        found: list[tuple[int, int]] = []
         place: tuple[str, int, int] | None = None
         for at, segment in enumerate(self.plan.segments):
             if segment.corpus != self.corpus.digest:
                 continue
-            order, end = self._order(at), self.plan.end_of(at)
+            order = self._orders[at]
+            ends = [end for end in (self.plan.end_of(at), high) if end is not None]
+            first, end = max(low, segment.from_window), min(ends, default=None)
             for source, (name, stream) in enumerate(zip(order.names, order.streams, strict=True)):
                 bounds = _bounds(stream.every_document(), number)
                 if bounds is None:
                     continue
                 place = (name, *bounds)
-                windows = order.windows[source]
-                if windows is None:
-                    continue
-                first = segment.sources[source].epoch
-                for epoch in range(first, first + EPOCHS):
-                    numbers = windows.locate(epoch, *bounds)
-                    places = order.permutation(source, epoch).inverse(numbers)
-                    for window in (order.window_of(source, epoch, p) for p in places.tolist()):
-                        if window is not None and (end is None or window < end):
-                            found.append((window, epoch))
+                found += _seen_in(order, source, bounds, first, end, bounded=steps is not None)
         if place is None:
             raise RecipeError(
                 f"document {document_name(number)}: the corpus has no "
@@ -141,18 +130,17 @@ class Ledger:
                 {"step": self.plan.step_of(window), "window": window, "epoch": epoch}
                 for window, epoch in sorted(found)
             ],
-            "epochs_looked_at": EPOCHS,
+            "epochs_looked_at": EPOCHS if steps is None else None,
+            "steps_looked_at": None if steps is None else list(steps),
         }
 
     def coverage(self, first: int, stop: int) -> dict[str, Any]:
         """What steps first to stop - 1 cover: of each source windows, tokens, epochs, and how many
         documents were seen whole how many times; and a digest of every token's place.
 
-        Memory: 4 bytes for each token of the sources.
+        Memory grows with the windows of the sources (coverage.py), not with their tokens.
         """
-        if stop <= first:
-            raise RecipeError(f"steps {first} to {stop}: the second is behind the last, and later")
-        low, high = self._first(first), self._first(stop)
+        low, high = self._range(first, stop)
         length = max(segment.sequence_length for segment in self.plan.segments)
         if (high - low) * length > MOST_TOKENS:
             raise RecipeError(
@@ -160,20 +148,22 @@ class Ledger:
                 f"one: ask for ranges of at most {MOST_TOKENS // length:,} windows"
             )
         digest = hashlib.sha256()
-        sources: dict[str, dict[str, Any]] = {}
+        read: dict[str, TimesRead] = {}
         for at in range(self.plan.segment_at(low), self.plan.segment_at(high - 1) + 1):
             segment, end = self.plan.segments[at], self.plan.end_of(at)
             start, until = max(low, segment.from_window), high if end is None else min(high, end)
-            self._count(self._order(at), start, until, digest, sources)
-        order = self._order(self.plan.segment_at(high - 1))
-        for source, (name, stream) in enumerate(zip(order.names, order.streams, strict=True)):
-            entry = sources.get(name)
-            if entry is None:
-                continue
-            times = np.cumsum(entry.pop("changes"))[:-1]
-            entry["tokens_seen_times"] = _histogram(times)
-            entry["documents_seen_times"] = _histogram(_least(stream.every_document(), times))
-            entry["epochs"] = round(entry["tokens"] / order.segment.sources[source].tokens, 6)
+            self._count(self._orders[at], start, until, digest, read)
+        order = self._orders.at(high - 1)
+        sources = {}
+        for name, stream in zip(order.names, order.streams, strict=True):
+            found = read[name]
+            sources[name] = {
+                "windows": found.windows,
+                "tokens": found.read,
+                "tokens_seen_times": found.tokens_by_times(),
+                "documents_seen_times": found.documents_by_times(stream.every_document()),
+                "epochs": round(found.read / found.tokens, 6) if found.tokens else 0.0,
+            }
         return {
             "steps": [first, stop],
             "windows": high - low,
@@ -182,17 +172,11 @@ class Ledger:
         }
 
     def _count(
-        self,
-        order: SegmentOrder,
-        start: int,
-        until: int,
-        digest: Any,
-        sources: dict[str, dict[str, Any]],
+        self, order: SegmentOrder, start: int, until: int, digest: Any, read: dict[str, TimesRead]
     ) -> None:
-        """Add windows start to until of a segment to `sources`, and their tokens to the digest."""
+        """Add windows start to until of a segment to `read`, and their tokens to the digest."""
         for name, stream in zip(order.names, order.streams, strict=True):
-            empty = {"windows": 0, "tokens": 0, "changes": np.zeros(stream.tokens + 1, np.int32)}
-            sources.setdefault(name, empty)
+            read.setdefault(name, TimesRead(stream.tokens))
         step = max(1, BLOCK_TOKENS // order.segment.sequence_length)
         for at in range(start, until, step):
             windows = np.arange(at, min(until, at + step))
@@ -201,28 +185,70 @@ class Ledger:
                 digest.update(field.astype("<i8").data)
             for source, name in enumerate(order.names):
                 mine = of[runs.rows] == source
-                positions = runs.positions[mine] - order.reader.base[source]
-                lengths = runs.lengths[mine]
-                entry = sources[name]
-                entry["windows"] += int((of == source).sum())
-                entry["tokens"] += int(lengths.sum())
-                np.add.at(entry["changes"], positions, 1)
-                np.add.at(entry["changes"], positions + lengths, -1)
+                read[name].windows += int((of == source).sum())
+                read[name].add(runs.positions[mine] - order.reader.base[source], runs.lengths[mine])
+
+    def _range(self, first: int, stop: int) -> tuple[int, int]:
+        """The windows of a range of steps. Raises RecipeError."""
+        first, stop = whole_number("step", first), whole_number("step", stop)
+        if stop <= first:
+            raise RecipeError(f"steps {first} to {stop}: the second is behind the last, and later")
+        return self._first(first), self._first(stop)
 
     def _first(self, step: int) -> int:
+        step = whole_number("step", step)
         if step < 0:
             raise RecipeError(f"step {step}: steps are counted from 0")
         return self.plan.window_of(step)
 
 
+def _seen_in(
+    order: SegmentOrder,
+    source: int,
+    bounds: tuple[int, int],
+    first: int,
+    end: int | None,
+    *,
+    bounded: bool,
+) -> list[tuple[int, int]]:
+    """The windows of a segment's stream, from `first` to before `end`, that have any of a source's
+    tokens within `bounds`, each with its epoch; of EPOCHS epochs if the range is not `bounded`.
+    """
+    windows, segment = order.windows[source], order.segment
+    if windows is None or (end is not None and end <= first):
+        return []
+    of = segment.sources[source]
+    epochs = range(of.epoch, of.epoch + EPOCHS)
+    if bounded:
+        assert end is not None
+        read = [int(order.mixture.before(w - segment.from_window)[source]) for w in (first, end)]
+        least, most = (of.epoch + (of.rank + count) // windows.count for count in read)
+        epochs = range(least, most + 1)
+        if len(epochs) > MOST_EPOCHS:
+            raise RecipeError(
+                f"the steps are {len(epochs):,} epochs of source {of.name!r}, too many to look at "
+                f"one by one: ask for a shorter range, of at most {MOST_EPOCHS:,}"
+            )
+    found = []
+    for epoch in epochs:
+        numbers = windows.locate(epoch, *bounds)
+        places = order.permutation(source, epoch).inverse(numbers)
+        for window in (order.window_of(source, epoch, place) for place in places.tolist()):
+            if window is not None and first <= window and (end is None or window < end):
+                found.append((window, epoch))
+    return found
+
+
 def _number(document: str | int) -> int:
     """A document's number. Raises RecipeError."""
-    if isinstance(document, int):
-        return document
-    shard, colon, row = document.partition(":")
-    if not (colon and shard.isdecimal() and row.isdecimal()) and not document.isdecimal():
+    if isinstance(document, str):
+        shard, colon, row = document.partition(":")
+        parts = [shard, row] if colon else [shard]
+        if all(part.isdecimal() and len(part) < 20 for part in parts):
+            document = (int(shard) << 32) + int(row) if colon else int(shard)
+    if isinstance(document, bool | str) or not 0 <= document < 1 << 63:
         raise RecipeError(f"document {document!r}: name it as shard:row, or by its number")
-    return (int(shard) << 32) + int(row) if colon else int(document)
+    return int(document)
 
 
 def _bounds(shards: Iterator[tuple[np.ndarray, np.ndarray]], number: int) -> tuple[int, int] | None:
@@ -235,31 +261,6 @@ def _bounds(shards: Iterator[tuple[np.ndarray, np.ndarray]], number: int) -> tup
             start, end = first if start is None else start, int(ends[place])
         before = int(ends[-1]) if len(ends) else before
     return None if start is None or end == start else (start, end)
-
-
-def _histogram(times: np.ndarray) -> dict[str, int]:
-    """How many are 0, 1, 2 ..., by their number as text."""
-    counts = np.bincount(times)
-    return {str(time): int(count) for time, count in enumerate(counts) if count}
-
-
-def _least(shards: Iterator[tuple[np.ndarray, np.ndarray]], times: np.ndarray) -> np.ndarray:
-    """Of every document how many times all its tokens were seen: the least of its tokens."""
-    found: list[int] = []
-    last, before = None, 0
-    for documents, ends in shards:
-        starts = np.concatenate([[before], ends[:-1]]) if len(ends) else ends
-        before = int(ends[-1]) if len(ends) else before
-        some = np.flatnonzero(ends > starts)
-        if not len(some):
-            continue
-        least = np.minimum.reduceat(times[: int(ends[-1])], starts[some])
-        names, counts = documents[some].tolist(), least.tolist()
-        if names[0] == last:
-            found[-1] = min(found[-1], counts.pop(0))
-        found += counts
-        last = names[-1]
-    return np.array(found, np.int64)
 
 
 def lines(result: dict[str, Any]) -> list[str]:
@@ -278,7 +279,10 @@ def lines(result: dict[str, Any]) -> list[str]:
         found = [
             f"{result['document']}: {result['tokens']:,} tokens of {result['source']}; seen in"
         ]
-        found[0] += f" the first {result['epochs_looked_at']} epochs:"
+        if (steps := result["steps_looked_at"]) is not None:
+            found[0] += f" steps {steps[0]:,} to {steps[1] - 1:,}:"
+        else:
+            found[0] += f" the first {result['epochs_looked_at']} epochs:"
         return [
             *found,
             *(

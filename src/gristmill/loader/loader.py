@@ -20,13 +20,16 @@ import msgspec
 from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.batch import Batch
-from gristmill.loader.batch_maker import BatchMaker, Ranks, Worker
-from gristmill.loader.plan import FIXED, MOST_WINDOWS, LoaderPlan, opened
+from gristmill.loader.batch_maker import BatchMaker, Worker, ranks_of
+from gristmill.loader.parameters import MOST_WINDOWS, whole_number
+from gristmill.loader.plan import LoaderPlan
+from gristmill.loader.plan_segments import FIXED, opened
 from gristmill.loader.prefetch import Block, Prefetch
 from gristmill.loader.window_kinds import Packing, packing_of
 from gristmill.store.proof import seal
 
 STATE_FORMAT = 1
+MOST_AHEAD = 1024  # blocks of batches
 
 
 class Loader:
@@ -67,9 +70,10 @@ class Loader:
 
         Raises RecipeError and VerificationError.
         """
-        for name, value in (("micro_batch_size", micro_batch_size), ("steps", steps)):
-            if value is not None and (isinstance(value, bool) or value < 1):
-                raise RecipeError(f"{name} = {value!r}: it is a number of 1 or more")
+        if steps is not None:
+            steps = whole_number("steps", steps, 1)
+        self.ranks = ranks_of(rank, world_size, micro_batch_size, balance=balance)
+        self._depth = whole_number("prefetch", prefetch, 0, MOST_AHEAD)
         self.corpus = opened(corpus)
         if plan is None and state is not None and (sequence_length, batch_size) == (None, None):
             plan = _plan_of(state)
@@ -78,20 +82,19 @@ class Loader:
             "batch_size": batch_size,
             "seed": seed,
             "split": split,
-            "weights": None if weights is None else dict(weights),
+            "weights": dict(weights) if isinstance(weights, Mapping) else weights,
             "packing": None if packing is None else packing_of(packing),
         }
         self.plan = _agreed(self.corpus, plan, {k: v for k, v in asked.items() if v is not None})
         if verify:
             self.corpus.prove(self.plan.segments[-1].split)
-        self.ranks = Ranks(rank, world_size, micro_batch_size, balance)
         self.steps = steps
         self._maker = BatchMaker(self.corpus, self.plan, self.ranks)
-        self._depth = prefetch
         self._prefetch: Prefetch | None = None
         self._finalizer: Any = None
         self._block: Block | None = None
         self._given = 0  # batches of the block that were yielded
+        self._closed = False
         self.windows = 0
         if state is not None:
             self.load_state_dict(state)
@@ -119,12 +122,19 @@ class Loader:
         return self
 
     def __next__(self) -> Batch:
-        """The next batch of this rank. Raises VerificationError if a shard is damaged."""
+        """The next batch of this rank. Raises VerificationError if a shard is damaged, RecipeError
+        if the loader is closed.
+        """
+        if self._closed:
+            raise RecipeError(
+                f"the loader is closed, at window {self.windows:,}: open another one with its "
+                "state_dict(), or say where to go on by `seek` or `load_state_dict`"
+            )
         while self._block is None or self._given == len(self._block.batches):
             self._block, self._given = self._next_block(), 0
         batch = self._block.batches[self._given]
         if self.steps is not None and self.plan.step_of(int(batch.windows[0])) >= self.steps:
-            self.close()
+            self._end_thread()
             raise StopIteration
         self.windows = self._block.consumed[self._given]
         self._given += 1
@@ -146,7 +156,7 @@ class Loader:
         """Yield batch `number` from here on, and every one `workers` behind it: what one of several
         workers yields that take turns. `given` of them were yielded before.
         """
-        self.close()
+        self._end_thread()
         maker, origin = self._maker, self.windows
         maker.worker = Worker(number, workers, origin)
         first = maker.batches_before(origin) + number
@@ -158,19 +168,23 @@ class Loader:
             next(self)
 
     def seek(self, windows: int) -> None:
-        """Go on from a window of the stream, the first of a step. Raises RecipeError."""
+        """Go on from a window of the stream, the first of a step; a closed loader is open again.
+        Raises RecipeError.
+        """
+        windows = whole_number("windows", windows)
         if windows < 0 or self.plan.window_of(self.plan.step_of(windows)) != windows:
             size = self.plan.segments[self.plan.segment_at(max(windows, 0))].batch_size
             raise RecipeError(
                 f"window {windows:,} is not the first of a step (of {size:,} windows there)"
             )
-        self._maker.order(self.plan.segment_at(windows))
-        self.close()
-        self.windows = windows
+        self._maker.orders.at(windows)
+        self._end_thread()
+        self.windows, self._closed = windows, False
         self._maker.worker = None
 
     def seek_step(self, step: int) -> None:
         """Go on from a step, counted from the beginning of the run. Raises RecipeError."""
+        step = whole_number("step", step)
         if step < 0:
             raise RecipeError(f"step {step}: steps are counted from 0")
         self.seek(self.plan.window_of(step))
@@ -194,7 +208,7 @@ class Loader:
             or not 0 <= windows <= MOST_WINDOWS
         ):
             raise VerificationError(f"state: windows = {windows!r} is not a number of windows")
-        if not self.plan.is_of(plan.digest, windows):
+        if not self.plan.continues(plan, windows):
             raise RecipeError(
                 f"the state is of another plan: {_difference(plan, self.plan, windows)}. Go on "
                 "with the plan of the state (LoaderPlan.load, or Loader(corpus, state=...)); a "
@@ -203,7 +217,11 @@ class Loader:
         self.seek(windows)
 
     def close(self) -> None:
-        """End the thread; the loader may be used again."""
+        """End the thread. `next` then raises RecipeError; the state can still be asked for."""
+        self._end_thread()
+        self._closed = True
+
+    def _end_thread(self) -> None:
         if self._finalizer is not None:
             self._finalizer()
         self._prefetch, self._finalizer, self._block = None, None, None
@@ -235,14 +253,19 @@ class Loader:
 
 def _plan_of(state: Mapping[str, Any]) -> LoaderPlan:
     """The plan in a state. Raises VerificationError."""
-    if not isinstance(state, Mapping) or state.get("format") != STATE_FORMAT:
-        found = state.get("format") if isinstance(state, Mapping) else type(state).__name__
+    found = state.get("format") if isinstance(state, Mapping) else type(state).__name__
+    if isinstance(found, int) and found > STATE_FORMAT:
+        raise VerificationError(
+            f"state: it has format {found}, and this gristmill reads format {STATE_FORMAT}: update "
+            "gristmill"
+        )
+    if found != STATE_FORMAT:
         raise VerificationError(
             f"state: format {found!r}, expected {STATE_FORMAT}: not the state of a loader"
         )
     if not isinstance(state.get("plan"), str):
         raise VerificationError("state: it has no plan: not the state of a loader")
-    return LoaderPlan.decode(state["plan"].encode(), "state")
+    return LoaderPlan.decode(state["plan"].encode(errors="replace"), "state")
 
 
 def _agreed(

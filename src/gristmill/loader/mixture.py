@@ -20,6 +20,7 @@ import numpy as np
 from gristmill.errors import RecipeError
 
 MOST_SLOTS = 1 << 16
+MOST_WEIGHT = 1e300  # what is near the end of float64 has no sums
 
 
 def slots_of(weights: Sequence[Fraction]) -> list[int]:
@@ -47,7 +48,9 @@ def weights_of(
 
     `sources` is the tokens of each. Raises RecipeError.
     """
-    given = {name: _weight(name, value) for name, value in (asked or {}).items()}
+    if asked is not None and not isinstance(asked, Mapping):
+        raise RecipeError(f"weights = {asked!r}: they are a table of numbers by source")
+    given = {str(name): _weight(str(name), value) for name, value in (asked or {}).items()}
     if unknown := sorted(given.keys() - sources.keys()):
         raise RecipeError(
             f"weights: the corpus has no source {unknown[0]!r}; it has {', '.join(sources)}"
@@ -73,7 +76,11 @@ def weights_of(
 
 def _weight(name: str, value: float) -> Fraction:
     """A weight as the decimal number that it is written as."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= MOST_WEIGHT
+    ):
         raise RecipeError(f"weights: {name} = {value!r} is not a number of 0 or more")
     return Fraction(str(value))
 

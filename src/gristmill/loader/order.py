@@ -9,10 +9,11 @@ No rank, worker or clock is known here.
 import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.errors import VerificationError
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.kernels.loading.runs import Runs
 from gristmill.loader.permutation import Permutation, keys_of
-from gristmill.loader.plan import PlanSegment
+from gristmill.loader.plan import LoaderPlan
+from gristmill.loader.plan_segments import FIXED, PlanSegment
 from gristmill.loader.token_reader import TokenReader
 from gristmill.loader.window_kinds import windows_of
 from gristmill.loader.windows import Windows
@@ -27,6 +28,13 @@ class SegmentOrder:
         """Nothing of the shards is opened. Raises VerificationError if the corpus has other
         windows than the plan says.
         """
+        form = {name: getattr(corpus.format, name, None) for name in FIXED}
+        for name, found in form.items():
+            if name not in ("seed", "split") and found != getattr(segment, name):
+                raise VerificationError(
+                    f"{corpus.root}: {name} is {found}, the plan says {getattr(segment, name)}: it "
+                    "is not the plan of this corpus"
+                )
         self.segment = segment
         self.mixture = segment.mixture
         self.names = [source.name for source in segment.sources]
@@ -51,7 +59,7 @@ class SegmentOrder:
                     f"{source.windows:,}: it is not the plan of this corpus"
                 )
             self.windows.append(windows)
-        self.reader = TokenReader(self.streams)
+        self.reader = TokenReader(self.streams, segment.vocabulary)
         self._first = np.array([[s.epoch, s.rank] for s in segment.sources], np.int64)
         self._counts = np.array([max(s.windows, 1) for s in segment.sources], np.int64)
         self._orders: dict[tuple[int, int], Permutation] = {}
@@ -89,15 +97,17 @@ class SegmentOrder:
         0 to k - 1, positions of `reader`. Ordered by row and column.
         """
         sources, epochs, places = self.place(windows)
-        pairs = sources * (1 << 40) + epochs
+        # One number for a source and an epoch: epochs of a block are near each other.
+        first, width = int(epochs.min()), int(np.ptp(epochs)) + 1
+        pairs = sources * width + epochs - first
         kinds = np.unique(pairs)
         if len(kinds) == 1:
             return sources, self._runs_of(int(sources[0]), int(epochs[0]), places)
         found = []
         for pair in kinds.tolist():
             rows = np.flatnonzero(pairs == pair)
-            source, epoch = divmod(pair, 1 << 40)
-            runs = self._runs_of(source, epoch, places[rows])
+            source, epoch = divmod(pair, width)
+            runs = self._runs_of(source, first + epoch, places[rows])
             found.append(runs._replace(rows=rows[runs.rows]))
         joined = [np.concatenate(fields) for fields in zip(*found, strict=True)]
         order = np.argsort(joined[0], kind="stable")
@@ -131,3 +141,29 @@ class SegmentOrder:
             np.append(runs.positions, self.reader.base[of[~inside]]),
             np.append(lengths, np.ones(len(over), np.int64)),
         )
+
+
+class Orders:
+    """The orders of a plan's segments over one corpus, each made when it is first asked for."""
+
+    def __init__(self, corpus: TokenCorpus, plan: LoaderPlan) -> None:
+        """Opens nothing."""
+        self.corpus, self.plan = corpus, plan
+        self._made: dict[int, SegmentOrder] = {}
+
+    def __getitem__(self, number: int) -> SegmentOrder:
+        """Of segment `number`. Raises RecipeError if the plan reads it from another corpus."""
+        if number not in self._made:
+            segment = self.plan.segments[number]
+            if segment.corpus != self.corpus.digest:
+                raise RecipeError(
+                    f"{self.corpus.root}: its manifest is {self.corpus.digest[:12]}..., and the "
+                    f"plan reads the windows from {segment.from_window:,} on from the corpus with "
+                    f"the manifest {segment.corpus[:12]}...: open that corpus"
+                )
+            self._made[number] = SegmentOrder(self.corpus, segment)
+        return self._made[number]
+
+    def at(self, window: int) -> SegmentOrder:
+        """Of the segment that has a window of the stream. Raises as `[]` does."""
+        return self[self.plan.segment_at(window)]

@@ -59,19 +59,32 @@ class PackedSource(msgspec.Struct, frozen=True, kw_only=True):
                 "positions"
             )
 
+    def refuse_longer(self) -> None:
+        """Raises RecipeError if documents are longer than a window."""
+        count = longest = 0
+        for documents in document_lengths(self.stream):
+            count += int(np.count_nonzero(documents > self.sequence_length))
+            longest = max(longest, int(documents.max(initial=0)))
+        if count:
+            raise RecipeError(
+                f"source {self.source!r} has {count:,} documents longer than a window of "
+                f"{self.sequence_length:,} tokens, the longest of {longest:,}: use a longer "
+                'window, or longer = "cut", and they are cut into pieces'
+            )
+
 
 class BestFitWindows:
     """Best fit: the windows of one source."""
 
-    def __init__(self, of: PackedSource, seed: int, split_at: str | None = None) -> None:
+    def __init__(
+        self, of: PackedSource, seed: int, split_at: str | None = None, longer: str = "cut"
+    ) -> None:
         """Opens the index of pieces, or makes it. `split_at`: cut long documents at the ends of
-        "paragraph"s or "sentence"s.
+        "paragraph"s or "sentence"s. `longer`: "cut" documents longer than a window, or "refuse".
 
         Raises RecipeError, VerificationError, MachineError.
         """
         of.check()
-        if split_at not in (None, "paragraph", "sentence"):
-            raise RecipeError(f"split_at {split_at!r}: it is 'paragraph', 'sentence' or none")
         self._of, self._key = of, (of.corpus.digest, seed, of.source)
 
         def pieces() -> Iterator[np.ndarray]:
@@ -80,9 +93,13 @@ class BestFitWindows:
             return pieces_of(of.stream, of.sequence_length, marks, sentences=sentences)
 
         def make(writer: IndexWriter) -> np.ndarray:
+            if longer == "refuse":
+                of.refuse_longer()
             return writer.sort(pieces(), of.sequence_length)
 
         made_from = of.made_from(packing="best_fit", split_at=split_at)
+        if longer == "refuse":
+            made_from["longer"] = longer
         self.index: PackingIndex = opened(default_cache(), made_from, make)
         self.plan = choose.plan_of(self.index.counts)
         self.tokens = of.stream.tokens
@@ -134,8 +151,6 @@ class AlignedWindows:
         MachineError.
         """
         of.check()
-        if not isinstance(keep_rest, bool):
-            raise RecipeError(f"keep_rest {keep_rest!r}: it is true or false")
         self._of = of
         stream, length = of.stream, of.sequence_length
 

@@ -14,6 +14,7 @@ from gristmill.corpus.token_corpus import Split, TokenCorpus, TokenStream
 from gristmill.errors import RecipeError
 from gristmill.loader.packing import AlignedWindows, BestFitWindows
 from gristmill.loader.packing_pieces import document_lengths
+from gristmill.loader.parameters import whole_number
 from gristmill.loader.window_kinds import Packing, packing_of, windows_of
 
 
@@ -50,16 +51,26 @@ def packing_report(
     """Pack every source of a corpus; makes the indexes that a loader needs, and counts.
 
     Of concat the cut that begins with the first token is counted; an epoch's cut begins at another
-    one. A source with fewer tokens than a window is reported with no windows. Raises RecipeError,
-    VerificationError, MachineError.
+    one. A source with fewer tokens than a window is reported with no windows; if no source has
+    one, that is a RecipeError. Raises VerificationError, MachineError too.
     """
     asked = packing_of(packing)
+    sequence_length = whole_number("sequence_length", sequence_length, 1)
     if split not in ("train", "val"):
         raise RecipeError(f"split {split!r}: it is train or val")
+    if not corpus.sources(split):
+        raise RecipeError(f"{corpus.root}: the split {split!r} has no tokens")
+    corpus.check_sizes(split)
     found = [
         _counts(corpus, source, split, sequence_length, asked, seed)
         for source in corpus.sources(split)
     ]
+    if not any(one.windows for one in found):
+        most = max(found, key=lambda one: one.tokens)
+        raise RecipeError(
+            f"{corpus.root}: no source has a window of {sequence_length:,} positions; "
+            f"{most.source} has {most.tokens:,} tokens: use a shorter sequence length"
+        )
     total = PackedCounts(
         source="all",
         **{
@@ -93,6 +104,12 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             f"{row['source']:<16} {row['windows']:>12,} {row['tokens']:>15,} {used:>6.2f} % "
             f"{padding:>6.2f} % {cut:>6.2f} % {discarded:>8.2f} %"
         )
+    shown += [
+        f"{row['source']} has too few tokens for a window: a loader refuses it, unless its weight "
+        "is 0"
+        for row in result["sources"]
+        if not row["windows"]
+    ]
     return shown
 
 

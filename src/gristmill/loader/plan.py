@@ -13,76 +13,25 @@ or packing change, each source begins an epoch that no segment before has begun,
 used twice; `unread` is how many windows of the epoch under way stay unread.
 """
 
+import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.loader.mixture import Mixture, slots_of, weights_of
-from gristmill.loader.window_kinds import Packing, packing_of, windows_of
-from gristmill.store.parts import write_bytes
+from gristmill.loader.parameters import MOST_WINDOWS, whole_number
+from gristmill.loader.plan_segments import FIXED, GROWING, PlanSegment, opened, segment_of
+from gristmill.loader.window_kinds import Packing, packing_of
+from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.store.proof import PROOF, proven, seal, unseal
 from gristmill.tokens.growth_record import version_of
 from gristmill.user_input import local
 
 FORMAT = 1
-MOST_WINDOWS = 1 << 48  # in a stream: more than any run reads, and no sum of tokens overflows
-# What may differ from one segment to the next; everything else stays.
-FIXED = (
-    "seed",
-    "split",
-    "tokenizer",
-    "vocabulary",
-    "dtype",
-    "end_of_text",
-    "end_of_text_side",
-    "labels",
-)
-
-
-# What a later version of a tokenizer that grows may change: numbers of tokens keep their meaning.
-GROWING = ("tokenizer", "vocabulary", "dtype")
-
-
-class PlanSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A source in a segment of a plan."""
-
-    name: str
-    tokens: int
-    windows: int  # of an epoch; 0 where it has never had slots
-    unused: int  # tokens that are in no window of an epoch
-    slots: int  # of the mix' period; 0: it is not read
-    epoch: int  # in which it goes on at the segment's first window ...
-    rank: int  # ... and how many windows of that epoch have been read then
-    unread: int = 0  # windows of the epoch under way before, which no step reads
-
-
-class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The stream from one window on."""
-
-    from_window: int
-    batch_size: int  # windows of a step, of all ranks together
-    sequence_length: int
-    packing: dict[str, Any]
-    weights: dict[str, float] | None  # as asked; null: in proportion to tokens
-    corpus: str  # sha256 of manifest.json
-    seed: int
-    split: Split
-    tokenizer: str
-    vocabulary: int
-    dtype: str
-    end_of_text: int
-    end_of_text_side: str
-    labels: str
-    sources: list[PlanSource]
-
-    @property
-    def mixture(self) -> Mixture:
-        """Its mix, computed from the slots at each call."""
-        return Mixture([source.slots for source in self.sources])
+LARGEST = 16 << 20  # bytes of a plan: some 10,000 changes
 
 
 class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,7 +61,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise RecipeError(f"split {split!r}: it is train or val")
         if not corpus.sources(split):
             raise RecipeError(f"{corpus.root}: the split {split!r} has no tokens")
-        found = _segment(
+        found = segment_of(
             corpus, 0, sequence_length, batch_size, seed, split, weights, packing_of(packing)
         )
         return cls(segments=[found])
@@ -123,29 +72,44 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return str(msgspec.json.decode(seal(self))[PROOF])
 
     def save(self, path: Path | str) -> None:
-        """Write the plan. Raises MachineError."""
+        """Write the plan; a folder that is missing is made. Raises RecipeError, MachineError."""
         target = local(path, "the plan")
-        write_bytes(target.parent, target.name, seal(self))
+        if target.is_dir():
+            raise RecipeError(f"{target}: a folder: name the file for the plan")
+        with machine_errors(target, every=True):
+            write_bytes(target.parent, target.name, seal(self))
 
     @classmethod
     def load(cls, path: Path | str) -> "LoaderPlan":
         """Read a plan. Raises RecipeError if there is none, VerificationError if it was changed."""
+        if not isinstance(path, str | os.PathLike):
+            raise RecipeError(f"plan = {path!r}: it is a LoaderPlan, or the path of one")
         try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
+            with open(path, "rb") as file:
+                data = file.read(LARGEST + 1)
+        except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+            said = getattr(error, "strerror", None) or error
+            raise RecipeError(f"{path}: cannot be read: {said}") from error
         return cls.decode(data, str(path))
 
     @classmethod
     def decode(cls, data: bytes, where: str = "the plan") -> "LoaderPlan":
         """The plan of its JSON. Raises VerificationError."""
         try:
+            if len(data) > LARGEST:
+                raise ValueError(f"more than {LARGEST >> 20} MiB")
+            if (found := _format_of(data)) > FORMAT:
+                raise VerificationError(
+                    f"{where}: a plan of format {found}, and this gristmill reads format {FORMAT}: "
+                    "update gristmill"
+                )
             plan = msgspec.convert(unseal(data), cls)
             plan._check()
-        except ValueError as error:
+        except (ValueError, RecursionError, OverflowError, RecipeError) as error:
             raise VerificationError(
-                f"{where}: not a plan as it was written: {error}. A plan is not edited: take it "
-                "from the checkpoint again, or make a change by LoaderPlan.changed"
+                f"{where}: no plan, or changed after it was written ({_short(error)}). A plan is "
+                "not edited: take it from the checkpoint again, or make a change by "
+                "LoaderPlan.changed"
             ) from error
         return plan
 
@@ -166,6 +130,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         `from_window` are those of this plan. Raises RecipeError, VerificationError.
         """
         last, corpus = self.segments[-1], opened(corpus)
+        from_window = whole_number("from_window", from_window)
         if from_window <= last.from_window:
             raise RecipeError(
                 f"window {from_window:,}: the plan already changes at window {last.from_window:,}; "
@@ -176,7 +141,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"window {from_window:,} is not the first of a step of {last.batch_size:,} "
                 f"windows; {from_window - over:,} and {from_window - over + last.batch_size:,} are"
             )
-        found = _segment(
+        found = segment_of(
             corpus,
             from_window,
             last.sequence_length if sequence_length is None else sequence_length,
@@ -265,41 +230,28 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             steps += (end - segment.from_window) // segment.batch_size
         raise AssertionError
 
-    def is_of(self, digest: str, window: int) -> bool:
-        """Whether windows before this one are those of the plan with this digest: it is this plan,
-        or this plan has only changes from `window` on beside it.
+    def continues(self, before: "LoaderPlan", window: int) -> bool:
+        """Whether windows before this one are those of the plan `before`: it is this plan, or this
+        plan has only changes from `window` on beside it.
         """
-        for count in range(len(self.segments), 0, -1):
-            if LoaderPlan(segments=self.segments[:count]).digest == digest:
-                return all(one.from_window >= window for one in self.segments[count:])
-        return False
+        count = len(before.segments)
+        return self.segments[:count] == before.segments and all(
+            one.from_window >= window for one in self.segments[count:]
+        )
 
     def _check(self) -> None:
-        """Raises ValueError where the plan contradicts itself."""
+        """Raises ValueError or RecipeError where the plan says what cannot be."""
         if self.format != FORMAT:
             raise ValueError(f"format {self.format}, expected {FORMAT}")
         if not self.segments or self.segments[0].from_window != 0:
             raise ValueError("its first segment does not begin at window 0")
         for number, segment in enumerate(self.segments):
+            segment.check()
             end = self.end_of(number)
-            if segment.batch_size < 1 or segment.sequence_length < 1:
-                raise ValueError("a batch size or sequence length below 1")
             if end is not None and (
                 end <= segment.from_window or (end - segment.from_window) % segment.batch_size
             ):
                 raise ValueError("its segments are not of whole steps")
-            if not any(source.slots for source in segment.sources):
-                raise ValueError("a segment has no slots")
-            for source in segment.sources:
-                if min(source.slots, source.epoch, source.rank) < 0 or (
-                    source.slots and not 0 <= source.rank < max(source.windows, 1)
-                ):
-                    raise ValueError(f"source {source.name}: numbers out of range")
-
-
-def opened(corpus: TokenCorpus | Path | str) -> TokenCorpus:
-    """A corpus, opened where it is not yet."""
-    return corpus if isinstance(corpus, TokenCorpus) else TokenCorpus.open(corpus)
 
 
 def _has_grown_from(corpus: TokenCorpus, tokenizer: str) -> bool:
@@ -314,62 +266,23 @@ def _has_grown_from(corpus: TokenCorpus, tokenizer: str) -> bool:
     return version is not None and tokenizer in version.previous
 
 
-def _segment(
-    corpus: TokenCorpus,
-    from_window: int,
-    sequence_length: int,
-    batch_size: int,
-    seed: int,
-    split: Split,
-    weights: Mapping[str, float] | None,
-    packing: dict[str, Any],
-) -> PlanSegment:
-    """A segment whose sources all begin at epoch 0."""
-    for name, value in (("sequence_length", sequence_length), ("batch_size", batch_size)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise RecipeError(f"{name} = {value!r}: it is a number of 1 or more")
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise RecipeError(f"seed = {seed!r}: it is a whole number")
-    streams = {name: corpus.stream(name, split) for name in corpus.sources(split)}
-    shares = weights_of({name: stream.tokens for name, stream in streams.items()}, weights)
-    slots = dict(zip(shares, slots_of(list(shares.values())), strict=True))
-    sources = []
-    for name, stream in streams.items():
-        count, unused = 0, 0
-        if slots[name]:
-            windows = windows_of(
-                corpus, name, split, seed=seed, sequence_length=sequence_length, packing=packing
-            )
-            count, unused = windows.count, windows.unused
-        sources.append(
-            PlanSource(
-                name=name,
-                tokens=stream.tokens,
-                windows=count,
-                unused=unused,
-                slots=slots[name],
-                epoch=0,
-                rank=0,
-            )
-        )
-    form = {name: getattr(corpus.format, name) for name in FIXED if name not in ("seed", "split")}
-    return PlanSegment(
-        from_window=from_window,
-        batch_size=batch_size,
-        sequence_length=sequence_length,
-        packing=packing,
-        weights=None if weights is None else dict(weights),
-        corpus=corpus.digest,
-        seed=seed,
-        split=split,
-        sources=sources,
-        **form,
-    )
-
-
 def _update(begun: dict[str, int], segment: PlanSegment, windows: int) -> None:
     """Raise the last epoch begun of each source by what the first windows of a segment begin."""
     for source, count in zip(segment.sources, segment.mixture.before(windows), strict=True):
         if source.windows and (count or source.rank):
             last = source.epoch + (source.rank + max(int(count), 1) - 1) // source.windows
             begun[source.name] = max(begun.get(source.name, -1), last)
+
+
+def _format_of(data: bytes) -> int:
+    """The format that a plan says it has; 0 if it says none."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return 0
+    found = found.get("format") if isinstance(found, dict) else None
+    return found if isinstance(found, int) else 0
+
+
+def _short(error: Exception) -> str:
+    return str(error) if len(str(error)) <= 200 else f"{str(error)[:200]}..."

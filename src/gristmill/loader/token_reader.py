@@ -17,8 +17,9 @@ from gristmill.loader.batch import Segments
 class TokenReader:
     """Reads runs of tokens of several streams of one dtype."""
 
-    def __init__(self, streams: Sequence[TokenStream]) -> None:
-        """Nothing is opened yet."""
+    def __init__(self, streams: Sequence[TokenStream], vocabulary: int | None = None) -> None:
+        """Nothing is opened yet. `vocabulary`: a token that is not below it is refused."""
+        self._vocabulary = vocabulary
         self.dtype = streams[0].dtype
         # (streams + 1,) int64: where each begins
         self.base = np.cumsum([0, *(stream.tokens for stream in streams)], dtype=np.int64)
@@ -44,6 +45,29 @@ class TokenReader:
         """Copy runs into the rows of `tokens`, (b, width) of `dtype`. Raises VerificationError."""
         while (missing := gather(self._shards, runs, tokens)) != DONE:
             self._map(missing)
+        # A shard of another tokenizer; a model would look up what it does not have.
+        if self._vocabulary is not None and tokens.size and int(tokens.max()) >= self._vocabulary:
+            self._refuse(runs)
+
+    def _refuse(self, runs: Runs) -> None:
+        """Raise VerificationError for the first token of runs that is not of the vocabulary."""
+        assert self._vocabulary is not None
+        for start, length in zip(runs.positions.tolist(), runs.lengths.tolist(), strict=True):
+            for shard in range(len(self._of)):
+                stream, number = self._of[shard]
+                base, end = self._shards.starts[shard : shard + 2].tolist()
+                low, high = max(start, base), min(start + length, end)
+                if low >= high:
+                    continue
+                some = stream.shard(number)[low - base : high - base]
+                if int(some.max()) >= self._vocabulary:
+                    at = int(np.argmax(some >= self._vocabulary))
+                    raise VerificationError(
+                        f"{stream.shards[number].path}: token {low - base + at:,} is "
+                        f"{some[at]:,}, and the tokenizer has {self._vocabulary:,} tokens: the "
+                        "shard is of another tokenizer, or damaged. Fetch it again, or run the "
+                        "recipe again"
+                    )
 
     def segments(self, runs: Runs) -> Segments:
         """The documents of runs. Raises VerificationError."""

@@ -22,9 +22,11 @@ except ImportError as error:
     raise ImportError("torch is not installed: pip install 'gristmill[torch]'") from error
 
 from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.errors import VerificationError
 from gristmill.loader.batch import Batch, Segments
 from gristmill.loader.batch_maker import BatchMaker, Ranks
 from gristmill.loader.loader import Loader
+from gristmill.loader.parameters import MOST_WINDOWS, whole_number
 from gristmill.loader.plan import LoaderPlan
 
 Item = dict[str, Any]
@@ -87,8 +89,11 @@ class TokenDataset(IterableDataset):  # type: ignore[misc]
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on there with the next iteration. Raises as `Loader.load_state_dict`."""
+        given = state.get("batches", 0) if isinstance(state, Mapping) else 0
+        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MOST_WINDOWS:
+            raise VerificationError(f"state: batches = {given!r} is not a number of batches")
         self._loader.load_state_dict(state)
-        self._origin, self._given = self._loader.windows, int(state.get("batches", 0))
+        self._origin, self._given = self._loader.windows, given
 
     def close(self) -> None:
         """End the thread of this process."""
@@ -110,7 +115,7 @@ class TokenWindows(Dataset):  # type: ignore[misc]
         sources = plan.segments[-1].sources
         total = sum(source.windows for source in sources if source.slots)
         self._root, self._plan = loader.corpus.root, plan
-        self._windows = total if windows is None else windows
+        self._windows = total if windows is None else whole_number("windows", windows, 0)
         self._maker: BatchMaker | None = None
 
     def __len__(self) -> int:

@@ -13,18 +13,31 @@ from gristmill.errors import RecipeError
 from gristmill.loader.windows import ConcatWindows, Windows
 
 Packing = str | Mapping[str, Any]
-# The parameters of each.
-KINDS = {"concat": set[str](), "best_fit": {"split_at"}, "aligned": {"keep_rest"}}
+# The parameters of each, and their values.
+KINDS: dict[str, dict[str, tuple[object, ...]]] = {
+    "concat": {},
+    "best_fit": {"split_at": (None, "paragraph", "sentence"), "longer": ("cut", "refuse")},
+    "aligned": {"keep_rest": (False, True)},
+}
 
 
 def packing_of(given: Packing) -> dict[str, Any]:
     """A packing as a plan stores it: its kind, and its parameters. Raises RecipeError."""
+    if not isinstance(given, str | Mapping):
+        raise RecipeError(f"packing = {given!r}: it is a name, or a table with its parameters")
     packing = {"kind": given} if isinstance(given, str) else dict(given)
     kind = packing.get("kind")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise RecipeError(f"packing {kind!r}: it is one of {', '.join(KINDS)}")
-    if unknown := sorted(packing.keys() - {"kind"} - KINDS[kind]):
+    if unknown := sorted(map(str, packing.keys() - {"kind"} - KINDS[kind].keys())):
         raise RecipeError(f"packing {kind}: there is no parameter {unknown[0]!r}")
+    for name, values in KINDS[kind].items():
+        value = packing.get(name, values[0])
+        if not any(type(value) is type(one) and value == one for one in values):
+            raise RecipeError(
+                f"packing {kind}: {name} = {value!r}: it is one of "
+                f"{', '.join(str(one).lower() for one in values)}"
+            )
     return packing
 
 

@@ -43,8 +43,8 @@ def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
     return None
 
 
-def proven(path: Path, sha256: str) -> Path:
-    """The path, if its file has this digest. Raises Damaged."""
+def proven(path: Path, sha256: str, remedy: str = "A run makes it anew") -> Path:
+    """The path, if its file has this digest. Raises Damaged, which ends with the `remedy`."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -52,17 +52,19 @@ def proven(path: Path, sha256: str) -> Path:
     if found and _taken.get(str(path)) == (sha256, found.st_ino, found.st_size, found.st_mtime_ns):
         return path
     if (wrong := damage(path, sha256)) is not None:
-        raise Damaged(f"{path}: not as it was written: {wrong}. A run makes it anew")
+        raise Damaged(f"{path}: not as it was written: {wrong}. {remedy}")
     return path
 
 
-def prove_all(files: Iterable[tuple[Path, str]], threads: int) -> None:
+def prove_all(
+    files: Iterable[tuple[Path, str]], threads: int, remedy: str = "A run makes it anew"
+) -> None:
     """`proven` of many files; hashlib releases the interpreter, so threads hash on all cores.
 
     Raises Damaged.
     """
     with ThreadPoolExecutor(max(threads, 1)) as pool:
-        for _ in pool.map(lambda file: proven(*file), list(files)):
+        for _ in pool.map(lambda file: proven(file[0], file[1], remedy), list(files)):
             pass
 
 

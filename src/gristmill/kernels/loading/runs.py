@@ -49,12 +49,14 @@ class DocumentsInRuns(NamedTuple):
 
 
 @helper
-def _shard_of(starts, position):
-    """The last shard that begins at or before a position and has tokens."""
+def last_at_or_before(starts, value):
+    """The last of ascending `starts`, whose final entry is the end, that is at or before a value:
+    of a position its shard (one with tokens), of a bin its group.
+    """
     low, high = np.int64(0), np.int64(len(starts) - 1)
     while high - low > 1:
         middle = (low + high) >> 1
-        if starts[middle] <= position:
+        if starts[middle] <= value:
             low = middle
         else:
             high = middle
@@ -80,7 +82,7 @@ def _gather(shards, runs, width, size, out):
     for i in range(len(runs.rows)):
         position, left = runs.positions[i], runs.lengths[i]
         place = (runs.rows[i] * width + runs.columns[i]) * size
-        shard = _shard_of(shards.starts, position)
+        shard = last_at_or_before(shards.starts, position)
         while left > 0:
             if shards.tokens[shard] == 0:
                 return shard
@@ -130,7 +132,7 @@ def _find_spans(shards, runs, out, missing):
     for i in range(len(runs.rows)):
         position = runs.positions[i]
         end = position + runs.lengths[i]
-        shard = _shard_of(shards.starts, position)
+        shard = last_at_or_before(shards.starts, position)
         first = found
         while position < end:
             if shards.documents[shard] == 0:

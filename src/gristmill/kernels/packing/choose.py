@@ -12,7 +12,7 @@ import numpy as np
 from gristmill.kernels.hashing.primitives import GOLDEN, mix
 from gristmill.kernels.jit.compile import INT64S, UINT64S, helper, kernel
 from gristmill.kernels.jit.groups import Int32s, Int64s
-from gristmill.kernels.loading.runs import Runs
+from gristmill.kernels.loading.runs import Runs, last_at_or_before
 from gristmill.kernels.packing import best_fit
 
 
@@ -66,23 +66,11 @@ def _permuted(index, count, keys, salt):
     return np.int64(value)
 
 
-@helper
-def _group_of(first, bin_):
-    low, high = np.int64(0), np.int64(len(first) - 1)
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if first[middle] <= bin_:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 @kernel(INT64S, BinPlan, INT64S, UINT64S, Pieces)
 def _choose(bins, plan, index, keys, out):
     at = np.int64(0)
     for row in range(len(bins)):
-        group = _group_of(plan.first, bins[row])
+        group = last_at_or_before(plan.first, bins[row])
         j = bins[row] - plan.first[group]
         begin = at
         for r in range(plan.offsets[group], plan.offsets[group + 1]):
