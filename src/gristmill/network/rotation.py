@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gristmill.errors import RecipeError
-from gristmill.loader.plan import PlanSegment
+from gristmill.loader.plan_segments import PlanSegment
 
 
 class PlateauRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
