@@ -182,11 +182,13 @@ OPTIONS = {
     "model train-perplexity": "--help --json --least --limit --order --out --text --vocabulary",
     "model show": "--help --json",
     "tokenizer train": (
-        "--help --json --least --limit --out --pattern --sample --special --special-last --text "
+        "--force --help --json --least --limit --out --pattern --sample --special --special-last "
+        "--text "
         "--vocabulary --workers"
     ),
     "tokenizer grow": (
-        "--help --json --least --merges --out --pattern --sample --special --text --tokenizer "
+        "--force --help --json --least --merges --out --pattern --sample --special --text "
+        "--tokenizer "
         "--total --workers"
     ),
     "tokenizer show": "--field --help --json --limit --sample --text",

@@ -96,6 +96,7 @@ def show(
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Threads that count. Default: one a processor.")
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file that is there.")]
 
 
 @tokenizer_app.command("train")
@@ -131,6 +132,7 @@ def tokenizer_train(
     text: Text = "text",
     limit: Limit = None,
     workers: Workers = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Train a byte-level BPE tokenizer on the texts of files or of a corpus.
@@ -153,10 +155,16 @@ def tokenizer_train(
         text=text,
         limit=limit,
         workers=workers,
+        force=force,
     )
     shown = (
         f"{out}: {result['vocabulary']:,} tokens, learned from {result['documents']:,} documents"
     )
+    if result["one_in"] > 1:  # the texts had too many different pieces
+        shown += (
+            f", one in {result['one_in']} of all: the different pieces of more do not fit into "
+            "memory"
+        )
     if result["skipped"]:
         shown += f"; {result['skipped']:,} were too large or could not be read"
     print_result(result, as_json, [shown])
@@ -191,6 +199,7 @@ def tokenizer_grow(
     ] = None,
     text: Text = "text",
     workers: Workers = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Add merges of new sources to a tokenizer; no token changes its number.
@@ -212,6 +221,7 @@ def tokenizer_grow(
         special=special or None,
         text=text,
         workers=workers,
+        force=force,
     )
     print_result(result, as_json, lines(result))
 

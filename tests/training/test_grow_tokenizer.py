@@ -304,7 +304,7 @@ def test_versions_that_can_be_read() -> None:
 def test_a_corpus_names_the_version(tmp_path: Path) -> None:
     recipe = corpora.lay_out(tmp_path)
     raw = [str(path) for path in sorted((tmp_path / "raw").iterdir())]
-    grow_tokenizer({"web": list(raw)}, tmp_path / "tokenizer.json", merges=200)
+    grow_tokenizer({"web": list(raw)}, tmp_path / "tokenizer.json", merges=200, force=True)
     run(recipe, out=tmp_path / "corpus", workers=1)
     tokens = decode((tmp_path / "corpus/manifest.json").read_bytes()).tokens
     assert tokens is not None

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 from gristmill import RecipeError, VerificationError, train_tokenizer
+from gristmill.errors import MachineError, SourceError
 from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.rank_files import END_OF_TEXT
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.training import count_pieces
+from gristmill.training.grow_tokenizer import grow_tokenizer
+from gristmill.training.texts import KEY
 from gristmill.training.tokenizer_json import PATTERNS
 from tests.support import corpora, strategies
 from tests.support.command import command_line
@@ -102,6 +106,7 @@ def test_special_tokens_are_first_or_last_and_merging_stops(tmp_path: Path) -> N
                 special=special,
                 special_first=first,
                 least=4,
+                force=True,
             )
             written = (tmp_path / "t.json").read_bytes()
             assert written == library(TEXTS, 5000, "gpt2", special, first=first, least=4)
@@ -141,7 +146,12 @@ def test_order_files_and_workers_change_nothing(tmp_path: Path) -> None:
         found = set()
         for files, workers in ((halves, 1), (halves[::-1], 3), ([whole], None)):
             result = train_tokenizer(
-                files, tmp_path / "t.json", vocabulary=600, workers=workers, sample=sample
+                files,
+                tmp_path / "t.json",
+                vocabulary=600,
+                workers=workers,
+                sample=sample,
+                force=True,
             )
             assert result["documents"] == (sample or len(texts))
             found.add((tmp_path / "t.json").read_bytes())
@@ -151,7 +161,9 @@ def test_order_files_and_workers_change_nothing(tmp_path: Path) -> None:
 def test_a_sample_takes_as_many_of_equal_texts_as_it_may(tmp_path: Path) -> None:
     file = jsonl(tmp_path / "a.jsonl", ["the same"] * 90 + ["", "another one"] * 5)
     for sample in (1, 7, 93, 95, 200):
-        result = train_tokenizer([file], tmp_path / "t.json", vocabulary=262, sample=sample)
+        result = train_tokenizer(
+            [file], tmp_path / "t.json", vocabulary=262, sample=sample, force=True
+        )
         assert result["documents"] == min(sample, 95)
 
 
@@ -197,25 +209,97 @@ def test_what_cannot_be_is_refused(tmp_path: Path, more: dict[str, Any], said: s
     assert not (tmp_path / "t.json").exists()
 
 
-def test_little_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_text(tmp_path: Path) -> None:
     for texts in ([], ["", ""]):
         with pytest.raises(RecipeError, match="no text to train on"):
             train_tokenizer([jsonl(tmp_path / "a.jsonl", texts)], tmp_path / "t.json")
     result = train_tokenizer([jsonl(tmp_path / "a.jsonl", ["a"])], tmp_path / "t.json")
     assert (result["vocabulary"], result["merges"]) == (257, 0)
     assert (tmp_path / "t.json").read_bytes() == library(["a"], 300)
+    (tmp_path / "t.json").unlink()
     (tmp_path / "large.txt").write_bytes(b"word " * (4 << 20))
     with pytest.raises(RecipeError, match="every document is too large"):
         train_tokenizer([tmp_path / "large.txt"], tmp_path / "t.json")
     files = [tmp_path / "large.txt", tmp_path / "a.jsonl"]
     for sample in (None, 5):
-        result = train_tokenizer(files, tmp_path / "t.json", sample=sample)
+        result = train_tokenizer(files, tmp_path / "t.json", sample=sample, force=True)
         assert (result["documents"], result["skipped"]) == (1, 1)
-    for limit in ("MOST_PIECES", "MOST_BYTES"):
+
+
+def test_an_output_that_is_there_is_kept(tmp_path: Path) -> None:
+    file, out = jsonl(tmp_path / "a.jsonl", TEXTS), tmp_path / "t.json"
+    out.write_text("mine")
+    words = ("tokenizer", "train", str(file), "--out", str(out), "--vocabulary", "300")
+    done = mill(*words)
+    assert done.returncode == 2
+    assert f"--out {out}: it is there already" in done.stderr
+    assert out.read_text() == "mine"
+    assert mill(*words, "--force").returncode == 0
+    assert out.read_bytes() == library(TEXTS, 300)
+    with pytest.raises(RecipeError, match=r"a folder. Name a file: .*/tokenizer.json"):
+        train_tokenizer([file], tmp_path, force=True)
+
+
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "image.txt").write_bytes(bytes(range(256)) * 99)
+    with pytest.raises(SourceError, match=r"image.txt: not text") as error:
+        train_tokenizer(
+            [jsonl(tmp_path / "a.jsonl", TEXTS), tmp_path / "image.txt"], tmp_path / "t"
+        )
+    assert error.value.reason == "not-text"
+    assert not (tmp_path / "t").exists()
+
+
+def test_too_many_pieces_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents of different pieces: those of the least hashes that fit are used."""
+    letters = str.maketrans("0123456789", "abcdefghij")
+    numbers = [range(50 * row, 50 * row + 50) for row in range(200)]
+    texts = [" ".join(map(str, row)).translate(letters) for row in numbers]
+    file, out = jsonl(tmp_path / "a.jsonl", texts), tmp_path / "t.json"
+    more = {"vocabulary": 400, "force": True}
+    monkeypatch.setattr(count_pieces, "FULL", 300)  # a thread's table is added before its end
+    whole = train_tokenizer([file], out, **more)
+    assert (whole["one_in"], whole["documents"]) == (1, 200)
+    assert out.read_bytes() == library(texts, 400)
+    for limit, most in (("MOST_PIECES", 4000), ("MOST_BYTES", 20_000)):
         with monkeypatch.context() as patch:
-            patch.setattr(count_pieces, limit, 10)
-            with pytest.raises(RecipeError, match="different pieces.*train on a sample"):
-                train_tokenizer([jsonl(tmp_path / "a.jsonl", TEXTS)], tmp_path / "t.json")
+            patch.setattr(count_pieces, limit, most)
+            found = []
+            for workers in (1, 3):
+                result = train_tokenizer([file], out, workers=workers, **more)
+                found.append((result["one_in"], result["documents"], out.read_bytes()))
+        assert found[0] == found[1]
+        one_in, documents, written = found[0]
+        assert one_in in (2, 4, 8)
+        chosen = [
+            text
+            for text in texts
+            if int.from_bytes(blake2b(text.encode(), digest_size=8, key=KEY).digest()) * one_in
+            < 1 << 64
+        ]
+        assert documents == len(chosen)
+        assert written == library(chosen, 400)
+        assert result["pieces"] <= 4000
+    monkeypatch.setattr(count_pieces, "MOST_PIECES", 10)
+    with pytest.raises(RecipeError, match=r"different pieces of .* --sample \d+ fits"):
+        train_tokenizer([file], out, **more)
+    # A tokenizer that grows records its sample: it is not made smaller without a word.
+    with pytest.raises(RecipeError, match=r"limits are 10 pieces .* Train on a sample"):
+        grow_tokenizer({"a": [file]}, tmp_path / "v1.json", merges=5)
+
+
+def test_too_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = jsonl(tmp_path / "a.jsonl", TEXTS)
+    assert (count_pieces._free_memory() or 1 << 30) > 1 << 20
+    monkeypatch.setattr(count_pieces, "_free_memory", lambda: 1000)
+    for train in (
+        lambda: train_tokenizer([file], tmp_path / "t.json"),
+        lambda: grow_tokenizer({"a": [file]}, tmp_path / "t.json", merges=5),
+    ):
+        with pytest.raises(MachineError, match=r"0.0 GB are free. Train on a sample"):
+            train()
+    monkeypatch.setattr(count_pieces, "_free_memory", lambda: None)
+    train_tokenizer([file], tmp_path / "t.json", vocabulary=300)
 
 
 def test_the_verb(tmp_path: Path) -> None:
@@ -229,7 +313,7 @@ def test_the_verb(tmp_path: Path) -> None:
     assert "300 tokens, learned from 15 documents" in done.stdout
     written = (tmp_path / "t.json").read_bytes()
     assert written == library(TEXTS, 300, "qwen2", ("<a>", "<b>"), first=False)
-    done = mill("tokenizer", "train", str(tmp_path / "none"), "--out", str(tmp_path / "t.json"))
+    done = mill("tokenizer", "train", str(tmp_path / "none"), "--out", str(tmp_path / "u.json"))
     assert (done.returncode, "none: no such file" in done.stderr) == (2, True)
 
 

@@ -59,7 +59,10 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
         print(f"   raw/{name}  {(root / 'raw' / name).stat().st_size:,} bytes")
     print("2. A tokenizer, trained on them")
     trained = train_tokenizer(
-        [root / "raw" / name for name in names], root / "tokenizer.json", vocabulary=8192
+        [root / "raw" / name for name in names],
+        root / "tokenizer.json",
+        vocabulary=8192,
+        force=True,
     )
     print(
         f"   tokenizer.json: {trained['vocabulary']:,} tokens from "

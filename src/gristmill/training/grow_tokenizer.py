@@ -33,7 +33,12 @@ from gristmill.tokens.rank_files import END_OF_TEXT
 from gristmill.tokens.tokenizer_file import check_size, read_json
 from gristmill.training.texts import Amount, TextSource, sampled, sources_of
 from gristmill.training.tokenizer_json import BytePairTokenizer, pattern_of, write_tokenizer_json
-from gristmill.training.train_tokenizer import check_special, pairs_of, refuse_made_special
+from gristmill.training.train_tokenizer import (
+    check_special,
+    output_file,
+    pairs_of,
+    refuse_made_special,
+)
 from gristmill.user_input import local
 
 SAMPLE = 10_000  # documents a source
@@ -70,6 +75,7 @@ def grow_tokenizer(
     special: Sequence[str] | None = None,
     text: str = "text",
     workers: int | None = None,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Make the next version of `tokenizer`, or version 1 if it is None, and write it to `out`.
 
@@ -77,8 +83,9 @@ def grow_tokenizer(
     the name `CORPORA` stand corpora, each of whose sources contributes. `merges` is the number that
     each source adds; `total` is shared out by the bytes of the samples, with the largest remainder
     (of equal ones the earlier source). A sample has at most `sample` documents. `pattern` and the
-    10 `special` tokens are chosen for version 1 and stay. Raises RecipeError for numbers and names
-    that cannot be, and VerificationError if `tokenizer` was changed after it was written.
+    10 `special` tokens are chosen for version 1 and stay. A file `out` is replaced only with
+    `force`. Raises RecipeError for numbers and names that cannot be, and for a sample with too many
+    different pieces; VerificationError if `tokenizer` was changed after it was written.
     """
     target = local(out, "--out")
     _check(merges, total, sample, least)
@@ -97,6 +104,7 @@ def grow_tokenizer(
             )
         before, version = read_grown(Path(tokenizer))
         previous = [*version.previous, version.sha256]
+    output_file(target, force=force)
     named = _named(sources, text)
     asked = merges * len(named) if merges is not None else total or 0
     size = before.record.vocab_size
@@ -277,13 +285,14 @@ def _grow(
 ) -> GrownTokenizer:
     """The next version; its `previous` is not known here."""
     from gristmill.kernels.bpe_training.pairs import choose_merges
-    from gristmill.training.count_pieces import count_pieces
+    from gristmill.training.count_pieces import check_memory, count_pieces
 
     pattern = pattern_of(before.record.pattern).kernel
     counted, amounts = [], []
     for source in sources:
         batches, amount_of = sampled(source, sample)
         counted.append(count_pieces(batches, pattern, workers)[0])
+        check_memory(counted)
         amounts.append(amount_of())
         if not amounts[-1].documents:
             raise RecipeError(f"source {source.name}: no text to learn from")

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from gristmill.columns import utf8_buffers
 from gristmill.corpus.corpus import Corpus
-from gristmill.errors import RecipeError, VerificationError
+from gristmill.errors import RecipeError, SourceError, VerificationError
 from gristmill.phases.output.corpus_texts import corpus_texts
 from gristmill.schema import shard_name
 from gristmill.source.read import ShardReader
@@ -89,10 +89,13 @@ def _file_texts(
     files: list[Path], text: str, limit: int | None, on_skipped: Callable[[int], None]
 ) -> Iterator[pa.RecordBatch]:
     for number, file in enumerate(files):
-        for batch in ShardReader(file, number, fields=Fields(text), limit=limit):
-            if failed := len(batch) - batch["reason"].null_count:
-                on_skipped(failed)
-            yield _not_empty(batch["text"], None)
+        try:
+            for batch in ShardReader(file, number, fields=Fields(text), limit=limit):
+                if failed := len(batch) - batch["reason"].null_count:
+                    on_skipped(failed)
+                yield _not_empty(batch["text"], None)
+        except SourceError as error:
+            raise SourceError(f"{file}: {error}", error.reason) from error
 
 
 def finished(root: Path) -> Manifest:
@@ -144,6 +147,19 @@ def _not_empty(column: pa.Array, languages: pa.Array | None) -> pa.RecordBatch:
         languages = pa.nulls(len(column), pa.string())
     batch = pa.RecordBatch.from_arrays([column, languages], names=["text", "language"])
     return batch.filter(pc.fill_null(pc.greater(pc.binary_length(column), 0), False))
+
+
+def thinned(batches: Iterable[pa.RecordBatch], halvings: int) -> Iterator[pa.RecordBatch]:
+    """About one document of 2^`halvings`, those of the least hashes: more halvings leave a part of
+    what fewer leave.
+    """
+    for batch in batches:
+        if not halvings:
+            yield batch
+            continue
+        chosen = _hashes(batch["text"]) >> np.uint64(64 - halvings) == 0
+        if chosen.any():
+            yield batch.filter(pa.array(chosen))
 
 
 def sampled(

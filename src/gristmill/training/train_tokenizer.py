@@ -9,6 +9,7 @@ to a count of `least`, 1 unless said, as HF's `min_frequency` of 0 does.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +46,8 @@ def train_tokenizer(
     text: str = "text",
     limit: int | None = None,
     workers: int | None = None,
-) -> dict[str, object]:
+    force: bool = False,
+) -> dict[str, Any]:
     """Train on the texts of files in any format that a recipe reads, or on the kept documents of
     corpora, and write a tokenizer.json.
 
@@ -54,20 +56,29 @@ def train_tokenizer(
     deepseek. Special tokens get the first numbers, as HF's trainer gives them, or the last ones.
     `sample` is the largest number of documents of each source (all files are one), chosen by a hash
     of their text; `limit` that of the first documents from each file. The result depends on the
-    texts and not on their order, nor on `workers`. Raises RecipeError for a vocabulary that is too
-    small or too large, for special tokens that cannot be, and if there is no text.
+    texts and not on their order, nor on `workers`. Where their different pieces would not fit into
+    memory, half of the documents are used, or a quarter, and so on: the result's `one_in` is 1, 2,
+    4 and so on. A file `out` is replaced only with `force`.
+
+    Raises RecipeError for a vocabulary that is too small or too large, for special tokens that
+    cannot be, for an `out` that is there already, and if there is no text; MachineError if there is
+    too little memory for choosing merges; SourceError for a file that cannot be read.
     """
     from gristmill.kernels.bpe_training.pairs import choose_merges
-    from gristmill.training.count_pieces import count_pieces
+    from gristmill.training.count_pieces import check_memory, count_pieces_that_fit
 
-    target = local(out, "--out")
+    target = output_file(out, force=force)
     check_special(special)
     check_numbers(vocabulary, len(special), sample=sample, least=least)
     published = pattern_of(pattern)
     skipped: list[int] = []
     sources = sources_of(files, text=text, limit=limit, on_skipped=skipped.append)
-    batches = _batches(sources, sample)
-    pieces, amount = count_pieces(batches, published.kernel, workers)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        skipped.clear()
+        return _batches(sources, sample)
+
+    pieces, amount, halvings = count_pieces_that_fit(batches, published.kernel, workers)
     if not amount.documents:
         raise RecipeError(
             "no text to train on: "
@@ -77,6 +88,7 @@ def train_tokenizer(
                 else "no documents"
             )
         )
+    check_memory([pieces])
     merges = choose_merges(*pieces, bytes_in_order(), vocabulary - 256 - len(special), least=least)
     tokenizer = BytePairTokenizer(
         pattern, special, special_first, BYTES_BY_CHARACTER, pairs_of(merges)
@@ -91,7 +103,23 @@ def train_tokenizer(
         "bytes": amount.bytes,
         "skipped": sum(skipped) // (1 if sample is None else 2),  # a sample is read twice
         "pieces": len(pieces.counts),
+        "one_in": 1 << halvings,
     }
+
+
+def output_file(out: Path | str, *, force: bool) -> Path:
+    """The file to write. Raises RecipeError for a folder, and for a file that is there already,
+    unless `force`.
+    """
+    target = local(out, "--out")
+    if target.is_dir():
+        raise RecipeError(f"--out {target}: a folder. Name a file: {target / 'tokenizer.json'}")
+    if target.exists() and not force:
+        raise RecipeError(
+            f"--out {target}: it is there already, and corpora may name it. Choose another name, "
+            "or replace it with --force"
+        )
+    return target
 
 
 def _batches(sources: list[TextSource], sample: int | None) -> Iterator[pa.RecordBatch]:
