@@ -82,7 +82,7 @@ _stores: dict[tuple[str, bool], Any] = {}  # by scheme and bucket, and whether p
 _stores_lock = threading.Lock()
 
 
-def _store(url: str, *, patient: bool = True) -> tuple[Any, str]:
+def store_of(url: str, *, patient: bool = True) -> tuple[Any, str]:
     """(obstore's store of the bucket, the key). If not `patient`, give up a server that does not
     answer within seconds.
     """
@@ -123,7 +123,7 @@ def _plain_http() -> bool:
 
 def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
     """The HTTPS URL of the object; its signature is obstore's (docs/adr/0014)."""
-    store, key = _store(url)
+    store, key = store_of(url)
     import obstore
 
     try:
@@ -147,7 +147,7 @@ def _spelled(key: str) -> str:
 
 
 def _list_store(url: str, *, patient: bool) -> list[str]:
-    store, pattern = _store(url, patient=patient)
+    store, pattern = store_of(url, patient=patient)
     scheme, bucket, _, _ = split(url)
     base = f"{scheme}://{bucket}/"
     prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]

@@ -1,0 +1,189 @@
+"""Publishing a corpus: what goes is compared with the manifest, uploaded, and released.
+
+Killed anywhere, the same command continues: objects that are there are not sent again, and a
+release that was made is used. Only parts that the manifest names go, and no file beside them.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.layout import links
+from gristmill.errors import MachineError, RecipeError, VerificationError
+from gristmill.network import layout
+from gristmill.network.cdn import CloudFront
+from gristmill.network.keys import PASSPHRASE, load_signer
+from gristmill.network.publisher import OnUpload, Publisher, UploadSettings
+from gristmill.network.targets import FolderTarget, Target, open_target
+from gristmill.store.manifest import MANIFEST, SUMS, Manifest, sums
+from gristmill.store.proof import damaged
+from gristmill.store.urls import is_url, stored
+
+ALL = "all"
+
+
+def publish(
+    corpus: Path | str,
+    target: Path | str,
+    *,
+    with_: Sequence[str] = (),
+    keys: Sequence[Path | str] = (),
+    passphrase: str | None = None,
+    settings: UploadSettings | None = None,
+    cdn: CloudFront | None = None,
+    on_upload: OnUpload = lambda *_: None,
+    on_line: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Make a finished corpus the newest release of a target: s3://, gs://, az://, file:// or a
+    folder.
+
+    Token shards, tokenizer, recipe, plan and counts go; `with_` names more folders of the corpus
+    (text, verdicts, samples ...), or `all`. `keys`: files of `gristmill release key`;
+    `passphrase` opens them (default: the environment's GRISTMILL_KEY_PASSPHRASE). `on_line` gets
+    what a person should know.
+
+    Returns what the verb prints. Raises VerificationError if the corpus is not finished or not as
+    its manifest says, RecipeError, or MachineError (TargetChangedError: another publisher).
+    """
+    root = Path(corpus)
+    manifest, data = checked_corpus(root)
+    included = included_of(manifest, with_, root)
+    parts = [part for part in manifest.parts if layout.is_included(part.path, included)]
+    if wrong := damaged(parts, root):
+        raise VerificationError(f"{wrong[0]}. Nothing was published: run the recipe again")
+    signers = [load_signer(Path(key), _passphrase(passphrase)) for key in keys]
+    if cdn is not None:
+        cdn.check()
+    opened = open_target(target)
+    try:
+        _refuse_inside(opened, root)
+        publisher = Publisher(opened, signers, settings, cdn)
+        digest = hashlib.sha256(data).hexdigest()
+        current = publisher.current
+        result: dict[str, Any] = {"target": opened.url, "manifest": digest}
+        uploaded = publisher.upload(
+            ((root / part.path, part.sha256, part.size) for part in parts), on_upload
+        )
+        same = current is not None and (
+            (current[0].manifest, current[0].included) == (digest, sorted(included))
+        )
+        if same and current is not None:
+            release = current[0]
+            behind = publisher.pointer is None or publisher.pointer.release != release.number
+            unsigned = publisher.trust is not None and publisher.trust.signed_release() != (
+                release.number,
+                current[1],
+            )
+            if unsigned:
+                publisher.sign(release)
+            if behind:
+                publisher.point(release)
+            changed = behind or unsigned
+        else:
+            release = publisher.release(data, included)
+            changed = True
+        result |= {
+            "release": release.number,
+            "sha256": hashlib.sha256(layout.encode(release)).hexdigest(),
+            "new": changed,
+            "objects": uploaded.objects,
+            "bytes": uploaded.bytes,
+            "present": uploaded.present,
+            "parts": len(parts),
+            "included": release.included,
+            "signed": publisher.trust is not None,
+        }
+        if publisher.trust is not None:
+            root_bytes = publisher.trust.root.to_bytes()
+            result["root"] = hashlib.sha256(root_bytes).hexdigest()
+        # Also where nothing changed: an earlier call may have been stopped before it.
+        result["invalidations"] = publisher.invalidate()
+    finally:
+        opened.close()
+    if any(part.path not in {found.path for found in parts} for part in manifest.parts):
+        left = sorted(tops_of(manifest) - set(included))
+        on_line(f"not published: {', '.join(left)} (--with adds them)")
+    return result
+
+
+def checked_corpus(root: Path) -> tuple[Manifest, bytes]:
+    """The manifest of a finished corpus that may be published, and its bytes.
+
+    Raises VerificationError if it is not finished, its lock or SHA256SUMS differ, or it holds
+    links; RecipeError if its recipe holds a secret.
+    """
+    finished = Corpus(root).finished()
+    if finished is None:
+        raise VerificationError(
+            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
+            "it"
+        )
+    manifest, data = finished
+    try:
+        listed = (root / SUMS).read_bytes()
+    except OSError as error:
+        raise VerificationError(f"{root / SUMS}: cannot be read: {error.strerror}") from error
+    if listed != sums(manifest.parts):
+        raise VerificationError(
+            f"{root / SUMS}: not as {MANIFEST} says. Restore it, or run the recipe again"
+        )
+    if found := links(root, work=False):
+        raise VerificationError(
+            f"{found[0]}: a link to {os.readlink(found[0])!r}: a corpus has files and folders of "
+            "its own only. Put the file itself there"
+        )
+    for url in (*_strings(manifest.recipe), *(shard.url for shard in manifest.raw_shards)):
+        if is_url(url) and stored(url) != url:
+            raise RecipeError(
+                f"{root}: its recipe or plan has the URL {stored(url)} with a secret (a user, a "
+                "signature or a token): nothing was published. Run the recipe again"
+            )
+    return manifest, data
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All strings in a table."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def tops_of(manifest: Manifest) -> set[str]:
+    """The folders and files at the top of a corpus that hold its parts."""
+    return {part.path.partition("/")[0] for part in manifest.parts}
+
+
+def included_of(manifest: Manifest, with_: Sequence[str], root: Path) -> list[str]:
+    """The folders and files that go. Raises RecipeError if the corpus has none of a name."""
+    tops = tops_of(manifest)
+    if ALL in with_:
+        return sorted(tops)
+    for name in with_:
+        if name not in tops:
+            raise RecipeError(
+                f"--with {name}: {root} has no parts there; it has {', '.join(sorted(tops))}"
+            )
+    return sorted((tops & set(layout.ALWAYS)) | set(with_))
+
+
+def _refuse_inside(target: Target, root: Path) -> None:
+    """Raise RecipeError where the target is the corpus, in it or around it."""
+    if isinstance(target, FolderTarget):
+        here, there = root.resolve(), target.root.resolve()
+        if here == there or here in there.parents:
+            raise RecipeError(f"{target.root}: lies in the corpus: name a folder elsewhere")
+
+
+def _passphrase(given: str | None) -> str:
+    passphrase = os.environ.get(PASSPHRASE, "") if given is None else given
+    if not passphrase:
+        raise MachineError(f"the keys are encrypted: set {PASSPHRASE}")
+    return passphrase

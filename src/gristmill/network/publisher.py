@@ -1,0 +1,297 @@
+"""One publisher at a target: uploads objects, then makes a release of them and points to it.
+
+    upload      objects that the target lacks, several at once, read back and compared
+    release     releases/N.json, only if nobody wrote a release N
+    sign        TUF metadata, where a key signs
+    point       latest.json, only over the pointer that was read in the beginning
+    invalidate  the CDN's copies of the names that changed
+
+Readers go from the pointer down, so they see the release before or this one: nothing that a release
+names is written after it, or ever again.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.network import layout
+from gristmill.network.cdn import CloudFront
+from gristmill.network.layout import IMMUTABLE, Pointer, Release
+from gristmill.network.targets import Target, TargetChangedError, Version
+from gristmill.network.trust import FIXED, JSON, TIMESTAMP, Trust
+from gristmill.store import manifest as manifests
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import Signer
+
+HEADERS = {"Content-Type": "application/octet-stream", "Cache-Control": IMMUTABLE}
+CONNECTIONS = 4  # uploads at once
+
+OnUpload = Callable[[int, int], None]  # bytes that are there, of all that were missing
+
+
+class UploadSettings(NamedTuple):
+    """How a publisher uploads."""
+
+    connections: int = CONNECTIONS
+    read_back: bool = True  # compare what was uploaded with its sha256, by reading it
+    check_all: bool = False  # read and compare what the target had as well
+    max_age: int = layout.MAX_AGE  # seconds that caches may show an old pointer
+    days: Mapping[str, int] = {}  # until signatures expire, by role; the others as trust.DAYS
+
+
+class Uploaded(NamedTuple):
+    """What an upload did."""
+
+    objects: int
+    bytes: int
+    present: int  # objects that the target had
+
+
+class Publisher:
+    """One publisher at a target; the state of the target is read once, in the beginning, and
+    every later step is refused if another publisher changed it. Close it in the end.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        signers: Sequence["Signer"] = (),
+        settings: UploadSettings | None = None,
+        cdn: CloudFront | None = None,
+    ) -> None:
+        """Reads the pointer, the release and the metadata. Raises VerificationError, MachineError,
+        RecipeError if the target is none, or is signed and no key was given.
+        """
+        self.target, self.cdn = target, cdn
+        self.settings = settings or UploadSettings()
+        self._signers = list(signers)
+        self._version: Version = None  # of the pointer
+        self.pointer = self._read_pointer()
+        self.trust = self._read_trust()
+        self.current = self._current()
+
+    def _read_pointer(self) -> Pointer | None:
+        where = f"{self.target.url}/{layout.POINTER}"
+        found = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
+        if found is None:
+            if strangers := self.target.strangers():
+                raise RecipeError(
+                    f"{self.target.url}: holds other files ({', '.join(strangers)}) and no "
+                    f"{layout.POINTER}: name an empty folder or prefix"
+                )
+            return None
+        self._version = found.version
+        return layout.decode_pointer(found.data, where)
+
+    def _read_trust(self) -> Trust | None:
+        first = f"{layout.TRUST}/1.root.json"
+        signed = self.target.get(first, layout.LARGEST_RELEASE) is not None
+        if signed and not self._signers:
+            raise RecipeError(
+                f"{self.target.url}: its releases are signed, and readers who pinned its root "
+                "refuse unsigned ones: add --key"
+            )
+        if not self._signers:
+            return None
+        settings = self.settings
+        trust = Trust(self.target, self._signers, days=settings.days, max_age=settings.max_age)
+        if trust.exists:
+            trust.check_signers(("targets", "snapshot", "timestamp"))
+        return trust
+
+    def _current(self) -> tuple[Release, str] | None:
+        """The newest release and its sha256, be it one that only the signatures name."""
+        newest = (self.pointer.release, self.pointer.sha256) if self.pointer else (0, "")
+        if self.trust is not None and (signed := self.trust.signed_release()) is not None:
+            newest = max(newest, signed)
+        number, sha256 = newest
+        if not number:
+            return None
+        key = layout.release_key(number)
+        where = f"{self.target.url}/{key}"
+        found = self.target.get(key, layout.LARGEST_RELEASE)
+        if found is None:
+            raise VerificationError(f"{where}: is named as the newest release, and is not there")
+        layout.check_digest(found.data, sha256, where)
+        return layout.decode_release(found.data, where), sha256
+
+    # -- objects
+
+    def upload(
+        self, files: Iterable[tuple[Path, str, int]], on_upload: OnUpload = lambda *_: None
+    ) -> Uploaded:
+        """Write objects that the target lacks: (file, sha256, bytes) each. What is written is read
+        back and compared. Raises VerificationError, MachineError.
+        """
+        wanted = {sha256: (path, size) for path, sha256, size in files}
+        there = self.target.sizes(f"{layout.OBJECTS}/")
+        missing: dict[str, tuple[Path, int]] = {}
+        for sha256, (path, size) in wanted.items():
+            has = there.get(layout.object_key(sha256))
+            if has is not None and has != size:
+                raise VerificationError(
+                    f"{self.target.url}/{layout.object_key(sha256)}: {has:,} bytes, expected "
+                    f"{size:,}: an object was altered in the target. Remove it, and run the same "
+                    "command again"
+                )
+            if has is None:
+                missing[sha256] = (path, size)
+        total, done = sum(size for _, size in missing.values()), 0
+        present = [sha256 for sha256 in wanted if sha256 not in missing]
+        with ThreadPoolExecutor(self.settings.connections) as pool:
+            futures = [
+                pool.submit(self._put, path, sha256, size)
+                for sha256, (path, size) in missing.items()
+            ]
+            if self.settings.check_all:
+                futures += [
+                    pool.submit(self.compare, sha256, wanted[sha256][1]) for sha256 in present
+                ]
+            try:
+                for future in futures:
+                    done += future.result()
+                    on_upload(done, total)
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        return Uploaded(len(missing), total, len(present))
+
+    def _put(self, path: Path, sha256: str, size: int) -> int:
+        key = layout.object_key(sha256)
+        self.target.put_file(key, path, sha256, size, HEADERS)
+        if self.settings.read_back:
+            self.compare(sha256, size)
+        return size
+
+    def put_bytes(self, data: bytes) -> str:
+        """Write a small object; returns its sha256."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.target.put_new(layout.object_key(sha256), data, HEADERS)
+        if self.settings.read_back:
+            self.compare(sha256, len(data))
+        return sha256
+
+    def compare(self, sha256: str, size: int) -> int:
+        """Read an object and compare it with its name; one that differs is removed. Returns 0.
+        Raises VerificationError.
+        """
+        key = layout.object_key(sha256)
+        digest, came = hashlib.sha256(), 0
+        for block in self.target.blocks(key):
+            digest.update(block)
+            came += len(block)
+        if came != size or digest.hexdigest() != sha256:
+            self.target.delete(key)
+            raise VerificationError(
+                f"{self.target.url}/{key}: expected {size:,} bytes with sha256 {sha256}, got "
+                f"{came:,} with {digest.hexdigest()}: the target altered it. It was removed: run "
+                "the same command again"
+            )
+        return 0
+
+    # -- the release
+
+    def release(
+        self,
+        manifest: bytes,
+        included: Sequence[str],
+        *,
+        withdrawn: Sequence[dict[str, Any]] | None = None,
+        raise_minimum: bool = False,
+    ) -> Release:
+        """Make a release of a manifest whose objects are there, and point to it.
+
+        `withdrawn`: all documents withdrawn so far (default: those of the release before);
+        `raise_minimum`: readers refuse every earlier release. Raises TargetChangedError if another
+        publisher was faster.
+        """
+        sha256 = self.put_bytes(manifest)
+        for small in (layout.lock_for(sha256), manifests.sums(manifests.decode(manifest).parts)):
+            self.put_bytes(small)
+        before, before_sha256 = self.current or (None, None)
+
+        def made(number: int) -> Release:
+            return Release(
+                number=number,
+                manifest=sha256,
+                manifest_size=len(manifest),
+                previous=before_sha256,
+                included=sorted(included),
+                withdrawn=list(
+                    withdrawn if withdrawn is not None else _of(before, "withdrawn", [])
+                ),
+                minimum=number if raise_minimum else _of(before, "minimum", 0),
+            )
+
+        release = self._claim(made)
+        self.sign(release)
+        self.point(release)
+        return release
+
+    def sign(self, release: Release) -> None:
+        """Sign a release as the newest, where there are keys. The first signature of a target makes
+        its root.
+        """
+        if self.trust is None:
+            return
+        if not self.trust.exists:
+            self.trust.create()
+        lock = layout.lock_for(release.manifest)
+        self.trust.sign_release(release.number, layout.encode(release), lock)
+
+    def _claim(self, made: Callable[[int], Release]) -> Release:
+        """Write the release under the first free number. One that another publisher, killed or
+        slow, wrote and never pointed to is stepped over; our own is used again.
+        """
+        number = self.current[0].number + 1 if self.current else 1
+        while True:
+            key, data = layout.release_key(number), layout.encode(made(number))
+            found = self.target.get(key, layout.LARGEST_RELEASE)
+            if found is None:
+                break
+            if found.data == data:
+                return made(number)
+            number += 1
+        if not self.target.put_new(key, data, FIXED):
+            found = self.target.get(key, layout.LARGEST_RELEASE)
+            if found is None or found.data != data:
+                raise TargetChangedError(
+                    f"{self.target.url}/{key}: another publisher made this release meanwhile, and "
+                    "it is untouched: look at it, then run the command again"
+                )
+        return made(number)
+
+    def point(self, release: Release) -> None:
+        """Make a release that is whole, and signed where a key signs, the one that readers see."""
+        data = layout.encode(release)
+        pointer = Pointer(release=release.number, sha256=hashlib.sha256(data).hexdigest())
+        headers = {**JSON, "Cache-Control": f"public, max-age={self.settings.max_age}"}
+        bytes_ = layout.encode(pointer)
+        try:
+            self.target.put_pointer(layout.POINTER, bytes_, self._version, headers)
+        except TargetChangedError:
+            found = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
+            if found is None or found.data != bytes_:
+                raise
+        found = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
+        self._version = found.version if found else None
+        self.pointer, self.current = pointer, (release, pointer.sha256)
+
+    def invalidate(self, more: Sequence[str] = ()) -> list[str]:
+        """Have the CDN forget the names that changed, and `more`. Raises MachineError."""
+        if self.cdn is None:
+            return []
+        signed = [TIMESTAMP, f"{layout.TRUST}/root.json"] if self.trust is not None else []
+        return self.cdn.invalidate([layout.POINTER, *signed, *more])
+
+    def close(self) -> None:
+        """Let go of the target."""
+        self.target.close()
+
+
+def _of(release: Release | None, name: str, default: Any) -> Any:
+    return getattr(release, name) if release is not None else default
