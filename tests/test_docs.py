@@ -20,6 +20,7 @@ import gristmill
 from tests.support import ROOT
 from tests.support.command import script
 from tests.support.corpora import article, jsonl, pages, wet
+from tests.support.published import published
 
 # What a line holds that is not run here, and why not.
 NOT_RUN = {
@@ -98,6 +99,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (done / "data.sha256").write_text(
         hashlib.sha256((done / "corpus/manifest.json").read_bytes()).hexdigest()
     )
+    published(done / "corpus", done / "target")
     for name in ("demo/corpus", "../last-week/corpus", "2024-22"):
         shutil.copytree(done / "corpus", done / name)
     for limit, name in enumerate(("2024-10", "2024-18"), 5):

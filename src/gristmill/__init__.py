@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 __all__ = [
     "GristmillError",
     "Loader",
+    "Node",
     "TokenDataset",
     "demo",
     "diff",
@@ -31,6 +32,7 @@ _MODULES = {
     "GristmillError": "errors",
     "Loader": "loader.loader",
     "MachineError": "errors",
+    "Node": "network.node",
     "RecipeError": "errors",
     "SourceError": "errors",
     "TokenDataset": "loader.torch_dataset",

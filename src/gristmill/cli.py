@@ -18,6 +18,7 @@ from gristmill.errors import GristmillError, MachineError
 from gristmill.loader_verbs import bench_loader, seen
 from gristmill.model_verbs import app as model_app
 from gristmill.model_verbs import tokenizer_app
+from gristmill.node_verb import node
 from gristmill.packing_verbs import pack
 from gristmill.report_verbs import (
     Corpus,
@@ -127,6 +128,7 @@ app.command(epilog=EXIT_CODES)(size)
 app.command()(status)
 app.command(epilog=EXIT_CODES)(seen)
 app.command(name="bench-loader", epilog=BENCH_EXIT_CODES)(bench_loader)
+app.command(epilog=EXIT_CODES)(node)
 app.command()(stats)
 app.command()(chinchilla)
 
