@@ -3,12 +3,13 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gristmill import RecipeError, run, train_tokenizer
 from gristmill.tokens.tokenizer import Tokenizer
-from gristmill.training.show_tokenizer import lines, show_tokenizer
+from gristmill.training.show_tokenizer import TEXT, lines, show_tokenizer
 from tests.support.command import command_line
 
 TEXTS = ["one two  three", "four five\nsix", "", "zwölf Äpfel"]
@@ -32,6 +33,50 @@ def test_a_tokenizer_alone(made: Path) -> None:
     assert "264 tokens" in text
     assert "special  <|endoftext|> 0" in text
     assert show_tokenizer(str(made / "t.json"), text="zwölf")["pieces"][0][0] == "z"
+
+
+def change(table: dict[str, Any], what: str) -> None:
+    """Make a tokenizer.json one that only the library encodes."""
+    model, added = table["model"], table["added_tokens"]
+    if what == "pre-tokenizer":  # of Falcon: punctuation is split off first
+        steps = table["pre_tokenizer"]["pretokenizers"]
+        steps.insert(0, {"type": "Punctuation", "behavior": "Contiguous"})
+    elif what == "normalizer":
+        table["normalizer"] = {"type": "Lowercase"}
+    elif what == "model":
+        vocabulary = [[token, -1.0] for token in model["vocab"]]
+        table["model"] = {"type": "Unigram", "unk_id": 0, "vocab": vocabulary}
+    elif what == "byte":
+        del model["vocab"]["Ġ"]
+        model["merges"] = []
+    elif what == "added":
+        added.append({**added[0], "id": 264, "content": "<x>", "special": False, "lstrip": True})
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("pre-tokenizer", "its pre-tokenizer is none that the kernel knows"),
+        ("normalizer", "its normalizer does more than NFC"),
+        ("model", "its model is Unigram, not BPE"),
+        ("byte", "it has no token for some byte"),
+        ("added", "its added token '<x>' takes the space around it, or whole words only"),
+    ],
+)
+def test_which_of_the_two_encodes_and_why(what: str, reason: str, made: Path) -> None:
+    table = json.loads((made / "t.json").read_text("utf-8"))
+    shown = show_tokenizer(str(made / "t.json"))
+    assert (shown["kernel"], shown["library_reason"]) == (True, None)
+    assert "encoded by gristmill's kernel" in lines(shown)[0]
+    change(table, what)
+    (made / "changed.json").write_text(json.dumps(table), "utf-8")
+    shown = show_tokenizer(str(made / "changed.json"))
+    assert (shown["kernel"], shown["library_reason"]) == (False, reason)
+    text = lines(shown)
+    assert "encoded by the tokenizers library, which is slower" in text[0]
+    assert f"library  {reason}" in text
+    if what == "model":  # whose tokens are a list: their numbers are the places
+        assert "".join(shown["pieces"]).replace("Ġ", " ") == TEXT
 
 
 def test_texts_of_files(made: Path) -> None:

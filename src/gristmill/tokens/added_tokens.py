@@ -91,12 +91,17 @@ class AddedTokens:
                 continue
             plain = token.special or token.id == end_of_text
             if not plain and (token.single_word or token.lstrip or token.rstrip):
-                raise ValueError(f"{token.content!r} takes the space around it")
+                raise ValueError(
+                    f"its added token {token.content[:50]!r} takes the space around it, or whole "
+                    "words only"
+                )
             content = token.content
             if normalized and self._normalize is not None:
                 content = self._normalize(content)
             if len(content.encode()) > MOST_BYTES or content in listed:
-                raise ValueError(f"{token.content[:50]!r} is too long, or occurs twice")
+                raise ValueError(
+                    f"its added token {token.content[:50]!r} is too long, or occurs twice"
+                )
             listed[content] = -1 if plain else token.id
         return listed
 

@@ -48,32 +48,36 @@ class KernelRules(NamedTuple):
     nfc: bool  # texts are composed first
 
 
-def kernel_rules(read: tokenizer_file.TokenizerFile) -> KernelRules | None:
-    """How our kernel encodes as a tokenizer.json says; None: it cannot do it exactly."""
+def kernel_rules(read: tokenizer_file.TokenizerFile) -> KernelRules:
+    """How our kernel encodes as a tokenizer.json says. Raises ValueError, with the reason, where it
+    cannot do it exactly.
+    """
     model, added, vocabulary = read.model, read.added, read.model.vocab
-    affixes = model.dropout, model.continuing_subword_prefix, model.end_of_word_suffix
+    if model.type != "BPE" or not isinstance(vocabulary, dict):
+        raise ValueError(f"its model is {model.type or 'of no stated type'}, not BPE")
+    if model.dropout or model.continuing_subword_prefix or model.end_of_word_suffix:
+        raise ValueError("its model has dropout, or marks the insides or ends of words")
     pattern = pattern_of(read.splitting)
-    if model.type != "BPE" or any(affixes) or not isinstance(vocabulary, dict) or pattern is None:
-        return None
+    if pattern is None:
+        raise ValueError("its pre-tokenizer is none that the kernel knows")
     if read.normalization not in ("", "NFC"):
-        return None
+        raise ValueError("its normalizer does more than NFC")
     # With all of the alphabet no character is unknown: `unk_token` and `byte_fallback` do nothing.
     if any(character not in vocabulary for character in BYTE_LEVEL):
-        return None
+        raise ValueError("it has no token for some byte")
     # A token that spells no bytes in the byte-level alphabet is never produced.
     if any(token not in added and not _BYTE_OF.keys() >= set(token) for token in vocabulary):
-        return None
+        raise ValueError("a token of its model is not spelled in the byte-level alphabet")
     merges = []
     for merge in model.merges:
         left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
         # The library could give an added token that a merge makes or takes, for plain text.
         if added.keys() & {left, right, left + right} or left + right not in vocabulary:
-            return None
+            raise ValueError("a merge makes an added token, or one that is not in its vocabulary")
         merges.append((vocabulary[left], vocabulary[right], vocabulary[left + right]))
     # For a pair listed twice the library uses the later rank; the kernel's tables have a limit.
-    if (
-        len({merge[:2] for merge in merges}) < len(merges)
-        or max(*vocabulary.values(), len(merges)) >= MOST_TOKENS
-    ):
-        return None
+    if len({merge[:2] for merge in merges}) < len(merges):
+        raise ValueError("it lists a merge twice")
+    if max(*vocabulary.values(), len(merges)) >= MOST_TOKENS:
+        raise ValueError(f"it has more than {MOST_TOKENS:,} tokens")
     return KernelRules(pattern, merges, read.normalization == "NFC")

@@ -47,8 +47,8 @@ class Tokenizer:
     """A tokenizer that was read from a file.
 
     `kernel` says whether our kernel encodes, and `pattern` how it cuts text into pieces (None: the
-    library encodes). `dtype` is the type of the numbers in its shards: uint16 if every token fits,
-    else uint32.
+    library encodes, and `library_reason` says why). `dtype` is the type of the numbers in shards:
+    uint16 if every token fits, else uint32.
     """
 
     def __init__(self, name: str, data: bytes, end_of_text: str | None = None) -> None:
@@ -66,6 +66,7 @@ class Tokenizer:
         self._encoder: _TextEncoder | None = None
         # Versions of the library, if it encodes or composes: for the manifest and for content keys.
         self.libraries: dict[str, str] = {}
+        self.library_reason: str | None = None
         if data.lstrip()[:1] == b"{":
             self.file_name = "tokenizer.json"
             self._read_json(end_of_text)
@@ -161,19 +162,22 @@ class Tokenizer:
         self._bytes_of = [b""] * self.vocabulary
         for token, number in numbers.items():
             self._bytes_of[number] = token.encode() if token in added else bytes_of(token)
-        rules = kernel_rules(read)
-        if rules is not None:
-            try:
-                self._encoder = _Kernel(read, rules, self._bytes_of, self.end_of_text)
-                self.pattern = rules.pattern
-                if rules.nfc:
-                    self.libraries = {"tokenizers": library_versions()["tokenizers"]}
-                return
-            except ValueError:  # added tokens that only the library knows
-                pass
+        try:
+            rules = kernel_rules(read)
+            self._encoder = _Kernel(read, rules, self._bytes_of, self.end_of_text)
+            self.pattern = rules.pattern
+            if rules.nfc:
+                self.libraries = {"tokenizers": library_versions()["tokenizers"]}
+            return
+        except ValueError as error:
+            self.library_reason = str(error)
         library = Library(self.data, self.end_of_text, ends[0])
         self._encoder = library
         self.vocabulary = max(self.vocabulary, library.vocabulary)
+        self._bytes_of += [b""] * (self.vocabulary - len(self._bytes_of))
+        if isinstance(read.model.vocab, list):  # Unigram: the numbers are the places
+            for number, (token, _) in enumerate(read.model.vocab):
+                self._bytes_of[number] = self._bytes_of[number] or token.encode()
         self.libraries = library_versions()
 
 

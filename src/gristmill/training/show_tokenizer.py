@@ -45,6 +45,7 @@ def show_tokenizer(
         "vocabulary": loaded.vocabulary,
         "sha256": loaded.sha256,
         "kernel": loaded.kernel,
+        "library_reason": loaded.library_reason,
         "end_of_text": loaded.end_of_text,
         **_of_file(loaded),
         **_growth(loaded),
@@ -176,11 +177,12 @@ def _row(source: str, language: str | None, counts: np.ndarray) -> dict[str, Any
 
 def lines(shown: dict[str, Any]) -> list[str]:
     """`show_tokenizer`'s result as lines of text."""
-    by = "gristmill's kernel" if shown["kernel"] else "the tokenizers library"
+    by = "gristmill's kernel" if shown["kernel"] else "the tokenizers library, which is slower"
     special = ", ".join(f"{token} {number}" for token, number in shown["special"].items())
     head = f"{shown['name']}: {shown['vocabulary']:,} tokens, encoded by {by}"
     out = [
         f"{head}, sha256 {shown['sha256']}",
+        *([f"library  {shown['library_reason']}"] if shown["library_reason"] else []),
         f"pattern  {shown['pattern'] or 'none'}",
         f"special  {special or 'none'}",
         "longest  " + ", ".join(f"{one['text']!r} ({one['bytes']})" for one in shown["longest"]),
