@@ -21,6 +21,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from gristmill.columns import utf8_buffers
 from gristmill.kernels.bpe import encoder
 from gristmill.kernels.bpe import merges as merging
+from gristmill.kernels.bpe.pairs import LINE_OF_PAIRS, place_of_pair
 from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.rank_files import END_OF_TEXT
 from gristmill.tokens.tokenizer import Tokenizer, load
@@ -198,6 +199,42 @@ def test_fuzz_list(seed: int, whole: bool, drawn: tuple[list[str], pa.Array]) ->
     wanted = [twin.encode(text) for text in batch]
     for _ in ("merged", "from the table"):
         assert tokens_of(made.encode(*utf8_buffers(column))) == wanted
+
+
+def test_pairs_that_share_a_mark() -> None:
+    """Of pairs whose line and mark in the table are the same, some merge and others do not: they
+    are told apart.
+    """
+    letters = "abcdefghijklmn"
+    tokens = [bytes([byte]) for byte in range(256)]
+    merges = []
+    for left in letters.encode():
+        for right in letters.encode():
+            merges.append((left, right, len(tokens)))
+            tokens.append(bytes((left, right)))
+    size = ((len(merges) + 60) // 9 + 1) * LINE_OF_PAIRS
+    alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for left in range(256, len(tokens)):
+        for right in range(256, len(tokens)):
+            place = place_of_pair(np.uint64(left << 20 | right), size)
+            alike.setdefault(place, []).append((left, right))
+    crowded = sorted(alike.values(), key=len)[-20:]
+    for pairs in crowded:
+        for left, right in pairs[:3]:
+            merges.append((left, right, len(tokens)))
+            tokens.append(tokens[left] + tokens[right])
+    generator = np.random.default_rng(1)
+    merges = [merges[k] for k in generator.permutation(len(merges))]
+    made = merging.merges_of_list(tokens, merges, whole=False)
+    assert len(made.pair_table) == size
+    spelled = [
+        (tokens[left] + tokens[right]).decode() for pairs in crowded for left, right in pairs
+    ]
+    assert len(spelled) > 60
+    texts = ["".join(generator.choice(spelled, many)) for many in (1, 1, 2, 3, 9, 30, 100) * 12]
+    twin = naive.Encoder(naive.merges_of_list(tokens, merges, whole=False))
+    found = tokens_of(encoder.Encoder(made).encode(*strategies.buffers(texts)))
+    assert found == [twin.encode(text) for text in texts]
 
 
 @strategies.fuzz(60)

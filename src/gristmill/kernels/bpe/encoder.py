@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.bpe.merging import Merges, Scratch, merge_piece, room_of, rules_of
+from gristmill.kernels.bpe.merging import Scratch, merge_piece, room_of
+from gristmill.kernels.bpe.pairs import Merges, rules_of
 from gristmill.kernels.bpe.tables import (
     COUNT_SHIFT,
     FULL,
@@ -22,6 +23,7 @@ from gristmill.kernels.bpe.tables import (
     LENGTH_SHIFT,
     LONG,
     MIDDLE,
+    MOST_SHORT,
     SHORT,
     Learned,
     copy_entries,
@@ -295,10 +297,10 @@ class Encoder:
         long, spelling = len(lengths) - middle, int(lengths[lengths > MIDDLE].sum())
         counts = np.array([short, middle - short, long, 0, spelling])
         least = _powers(2 * counts + (64, 64, 64, 2048, 2048))
-        # A large vocabulary has the largest tables from the start: growing costs more than size.
-        first = _powers(12 * counts + (4096, 65536, 4096, 65536, 65536))
+        # Half full of whole tokens at most: a process that encodes little pays for little.
+        first = _powers(2 * counts + (4096, 8192, 1024, 16384, 65536))
         self._limits = Limits(*map(max, least, limits))
-        self._learned = _tables(Limits(*map(min, first, self._limits)))
+        self._learned = _tables(Limits(*map(min, first, self._limits)), self._limits)
         self._scratch = Scratch.of(1 << 12)
         room = GROUP + 80
         self._spans = _Spans(
@@ -344,15 +346,16 @@ class Encoder:
             for place, (name, size) in enumerate(sizes._asdict().items())
         }
         if any(size > limit for size, limit in zip(wanted.values(), self._limits, strict=True)):
-            for table in (old.short, old.middle, old.long, old.used):
+            for table in (old.short, old.middle, old.long, old.used[:MOST_SHORT]):
                 table[:] = 0
             self._remember_whole()
             return
-        grown = _tables(Limits(**wanted))
+        grown = _tables(Limits(**wanted), self._limits)
         # Only what grew is written anew: the others are the same arrays, and nothing to copy.
-        nothing = _tables(Limits(0, 0, 0, 0, 0))
+        nothing = _tables(Limits(0, 0, 0, 0, 0), self._limits)
         same = [name for name in sizes._fields if wanted[name] == getattr(sizes, name)]
         before = old._replace(**{name: getattr(nothing, name) for name in same})
+        old.used[MOST_SHORT] = grown.used[MOST_SHORT]
         new = grown._replace(used=old.used, **{name: getattr(old, name) for name in same})
         new.arena[: len(before.arena)] = before.arena
         new.spelling[: len(before.spelling)] = before.spelling
@@ -383,12 +386,9 @@ def _sizes(learned: Learned) -> Limits:
     )
 
 
-def _tables(sizes: Limits) -> Learned:
-    return Learned(
-        memory.zeros(4 * sizes.short, np.uint64),
-        memory.zeros(8 * sizes.middle, np.uint64),
-        memory.zeros(4 * sizes.long, np.uint64),
-        np.empty(sizes.arena, np.int32),
-        np.empty(sizes.spelling, np.uint8),
-        np.zeros(8, np.int64),
-    )
+def _tables(sizes: Limits, limits: Limits) -> Learned:
+    """Empty tables. The first one, which nearly every piece asks, is half full at most while it may
+    grow.
+    """
+    most = sizes.short // 2 if sizes.short < limits.short else sizes.short * 11 // 16
+    return Learned.of(*sizes, most)

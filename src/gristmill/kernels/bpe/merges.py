@@ -3,54 +3,56 @@
 import numpy as np
 from numba import types
 
-from gristmill.kernels.bpe.merging import (
-    NO_PAIR,
+from gristmill.kernels.bpe.merging import Scratch, merge_piece, room_of
+from gristmill.kernels.bpe.pairs import (
+    LINE_OF_PAIRS,
+    NO_ENTRY,
+    NO_STEP,
     UNRANKED,
     Merges,
-    Scratch,
-    merge_piece,
     next_line,
+    pair_of,
     place_of_pair,
     rank_of_pair,
-    room_of,
     rules_of,
 )
 from gristmill.kernels.jit import memory
 from gristmill.kernels.jit.compile import INT32S, INT64S, UINT64S, helper, kernel
-from gristmill.kernels.jit.loads import count_trailing_zeros
 
 MOST_TOKENS = (1 << 20) - 1  # a pair and its rank share one 64-bit word
 
 
 @helper
-def _insert(entry, pair_table):
-    """Write left << 40 | right << 20 | rank; of a pair that is there the first stays."""
-    pair = entry >> np.uint64(20)
-    shift = np.uint64(64) - np.uint64(count_trailing_zeros(np.uint64(len(pair_table))))
-    place = place_of_pair(pair, shift)
-    while True:
-        for j in range(place, place + 8):
-            if pair_table[j] >> np.uint64(20) == pair:
-                return
-            if pair_table[j] == NO_PAIR:
-                pair_table[j] = entry
-                return
-        place = next_line(place, shift)
+def _insert(pair, rank, table, pairs):
+    """Write a pair that has no entry yet. A line stays in the order of ranks: in a full one the
+    highest goes on to the next line.
+    """
+    size = np.int64(len(table))
+    place, mark = place_of_pair(pair, size)
+    pairs[rank] = pair
+    entry = (np.uint32(rank) << np.uint32(12)) | mark
+    while entry != NO_ENTRY:
+        for j in range(place, place + LINE_OF_PAIRS):
+            if entry < table[j]:
+                other = table[j]
+                table[j] = entry
+                entry = other
+        place = next_line(place, size)
 
 
-@kernel(UINT64S, types.uint64[::1])
-def _index_pairs(entries, pair_table):
-    for entry in entries:
-        _insert(entry, pair_table)
+@kernel(Merges, UINT64S)
+def _index_pairs(merges, pairs):
+    for rank in range(len(pairs)):
+        _insert(pairs[rank], rank, merges.pair_table, merges.pairs)
 
 
 @kernel(Merges)
 def _index_bytes(merges):
-    shift = np.uint64(64) - np.uint64(count_trailing_zeros(np.uint64(len(merges.pair_table))))
+    rules = rules_of(merges)
     for left in range(256):
         for right in range(256):
             merges.byte_pairs[left * 256 + right] = rank_of_pair(
-                *(merges.byte_tokens[left], merges.byte_tokens[right], merges.pair_table, shift)
+                merges.byte_tokens[left], merges.byte_tokens[right], rules
             )
 
 
@@ -64,15 +66,11 @@ def _index_ranks(merges, order, scratch):
             continue
         count = merge_piece(merges.blob, begin, length, rules_of(merges), room_of(scratch))
         if count == 2:
-            left = np.uint64(scratch.parts[0])
-            right = np.uint64(scratch.parts[1])
-            _insert(
-                (left << np.uint64(40)) | (right << np.uint64(20)) | np.uint64(token),
-                merges.pair_table,
-            )
+            pair = pair_of(scratch.parts[0], scratch.parts[1])
+            _insert(pair, token, merges.pair_table, merges.pairs)
             if length == 2:
-                pair = (np.int64(merges.blob[begin]) << 8) | np.int64(merges.blob[begin + 1])
-                merges.byte_pairs[pair] = np.uint32(token) << np.uint32(6)
+                place = (np.int64(merges.blob[begin]) << 8) | np.int64(merges.blob[begin + 1])
+                merges.byte_pairs[place] = np.uint32(token) << np.uint32(6)
 
 
 @kernel(Merges, INT32S, Scratch, types.boolean[::1])
@@ -91,13 +89,17 @@ def _empty(tokens: list[bytes], pairs: int, merged: np.ndarray) -> tuple[Merges,
     lengths = np.array([len(token) for token in tokens], np.int64)
     token_offsets = np.zeros(len(tokens) + 1, np.int64)
     np.cumsum(lengths, out=token_offsets[1:])
-    pair_table = memory.zeros(1 << max(4, (2 * pairs).bit_length()), np.uint64)
-    pair_table[:] = NO_PAIR
+    # Of 16 places of a line 9 are used, so that few lines are full.
+    pair_table = memory.zeros((pairs // 9 + 1) * LINE_OF_PAIRS, np.uint32)
+    pair_table[:] = NO_ENTRY
+    steps = np.unique(merged - np.arange(len(merged)))
     merges = Merges(
         np.array([numbers[bytes([byte])] for byte in range(256)], np.int32),
         np.full(1 << 16, UNRANKED, np.uint32),
         pair_table,
+        np.zeros(len(merged), np.uint64),
         merged,
+        np.array([steps[0] if len(steps) == 1 and steps[0] >= 0 else NO_STEP], np.int64),
         np.frombuffer(bytearray(b"".join(tokens)), np.uint8),
         token_offsets,
         np.flatnonzero(lengths).astype(np.int32),
@@ -131,10 +133,8 @@ def merges_of_list(
     At most MOST_TOKENS tokens and merges.
     """
     triples = np.array(merges, np.uint64).reshape(-1, 3)
-    ranks = np.arange(len(triples), dtype=np.uint64)
     made, lengths = _empty(tokens, len(triples), triples[:, 2].astype(np.int32))
-    entries = (triples[:, 0] << np.uint64(40)) | (triples[:, 1] << np.uint64(20)) | ranks
-    _index_pairs(entries, made.pair_table)
+    _index_pairs(made, (triples[:, 0] << np.uint64(20)) | triples[:, 1])
     _index_bytes(made)
     if whole:
         return made

@@ -10,41 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.kernels.hashing.primitives import GOLDEN
+from gristmill.kernels.bpe.pairs import UNRANKED, is_pair, likely_rank, merged_token, rank_of_pair
 from gristmill.kernels.jit.compile import helper
-from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s, Uint32s, Uint64s
+from gristmill.kernels.jit.groups import Int32s, Uint32s, Uint64s
 from gristmill.kernels.jit.loads import ALL, ONE, count_trailing_zeros
 from gristmill.kernels.jit.vectors import (
     NOTHING,
     address_of,
-    equal_pairs,
     highest_bit,
     least_of_16,
     least_of_32,
     least_of_64,
 )
 
-NO_PAIR = np.uint64(0xFFFFFFFFFFFFFFFF)
-UNRANKED = np.uint32(0xFFFFFFC0)  # the rank of two neighbours that do not merge
-LOW_20 = np.uint64((1 << 20) - 1)
 PLACES = 64  # bytes of a piece whose parts are bits of a mask
 BLOCKS = 63  # of 16 bytes: of a piece whose ranks are in two levels
 NO_TOKEN = (1 << 20) - 1
-
-
-class Merges(NamedTuple):
-    """What an encoder knows; make it with `merges_of_ranks` or `merges_of_list`."""
-
-    byte_tokens: Int32s  # (256,) the token of each byte
-    byte_pairs: Uint32s  # (65536,) rank << 6 of each pair of bytes, or UNRANKED
-    # left << 40 | right << 20 | rank, in lines of 8, each filled from its first place
-    pair_table: Uint64s
-    merged: Int32s  # (ranks,) the token that a merge gives
-    blob: Bytes  # the bytes of all tokens
-    token_offsets: Int64s  # (tokens + 1,)
-    # the tokens that a piece of exactly their bytes becomes; by tiktoken's rule that is every
-    # token, also one that merging cannot reach
-    whole_tokens: Int32s
 
 
 class Scratch(NamedTuple):
@@ -75,19 +56,6 @@ class Scratch(NamedTuple):
 
 
 @helper
-def rules_of(merges):
-    """The addresses that merging reads, and the shift that makes a place of a hash."""
-    shift = np.uint64(64) - np.uint64(count_trailing_zeros(np.uint64(len(merges.pair_table))))
-    return (
-        address_of(merges.byte_tokens),
-        address_of(merges.byte_pairs),
-        address_of(merges.pair_table),
-        address_of(merges.merged),
-        shift,
-    )
-
-
-@helper
 def room_of(scratch):
     """The addresses that merging writes to."""
     return (
@@ -98,35 +66,6 @@ def room_of(scratch):
         address_of(scratch.preceding),
         address_of(scratch.tops),
     )
-
-
-@helper
-def place_of_pair(pair, shift):
-    """The first place of a pair's line (left << 20 | right) in a table of 2^(64 - shift)."""
-    return np.int64(((pair * GOLDEN) >> shift) & ~np.uint64(7))
-
-
-@helper
-def next_line(place, shift):
-    """The first place of the line after that of a place."""
-    return np.int64((np.uint64(place) + np.uint64(8)) & ((ONE << (np.uint64(64) - shift)) - ONE))
-
-
-@helper
-def rank_of_pair(left, right, pair_table, shift):
-    """The rank at which two neighbours merge, times 64; UNRANKED where they do not.
-
-    Nearly every search ends in the first line, and no branch asks whether it has the pair.
-    """
-    pair = (np.uint64(left) << np.uint64(20)) | np.uint64(right)
-    place = place_of_pair(pair, shift)
-    while True:
-        equal = equal_pairs(pair_table, place, pair)
-        entry = pair_table[place + count_trailing_zeros(equal | np.uint64(128))]
-        if (equal != 0) | (pair_table[place + 7] == NO_PAIR):
-            rank = np.uint32((entry & LOW_20) << np.uint64(6))
-            return rank if equal != 0 else UNRANKED
-        place = next_line(place, shift)
 
 
 @helper
@@ -153,7 +92,6 @@ def _merge_few(length, rules, room):
     """Merge the parts in place; living ones are the bits of a mask. Ranks have the place of their
     part in their low bits.
     """
-    _byte_tokens, _byte_pairs, pair_table, merged, shift = rules
     parts, ranks = room[0], room[1]
     for j in range(length - 1):
         ranks[j] |= np.uint32(j)
@@ -176,20 +114,24 @@ def _merge_few(length, rules, room):
         if least >= UNRANKED:
             break
         at = np.int64(least & np.uint32(63))
-        token = merged[np.int64(least >> np.uint32(6))]
-        parts[at] = token
+        merge = np.int64(least >> np.uint32(6))
         above = living & ((ALL << np.uint64(at)) << ONE)
         absorbed = count_trailing_zeros(above)
+        if not is_pair(merge, parts[at], parts[absorbed], rules):
+            rank = np.uint32(rank_of_pair(parts[at], parts[absorbed], rules) | np.uint32(at))
+            absorbed = np.int64(PLACES)
+            before = np.int64(PLACES)
+            continue
+        token = merged_token(merge, rules)
+        parts[at] = token
         above &= above - ONE
         living ^= ONE << np.uint64(absorbed)
         after = count_trailing_zeros(above)
-        rank = np.uint32(rank_of_pair(token, parts[after], pair_table, shift) | np.uint32(at))
+        rank = np.uint32(likely_rank(token, parts[after], rules) | np.uint32(at))
         below = living & ((ONE << np.uint64(at)) - ONE)
         before = highest_bit(below)
         before = before if before >= 0 else np.int64(PLACES)
-        rank_before = np.uint32(
-            rank_of_pair(parts[before], token, pair_table, shift) | np.uint32(before & 63)
-        )
+        rank_before = np.uint32(likely_rank(parts[before], token, rules) | np.uint32(before & 63))
     count = np.int64(0)
     while living:
         parts[count] = parts[count_trailing_zeros(living)]
@@ -210,7 +152,6 @@ def _merge_blocks(length, rules, room):
     """Merge the parts in place. Ranks have their places in the low bits; of each 16 the least is in
     `tops`. The living parts are a list.
     """
-    _byte_tokens, _byte_pairs, pair_table, merged, shift = rules
     parts, ranks, following, preceding, tops = room[0], room[1], room[3], room[4], room[5]
     blocks = (length + 15) >> 4
     for j in range(length - 1):
@@ -244,15 +185,25 @@ def _merge_blocks(length, rules, room):
         if least == NOTHING:
             break
         at = np.int64(least & np.uint32(1023))
-        token = merged[np.int64(least >> np.uint32(10))]
-        parts[at] = token
+        merge = np.int64(least >> np.uint32(10))
         absorbed = np.int64(following[at])
+        if not is_pair(merge, parts[at], parts[absorbed], rules):
+            ranks[at] = _placed(rank_of_pair(parts[at], parts[absorbed], rules), at)
+            block = at >> 4
+            top = least_of_16(ranks, block << 4, -1, NOTHING, -1, NOTHING, -1, NOTHING)
+            block_absorbed = block
+            top_absorbed = top
+            block_before = block
+            top_before = top
+            continue
+        token = merged_token(merge, rules)
+        parts[at] = token
         after = np.int64(following[absorbed])
         before = np.int64(preceding[at])
         following[at] = after
         preceding[after] = at
-        rank = _placed(rank_of_pair(token, parts[after], pair_table, shift), at)
-        rank_before = _placed(rank_of_pair(parts[before], token, pair_table, shift), before)
+        rank = _placed(likely_rank(token, parts[after], rules), at)
+        rank_before = _placed(likely_rank(parts[before], token, rules), before)
         # Up to three blocks change. Each of them takes all the writes that are in it, so that its
         # least is right whether they are three or one.
         block = at >> 4
@@ -315,7 +266,6 @@ def _pop(heap, size):
 @helper
 def _merge_many(length, rules, room):
     """Merge the parts in place, by a heap of rank << 32 | position over a linked list."""
-    _byte_tokens, _byte_pairs, pair_table, merged, shift = rules
     parts, ranks, heap, following, preceding = room[:5]
     size = np.int64(0)
     ranks[length - 1] = UNRANKED
@@ -333,20 +283,20 @@ def _merge_many(length, rules, room):
         if parts[at] < 0 or ranks[at] == UNRANKED or np.uint64(ranks[at]) != least >> np.uint64(32):
             continue
         absorbed = np.int64(following[at])
-        parts[at] = merged[np.int64(ranks[at] >> np.uint32(6))]
+        parts[at] = merged_token(np.int64(ranks[at] >> np.uint32(6)), rules)
         parts[absorbed] = -1
         after = np.int64(following[absorbed])
         following[at] = after
         ranks[at] = UNRANKED
         if after < length:
             preceding[after] = at
-            rank = rank_of_pair(parts[at], parts[after], pair_table, shift)
+            rank = rank_of_pair(parts[at], parts[after], rules)
             ranks[at] = rank
             if rank < UNRANKED:
                 size = _push(heap, size, (np.uint64(rank) << np.uint64(32)) | np.uint64(at))
         before = np.int64(preceding[at])
         if before >= 0:
-            rank = rank_of_pair(parts[before], parts[at], pair_table, shift)
+            rank = rank_of_pair(parts[before], parts[at], rules)
             ranks[before] = rank
             if rank < UNRANKED:
                 size = _push(heap, size, (np.uint64(rank) << np.uint64(32)) | np.uint64(before))

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.kernels.bpe.merging import Merges
+from gristmill.kernels.bpe.pairs import Merges
+from gristmill.kernels.jit import memory
 from gristmill.kernels.jit.compile import helper, kernel
 from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s, Uint64s
 from gristmill.kernels.jit.loads import ONE, load_u64, store_u64
@@ -32,7 +33,8 @@ SEED_2, SEED_3 = np.uint64(0x165667B19E3779F9), np.uint64(0x9FB21C651E98DF25)
 
 # Places of `used`: entries of each table, tokens, bytes; and which of these an entry found no room
 # in, as bits.
-USED_SHORT, USED_MIDDLE, USED_LONG, USED_ARENA, USED_SPELLING, FULL = range(6)
+# MOST_SHORT: how many entries the first table may have.
+USED_SHORT, USED_MIDDLE, USED_LONG, USED_ARENA, USED_SPELLING, FULL, MOST_SHORT = range(7)
 
 
 class Learned(NamedTuple):
@@ -44,6 +46,22 @@ class Learned(NamedTuple):
     arena: Int32s  # tokens of pieces that have more than INLINE
     spelling: Bytes  # bytes of long pieces
     used: Int64s  # (8,)
+
+    @classmethod
+    def of(
+        cls, short: int, middle: int, long: int, arena: int, spelling: int, most: int
+    ) -> "Learned":
+        """Empty tables of so many entries, tokens and bytes; `most`: MOST_SHORT."""
+        used = np.zeros(8, np.int64)
+        used[MOST_SHORT] = most
+        return cls(
+            memory.zeros(4 * short, np.uint64),
+            memory.zeros(8 * middle, np.uint64),
+            memory.zeros(4 * long, np.uint64),
+            np.empty(arena, np.int32),
+            np.empty(spelling, np.uint8),
+            used,
+        )
 
 
 @helper
@@ -148,10 +166,10 @@ def pack_tokens(parts, count, tables):
 @helper
 def tables_of(learned):
     """The tables' addresses, how many entries, tokens and bytes each may have, and the masks of
-    places. Of the places of entries about two thirds are used, so that searches stay short.
+    places. Of the places of entries at most two thirds are used, so that searches stay short.
     """
     sizes = (
-        np.int64(len(learned.short)) * 11 // 64,
+        np.int64(learned.used[MOST_SHORT]),
         np.int64(len(learned.middle)) * 5 // 64,
         np.int64(len(learned.long)) * 5 // 32,
         np.int64(len(learned.arena)) - 8,

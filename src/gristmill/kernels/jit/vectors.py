@@ -148,20 +148,20 @@ def differing_bytes(typing_context, one, at, other, place):
 
 
 @intrinsic
-def equal_pairs(typing_context, entries, at, pair):
-    """Of 8 uint64 at an index, which are `pair` above their lowest 20 bits: bit j is entry j. The
+def equal_marks(typing_context, entries, at, mark):
+    """Of 16 uint32 at an index, which have `mark` as their lowest 12 bits: bit j is entry j. The
     room is the caller's.
     """
 
     def generate(context, builder, signature, arguments):
-        words = ir.VectorType(_WORD, 8)
+        words = ir.VectorType(_INDEX, 16)
         load = builder.load(_at(context, builder, signature, arguments, 0, words))
-        load.align = 8
-        pairs = builder.lshr(load, _every(words, 20))
-        equal = builder.icmp_unsigned("==", pairs, _splat(builder, words, arguments[2]))
-        return builder.zext(builder.bitcast(equal, _BYTE), _WORD)
+        load.align = 4
+        marks = builder.and_(load, _every(words, 0xFFF))
+        equal = builder.icmp_unsigned("==", marks, _splat(builder, words, arguments[2]))
+        return builder.zext(builder.bitcast(equal, ir.IntType(16)), _WORD)
 
-    return types.uint64(entries, types.int64, types.uint64), generate
+    return types.uint64(entries, types.int64, types.uint32), generate
 
 
 @intrinsic
