@@ -30,6 +30,7 @@ NOT_RUN = {
     "--engine spark://host": "needs a cluster (test_spark.py has one)",
     "spark-submit": "needs a cluster (test_spark.py has one)",
     "--preset fineweb-v1": "fetches lists of 100 MB from GitHub",
+    "hf://datasets": "needs a token of the hub (test_hub.py has a server)",
     "nlp.to_disk": "needs a spaCy pipeline that the reader has trained",
 }
 LINES = "\n[deduplicate.lines]\nmost = 50\n"

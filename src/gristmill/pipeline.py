@@ -294,7 +294,7 @@ class Run(NamedTuple):
             plan=planned,
             paths={},
             tokenizer=tokenize.tokenizer_of(self.recipe, self.folder, self.transfer),
-            inputs=inputs.gather(self.recipe, self.folder, self.transfer),
+            inputs=inputs.gather(self.recipe, self.folder, self.transfer, self.corpus.root),
             older=deduplicate.open_all(self.recipe.deduplicate, self.folder),
             progress=self.progress,
             records={},

@@ -71,6 +71,7 @@ CASES: dict[str, dict[str, Any]] = {
     "repetition, 0.2": {"use": "repetition", "rules": "datatrove-0.2"},
     "simple": {"use": "simple"},
     "toxicity": {"use": "toxicity", "lists": ["words.txt"], "max_words": 0},
+    "withdrawn": {"use": "withdrawn", "list": "withdrawn.txt"},
     "url": {"use": "url", "domains": ["domains.txt"], "words": ["words.txt"]},
 }
 CASES |= {
@@ -152,6 +153,7 @@ def prepared(folder: Path) -> Path:
         ("words.txt", "badword"),
         ("soft.txt", "softword"),
         ("subwords.txt", "subbad"),
+        ("withdrawn.txt", "3:0 https://www.bad.example/x\nhttps://good.example/badword"),
     ):
         (folder / name).write_text(line + "\n")
     items = [{"text": article(f"golden {number}", 10 + number)[:300]} for number in range(3)]

@@ -33,7 +33,8 @@ FOLDERS = (
     "tokens",
     "tokenizer",
 )
-FILES = ("plan.json", "recipe.toml", "funnel.json", "run.json", manifests.SUMS)
+WITHDRAWN = "withdrawn.txt"  # the list of withdrawn documents, if there are any
+FILES = ("plan.json", "recipe.toml", "funnel.json", "run.json", WITHDRAWN, manifests.SUMS)
 PROOFS = tuple(
     name + end for name in (manifests.MANIFEST, manifests.LOCK) for end in ("", manifests.NEXT)
 )

@@ -18,7 +18,8 @@ class Segments(NamedTuple):
     rows: np.ndarray  # (n,) int64
     starts: np.ndarray  # (n,) int64 the first column of each
     lengths: np.ndarray  # (n,) int64 columns
-    documents: np.ndarray  # (n,) int64 document numbers
+    # (n,) int64 document numbers; below 0: ~number of a withdrawn document (docs/withdrawal.md)
+    documents: np.ndarray
     begins: np.ndarray  # (n,) bool: its first token here is the document's first token
     # (n,) bool: the token behind it in the corpus is of the same document: the label of its last
     # column, where that is the row's last

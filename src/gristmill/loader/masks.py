@@ -13,7 +13,8 @@ attention, and no document for anything else.
     bytes_of_labels          bytes that each label stands for: bits per byte
 
 `mask_boundaries` leaves out the label of a document's last token, which is the first token of
-another document. Labels that are no tokens of the corpus (padding) are always left out.
+another document. Labels that are no tokens of the corpus (padding) and those of withdrawn documents
+(docs/withdrawal.md) are always left out.
 """
 
 from typing import TYPE_CHECKING
@@ -128,6 +129,11 @@ def loss_mask(batch: "Batch", *, mask_boundaries: bool = True) -> np.ndarray:
         # A document that is cut inside a row is followed by another one there, too.
         ended = ~segments.continues | (lasts < length - 1)
         out[segments.rows[ended], lasts[ended]] = False
+    # Of a withdrawn document end-of-text tokens are left: neither they nor the way to them is
+    # learned.
+    for place in np.flatnonzero(segments.documents < 0).tolist():
+        row, start = segments.rows[place], segments.starts[place]
+        out[row, max(start - 1, 0) : lasts[place] + 1] = False
     for row in np.flatnonzero(batch.padding).tolist():
         out[row, max(length - int(batch.padding[row]) - 1, 0) :] = False
     return out

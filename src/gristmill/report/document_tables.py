@@ -70,6 +70,7 @@ class RowValues:
         """Where the documents (n,) int64 are in `values`. Raises VerificationError for one that no
         raw shard has.
         """
+        documents = np.where(documents < 0, ~documents, documents)  # withdrawn
         shards, rows = documents >> schema.ROW_BITS, documents & (schema.MOST_ROWS - 1)
         inside = (shards >= 0) & (shards < len(self.starts) - 1)
         shards = np.where(inside, shards, 0)

@@ -190,12 +190,16 @@ def _whole(
     """The figures of the whole corpus. Raises VerificationError where they are not the funnel's."""
     counts, lengths, funnel = tables["counts"], tables["lengths"], opened.manifest.funnel
     tokens, documents = int(counts.sum()), int(lengths.documents.sum())
-    for name, found in (("tokens", tokens), ("kept", documents)):
-        if funnel.get(name, found) != found:
+    # Withdrawn documents are no longer kept, and their end-of-text tokens are in the shards.
+    stated = funnel.get("train_documents", 0) + funnel.get("validation_documents", 0)
+    for name, found, said in (
+        ("tokens", tokens, funnel.get("tokens", tokens)),
+        ("documents", documents, stated or documents),
+    ):
+        if said != found:
             raise VerificationError(
-                f"{opened.root}: its shards have {found:,} "
-                f"{'tokens' if name == 'tokens' else 'documents'}, and its funnel says "
-                f"{funnel[name]:,}. Run `gristmill verify {opened.root}`"
+                f"{opened.root}: its shards have {found:,} {name}, and its funnel says {said:,}. "
+                f"Run `gristmill verify {opened.root}`"
             )
     used = int(np.count_nonzero(counts))
     size = opened.format.vocabulary

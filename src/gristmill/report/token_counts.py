@@ -162,6 +162,7 @@ def _lengths(
         documents, stops = _shard(corpus, stream, number).boundaries(0)
         if not len(documents):
             continue
+        documents = np.where(documents < 0, ~documents, documents)  # withdrawn
         found = np.diff(stops.astype(np.int64), prepend=0)
         if on_documents is not None:
             on_documents(documents, found)

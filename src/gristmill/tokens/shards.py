@@ -6,6 +6,9 @@ beside it.
     train_00000.docs    n int64 document numbers, then n uint64 exclusive ends in tokens of this
                         shard, with the end-of-text tokens
 
+A withdrawn document (docs/withdrawal.md) keeps its place: its tokens are end-of-text tokens, and
+its number n is written as -1 - n.
+
 A document may continue in the next shard; its number is in the `.docs` of each of its shards.
 """
 

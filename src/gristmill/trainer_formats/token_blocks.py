@@ -40,14 +40,16 @@ class TokenBlock(NamedTuple):
 
 
 def blocks_of(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[TokenBlock]:
-    """A source's documents in blocks of at most `size` tokens, which may cut documents."""
+    """A source's documents in blocks of at most `size` tokens, which may cut documents. Withdrawn
+    documents are left out.
+    """
     begins = True
     for start in range(0, stream.tokens, size):
         stop = min(start + size, stream.tokens)
         spans = stream.documents(start, stop)
         ends = not bool(spans.continues[-1])
         sources = np.full(len(spans.documents), place, np.int32)
-        yield TokenBlock(
+        block = TokenBlock(
             stream.read(start, stop),
             spans.documents,
             spans.ends - spans.starts,
@@ -56,6 +58,22 @@ def blocks_of(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[To
             ends,
         )
         begins = ends
+        if (spans.documents < 0).any():
+            block = _without_withdrawn(block)
+        if len(block.documents):
+            yield block
+
+
+def _without_withdrawn(block: TokenBlock) -> TokenBlock:
+    keep = block.documents >= 0
+    return TokenBlock(
+        block.tokens[np.repeat(keep, block.lengths)],
+        block.documents[keep],
+        block.lengths[keep],
+        block.sources[keep],
+        block.begins or not keep[0],
+        block.ends or not keep[-1],
+    )
 
 
 def with_side(

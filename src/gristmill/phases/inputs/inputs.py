@@ -20,8 +20,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from gristmill.corpus.layout import WITHDRAWN
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Input
+from gristmill.filters.lists.withdrawn import Withdrawn, read_list
 from gristmill.recipe import Recipe
 from gristmill.store import urls
 from gristmill.store.parts import sha256_of
@@ -31,10 +33,11 @@ from gristmill.store.transfer import Transfer
 PIN = "#sha256="
 
 
-def gather(recipe: Recipe, folder: Path, transfer: Transfer) -> dict[str, Input]:
+def gather(recipe: Recipe, folder: Path, transfer: Transfer, corpus: Path) -> dict[str, Input]:
     """Have every input of every step here, by its location as the recipe names it.
 
-    Raises RecipeError, SourceError.
+    Raises SourceError; RecipeError also where the recipe would bring back documents that were
+    withdrawn from the corpus.
     """
     found: dict[str, Input] = {}
     for source in recipe.source:
@@ -42,7 +45,27 @@ def gather(recipe: Recipe, folder: Path, transfer: Transfer) -> dict[str, Input]
             for what, location in step.inputs().items():
                 if location not in found:
                     found[location] = find(what, location, folder, transfer)
+    if (corpus / WITHDRAWN).is_file():
+        _refuse_return(recipe, found, corpus / WITHDRAWN)
     return found
+
+
+def _refuse_return(recipe: Recipe, inputs: dict[str, Input], path: Path) -> None:
+    """Raise RecipeError unless every source has a step that drops all documents of a list."""
+    wanted = read_list(path.read_bytes(), str(path)).urls.keys()
+    for source in recipe.source:
+        listed = [step for step in recipe.all_steps(source.name) if isinstance(step, Withdrawn)]
+        dropped = {
+            number
+            for step in listed
+            for number in read_list(Path(inputs[step.list_].path).read_bytes(), step.list_).urls
+        }
+        if not wanted <= dropped:
+            raise RecipeError(
+                f"{path.parent}: {len(wanted - dropped):,} documents were withdrawn from it and "
+                f"the recipe does not drop them. Put this before its other steps: [[step]] with "
+                f'use = "withdrawn" and list = "{path}"'
+            )
 
 
 def installed(recipe: Recipe, source: str) -> dict[str, Input]:

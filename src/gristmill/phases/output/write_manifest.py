@@ -17,6 +17,7 @@ import tomli_w
 from gristmill.corpus.corpus import Corpus, versions
 from gristmill.corpus.formats import PACKAGES
 from gristmill.corpus.funnel import Funnel
+from gristmill.corpus.layout import WITHDRAWN
 from gristmill.dedup.reference_corpus import ReferenceCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step import Input
@@ -228,6 +229,8 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
         write_bytes(corpus.stage, RECIPE, recipe_bytes(table)),
         write_json(corpus.stage, FUNNEL, counted),
     ]
+    if (corpus.root / WITHDRAWN).is_file():
+        parts.append(write_bytes(corpus.stage, WITHDRAWN, (corpus.root / WITHDRAWN).read_bytes()))
     if tokenizer is not None:
         parts.append(write_bytes(corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data))
     for records in state.records.values():

@@ -4,12 +4,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.settings import Deduplicate
 from gristmill.dedup.signatures import sign
 from gristmill.filters.api.judge import Judged
+from gristmill.filters.lists.withdrawn import REASON as WITHDRAWN
 from gristmill.phases.process.process_task import ProcessTask
 from gristmill.phases.process.reuse import Reused, merged
 from gristmill.phases.process.samples import Sampler
@@ -62,6 +64,7 @@ class ProcessTables:
             for rows in batches:
                 self._found[step].write(rows)
         for dropped in judged.dropped:
+            dropped = dropped.filter(pc.not_equal(dropped["reason"], WITHDRAWN))
             if self._sampler is None:
                 self._samples.write(dropped)
             else:

@@ -1,0 +1,108 @@
+"""What a manifest says of its sources and their tokens, beside the targets of the recipe."""
+
+from typing import Any
+
+import msgspec
+
+from gristmill.corpus.layout import WITHDRAWN
+from gristmill.filters.lists.withdrawn import REASON
+from gristmill.store.manifest import Manifest
+
+
+def summary(manifest: Manifest) -> dict[str, Any]:
+    """The figures of a corpus: `documents`, `kept`, `withdrawn`, `tokens`, `token_shards`, `bytes`,
+    `vocabulary`, `tokenizer_version`, `raw_shards`, `absent`, and `sources`.
+
+    A source has `name`, `priority`, `enabled`, `raw_shards`, `documents`, `kept`, `tokens`,
+    `token_shards` (both of train alone), `bytes` of its shards, `target_shards`, `target_tokens`
+    and `share`, of its target (null: it has none).
+    """
+    stated = manifest.tokens
+    version = stated.tokenizer_version if stated is not None else msgspec.UNSET
+    shards = [part for part in manifest.parts if _is_shard(part.path)]
+    counted = {step["step"]: step["reasons"] for step in manifest.funnel.get("steps", [])}
+    listed = any(part.path == WITHDRAWN for part in manifest.parts)
+    return {
+        "documents": manifest.funnel.get("documents", 0),
+        "kept": manifest.funnel.get("kept", 0),
+        "withdrawn": counted.get("withdrawn", {}).get(REASON, 0) if listed else 0,
+        "tokens": sum(part.counts.get("tokens", 0) for part in shards),
+        "token_shards": len(shards),
+        "bytes": sum(part.size for part in manifest.parts),
+        "vocabulary": stated.vocabulary if stated is not None else None,
+        "tokenizer_version": None if version is msgspec.UNSET else version,
+        "raw_shards": len(manifest.raw_shards),
+        "absent": {
+            f"{shard.source} {shard.number}": shard.missing
+            for shard in manifest.raw_shards
+            if shard.missing is not None
+        },
+        "sources": [_source(manifest, name, table) for name, table in _tables(manifest).items()],
+    }
+
+
+def _is_shard(path: str) -> bool:
+    return path.startswith("tokens/") and path.endswith(".bin")
+
+
+def _tables(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """The recipe's table of each source; of an imported corpus the sources that have tokens."""
+    named = {table["name"]: table for table in manifest.recipe.get("source", [])}
+    shards = [part.path.split("/")[1] for part in manifest.parts if _is_shard(part.path)]
+    return named | {name: {} for name in dict.fromkeys(shards) if name not in named}
+
+
+def _source(manifest: Manifest, name: str, table: dict[str, Any]) -> dict[str, Any]:
+    raw = [shard for shard in manifest.raw_shards if shard.source == name]
+    train = [
+        part
+        for part in manifest.parts
+        if part.path.startswith(f"tokens/{name}/train_") and part.path.endswith(".bin")
+    ]
+    found: dict[str, Any] = {
+        "name": name,
+        "priority": table.get("priority", 0),
+        "enabled": table.get("enabled", True),
+        "raw_shards": len(raw),
+        "documents": sum(shard.documents for shard in raw),
+        "kept": sum(shard.unique_documents for shard in raw),
+        "tokens": sum(part.counts.get("tokens", 0) for part in train),
+        "token_shards": len(train),
+        "bytes": sum(part.size for part in train),
+        "target_shards": table.get("target_shards"),
+        "target_tokens": table.get("target_tokens"),
+    }
+    wanted = (("token_shards", "target_shards"), ("tokens", "target_tokens"))
+    shares = [found[has] / found[target] for has, target in wanted if found[target]]
+    return {**found, "share": round(min(shares), 6) if shares else None}
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """The figures for people, a line for each source."""
+    out = []
+    if found["vocabulary"] is not None:
+        version = found["tokenizer_version"]
+        out.append(
+            f"tokens {found['tokens']:,} in {found['token_shards']:,} shards; vocabulary "
+            f"{found['vocabulary']:,}" + (f", version {version}" if version is not None else "")
+        )
+    out.append(
+        f"kept {found['kept']:,} of {found['documents']:,} documents; "
+        f"{found['bytes'] / 1e6:,.1f} MB"
+        + (f"; withdrawn {found['withdrawn']:,}" if found["withdrawn"] else "")
+    )
+    for source in found["sources"]:
+        targets = [
+            f"{source[has]:,} of {source[target]:,} {word}"
+            for has, target, word in (
+                ("token_shards", "target_shards", "shards"),
+                ("tokens", "target_tokens", "tokens"),
+            )
+            if source[target]
+        ]
+        said = f"{source['tokens']:,} tokens in {source['token_shards']:,} shards"
+        aim = f"; target: {', '.join(targets)} ({source['share']:.1%})" if targets else ""
+        off = "" if source["enabled"] else "; not enabled"
+        out.append(f"  {source['name']}: {source['kept']:,} documents, {said}{aim}{off}")
+    out += [f"  absent: raw shard {name}: {reason}" for name, reason in found["absent"].items()]
+    return out

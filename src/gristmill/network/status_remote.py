@@ -1,0 +1,97 @@
+"""The status of a published corpus, read from its address; and watching a status for changes."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gristmill.corpus import summary
+from gristmill.errors import GristmillError
+from gristmill.network.release import ReleaseReader
+
+# What grows: its rate is shown.
+GROWING = ("documents", "tokens", "token_shards", "bytes")
+
+
+def status_of_release(
+    urls: Sequence[str] | str, *, root: Path | str | None = None, state: Path | None = None
+) -> dict[str, Any]:
+    """The newest release at an address: `release`, `minimum`, `signed`, `manifest`, `url`, and the
+    figures of its manifest (corpus/summary.py). `root` is a pinned root.json.
+
+    Raises SourceError if no address can be read, VerificationError if what is there must not be
+    used.
+    """
+    reader = ReleaseReader(urls, root=root, state=state)
+    try:
+        found = reader.newest()
+    finally:
+        reader.close()
+    return {
+        "url": found.url,
+        "release": found.release.number,
+        "minimum": found.release.minimum,
+        "signed": found.signed,
+        "manifest": found.release.manifest,
+        "included": found.release.included,
+        **summary.summary(found.manifest),
+    }
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """For people."""
+    signed = "signed" if found["signed"] else "not checked against a pinned root"
+    older = f"; releases below {found['minimum']} are refused" if found["minimum"] else ""
+    return [
+        f"{found['url']}: release {found['release']}, {signed}{older}",
+        f"manifest {found['manifest']}",
+        *summary.lines(found),
+    ]
+
+
+def watched(
+    ask: Callable[[], dict[str, Any]],
+    interval: float,
+    looks: int | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[dict[str, Any]]:
+    """Statuses, one each `interval` seconds, without end or `looks` times.
+
+    Each has `event` ("status"), `time` (UTC), `rate` (what grew since the look before, a second;
+    null at first) and `errors` (how many looks failed so far). A look that fails has `event`
+    "error" and `error` in place of the figures, and the next one is made all the same.
+    """
+    before: tuple[float, dict[str, Any]] | None = None
+    errors = made = 0
+    while looks is None or made < looks:
+        if made:
+            sleep(interval)
+        made += 1
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        at = clock()
+        try:
+            found = ask()
+        except GristmillError as error:
+            errors += 1
+            yield {"event": "error", "time": now, "error": str(error), "errors": errors}
+            continue
+        rate = None
+        if before is not None and at > before[0]:
+            rate = {
+                name: round((found[name] - before[1][name]) / (at - before[0]), 3)
+                for name in GROWING
+                if name in found and name in before[1]
+            }
+        before = (at, found)
+        yield {"event": "status", "time": now, "rate": rate, "errors": errors, **found}
+
+
+def rate_line(found: dict[str, Any]) -> str:
+    """What grew since the look before, for people."""
+    rate = found["rate"] or {}
+    grew = ", ".join(f"{count:+,.1f} {name}" for name, count in rate.items() if count)
+    failed = f"; {found['errors']} looks failed" if found["errors"] else ""
+    return f"{found['time']}: {grew + ' a second' if grew else 'no change'}{failed}"

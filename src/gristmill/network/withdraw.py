@@ -1,0 +1,377 @@
+"""Withdrawal: documents are taken back out of a finished corpus, which keeps its shape.
+
+    tokens/*.bin       their tokens are end-of-text tokens; every shard keeps its length
+    tokens/*.docs      their numbers n are -1 - n: loaders mask them for the loss
+    verdicts/          dropped, for the reason `withdrawn.listed`
+    documents/, text/, samples/, contamination/     without their texts
+    withdrawn.txt      the list; the recipe gets the step `withdrawn` with it as its input
+    recipe, funnel, manifest                        written anew
+    work/, the cache   what a run left of them there, and the raw shards that hold them, are removed
+
+With a document go its copies: what was dropped as a duplicate of it, and what it was a duplicate
+of. Otherwise the same text would come back with the next run.
+
+The new state takes the place of the old one as every state does (corpus/corpus.py): a kill at any
+point is completed by the next run, or by the same command.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gristmill import schema
+from gristmill.corpus.clusters import TABLE as COPIES
+from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.layout import WITHDRAWN
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.filters.lists.withdrawn import REASON, read_list, write_list
+from gristmill.phases.output.write_manifest import FUNNEL, RECIPE, recipe_bytes
+from gristmill.recipe import Recipe, stored
+from gristmill.schema import shard_name
+from gristmill.store.cache import Cache, default_cache
+from gristmill.store.manifest import MANIFEST, Manifest, RawShard, content_of
+from gristmill.store.parts import (
+    Part,
+    machine_errors,
+    read_batches,
+    write_bytes,
+    write_json,
+    writing,
+    writing_table,
+)
+from gristmill.store.urls import is_url
+
+STEP = "withdrawn"
+Urls = dict[int, str | None]  # of documents, by number
+
+
+class _Withdrawal(NamedTuple):
+    """A withdrawal under way."""
+
+    corpus: Corpus
+    manifest: Manifest
+    before: Urls  # documents that were withdrawn earlier
+    now: Urls  # those that go now
+
+    @property
+    def numbers(self) -> np.ndarray:
+        return np.array(sorted(self.now), np.int64)
+
+    @property
+    def shards(self) -> list[int]:
+        """The raw shards that the documents are in."""
+        return sorted({number >> schema.ROW_BITS for number in self.now})
+
+
+def withdraw(
+    corpus: Path | str,
+    documents: Sequence[str],
+    *,
+    cache_dir: Path | str | None = None,
+    on_line: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Take documents out of a finished corpus: each given as `shard:row`, its number, or its URL.
+
+    `cache_dir` is the cache whose raw shards are removed (None: the default one). Returns
+    `documents` (withdrawn now, copies included), `withdrawn` (of all times), `tokens` and `shards`
+    (overwritten), `raw_shards` (files that still hold them, outside the cache) and `manifest`.
+
+    Raises RecipeError for a document that is not in the corpus, VerificationError if the corpus is
+    not finished or not as its manifest says, MachineError while a run is at work on it.
+    """
+    root = Path(corpus)
+    here = Corpus(root)
+    if here.finished() is None:
+        raise VerificationError(f"{root}: no {MANIFEST}: not a corpus, or not finished")
+    lock = here.hold()
+    try:
+        with machine_errors(root, every=True):
+            here.recover(on_line)
+            here.sweep()
+            finished = here.finished()
+            assert finished is not None
+            manifest = finished[0]
+            before = _listed(root, manifest)
+            found = _found(root, manifest, documents)
+            now = {number: url for number, url in found.items() if number not in before}
+            task = _Withdrawal(here, manifest, before, now)
+            done = _written(task) if now else {"tokens": 0, "shards": 0}
+            _purge_work(here)
+    finally:
+        os.close(lock)
+    cache = Cache(Path(cache_dir or default_cache()))
+    data = (root / MANIFEST).read_bytes()
+    return {
+        "documents": len(now),
+        "withdrawn": len(before | now),
+        **done,
+        "raw_shards": _purge_cache(cache, root, manifest, {n >> schema.ROW_BITS for n in found}),
+        "manifest": hashlib.sha256(data).hexdigest(),
+    }
+
+
+def withdrawn_documents(root: Path, manifest: Manifest) -> list[dict[str, Any]]:
+    """The documents that were withdrawn from a corpus: `document` and `source`, by number."""
+    sources = {shard.number: shard.source for shard in manifest.raw_shards}
+    return [
+        {"document": number, "source": sources.get(number >> schema.ROW_BITS)}
+        for number in sorted(_listed(root, manifest))
+    ]
+
+
+def _listed(root: Path, manifest: Manifest) -> Urls:
+    if all(part.path != WITHDRAWN for part in manifest.parts):
+        return {}
+    return read_list((root / WITHDRAWN).read_bytes(), str(root / WITHDRAWN)).urls
+
+
+# -- which documents
+
+
+def _verdicts(root: Path, manifest: Manifest, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    for shard in manifest.raw_shards:
+        if shard.missing is None:
+            yield from read_batches(root / f"verdicts/{shard_name(shard.number)}.parquet", columns)
+
+
+def _found(root: Path, manifest: Manifest, asked: Sequence[str]) -> Urls:
+    """The documents asked for and their copies, with their URLs."""
+    numbers, urls = set[int](), set[str]()
+    for one in asked:
+        shard, colon, row = one.partition(":")
+        if one.isdecimal():
+            numbers.add(int(one))
+        elif colon and shard.isdecimal() and row.isdecimal():
+            numbers.add(schema.first_document(int(shard)) + int(row))
+        else:
+            urls.add(one)
+    # A document and its copies have one keeper, which is itself where it is kept.
+    keepers, seen = set[int](), set[str]()
+    present = set[int]()
+    for batch in _verdicts(root, manifest, ["document", "url", "keeper", "keeper_corpus"]):
+        wanted = pc.or_(
+            pc.is_in(batch["document"], pa.array(sorted(numbers), pa.int64())),
+            pc.is_in(batch["url"], pa.array(sorted(urls), pa.string())),
+        )
+        for row in batch.filter(wanted).to_pylist():
+            present.add(row["document"])
+            seen.add(row["url"])
+            own = row["keeper"] is not None and row["keeper_corpus"] is None
+            keepers.add(row["keeper"] if own else row["document"])
+    missing = [*map(schema.document_name, sorted(numbers - present)), *sorted(urls - seen)]
+    if missing:
+        raise RecipeError(
+            f"{root}: no document {', '.join(missing[:5])}. Name it as shard:row, by its number, "
+            "or by its exact URL"
+        )
+    together = pa.array(sorted(keepers | present), pa.int64())
+    found: Urls = {}
+    for batch in _verdicts(root, manifest, ["document", "url", "keeper", "keeper_corpus"]):
+        copies = pc.and_(pc.is_in(batch["keeper"], together), pc.is_null(batch["keeper_corpus"]))
+        rows = batch.filter(pc.or_(pc.is_in(batch["document"], together), copies))
+        found |= dict(zip(rows["document"].to_pylist(), rows["url"].to_pylist(), strict=True))
+    return found
+
+
+# -- the new state
+
+
+def _written(task: _Withdrawal) -> dict[str, int]:
+    """Write the parts that change, and make them the corpus' state."""
+    corpus, manifest = task.corpus, task.manifest
+    changed: dict[str, Part] = {}
+    reasons: dict[str, int] = {}
+    tokens = shards = 0
+    for part in manifest.parts:
+        folder = part.path.partition("/")[0]
+        if folder == "tokens" and part.path.endswith(".docs"):
+            overwritten, parts = _shard(task, part)
+            tokens, shards = tokens + overwritten, shards + bool(parts)
+        elif part.path.endswith(".parquet") and _of_shard(part.path) in task.shards:
+            parts = _table(task, part, folder, reasons)
+        elif part.path == COPIES:
+            parts = [_without_rows(task, part, "keeper")]
+        else:
+            continue
+        changed |= {one.path: one for one in parts}
+    listed = write_bytes(corpus.stage, WITHDRAWN, write_list(task.before | task.now))
+    table = _recipe(manifest)
+    funnel = _funnel(manifest, reasons, len(task.now))
+    for one in (
+        listed,
+        write_bytes(corpus.stage, RECIPE, recipe_bytes(table)),
+        write_json(corpus.stage, FUNNEL, funnel),
+    ):
+        changed[one.path] = one
+    every = {part.path: part for part in manifest.parts} | changed
+    ordered = [every[path] for path in sorted(every)]
+    entry = {"name": WITHDRAWN, "sha256": listed.sha256}
+    corpus.write_manifest(
+        msgspec.structs.replace(
+            manifest,
+            content=content_of(ordered),
+            recipe_sha256=changed[RECIPE].sha256,
+            recipe=table,
+            inputs=dict(sorted({**manifest.inputs, f"{STEP}.list": entry}.items())),
+            raw_shards=[_counted(task, shard, reasons) for shard in manifest.raw_shards],
+            funnel=funnel,
+            parts=ordered,
+        )
+    )
+    return {"tokens": tokens, "shards": shards}
+
+
+def _of_shard(path: str) -> int:
+    """The raw shard of a table, such as verdicts/00042.parquet; -1: it is of none."""
+    name = path.rpartition("/")[2].removesuffix(".parquet")
+    return int(name) if name.isdecimal() else -1
+
+
+def _shard(task: _Withdrawal, docs: Part) -> tuple[int, list[Part]]:
+    """Overwrite the documents' tokens in a token shard: (how many, the two parts)."""
+    root, stage, stated = task.corpus.root, task.corpus.stage, task.manifest.tokens
+    assert stated is not None
+    table = np.fromfile(root / docs.path, "<i8")
+    numbers, ends = table[: len(table) // 2], table[len(table) // 2 :]
+    rows = np.flatnonzero(np.isin(numbers, task.numbers))
+    if not len(rows):
+        return 0, []
+    path = docs.path.removesuffix(".docs") + ".bin"
+    part = next(one for one in task.manifest.parts if one.path == path)
+    tokens = np.fromfile(root / path, "<u2" if stated.dtype == "uint16" else "<u4")
+    starts = np.concatenate([[0], ends[:-1]])
+    count = 0
+    for row in rows.tolist():
+        tokens[starts[row] : ends[row]] = stated.end_of_text
+        count += int(ends[row] - starts[row])
+    numbers[rows] = ~numbers[rows]
+    with writing(stage, path) as file:
+        file.write(tokens)
+    written = Part(path, file.size, file.hexdigest(), part.counts)
+    return count, [written, write_bytes(stage, docs.path, table.tobytes(), **docs.counts)]
+
+
+def _table(task: _Withdrawal, part: Part, folder: str, reasons: dict[str, int]) -> list[Part]:
+    """A table of a raw shard without the documents' texts; nothing for one that has none."""
+    if folder in ("text", "samples", "contamination", "tables"):
+        return [_without_rows(task, part, "document")]
+    if folder == "verdicts":
+        return [_rewritten(task, part, lambda batch, hit: _dropped(batch, hit, reasons))]
+    if folder == "documents":
+        return [_rewritten(task, part, _emptied)]
+    return []
+
+
+def _without_rows(task: _Withdrawal, part: Part, column: str) -> Part:
+    numbers = pa.array(task.numbers)
+    path = task.corpus.root / part.path
+    with writing_table(task.corpus.stage, part.path, pq.read_schema(path)) as (table, written):
+        for batch in read_batches(path):
+            table.write(batch.filter(pc.invert(pc.is_in(batch[column], numbers))))
+    return written[0]
+
+
+def _rewritten(
+    task: _Withdrawal, part: Part, change: Callable[[pa.RecordBatch, pa.Array], pa.RecordBatch]
+) -> Part:
+    numbers = pa.array(task.numbers)
+    path = task.corpus.root / part.path
+    with writing_table(task.corpus.stage, part.path, pq.read_schema(path)) as (table, written):
+        for batch in read_batches(path):
+            table.write(change(batch, pc.is_in(batch["document"], numbers)))
+    return written[0]
+
+
+def _emptied(batch: pa.RecordBatch, hit: pa.Array) -> pa.RecordBatch:
+    """DOCUMENTS, of which some have their number and URL alone."""
+    columns = [
+        batch[name]
+        if name in ("document", "url")
+        else pc.if_else(hit, "" if name == "text" else None, batch[name])
+        for name in batch.schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _dropped(batch: pa.RecordBatch, hit: pa.Array, reasons: dict[str, int]) -> pa.RecordBatch:
+    """VERDICTS, of which some are dropped as withdrawn; `reasons` counts what they were before, and
+    `kept N` those that were kept, by raw shard N.
+    """
+    for row in batch.filter(hit).select(["document", "reason"]).to_pylist():
+        before = row["reason"] or f"kept {row['document'] >> schema.ROW_BITS}"
+        reasons[before] = reasons.get(before, 0) + 1
+    columns = []
+    for name in batch.schema.names:
+        column = batch[name]
+        if name not in ("document", "url"):
+            column = pc.if_else(hit, REASON if name == "reason" else None, column)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _recipe(manifest: Manifest) -> dict[str, Any]:
+    """The stored recipe, with the step that drops what is listed before all others."""
+    steps = [step for step in manifest.recipe["step"] if step["use"] != STEP]
+    given = {**manifest.recipe, "step": [{"use": STEP, "list": WITHDRAWN}]}
+    ours = stored(msgspec.convert(given, Recipe))["step"]
+    return {**manifest.recipe, "step": [*ours, *steps]}
+
+
+def _funnel(manifest: Manifest, reasons: dict[str, int], count: int) -> dict[str, Any]:
+    """The funnel with the documents dropped by the step that comes after `read`."""
+    funnel = msgspec.to_builtins(manifest.funnel)
+    steps = {step["step"]: dict(step["reasons"]) for step in funnel["steps"]}
+    for reason, number in reasons.items():
+        of_step = steps.get(reason.partition(".")[0])
+        if of_step is not None:
+            of_step[reason] -= number
+    ours = {REASON: steps.pop(STEP, {}).get(REASON, 0) + count}
+    names = list(steps)
+    order = [*names[:1], STEP, *names[1:]]
+    left = funnel["documents"]
+    funnel["steps"] = []
+    for name in order:
+        own = ours if name == STEP else {key: n for key, n in steps[name].items() if n}
+        left -= sum(own.values())
+        funnel["steps"].append(
+            {"step": name, "dropped": sum(own.values()), "left": left, "reasons": own}
+        )
+    return {**funnel, "kept": left}
+
+
+def _counted(task: _Withdrawal, shard: RawShard, reasons: dict[str, int]) -> RawShard:
+    kept = shard.unique_documents - reasons.get(f"kept {shard.number}", 0)
+    return msgspec.structs.replace(shard, unique_documents=kept)
+
+
+# -- what else holds the texts
+
+
+def _purge_work(corpus: Corpus) -> None:
+    """Remove what a run left under work/: tokens, verdicts and records of the state before."""
+    for path in corpus.work.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "lock":
+            path.unlink()
+
+
+def _purge_cache(cache: Cache, root: Path, manifest: Manifest, shards: set[int]) -> list[str]:
+    """Remove the raw shards with the documents from the cache; returns those that are elsewhere."""
+    left = []
+    for shard in manifest.raw_shards:
+        if shard.number in shards and shard.sha256 is not None:
+            if is_url(shard.url) and not shard.url.startswith("file:"):
+                cache.object(shard.sha256).unlink(missing_ok=True)
+            else:
+                left.append(shard.url)
+    return left

@@ -1,0 +1,240 @@
+"""Withdrawal of documents: what the corpus has of them afterwards, and what the loss sees."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import gristmill
+from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.errors import RecipeError
+from gristmill.loader.loader import Loader
+from gristmill.network.withdraw import withdraw, withdrawn_documents
+from gristmill.report.stats import stats
+from gristmill.report.verify import verify
+from gristmill.report.why import why
+from gristmill.store.manifest import decode
+from gristmill.trainer_formats.export import export
+from tests.support.corpora import article, jsonl
+from tests.support.skips import missing
+from tests.support.token_corpora import token_corpus
+
+PHRASE = "Wittgenstein's zither"
+END = 0
+
+
+def page(name: str, number: int) -> dict[str, Any]:
+    return {"text": article(f"{name} {number}", 12), "url": f"https://{name}.example/{number}"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus in which documents 0:2, 0:5 and 1:3 have one text; 1:1 was dropped by a filter."""
+    folder = tmp_path_factory.mktemp("withdraw")
+    web = [page("web", number) for number in range(12)]
+    web[2]["text"] = f"{PHRASE} {web[2]['text']}"
+    web[5]["text"] = web[2]["text"]
+    other = [page("other", number) for number in range(6)]
+    other[1]["text"] = f"{PHRASE} too short"
+    other[3]["text"] = web[2]["text"]
+    (folder / "a.jsonl").write_bytes(jsonl(web))
+    (folder / "b.jsonl").write_bytes(jsonl(other))
+    gristmill.train_tokenizer([folder / "a.jsonl"], folder / "tokenizer.json", vocabulary=300)
+    (folder / "recipe.toml").write_text(
+        '[[source]]\nname = "web"\nfiles = ["a.jsonl", "b.jsonl"]\n'
+        '[[step]]\nuse = "simple"\nmin_words = 20\n[deduplicate]\n'
+        '[tokens]\ntokenizer = "tokenizer.json"\ntokens_per_shard = 300\nvalidation = 0.1\n'
+    )
+    gristmill.run(folder / "recipe.toml", out=folder / "corpus", workers=1)
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def spans(corpus: Path) -> dict[int, np.ndarray]:
+    """The tokens of each document, by its number in `.docs`."""
+    found: dict[int, list[np.ndarray]] = {}
+    for path in sorted(corpus.glob("tokens/web/*.docs")):
+        table = np.fromfile(path, "<i8")
+        tokens = np.fromfile(path.with_suffix(".bin"), "<u2")
+        start = 0
+        for number, end in zip(*np.split(table, 2), strict=True):
+            found.setdefault(int(number), []).append(tokens[start:end])
+            start = end
+    return {number: np.concatenate(pieces) for number, pieces in found.items()}
+
+
+def holds(corpus: Path, text: str) -> list[str]:
+    """The files below a folder that hold a text, Parquet unpacked."""
+    found = []
+    for path in corpus.rglob("*"):
+        if path.suffix == ".parquet":
+            data = str(pq.read_table(path).to_pylist()).encode()
+        else:
+            data = path.read_bytes() if path.is_file() else b""
+        if text.encode() in data or text.replace("'", "\\'").encode() in data:
+            found.append(path.relative_to(corpus).as_posix())
+    return found
+
+
+def test_a_document_and_its_copies_are_taken_out(folder: Path) -> None:
+    corpus = folder / "corpus"
+    before, sizes = spans(corpus), {p.name: p.stat().st_size for p in corpus.rglob("*.bin")}
+    assert {"documents/00000.parquet", "samples/00001.parquet"} <= set(holds(corpus, PHRASE))
+    result = withdraw(corpus, ["https://web.example/5", "1:1"])
+    assert result["documents"] == result["withdrawn"] == 4  # with the copies 0:2 and 1:3
+    assert result["raw_shards"] == ["a.jsonl", "b.jsonl"]
+    assert holds(corpus, PHRASE) == []
+    after = spans(corpus)
+    assert {p.name: p.stat().st_size for p in corpus.rglob("*.bin")} == sizes
+    gone = 2
+    assert after.keys() == before.keys() - {gone} | {-1 - gone}
+    assert (after[-1 - gone] == TokenCorpus.open(corpus).format.end_of_text).all()
+    assert len(after[-1 - gone]) == len(before[gone]) == result["tokens"]
+    assert all((after[number] == before[number]).all() for number in before.keys() - {gone})
+    verify(corpus)
+    assert hashlib.sha256((corpus / "manifest.json").read_bytes()).hexdigest() == result["manifest"]
+    for document in ("0:2", "0:5", "1:1", "1:3"):
+        assert why(corpus, document)[0]["reason"] == "withdrawn.listed"
+    manifest = decode((corpus / "manifest.json").read_bytes())
+    assert manifest.funnel["steps"][1] == {
+        "step": "withdrawn",
+        "dropped": 4,
+        "left": 14,
+        "reasons": {"withdrawn.listed": 4},
+    }
+    assert manifest.funnel["kept"] == sum(shard.unique_documents for shard in manifest.raw_shards)
+    assert len(withdrawn_documents(corpus, manifest)) == 4
+    again = withdraw(corpus, ["0:5"])
+    assert (again["documents"], again["manifest"]) == (0, result["manifest"])
+    more = withdraw(corpus, ["0:0"])
+    assert (more["documents"], more["withdrawn"]) == (1, 5)
+    verify(corpus)
+    assert stats(corpus)
+
+
+def test_a_rebuild_drops_them_again(folder: Path) -> None:
+    corpus, recipe = folder / "corpus", folder / "recipe.toml"
+    withdraw(corpus, ["0:2"])
+    with pytest.raises(RecipeError, match="3 documents were withdrawn from it and the recipe"):
+        gristmill.run(recipe, out=corpus, workers=1)
+    step = f'[[step]]\nuse = "withdrawn"\nlist = "{corpus / "withdrawn.txt"}"\n'
+    text = recipe.read_text().replace('[[step]]\nuse = "simple"', f'{step}[[step]]\nuse = "simple"')
+    recipe.write_text(text.replace("validation = 0.1", "validation = 0.2"))  # all is made anew
+    gristmill.run(recipe, out=corpus, workers=1)
+    verify(corpus)
+    assert not {2, 5, -3} & spans(corpus).keys()
+    assert [why(corpus, one)[0]["reason"] for one in ("0:2", "0:5", "1:3")] == [
+        "withdrawn.listed"
+    ] * 3
+    # 1:1 was dropped by a filter and is not withdrawn.
+    assert holds(corpus, PHRASE) == ["samples/00001.parquet"]
+    assert (corpus / "withdrawn.txt").is_file()
+    # Another plan of raw shards: the list's URLs say so.
+    (folder / "a.jsonl").rename(folder / "c.jsonl")
+    recipe.write_text(text.replace('"a.jsonl", "b.jsonl"', '"b.jsonl", "c.jsonl"'))
+    with pytest.raises(Exception, match="another plan of raw shards"):
+        gristmill.run(recipe, out=folder / "new", workers=1)
+
+
+def test_refused_with_the_reason(folder: Path, tmp_path: Path) -> None:
+    corpus = folder / "corpus"
+    before = (corpus / "manifest.json").read_bytes()
+    for wrong in ("0:99", "https://nobody.example/", "77"):
+        with pytest.raises(RecipeError, match="no document"):
+            withdraw(corpus, ["0:2", wrong])
+    assert (corpus / "manifest.json").read_bytes() == before
+    assert not (corpus / "withdrawn.txt").exists()
+
+
+def test_exports_leave_them_out(folder: Path, tmp_path: Path) -> None:
+    corpus = folder / "corpus"
+    kept = TokenCorpus.open(corpus).stream("web")
+    before = kept.read(0, kept.tokens).tolist()
+    gone = spans(corpus)[2].tolist()
+    withdraw(corpus, ["0:2"])
+    export(corpus, tmp_path / "out", to="nanogpt", split="train")
+    train = np.fromfile(tmp_path / "out/train.bin", "<u2").tolist()
+    at = next(n for n in range(len(before)) if before[n : n + len(gone)] == gone)
+    assert train == before[:at] + before[at + len(gone) :]
+    export(corpus, tmp_path / "text", to="jsonl")
+    rows = (tmp_path / "text/web/00000.jsonl").read_text().splitlines()
+    assert "https://web.example/2" not in {json.loads(row)["url"] for row in rows}
+
+
+def test_they_reach_neither_loss_nor_gradient(tmp_path: Path) -> None:
+    """Whatever tokens stand in the place of a withdrawn document: the loss, and the gradient of
+    every parameter, are the same; and no other label is lost.
+    """
+    try:
+        import torch
+    except ImportError:
+        missing("torch", "torch is not installed")
+    rows = [[5, 6, 7, 8, END], [9, 10, 11, END], [12, 13, END], [14, 15, 16, 17, 18, 19, END]] * 3
+    losses, gradients, labels = [], [], []
+    for filling in (END, 3):
+        root = token_corpus(tmp_path / str(filling), {"web": rows}, vocabulary=20)
+        table = np.fromfile(root / "tokens/web/train_00000.docs", "<i8")
+        tokens = np.fromfile(root / "tokens/web/train_00000.bin", "<u2")
+        for place in (1, 6):
+            start, stop = table[len(rows) + place - 1], table[len(rows) + place]
+            tokens[start:stop] = filling
+            table[place] = ~table[place]
+        tokens.tofile(root / "tokens/web/train_00000.bin")
+        table.tofile(root / "tokens/web/train_00000.docs")
+        with Loader(root, sequence_length=8, batch_size=4, prefetch=0) as loader:
+            batch = next(loader)
+        labels.append(batch.labels())
+        torch.manual_seed(1)
+        embedding = torch.nn.Embedding(20, 16)
+        out = torch.nn.Linear(16, 20)
+        hidden = embedding(torch.from_numpy(batch.inputs.astype(np.int64)))
+        mask = torch.from_numpy(batch.dense_mask())
+        attended = torch.nn.functional.scaled_dot_product_attention(
+            hidden, hidden, hidden, attn_mask=mask
+        )
+        loss = torch.nn.functional.cross_entropy(
+            out(attended).flatten(0, 1), torch.from_numpy(batch.labels()).flatten()
+        )
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append([embedding.weight.grad.clone(), out.weight.grad.clone()])
+        hit = batch.segments.documents < 0
+        assert hit.any()
+        for row, start, length in zip(
+            batch.segments.rows[hit],
+            batch.segments.starts[hit],
+            batch.segments.lengths[hit],
+            strict=True,
+        ):
+            assert (batch.labels(mask_boundaries=False)[row, start : start + length] == -100).all()
+            assert start == 0 or batch.labels(mask_boundaries=False)[row, start - 1] == -100
+    assert losses[0] == losses[1]
+    assert all(torch.equal(*pair) for pair in zip(*gradients, strict=True))
+    assert (labels[0] == labels[1]).all()
+    whole = token_corpus(tmp_path / "whole", {"web": rows}, vocabulary=20)
+    with Loader(whole, sequence_length=8, batch_size=4, prefetch=0) as loader:
+        full = next(loader)
+    # The same labels but for those of the two documents.
+    lost = (full.labels() != -100) & (labels[0] == -100)
+    place = np.zeros(lost.shape, np.bool_)
+    for row, start, length, number in zip(
+        full.segments.rows,
+        full.segments.starts,
+        full.segments.lengths,
+        full.segments.documents,
+        strict=True,
+    ):
+        if number in (1, 6):
+            place[row, start : start + length] = True
+    assert not (lost & ~place).any()
+    assert (labels[0][~place] == full.labels()[~place]).all()
