@@ -162,7 +162,7 @@ OPTIONS = {
     "size": (
         "--allow-code --allow-env --cache-dir --cores --help --json --machines --out --sample --set"
     ),
-    "status": "--help --json",
+    "status": "--help --interval --json --looks --root --watch",
     "node": (
         "--assignment --cache-bytes --cache-dir --help --holders --json --node-id --nodes --root "
         "--rotation --shards"

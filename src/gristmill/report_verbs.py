@@ -1,5 +1,6 @@
 """The verbs that report on a corpus or a recipe and change nothing: thin, as cli.py."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -200,12 +201,43 @@ def size(
     print_result(result, as_json, lines(result))
 
 
-def status(corpus: Corpus, as_json: Json = False) -> None:
-    """Show which phases of a run are done, and what was dropped."""
-    from gristmill.corpus.funnel import Funnel
-    from gristmill.report.status import lines
-    from gristmill.report.status import status as ask
+def status(
+    corpus: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CORPUS or URL...",
+            help="The folder of the corpus, or where it was published; of several addresses, the "
+            "next one is asked if one fails.",
+        ),
+    ],
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again and again.")] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.1, help="With --watch: seconds between two looks.")
+    ] = 5.0,
+    looks: Annotated[
+        int | None, typer.Option(min=1, help="With --watch: how often (default: without end).")
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(help="Of a published corpus: the pinned root.json whose keys must sign."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show which phases of a run are done, what was dropped, and how far sources and tokens are.
 
-    result = ask(corpus)
-    shown = lines(result) + (Funnel(result["funnel"]).lines() if "funnel" in result else [])
-    print_result(result, as_json, shown)
+    Of a published corpus: the newest release. With --watch, also what grows in a second.
+    """
+    from gristmill.network import status_remote
+    from gristmill.report.status import ask_of
+
+    ask, shown = ask_of(corpus, root)
+    if not watch:
+        result = ask()
+        print_result(result, as_json, shown(result))
+        return
+    for found in status_remote.watched(ask, interval, looks):
+        failed = found["event"] == "error"
+        rate = [] if failed else [status_remote.rate_line(found)]
+        lines = [f"{found['time']}: {found['error']}"] if failed else [*rate, *shown(found), ""]
+        print_result(found, as_json, lines)
+        sys.stdout.flush()

@@ -1,9 +1,8 @@
 """The status of a published corpus, read from its address; and watching a status for changes."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from gristmill.corpus import summary
@@ -14,20 +13,14 @@ from gristmill.network.release import ReleaseReader
 GROWING = ("documents", "tokens", "token_shards", "bytes")
 
 
-def status_of_release(
-    urls: Sequence[str] | str, *, root: Path | str | None = None, state: Path | None = None
-) -> dict[str, Any]:
-    """The newest release at an address: `release`, `minimum`, `signed`, `manifest`, `url`, and the
-    figures of its manifest (corpus/summary.py). `root` is a pinned root.json.
+def status_of_release(reader: ReleaseReader) -> dict[str, Any]:
+    """The newest release: `release`, `minimum`, `signed`, `manifest`, `included`, `url`, and the
+    figures of its manifest (corpus/summary.py).
 
     Raises SourceError if no address can be read, VerificationError if what is there must not be
     used.
     """
-    reader = ReleaseReader(urls, root=root, state=state)
-    try:
-        found = reader.newest()
-    finally:
-        reader.close()
+    found = reader.newest()
     return {
         "url": found.url,
         "release": found.release.number,

@@ -1,28 +1,41 @@
-"""Status: which phases of a run are done, and what was dropped where.
+"""Status: which phases of a run are done, what was dropped where, and how far its sources are.
 
 Reads records only; asks nothing of a run that is at work.
 """
 
 import fcntl
 import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gristmill.corpus import summary
 from gristmill.corpus.corpus import Corpus, Record
+from gristmill.corpus.funnel import Funnel
 from gristmill.errors import RecipeError
+from gristmill.network import status_remote
+from gristmill.network.layout import POINTER
+from gristmill.network.release import ReleaseReader
 from gristmill.phases.all_phases import PHASES
 from gristmill.phases.inputs.plan import Plan
-from gristmill.phases.output.write_manifest import read_plan
+from gristmill.phases.output.tokenize import TOKENIZE
+from gristmill.phases.output.write_manifest import RUN, read_plan
 from gristmill.phases.phase import Phase
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST
+from gristmill.store.proof import unseal
+from gristmill.store.urls import is_url
 
 
 def status(corpus: Path | str) -> dict[str, Any]:
     """The state of a corpus: `finished`, `running`, shards done by phase, and the reasons counted
-    so far.
+    so far; `sources` with their tokens; `absent`, raw shards by the reason why they are.
+
+    Of a finished corpus also the figures of its manifest (corpus/summary.py) and its `funnel`;
+    `megabytes_per_second` by step, of the run that finished it.
     """
     root = Path(corpus)
     if not root.is_dir() or not ((root / "work").is_dir() or (root / MANIFEST).exists()):
@@ -46,8 +59,11 @@ def status(corpus: Path | str) -> dict[str, Any]:
         for phase in PHASES
         if phase.name in records and (phase.is_asked is None or records[phase.name])
     }
-    if finished is not None:
-        found["funnel"] = finished[0].funnel
+    found["absent"] = {
+        f"{shard.source} {shard.number}": shard.missing
+        for shard in plan.shards
+        if shard.missing is not None
+    }
     documents = dropped = 0
     written = records[WRITE_VERDICTS.name]
     for number, processed in records[PROCESS.name].items():
@@ -59,7 +75,62 @@ def status(corpus: Path | str) -> dict[str, Any]:
             documents += raw.documents
             dropped += raw.documents - kept.documents
     found["documents"], found["dropped"] = documents, dropped
+    found["sources"] = _sources(plan, records)
+    found["tokens"] = sum(source["tokens"] for source in found["sources"])
+    if finished is not None:
+        # What was counted so far says how far a run is; the manifest says what is there.
+        found |= {
+            name: value
+            for name, value in summary.summary(finished[0]).items()
+            if name not in ("documents", "absent")
+        }
+        found["funnel"] = finished[0].funnel
+        found["megabytes_per_second"] = _rates(root)
     return found
+
+
+def _sources(plan: Plan, records: dict[str, dict[int, Record[Any]]]) -> list[dict[str, Any]]:
+    """The sources of a run, and what was counted of them so far."""
+    processed, tokenized = records[PROCESS.name], records[TOKENIZE.name]
+    found: dict[str, dict[str, Any]] = {}
+    for shard in plan.shards:
+        empty = {"name": shard.source, "raw_shards": 0, "documents": 0, "tokens": 0}
+        source = found.setdefault(shard.source, empty)
+        source["raw_shards"] += 1
+        if shard.number in processed:
+            source["documents"] += processed[shard.number].counts.raw.documents
+        if shard.number in tokenized:
+            source["tokens"] += tokenized[shard.number].counts.tokens
+    return list(found.values())
+
+
+def _rates(root: Path) -> dict[str, float]:
+    """MB of text a second by step, as run.json says; empty where it cannot be read."""
+    try:
+        found = unseal((root / RUN).read_bytes()).get("megabytes_per_second")
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def ask_of(
+    given: Sequence[str], root: Path | None = None
+) -> tuple[Callable[[], dict[str, Any]], Callable[[dict[str, Any]], list[str]]]:
+    """(asks for the status of a corpus or of a published one, its lines for people).
+
+    Raises RecipeError for several folders, or a pinned root beside a folder.
+    """
+    if all(is_url(one) or (Path(one) / POINTER).is_file() for one in given):
+        # One reader: a look refuses a release that is older than that of the look before.
+        reader = ReleaseReader(given, root=root)
+        return partial(status_remote.status_of_release, reader), status_remote.lines
+    if len(given) > 1 or root is not None:
+        raise RecipeError("name one folder of a corpus, or the addresses of a published one")
+
+    def local_lines(found: dict[str, Any]) -> list[str]:
+        return lines(found) + (Funnel(found["funnel"]).lines() if "funnel" in found else [])
+
+    return partial(status, given[0]), local_lines
 
 
 def _records(corpus: Corpus, phase: Phase[Any], plan: Plan) -> dict[int, Record[Any]]:
@@ -103,4 +174,10 @@ def lines(found: dict[str, Any]) -> list[str]:
     ]
     out += [f"  {phase}: {done} of {found['shards']}" for phase, done in found["phases"].items()]
     out.append(f"documents {found['documents']:,}, dropped so far {found['dropped']:,}")
+    if found["finished"]:
+        return out + summary.lines(found | {"documents": found["funnel"].get("documents", 0)})
+    for source in found["sources"]:
+        counted = f"{source['documents']:,} documents, {source['tokens']:,} tokens so far"
+        out.append(f"  {source['name']}: {source['raw_shards']} raw shards, {counted}")
+    out += [f"  absent: raw shard {name}: {reason}" for name, reason in found["absent"].items()]
     return out
