@@ -178,6 +178,15 @@ OPTIONS = {
         "--cache-dir --dtype --end-of-text --end-of-text-side --from --help --json --out --source "
         "--tokenizer --tokens-per-shard"
     ),
+    "publish": (
+        "--check-all --cloudfront --cloudfront-path --connections --days --help --json --key "
+        "--max-age --no-read-back --read-back --with"
+    ),
+    "release key": "--help --json",
+    "release sign": ("--all --cloudfront --cloudfront-path --days --help --json --key --max-age"),
+    "release rotate": (
+        "--add --cloudfront --cloudfront-path --days --help --json --key --remove --threshold"
+    ),
     "demo": "--help --workers",
     "version": "--help",
     "model train-classifier": (

@@ -18,6 +18,7 @@ from gristmill.errors import GristmillError, MachineError
 from gristmill.loader_verbs import bench_loader, seen
 from gristmill.model_verbs import app as model_app
 from gristmill.model_verbs import tokenizer_app
+from gristmill.network_verbs import publish, release_app
 from gristmill.node_verb import node
 from gristmill.packing_verbs import pack
 from gristmill.report_verbs import (
@@ -47,6 +48,7 @@ app = typer.Typer(
 )
 app.add_typer(tokenizer_app, name="tokenizer")
 app.add_typer(model_app, name="model")
+app.add_typer(release_app, name="release")
 
 
 def _version(asked: bool) -> None:
@@ -135,6 +137,7 @@ app.command()(chinchilla)
 
 app.command(epilog=EXIT_CODES)(export)
 app.command("import", epilog=EXIT_CODES)(import_tokens)
+app.command(epilog=EXIT_CODES)(publish)
 
 
 @app.command()

@@ -6,6 +6,7 @@ KEY.pub    the public key as TUF writes it, in JSON: for `release rotate` on ano
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,18 @@ def load_signer(path: Path, passphrase: str) -> "CryptoSigner":
     if not isinstance(key, Ed25519PrivateKey):
         raise RecipeError(f"{path}: no ed25519 key: `gristmill release key` makes one")
     return CryptoSigner(key)
+
+
+def load_signers(paths: Sequence[Path | str], passphrase: str | None) -> "list[CryptoSigner]":
+    """The signers of private keys; `passphrase` is by default that of the environment. Raises
+    RecipeError.
+    """
+    if not paths:
+        return []
+    passphrase = os.environ.get(PASSPHRASE, "") if passphrase is None else passphrase
+    if not passphrase:
+        raise RecipeError(f"{paths[0]}: keys are encrypted by a passphrase: set {PASSPHRASE}")
+    return [load_signer(Path(path), passphrase) for path in paths]
 
 
 def load_public(path: Path) -> "Key":

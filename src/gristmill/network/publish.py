@@ -12,10 +12,10 @@ from typing import Any
 
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import links
-from gristmill.errors import MachineError, RecipeError, VerificationError
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network.cdn import CloudFront
-from gristmill.network.keys import PASSPHRASE, load_signer
+from gristmill.network.keys import load_signers
 from gristmill.network.publisher import OnUpload, Publisher, UploadSettings
 from gristmill.network.targets import FolderTarget, Target, open_target
 from gristmill.store.manifest import MANIFEST, SUMS, Manifest, sums
@@ -54,7 +54,7 @@ def publish(
     parts = [part for part in manifest.parts if layout.is_included(part.path, included)]
     if wrong := damaged(parts, root):
         raise VerificationError(f"{wrong[0]}. Nothing was published: run the recipe again")
-    signers = [load_signer(Path(key), _passphrase(passphrase)) for key in keys]
+    signers = load_signers(keys, passphrase)
     if cdn is not None:
         cdn.check()
     opened = open_target(target)
@@ -180,10 +180,3 @@ def _refuse_inside(target: Target, root: Path) -> None:
         here, there = root.resolve(), target.root.resolve()
         if here == there or here in there.parents:
             raise RecipeError(f"{target.root}: lies in the corpus: name a folder elsewhere")
-
-
-def _passphrase(given: str | None) -> str:
-    passphrase = os.environ.get(PASSPHRASE, "") if given is None else given
-    if not passphrase:
-        raise MachineError(f"the keys are encrypted: set {PASSPHRASE}")
-    return passphrase

@@ -20,7 +20,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network.cdn import CloudFront
 from gristmill.network.layout import IMMUTABLE, Pointer, Release
-from gristmill.network.targets import Target, TargetChangedError, Version
+from gristmill.network.targets import Target, TargetChangedError, Version, changed
 from gristmill.network.trust import FIXED, JSON, TIMESTAMP, Trust
 from gristmill.store import manifest as manifests
 
@@ -255,15 +255,19 @@ class Publisher:
                 break
             if found.data == data:
                 return made(number)
+            self._refuse_changed()
             number += 1
         if not self.target.put_new(key, data, FIXED):
             found = self.target.get(key, layout.LARGEST_RELEASE)
             if found is None or found.data != data:
-                raise TargetChangedError(
-                    f"{self.target.url}/{key}: another publisher made this release meanwhile, and "
-                    "it is untouched: look at it, then run the command again"
-                )
+                raise TargetChangedError(changed(self.target.url, key))
         return made(number)
+
+    def _refuse_changed(self) -> None:
+        """Raise TargetChangedError if the pointer is another than in the beginning."""
+        found = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
+        if (found.version if found else None) != self._version:
+            raise TargetChangedError(changed(self.target.url, layout.POINTER))
 
     def point(self, release: Release) -> None:
         """Make a release that is whole, and signed where a key signs, the one that readers see."""

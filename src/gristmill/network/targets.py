@@ -147,7 +147,7 @@ class FolderTarget:
         with self._held():
             found = self.get(key, len(data) + layout.LARGEST_RELEASE)
             if (found.version if found else None) != before:
-                raise TargetChangedError(_changed(self.url, key))
+                raise TargetChangedError(changed(self.url, key))
             write_bytes(self.root, key, data)
 
     def get(self, key: str, most: int) -> Found | None:
@@ -247,7 +247,7 @@ class BucketTarget:
                 obstore.exceptions.AlreadyExistsError,
                 obstore.exceptions.PreconditionError,
             ) as error:
-                raise TargetChangedError(_changed(self.url, key)) from error
+                raise TargetChangedError(changed(self.url, key)) from error
 
     def get(self, key: str, most: int) -> Found | None:
         import obstore
@@ -361,7 +361,8 @@ def _strangers(names: list[str]) -> list[str]:
     return sorted({name.rstrip("/") for name in names} - own)[:3]
 
 
-def _changed(url: str, key: str) -> str:
+def changed(url: str, key: str) -> str:
+    """What a publisher is told who was not the first."""
     return (
         f"{url}/{key}: another publisher wrote it meanwhile. What it published is untouched: look "
         "at it, then run the command again"

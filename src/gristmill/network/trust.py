@@ -146,6 +146,18 @@ class Trust:
             )
         return found
 
+    def versions(self) -> dict[str, dict[str, Any]]:
+        """Version and expiry of each role."""
+        every = {"root": self.root, **self._found}
+        return {
+            role: {
+                "version": every[role].signed.version,
+                "expires": every[role].signed.expires.isoformat(),
+            }
+            for role in ROLES
+            if role in every
+        }
+
     # -- signing
 
     def check_signers(self, roles: Sequence[str]) -> None:

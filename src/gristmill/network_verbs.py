@@ -1,0 +1,262 @@
+"""The verbs `publish` and `release`: thin, as cli.py."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gristmill.arguments import EXIT_CODES, Json
+from gristmill.terminal import handle_ctrl_c, print_result
+
+if TYPE_CHECKING:
+    from gristmill.network.trust import RoleChange
+
+release_app = typer.Typer(
+    help="Sign the releases of a published corpus.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Target = Annotated[
+    str, typer.Argument(help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder.")
+]
+Keys = Annotated[
+    list[Path] | None,
+    typer.Option("--key", help="A key of `release key`; repeat the option for several."),
+]
+Days = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="ROLE=N: signatures of root, targets, snapshot or timestamp expire after N days "
+        "(365, 90, 7, 1)."
+    ),
+]
+CloudFrontId = Annotated[
+    str | None, typer.Option("--cloudfront", help="Invalidate this distribution's copies.")
+]
+CloudFrontPath = Annotated[
+    str | None,
+    typer.Option(help="Where the target is below the distribution's address (default: its top)."),
+]
+
+
+def publish(
+    corpus: Annotated[Path, typer.Argument(help="The folder of the corpus.")],
+    target: Target,
+    with_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            help="Also publish these folders of the corpus: text,verdicts,samples,documents ... or "
+            "all.",
+        ),
+    ] = None,
+    key: Keys = None,
+    days: Days = None,
+    connections: Annotated[int, typer.Option(min=1, help="The number of uploads at once.")] = 4,
+    max_age: Annotated[
+        int, typer.Option(min=0, help="Seconds that caches may show an old pointer.")
+    ] = 10,
+    read_back: Annotated[
+        bool, typer.Option(help="Read what was uploaded, and compare it with its sha256.")
+    ] = True,
+    check_all: Annotated[
+        bool, typer.Option("--check-all", help="Read and compare what the target had as well.")
+    ] = False,
+    cloudfront: CloudFrontId = None,
+    cloudfront_path: CloudFrontPath = None,
+    as_json: Json = False,
+) -> None:
+    """Make a finished corpus the newest release of an object store or a folder.
+
+    Run it again after any failure: it continues.
+    """
+    from gristmill.network.cdn import cloudfront_of
+    from gristmill.network.publish import publish as write
+    from gristmill.network.publisher import UploadSettings
+
+    handle_ctrl_c()
+    lines: list[str] = []
+    result = write(
+        corpus,
+        target,
+        with_=[name for given in with_ or () for name in given.split(",") if name],
+        keys=key or (),
+        passphrase=_passphrase(key),
+        settings=UploadSettings(connections, read_back, check_all, max_age, _days(days)),
+        cdn=cloudfront_of(cloudfront, cloudfront_path),
+        on_line=lines.append,
+    )
+    what = "" if result["new"] else " is this corpus already"
+    lines = [
+        f"{result['target']}: release {result['release']}{what}",
+        (
+            f"{result['objects']} objects, {result['bytes'] / 1e6:,.1f} MB uploaded; "
+            f"{result['present']} were there"
+        ),
+        f"manifest {result['manifest']}",
+        *lines,
+    ]
+    if "root" in result:
+        lines.append(f"signed; readers pin trust/root.json, sha256 {result['root']}")
+    print_result(result, as_json, lines)
+
+
+@release_app.command(epilog=EXIT_CODES)
+def key(
+    path: Annotated[Path, typer.Argument(help="The file to write; .pub beside it is public.")],
+    as_json: Json = False,
+) -> None:
+    """Make a key that signs releases (ed25519). A passphrase encrypts it: from the environment
+    (GRISTMILL_KEY_PASSPHRASE), or typed.
+    """
+    from gristmill.network.keys import new_key
+
+    made = new_key(path, _passphrase([path], confirm=True) or "")
+    lines = [f"{made['private']}: keep it secret", f"{made['public']}: key {made['keyid']}"]
+    print_result(made, as_json, lines)
+
+
+@release_app.command(epilog=EXIT_CODES)
+def sign(
+    target: Target,
+    key: Keys = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Sign targets and snapshot as well, though they are young."),
+    ] = False,
+    days: Days = None,
+    max_age: Annotated[
+        int, typer.Option(min=0, help="Seconds that caches may show an old timestamp.")
+    ] = 10,
+    cloudfront: CloudFrontId = None,
+    cloudfront_path: CloudFrontPath = None,
+    as_json: Json = False,
+) -> None:
+    """Renew the signatures of the newest release before they expire: run it daily."""
+    from gristmill.network.cdn import cloudfront_of
+    from gristmill.network.signing import sign as renew
+
+    result = renew(
+        target,
+        key or (),
+        _passphrase(key),
+        everything=everything,
+        days=_days(days),
+        max_age=max_age,
+        cdn=cloudfront_of(cloudfront, cloudfront_path),
+    )
+    lines = [
+        f"{role}: version {has['version']}, expires {has['expires']}"
+        for role, has in result["roles"].items()
+    ]
+    print_result(result, as_json, lines)
+
+
+@release_app.command(epilog=EXIT_CODES)
+def rotate(
+    target: Target,
+    key: Keys = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(help="ROLE=FILE.pub: this key may sign the role from now on."),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="ROLE=KEYID: this key may not sign the role any more (8 digits or more)."
+        ),
+    ] = None,
+    threshold: Annotated[
+        list[str] | None, typer.Option(help="ROLE=N: the role needs signatures of N keys.")
+    ] = None,
+    days: Days = None,
+    cloudfront: CloudFrontId = None,
+    cloudfront_path: CloudFrontPath = None,
+    as_json: Json = False,
+) -> None:
+    """Write a new root: change the keys and thresholds of root, targets, snapshot and timestamp.
+
+    On a target without a root it makes the first one; roles without --add get every --key. Give the
+    keys that the root needs before and after, and those of the roles that change.
+    """
+    from gristmill.network.cdn import cloudfront_of
+    from gristmill.network.signing import rotate as write
+
+    result = write(
+        target,
+        key or (),
+        _passphrase(key),
+        changes=_changes(add, remove, threshold),
+        days=_days(days),
+        cdn=cloudfront_of(cloudfront, cloudfront_path),
+    )
+    lines = [f"{result['target']}: root version {result['version']}, sha256 {result['sha256']}"]
+    lines += [
+        f"{role}: {has['threshold']} of {', '.join(keyid[:12] for keyid in has['keys'])}"
+        for role, has in result["roles"].items()
+    ]
+    print_result(result, as_json, lines)
+
+
+def _passphrase(keys: list[Path] | None, *, confirm: bool = False) -> str | None:
+    """The passphrase of keys: from the environment, else typed; None if there are no keys."""
+    from gristmill.network.keys import PASSPHRASE
+
+    if not keys:
+        return None
+    found = os.environ.get(PASSPHRASE, "")
+    if not found and sys.stdin.isatty():
+        found = str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm))
+    return found
+
+
+def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
+    """(role, value) of ROLE=VALUE options. Raises RecipeError."""
+    from gristmill.errors import RecipeError
+    from gristmill.network.trust import ROLES
+
+    found = []
+    for text in given or []:
+        role, _, value = text.partition("=")
+        if role not in ROLES or not value:
+            raise RecipeError(
+                f"{option} {text}: write ROLE=...; a role is one of {', '.join(ROLES)}"
+            )
+        found.append((role, value))
+    return found
+
+
+def _numbers(option: str, given: list[str] | None) -> dict[str, int]:
+    from gristmill.errors import RecipeError
+
+    found = {}
+    for role, value in _pairs(option, given):
+        if not (value.isascii() and value.isdigit() and 1 <= int(value[:6]) <= 36_500):
+            raise RecipeError(f"{option} {role}={value}: write a number from 1 to 36500")
+        found[role] = int(value)
+    return found
+
+
+def _days(given: list[str] | None) -> dict[str, int]:
+    return _numbers("--days", given)
+
+
+def _changes(
+    add: list[str] | None, remove: list[str] | None, threshold: list[str] | None
+) -> "Mapping[str, RoleChange]":
+    from gristmill.network.keys import load_public
+    from gristmill.network.trust import ROLES, RoleChange
+
+    added, removed = _pairs("--add", add), _pairs("--remove", remove)
+    thresholds = _numbers("--threshold", threshold)
+    changes: dict[str, Any] = {
+        role: RoleChange(
+            [load_public(Path(file)) for name, file in added if name == role],
+            [keyid for name, keyid in removed if name == role],
+            thresholds.get(role),
+        )
+        for role in ROLES
+    }
+    return {role: change for role, change in changes.items() if change != RoleChange([], [])}
