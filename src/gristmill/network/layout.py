@@ -108,7 +108,7 @@ def decode_pointer(data: bytes, where: str) -> Pointer:
     return pointer
 
 
-class _Format(msgspec.Struct):
+class _RecordFormat(msgspec.Struct):
     format: Any = None
 
 
@@ -119,7 +119,7 @@ def _decode(data: bytes, kind: type[Record], what: str, where: str) -> Record:
     hint = f"Is this the address of a corpus that `gristmill publish` wrote ({POINTER} is there)?"
     try:
         # The format first: a later one may have other fields.
-        found = msgspec.json.decode(data, type=_Format).format
+        found = msgspec.json.decode(data, type=_RecordFormat).format
         if type(found) is int and found > FORMAT:
             raise VerificationError(
                 f"{where}: a {what} of format {found}; this gristmill reads format {FORMAT}. "

@@ -33,7 +33,7 @@ Headers = dict[str, str]
 Version = dict[str, str] | None  # of what was read; None: there was nothing
 
 
-class Found(NamedTuple):
+class StoredFile(NamedTuple):
     """A small file of the target, and its version."""
 
     data: bytes
@@ -65,7 +65,7 @@ class Target(Protocol):
         TargetChangedError.
         """
 
-    def get(self, key: str, most: int) -> Found | None:
+    def get(self, key: str, most: int) -> StoredFile | None:
         """A small file; None if it is absent. Raises VerificationError if it is larger."""
 
     def blocks(self, key: str) -> Iterator[bytes]:
@@ -150,7 +150,7 @@ class FolderTarget:
                 raise TargetChangedError(changed(self.url, key))
             write_bytes(self.root, key, data)
 
-    def get(self, key: str, most: int) -> Found | None:
+    def get(self, key: str, most: int) -> StoredFile | None:
         with machine_errors(self.root / key, every=True):
             try:
                 with open(self.root / key, "rb") as file:
@@ -159,7 +159,7 @@ class FolderTarget:
                 return None
         if len(data) > most:
             raise VerificationError(_too_large(self.url, key, most))
-        return Found(data, {"sha256": hashlib.sha256(data).hexdigest()})
+        return StoredFile(data, {"sha256": hashlib.sha256(data).hexdigest()})
 
     def blocks(self, key: str) -> Iterator[bytes]:
         try:
@@ -249,7 +249,7 @@ class BucketTarget:
             ) as error:
                 raise TargetChangedError(changed(self.url, key)) from error
 
-    def get(self, key: str, most: int) -> Found | None:
+    def get(self, key: str, most: int) -> StoredFile | None:
         import obstore
 
         with self._explained(key):
@@ -262,7 +262,7 @@ class BucketTarget:
             if found.meta["size"] > most:
                 raise VerificationError(_too_large(self.url, key, most))
             version = {name: found.meta.get(name) for name in ("e_tag", "version")}
-            return Found(
+            return StoredFile(
                 bytes(found.bytes()), {name: str(has) for name, has in version.items() if has}
             )
 
