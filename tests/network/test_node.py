@@ -5,6 +5,9 @@ refuses.
 import itertools
 import json
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +27,7 @@ from gristmill.network.rotation import PlateauRule
 from gristmill.network.view_manifest import shard_paths
 from gristmill.store import manifest as manifests
 from gristmill.training.grow_tokenizer import grow_tokenizer
+from tests.support.command import command_line
 from tests.support.corpora import jsonl
 from tests.support.published import point, published, put
 from tests.support.token_corpora import token_corpus
@@ -131,9 +135,10 @@ def test_losses_rotate_early_and_the_log_says_why(target: Path, cache: Path) -> 
 
 
 def test_it_goes_on_exactly_where_a_state_was_taken_and_replays(
-    target: Path, cache: Path, tmp_path: Path
+    target: Path, cache: Path, tmp_path: Path, soak: int
 ) -> None:
     url = str(target)
+    wanted = (0, 20, 37) if soak == 1 else range(60)
     with Node(url, "node-1", cache_dir=cache) as node, node.batches(**SHAPE) as feed:
         whole = trained(feed, 120)
         assert {rotation for rotation, _ in whole} > {0, 1, 2, 3}
@@ -146,7 +151,7 @@ def test_it_goes_on_exactly_where_a_state_was_taken_and_replays(
         states = {}
         with node.batches(**SHAPE) as feed:
             for step in range(60):
-                if step in (0, 1, 19, 20, 21, 37, 59):
+                if step in wanted:
                     states[step] = json.dumps(feed.state_dict())
                 trained(feed, 1)
         for step, state in states.items():
@@ -490,3 +495,68 @@ def test_a_view_is_a_corpus_of_its_own(corpus: Path, target: Path, cache: Path) 
         digest = manifests.lock_of((corpus / "manifest.json").read_bytes()).split()[0].decode()
         assert view.manifest.inputs == {"release": {"name": "manifest.json", "sha256": digest}}
         held.view.close()
+
+
+def test_the_verb_fetches_and_says_where(target: Path, cache: Path) -> None:
+    words = ["node", target, "--node-id", "node-1", "--cache-dir", cache, "--cache-bytes", "1MB"]
+    done = subprocess.run(
+        command_line(*words, "--json"), capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert (found["release"], found["rotation"], found["rotations"]) == (1, 0, 2)
+    assert found["tokens"] == sum(
+        part.counts["tokens"]
+        for part in TokenCorpus.open(found["corpus"]).manifest.parts
+        if part.path in found["shards"]
+    )
+    (names := cache.parent / "nodes").write_text("node-1\nnode-2\n")
+    more = ["--assignment", "rendezvous", "--nodes", names, "--holders", "1", "--rotation", "1"]
+    done = subprocess.run(command_line(*words, *more), capture_output=True, text=True, check=True)
+    assert "without a pinned root" in done.stdout
+    assert "rotation 1 of " in done.stdout
+    wrong = command_line(*words, "--assignment", "rendezvous", "--nodes", "none")
+    done = subprocess.run(wrong, capture_output=True, text=True, check=False)
+    assert (done.returncode, "--nodes none: cannot be read" in done.stderr) == (2, True)
+
+
+TRAINER = """
+import json, sys, time
+from gristmill import Node
+with Node(sys.argv[1], "n", cache_dir=sys.argv[2]) as node:
+    try:
+        state = json.load(open(sys.argv[3]))
+    except FileNotFoundError:
+        state = None
+    shape = {} if state else {"sequence_length": 16, "batch_size": 4}
+    with node.batches(**shape, state=state) as feed:
+        while feed.loader.step < 60:
+            if feed.loader.step % 5 == 0:
+                import os
+                with open(sys.argv[3] + ".next", "w") as file:
+                    json.dump(feed.state_dict(), file)
+                os.replace(sys.argv[3] + ".next", sys.argv[3])
+            batch = next(feed)
+            feed.report(0.01 if feed.loader.step % 23 > 4 else 3.0)
+            print(feed.loader.step, flush=True)
+"""
+
+
+def test_a_killed_trainer_goes_on_and_its_log_replays(
+    target: Path, cache: Path, tmp_path: Path
+) -> None:
+    with (
+        Node(str(target), "n", cache_dir=tmp_path / "whole") as node,
+        node.batches(**SHAPE) as feed,
+    ):
+        whole = [one for _, one in trained(feed, 60)]
+    command = [sys.executable, "-c", TRAINER, str(target), str(cache), str(tmp_path / "state")]
+    for kill_at in (29, 60) if soak == 1 else (*range(3, 59, 3), 60):
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        for line in child.stdout:
+            if int(line) >= kill_at < 60:
+                child.kill()
+        assert child.wait() == (0 if kill_at == 60 else -signal.SIGKILL)
+        child.stdout.close()
+    with Node(str(target), "n", cache_dir=cache) as node:
+        assert rows(node.replay()) == whole

@@ -55,6 +55,33 @@ def nginx_binary() -> str | None:
 @contextmanager
 def nginx(served: Path, folder: Path, *, ranges: bool = True, more: str = "") -> Iterator[str]:
     """nginx over a folder; without `ranges` it answers 200 to all that ask for one."""
+    server = f"root {served}; {'' if ranges else 'max_ranges 0;'} {more}"
+    with _nginx(f"access_log {folder}/access.log; sendfile on;", server, folder) as address:
+        yield address
+
+
+@contextmanager
+def edge(origin: str, folder: Path) -> Iterator[str]:
+    """nginx as the edge of a CDN before an origin: it caches as the origin's Cache-Control says,
+    asks the origin once for what many want at a time, and says in X-Cache-Status what it did;
+    status.log has `cache status, answer, URI` a line.
+    """
+    http = (
+        f"proxy_cache_path {folder}/cache keys_zone=edge:4m use_temp_path=off;\n"
+        "log_format status '$upstream_cache_status $status $uri';\n"
+        f"access_log {folder}/status.log status; sendfile on;"
+    )
+    server = (
+        f"location / {{ proxy_pass {origin}; proxy_cache edge; proxy_cache_lock on; "
+        "proxy_cache_lock_timeout 60s; proxy_cache_lock_age 60s; proxy_cache_key $uri; "
+        "add_header X-Cache-Status $upstream_cache_status always; }"
+    )
+    with _nginx(http, server, folder) as address:
+        yield address
+
+
+@contextmanager
+def _nginx(http: str, server: str, folder: Path) -> Iterator[str]:
     binary = nginx_binary()
     assert binary is not None
     port = free_port()
@@ -65,10 +92,9 @@ def nginx(served: Path, folder: Path, *, ranges: bool = True, more: str = "") ->
     )
     (folder / "nginx.conf").write_text(
         f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;\n"
-        "events { worker_connections 256; }\n"
-        f"http {{ access_log {folder}/access.log; sendfile on; {temporary}\n"
-        f"server {{ listen 127.0.0.1:{port}; root {served}; "
-        f"{'' if ranges else 'max_ranges 0;'} {more} }} }}\n"
+        "events { worker_connections 1024; }\n"
+        f"http {{ {http} {temporary}\n"
+        f"server {{ listen 127.0.0.1:{port}; {server} }} }}\n"
     )
     command = [
         binary,

@@ -29,10 +29,11 @@ from gristmill.network.node_cache import NodeCache, View
 from gristmill.network.node_loader import Held, NodeLoader
 from gristmill.network.node_loader import replay as replayed
 from gristmill.network.node_log import Began, NodeLog
-from gristmill.network.release import CheckedRelease, ReleaseReader
+from gristmill.network.release import PATIENCE, CheckedRelease, ReleaseReader
 from gristmill.network.rotation import PlateauRule
 from gristmill.network.view_manifest import manifest_of_view, shard_paths, tokenizer_part
 from gristmill.store.manifest import Manifest
+from gristmill.store.settings import Settings
 from gristmill.tokens.growth_record import version_of
 from gristmill.user_input import local
 
@@ -59,6 +60,7 @@ class Node:
         shards: int = SHARDS,
         nodes: Sequence[str] | None = None,
         holders: int = 3,
+        settings: Settings = PATIENCE,
         on_event: Callable[[str], None] | None = None,
     ) -> None:
         """Fetch and check the newest release.
@@ -67,8 +69,8 @@ class Node:
         limits the cache (default: the disk). `root`: the pinned root of the release's signatures;
         without it, signatures are not asked for. `assignment`: "genesis", or "rendezvous" among
         `nodes`, the ids of all nodes, with `holders` nodes a shard. `shards`: how many a rotation
-        has. `on_event` is called with messages: a release that could not be fetched, a file that
-        was damaged.
+        has. `settings`: how patient downloads are. `on_event` is called with messages: a release
+        that could not be fetched, a file that was damaged.
 
         Raises RecipeError, SourceError, VerificationError, MachineError.
         """
@@ -91,7 +93,10 @@ class Node:
         if not self.urls:
             raise RecipeError("no URL to read releases from: give one, or several")
         self._reader = ReleaseReader(
-            self.urls, root=root, state=folder / "seen" / _identity(self.urls[0], root)
+            self.urls,
+            root=root,
+            state=folder / "seen" / _identity(self.urls[0], root),
+            settings=settings,
         )
         self._lock = threading.Lock()
         self._ahead: FetchAhead | None = None
