@@ -140,9 +140,9 @@ def test_it_goes_on_exactly_where_a_state_was_taken_and_replays(
     url = str(target)
     wanted = (0, 20, 37) if soak == 1 else range(60)
     with Node(url, "node-1", cache_dir=cache) as node, node.batches(**SHAPE) as feed:
-        whole = trained(feed, 120)
-        assert {rotation for rotation, _ in whole} > {0, 1, 2, 3}
-        assert rows(node.replay(steps=50)) == [one for _, one in whole[:50]]
+        whole = trained(feed, 80)
+        assert {rotation for rotation, _ in whole} > {0, 1}
+        assert rows(node.replay(steps=30)) == [one for _, one in whole[:30]]
     with Node(url, "node-1", cache_dir=cache) as node:
         assert rows(node.replay()) == [one for _, one in whole]
         # What rotated follows from the losses in the log.
@@ -160,11 +160,11 @@ def test_it_goes_on_exactly_where_a_state_was_taken_and_replays(
                 Node(url, "node-1", cache_dir=fresh) as other,
                 other.batches(state=json.loads(state)) as feed,
             ):
-                assert trained(feed, 100 - step) == whole[step:100]
+                assert trained(feed, 60 - step) == whole[step:60]
         # The log of an interrupted run: the part behind the checkpoint does not count.
         with node.batches(state=json.loads(states[20])) as feed:
-            trained(feed, 80)
-        assert rows(node.replay()) == [one for _, one in whole[:100]]
+            trained(feed, 40)
+        assert rows(node.replay()) == [one for _, one in whole[:60]]
         with pytest.raises(RecipeError, match="that of node 'node-1', and this is 'node-2'"):
             Node(url, "node-2", cache_dir=cache).batches(state=json.loads(states[0]))
         for bad in ({}, {"format": 1}, {**json.loads(states[0]), "view": "{}"}, []):
@@ -542,7 +542,7 @@ with Node(sys.argv[1], "n", cache_dir=sys.argv[2]) as node:
 
 
 def test_a_killed_trainer_goes_on_and_its_log_replays(
-    target: Path, cache: Path, tmp_path: Path
+    target: Path, cache: Path, tmp_path: Path, soak: int
 ) -> None:
     with (
         Node(str(target), "n", cache_dir=tmp_path / "whole") as node,
