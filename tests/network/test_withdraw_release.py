@@ -1,0 +1,102 @@
+"""Withdrawal from a published corpus: what readers see, what is deleted, and no way back."""
+
+from pathlib import Path
+
+import pytest
+
+import gristmill
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.network import layout
+from gristmill.network import withdraw_release as module
+from gristmill.network.publish import publish
+from gristmill.network.release import ReleaseReader
+from gristmill.network.withdraw_release import withdraw_release
+from tests.support.corpora import article, jsonl
+
+PHRASE = "the miller's private letter"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    rows = [{"text": article(f"r {number}", 12)} for number in range(8)]
+    rows[3]["text"] = f"{PHRASE} {rows[3]['text']}"
+    (tmp_path / "a.jsonl").write_bytes(jsonl(rows))
+    gristmill.train_tokenizer([tmp_path / "a.jsonl"], tmp_path / "t.json", vocabulary=270)
+    (tmp_path / "recipe.toml").write_text(
+        '[[source]]\nname = "web"\nfiles = ["a.jsonl"]\n[tokens]\ntokenizer = "t.json"\n'
+        "tokens_per_shard = 400\n"
+    )
+    gristmill.run(tmp_path / "recipe.toml", out=tmp_path / "corpus", workers=1)
+    return tmp_path / "corpus"
+
+
+def objects(target: Path) -> set[str]:
+    return {path.name for path in (target / "objects").rglob("*") if path.is_file()}
+
+
+def test_readers_get_a_release_that_they_cannot_go_back_from(corpus: Path, tmp_path: Path) -> None:
+    target = tmp_path / "public"
+    publish(corpus, target, with_=["documents"])
+    reader = ReleaseReader(target)
+    first = reader.newest()
+    pointer = (target / layout.POINTER).read_bytes()
+    before = objects(target)
+    result = withdraw_release(corpus, target, ["0:3"])
+    assert (result["documents"], result["release"], result["minimum"]) == (1, 2, 2)
+    second = reader.newest()
+    assert (second.release.minimum, second.release.previous) == (2, first.sha256)
+    assert second.release.withdrawn == [{"document": 3, "source": "web"}]
+    assert second.release.has("withdrawn.txt")
+    assert second.release.has("documents/00000.parquet")
+    # Of the parts only those are new that held it; the objects of the others are kept.
+    old = {part.path: part for part in first.manifest.parts}
+    new = {part.path: part for part in second.manifest.parts}
+    changed = {path for path in new if path in old and new[path].sha256 != old[path].sha256}
+    shards = {path for path in changed if path.startswith("tokens/") and path.endswith(".bin")}
+    assert 0 < len(shards) < len([path for path in new if path.endswith(".bin")])
+    assert all(new[path].size == old[path].size for path in shards)
+    gone = {old[path].sha256 for path in changed if first.release.has(path)}
+    assert gone <= before
+    assert not gone & objects(target)
+    assert first.release.manifest not in objects(target)
+    assert len(before - objects(target)) == result["deleted"]
+    for part in second.manifest.parts:
+        if second.release.has(part.path):
+            reader.download(part.sha256, part.size, tmp_path / "got" / part.path)
+    # Somebody puts the old pointer back.
+    (target / layout.POINTER).write_bytes(pointer)
+    with pytest.raises(VerificationError, match="shows release 1, and release 2"):
+        reader.newest()
+    reader.close()
+
+
+def test_killed_after_any_step_the_same_command_goes_on(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "public"
+    publish(corpus, target)
+    steps = ("_released", "_deleted")
+    for name in steps:
+
+        def killed(*given: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(module, name, killed)
+            withdraw_release(corpus, target, ["0:3"])
+    result = withdraw_release(corpus, target, ["0:3"])
+    assert (result["documents"], result["withdrawn"], result["release"]) == (0, 1, 2)
+    assert result["deleted"] > 0
+    assert withdraw_release(corpus, target, ["0:3"])["deleted"] == 0
+    # The next one keeps the list and raises the minimum.
+    assert withdraw_release(corpus, target, ["0:1"])["minimum"] == 3
+    reader = ReleaseReader(target)
+    assert [one["document"] for one in reader.newest().release.withdrawn] == [1, 3]
+    reader.close()
+
+
+def test_nothing_is_withdrawn_where_nothing_is_published(corpus: Path, tmp_path: Path) -> None:
+    before = (corpus / "manifest.json").read_bytes()
+    with pytest.raises(RecipeError, match="nothing is published there"):
+        withdraw_release(corpus, tmp_path / "empty", ["0:3"])
+    assert (corpus / "manifest.json").read_bytes() == before
