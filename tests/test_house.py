@@ -180,7 +180,10 @@ OPTIONS = {
     ),
     "publish": (
         "--check-all --cloudfront --cloudfront-path --connections --days --help --json --key "
-        "--max-age --no-read-back --read-back --with"
+        "--max-age --private --read-back --with"
+    ),
+    "release withdraw": (
+        "--cache-dir --cloudfront --cloudfront-path --corpus --days --help --json --key --target"
     ),
     "release key": "--help --json",
     "release sign": ("--all --cloudfront --cloudfront-path --days --help --json --key --max-age"),

@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gristmill.arguments import EXIT_CODES, Json
-from gristmill.terminal import handle_ctrl_c, print_result
+from gristmill.terminal import handle_ctrl_c, print_result, warn
 
 if TYPE_CHECKING:
     from gristmill.network.trust import RoleChange
 
 release_app = typer.Typer(
-    help="Sign the releases of a published corpus.", no_args_is_help=True, rich_markup_mode=None
+    help="Sign the releases of a published corpus, and withdraw documents from it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 Target = Annotated[
     str, typer.Argument(help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder.")
+]
+HubTarget = Annotated[
+    str,
+    typer.Argument(
+        help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder; or hf://datasets/OWNER/NAME."
+    ),
 ]
 Keys = Annotated[
     list[Path] | None,
@@ -43,7 +51,7 @@ CloudFrontPath = Annotated[
 
 def publish(
     corpus: Annotated[Path, typer.Argument(help="The folder of the corpus.")],
-    target: Target,
+    target: HubTarget,
     with_: Annotated[
         list[str] | None,
         typer.Option(
@@ -66,12 +74,20 @@ def publish(
     ] = False,
     cloudfront: CloudFrontId = None,
     cloudfront_path: CloudFrontPath = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="On the hub: make a new data set private.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a finished corpus the newest release of an object store or a folder.
+    """Make a finished corpus the newest release of an object store or a folder; or a data set of
+    the Hugging Face hub: its tokens, or with --with text its texts.
 
     Run it again after any failure: it continues.
     """
+    if target.startswith("hf://"):
+        folders = [name for given in with_ or () for name in given.split(",") if name]
+        _publish_on_hub(corpus, target, folders, bool(key or cloudfront), private, as_json)
+        return
     from gristmill.network.cdn import cloudfront_of
     from gristmill.network.publish import publish as write
     from gristmill.network.publisher import UploadSettings
@@ -100,6 +116,93 @@ def publish(
     ]
     if "root" in result:
         lines.append(f"signed; readers pin trust/root.json, sha256 {result['root']}")
+    print_result(result, as_json, lines)
+
+
+def _publish_on_hub(
+    corpus: Path, target: str, folders: list[str], others: bool, private: bool, as_json: bool
+) -> None:
+    from gristmill.errors import RecipeError
+    from gristmill.network.hub import publish_to_hub
+
+    if set(folders) - {"text"} or others:
+        raise RecipeError(
+            f"{target}: the hub takes tokens, or texts (--with text); --key and --cloudfront are "
+            "for object stores"
+        )
+    handle_ctrl_c()
+    result = publish_to_hub(
+        corpus, target, kind="text" if folders else "tokens", private=private, on_line=warn
+    )
+    lines = [
+        f"{result['url']}: commit {result['commit']}",
+        (
+            f"{result['files']} files, {result['bytes'] / 1e6:,.1f} MB; {result['uploaded']} were "
+            f"new, {result['removed']} of the release before are removed"
+        ),
+    ]
+    print_result(result, as_json, lines)
+
+
+@release_app.command(epilog=EXIT_CODES)
+def withdraw(
+    documents: Annotated[
+        list[str],
+        typer.Argument(metavar="DOCUMENT...", help="shard:row, a document's number, or its URL."),
+    ],
+    corpus: Annotated[Path, typer.Option(help="The folder of the corpus.")],
+    target: Annotated[
+        str | None, typer.Option(help="Where the corpus is published (default: nowhere).")
+    ] = None,
+    key: Keys = None,
+    days: Days = None,
+    cloudfront: CloudFrontId = None,
+    cloudfront_path: CloudFrontPath = None,
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="The cache from which raw shards are removed.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Take documents and their copies out of a corpus, and of all its releases.
+
+    Shards keep their lengths; the documents' tokens become end-of-text tokens.
+    """
+    from gristmill.network.cdn import cloudfront_of
+    from gristmill.network.publisher import UploadSettings
+    from gristmill.network.withdraw import withdraw as take_out
+    from gristmill.network.withdraw_release import withdraw_release
+
+    handle_ctrl_c()
+    if target is None:
+        result = take_out(corpus, documents, cache_dir=cache_dir, on_line=warn)
+    else:
+        result = withdraw_release(
+            corpus,
+            target,
+            documents,
+            keys=key or (),
+            passphrase=_passphrase(key),
+            settings=UploadSettings(days=_days(days)),
+            cdn=cloudfront_of(cloudfront, cloudfront_path),
+            cache_dir=cache_dir,
+            on_line=warn,
+        )
+    lines = [
+        (
+            f"{corpus}: {result['documents']:,} documents withdrawn with their copies, "
+            f"{result['withdrawn']:,} so far; {result['tokens']:,} tokens in {result['shards']} "
+            "shards are end-of-text tokens"
+        ),
+        f"manifest {result['manifest']}",
+    ]
+    if target is not None:
+        lines.append(
+            f"{result['target']}: release {result['release']}; readers refuse releases below "
+            f"{result['minimum']}; {result['deleted']} old objects deleted"
+        )
+    lines += [f"still holds them: {name}" for name in result["raw_shards"]]
+    step = f'[[step]] use = "withdrawn", list = "{corpus / "withdrawn.txt"}"'
+    lines.append(f"put this before the other steps of the recipe: {step}")
     print_result(result, as_json, lines)
 
 

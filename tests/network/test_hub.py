@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from gristmill.errors import (
 from gristmill.network import hub as module
 from gristmill.network.dataset_facts import hub_licence, licence_page
 from gristmill.network.hub import publish_to_hub
+from tests.support.command import command_line
 from tests.support.corpora import article, jsonl
 from tests.support.hub_server import TOKEN, Blob, Hub, hub_server
 from tests.support.skips import missing
@@ -202,6 +205,27 @@ def test_refused_with_the_reason(
     monkeypatch.setattr(module, "MOST_FILES", 9)
     with pytest.raises(RecipeError, match="a commit on the hub takes 9"):
         publish_to_hub(folder / "texts", TARGET)
+
+
+def test_the_verb(folder: Path, hub: Hub) -> None:
+    environment = {**os.environ, "HF_HUB_DISABLE_XET": "1"}
+
+    def mill(*words: object) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            command_line("publish", folder / "texts", TARGET, *words),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    done = mill("--with", "text", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["commit"] == hub.head("mill/flour")
+    assert "data/books/00000.parquet" in hub.files("mill/flour")
+    done = mill("--with", "verdicts")
+    assert (done.returncode, "the hub takes tokens, or texts" in done.stderr) == (2, True)
 
 
 def test_licences_by_their_words() -> None:

@@ -8,10 +8,12 @@ import gristmill
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network import withdraw_release as module
+from gristmill.network.cdn import CloudFront
 from gristmill.network.publish import publish
 from gristmill.network.release import ReleaseReader
 from gristmill.network.withdraw_release import withdraw_release
 from tests.support.corpora import article, jsonl
+from tests.support.releases import bucket
 
 PHRASE = "the miller's private letter"
 
@@ -100,3 +102,43 @@ def test_nothing_is_withdrawn_where_nothing_is_published(corpus: Path, tmp_path:
     with pytest.raises(RecipeError, match="nothing is published there"):
         withdraw_release(corpus, tmp_path / "empty", ["0:3"])
     assert (corpus / "manifest.json").read_bytes() == before
+
+
+def test_in_a_bucket_old_objects_are_deleted_and_invalidated(corpus: Path, tmp_path: Path) -> None:
+    with bucket(tmp_path / "s3") as client:
+        import boto3
+
+        cloudfront = boto3.client("cloudfront")
+        origin = {
+            "Id": "o",
+            "DomainName": "releases.s3.amazonaws.com",
+            "S3OriginConfig": {"OriginAccessIdentity": ""},
+        }
+        made = cloudfront.create_distribution(
+            DistributionConfig={
+                "CallerReference": "1",
+                "Comment": "",
+                "Enabled": True,
+                "Origins": {"Quantity": 1, "Items": [origin]},
+                "DefaultCacheBehavior": {
+                    "TargetOriginId": "o",
+                    "ViewerProtocolPolicy": "allow-all",
+                    "MinTTL": 0,
+                    "ForwardedValues": {"QueryString": False, "Cookies": {"Forward": "none"}},
+                },
+            }
+        )["Distribution"]["Id"]
+        target = "s3://releases/flour"
+        publish(corpus, target)
+
+        def keys() -> set[str]:
+            found = client.list_objects_v2(Bucket="releases")["Contents"]
+            return {one["Key"].removeprefix("flour/") for one in found}
+
+        before = keys()
+        result = withdraw_release(corpus, target, ["0:3"], cdn=CloudFront(made, "flour"))
+        deleted = before - keys()
+        assert len(deleted) == result["deleted"] > 0
+        asked = cloudfront.get_invalidation(DistributionId=made, Id=result["invalidations"][0])
+        paths = asked["Invalidation"]["InvalidationBatch"]["Paths"]["Items"]
+        assert {f"/flour/{key}" for key in (*deleted, layout.POINTER)} == set(paths)

@@ -50,6 +50,7 @@ from gristmill.store.parts import (
 )
 from gristmill.store.urls import is_url
 
+LIST = WITHDRAWN  # the part with the documents
 STEP = "withdrawn"
 Urls = dict[int, str | None]  # of documents, by number
 

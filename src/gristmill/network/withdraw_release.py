@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gristmill.corpus.layout import WITHDRAWN
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network.cdn import CloudFront
@@ -25,7 +24,7 @@ from gristmill.network.layout import Release
 from gristmill.network.publish import checked_corpus, tops_of
 from gristmill.network.publisher import Publisher, UploadSettings
 from gristmill.network.targets import Target, open_target
-from gristmill.network.withdraw import withdraw, withdrawn_documents
+from gristmill.network.withdraw import LIST, withdraw, withdrawn_documents
 from gristmill.store import manifest as manifests
 from gristmill.store.manifest import Manifest
 from gristmill.store.proof import damaged
@@ -85,7 +84,7 @@ def _released(publisher: Publisher, root: Path) -> tuple[Release, Manifest]:
     assert publisher.current is not None
     before = publisher.current[0]
     manifest, data = checked_corpus(root)
-    included = sorted((set(before.included) | {WITHDRAWN}) & tops_of(manifest))
+    included = sorted((set(before.included) | {LIST}) & tops_of(manifest))
     parts = [part for part in manifest.parts if layout.is_included(part.path, included)]
     if wrong := damaged(parts, root):
         raise VerificationError(f"{wrong[0]}. Nothing was published: run the recipe again")
