@@ -112,7 +112,8 @@ REMARKS = {
         "One core, processor time. Equal: the same tokens for every document. Cold: a new encoder "
         "that has read nothing; warm: a new one that has read other texts of the same kind (4 MB, "
         "or a sixth of what there is). gigatoken gets bytes in a batch, tiktoken a string a call, "
-        "HF tokenizers a batch of strings; ours columns of Arrow of about 4 MB."
+        "HF tokenizers a batch of strings; ours columns of Arrow of about 4 MB. `datasets` is HF "
+        "datasets' `map` in batches with a fast tokenizer, in one process and in memory."
     ),
     "train-bpe": (
         "Novels, split by GPT-2's pattern, on all processors; seconds of processor time of all "

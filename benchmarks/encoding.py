@@ -20,9 +20,9 @@ HERE = Path(__file__).parent
 TOKENIZERS = {"gpt2": "r50k_base", "cl100k": "cl100k_base", "o200k": "o200k_base"}
 TEXTS = ("english", "web", "languages", "greek", "code", "east")
 STATES = ("cold", "warm")
-MEGABYTES = {"gigatoken": 8.0, "tiktoken": 2.0, "tokenizers": 1.0}
+MEGABYTES = {"gigatoken": 8.0, "tiktoken": 2.0, "tokenizers": 1.0, "datasets": 1.0}
 ODD_MEGABYTES = 40  # of random words
-TARGET = {"gigatoken": 1.0, "tiktoken": 7.0, "tokenizers": 7.0}
+TARGET = {"gigatoken": 1.0, "tiktoken": 7.0, "tokenizers": 7.0, "datasets": 7.0}
 
 
 def _encoding(name: str) -> Any:
@@ -185,7 +185,7 @@ class Tiktoken(Encoder):
 
 
 class Tokenizers(Encoder):
-    """HF tokenizers' `encode_batch_fast`, as `datasets.map` with a fast tokenizer calls it."""
+    """HF tokenizers' `encode_batch_fast`."""
 
     packages = ("tokenizers",)
 
@@ -201,7 +201,45 @@ class Tokenizers(Encoder):
         return [encoding.ids for encoding in result]
 
 
-ENCODERS = {"ours": Ours, "gigatoken": Gigatoken, "tiktoken": Tiktoken, "tokenizers": Tokenizers}
+class Datasets(Encoder):
+    """HF datasets' `map` in batches with a fast tokenizer of transformers; in one process, in
+    memory, and without a hash of the function, which would cost more than the texts.
+    """
+
+    packages = ("datasets", "transformers", "tokenizers")
+
+    def make(self) -> Any:
+        import transformers
+
+        path = os.environ["GRISTMILL_BENCH_TOKENIZER"]
+        return transformers.PreTrainedTokenizerFast(tokenizer_file=path)
+
+    def shaped(self, texts: list[str]) -> Any:
+        import datasets
+
+        datasets.disable_progress_bars()
+        return datasets.Dataset.from_dict({"text": texts})
+
+    def encode(self, texts: Any) -> Any:
+        tokenize = self.encoder
+        return texts.map(
+            lambda rows: tokenize(rows["text"], add_special_tokens=False),
+            batched=True,
+            new_fingerprint=f"{self.turn}-{len(texts)}",
+            load_from_cache_file=False,
+        )
+
+    def lists(self, result: Any) -> Any:
+        return result["input_ids"]
+
+
+ENCODERS = {
+    "ours": Ours,
+    "gigatoken": Gigatoken,
+    "tiktoken": Tiktoken,
+    "tokenizers": Tokenizers,
+    "datasets": Datasets,
+}
 
 
 def works() -> dict[str, Any]:
@@ -224,8 +262,8 @@ def rows(bench: Any) -> list[dict[str, Any]]:
 
     paths = documents.prepare(bench.data, list(TEXTS))
     out = []
-    for peer in ("gigatoken", "tiktoken", "tokenizers"):
-        for name in TOKENIZERS if peer != "tokenizers" else ("gpt2",):
+    for peer in MEGABYTES:
+        for name in ("gpt2",) if peer in ("tokenizers", "datasets") else TOKENIZERS:
             for text in TEXTS if peer == "gigatoken" else ("english", "languages"):
                 out += _compare(bench, peer, name, text, paths[text])
     for encoder in ("ours", "gigatoken"):

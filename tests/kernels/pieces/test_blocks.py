@@ -12,6 +12,7 @@ from tests.support import strategies
 
 FORMS = {
     "gpt2": (blocks_gpt2.mark, mark_gpt2, {}),
+    "single numbers": (blocks_gpt2.mark, mark_gpt2, {"single_numbers": True}),
     "cl100k": (blocks_cl100k.mark, mark_cl100k, {"whole_tail": True}),
     "llama3": (blocks_cl100k.mark, mark_cl100k, {}),
     "qwen35": (blocks_cl100k.mark, mark_cl100k, {"digits": 1, "marks": True}),

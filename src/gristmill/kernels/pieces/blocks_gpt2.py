@@ -2,10 +2,12 @@ r"""Where the pieces of GPT-2's pattern start, by masks of 64 bytes.
 
 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
-A run of one class starts a piece, or the space before it does.
+A run of one class starts a piece, or the space before it does. Where numbers stand alone, each of
+them starts one, and white space before a number is one.
 """
 
 import numpy as np
+from numba import types
 
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
 from gristmill.kernels.jit.groups import Bytes, Uint64s
@@ -39,8 +41,8 @@ def _contraction(data, at, starts):
     return np.int64(0)
 
 
-@kernel(OFFSETS, BYTES, Bytes, PointBits, Uint64s)
-def _mark(offsets, data, tail, kinds, starts):
+@kernel(OFFSETS, BYTES, Bytes, PointBits, types.boolean, Uint64s)
+def _mark(offsets, data, tail, kinds, single_numbers, starts):
     mark_texts(offsets, starts)
     start = np.int64(offsets[0])
     stop = np.int64(offsets[len(offsets) - 1])
@@ -83,6 +85,9 @@ def _mark(offsets, data, tail, kinds, starts):
         )
         # The last white space of a run does not belong to it; a space goes with what follows.
         resumed = ~spaces & after_spaces & ~texts
+        if single_numbers:
+            begins |= numbers & ~mask_of_range(block, 0, 0x80, 0x3F)
+            resumed &= ~numbers
         mark_last_spaces(data, at, resumed & valid, (wide, wide_before), starts)
         begins &= ~(resumed & after_blanks)
         begins = (begins & ~joined) | begun
@@ -109,11 +114,14 @@ def _mark(offsets, data, tail, kinds, starts):
         wide_before = wide
 
 
-def mark(offsets: np.ndarray, data: np.ndarray, starts: np.ndarray) -> None:
+def mark(
+    offsets: np.ndarray, data: np.ndarray, starts: np.ndarray, *, single_numbers: bool = False
+) -> None:
     """Mark where the pieces of n texts start: offsets (n + 1,) int32 into data (bytes,) uint8.
 
     starts (ceil(offsets[-1] / 64) + 1,) uint64 is zeros. Bit i of word w then says that a piece
     starts at byte 64 w + i; every text starts one, and there is a bit where the last text stops.
-    Bytes before the first text have no bits.
+    Bytes before the first text have no bits. `single_numbers`: each number is a piece of its own,
+    as kernels/pieces/gpt2.py has it.
     """
-    _mark(offsets, data, np.zeros(64, np.uint8), KINDS, starts)
+    _mark(offsets, data, np.zeros(64, np.uint8), KINDS, single_numbers, starts)

@@ -10,12 +10,11 @@ import numpy as np
 
 from gristmill.kernels.pieces import blocks_cl100k, blocks_gpt2, blocks_o200k
 from gristmill.kernels.pieces.deepseek import mark_deepseek
-from gristmill.kernels.pieces.gpt2 import mark_gpt2
 from gristmill.kernels.pieces.pattern_names import Pattern
 
 _MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
     Pattern.GPT2: blocks_gpt2.mark,
-    Pattern.GPT2_SINGLE_NUMBERS: partial(mark_gpt2, single_numbers=True),
+    Pattern.GPT2_SINGLE_NUMBERS: partial(blocks_gpt2.mark, single_numbers=True),
     Pattern.CL100K: partial(blocks_cl100k.mark, whole_tail=True),
     Pattern.LLAMA3: blocks_cl100k.mark,
     Pattern.QWEN2: partial(blocks_cl100k.mark, digits=1),
