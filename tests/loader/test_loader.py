@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import json
 import pickle
 import re
 import threading
@@ -16,12 +15,12 @@ from hypothesis import strategies as st
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.loader.batch import Batch
 from gristmill.loader.bench_loader import bench_loader
 from gristmill.loader.ledger import seen
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan
 from tests.support import strategies
+from tests.support.loader_jobs import job, rows
 from tests.support.naive_order import numbered, stream
 from tests.support.token_corpora import token_corpus
 
@@ -35,27 +34,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"web": numbered(4, 20, 10)},
         tokens_per_shard=100,
     )
-
-
-def job(
-    root: Path, world: int, steps: int, **settings: object
-) -> tuple[list[Batch], list[dict[str, object]]]:
-    """The batches of all ranks of a job, step by step in the order of the ranks, and the states."""
-    loaders = [Loader(root, rank=rank, world_size=world, **settings) for rank in range(world)]  # type: ignore[arg-type]
-    batches, until = [], loaders[0].step + steps
-    while loaders[0].step < until:
-        step = loaders[0].step
-        for loader in loaders:
-            while loader.step == step:
-                batches.append(next(loader))
-    states = [loader.state_dict() for loader in loaders]
-    for loader in loaders:
-        loader.close()
-    return batches, states
-
-
-def rows(batches: list[Batch]) -> list[list[int]]:
-    return [row for batch in batches for row in batch.tokens.tolist()]
 
 
 @strategies.fuzz(40)
@@ -90,58 +68,6 @@ def test_fuzz_it_yields_the_order_of_the_plan(
         for row, start, count in zip(*batch.segments[:3], strict=True):
             covered[row, start : start + count] += 1
         assert np.all(covered == 1)
-
-
-def check_interruptions(root: Path, data: st.DataObject) -> None:
-    """A job that is stopped again and again, each time with other ranks, batches and threads."""
-    length = data.draw(st.integers(1, 30))
-    size = data.draw(st.sampled_from((1, 2, 4, 6, 12, 24)))
-    weights = data.draw(st.sampled_from((None, {"web": 0.6, "books": 0.4})))
-    steps = data.draw(st.lists(st.integers(0, 8), min_size=1, max_size=5))
-    settings = {"sequence_length": length, "batch_size": size, "weights": weights}
-    whole, _ = job(root, 1, sum(steps), **settings)
-    pieces: list[Batch] = []
-    state = None
-    for count in steps:
-        world = data.draw(st.sampled_from([n for n in (1, 2, 3, 4, 8) if size % n == 0]))
-        micro = data.draw(st.sampled_from([n for n in (1, 2, 3, 6) if size // world % n == 0]))
-        found, states = job(
-            root,
-            world,
-            count,
-            state=state,
-            micro_batch_size=micro,
-            prefetch=data.draw(st.integers(0, 2)),
-            **settings,
-        )
-        assert all(one == states[0] for one in states)
-        assert all(len(batch.windows) == micro for batch in found)
-        state = json.loads(json.dumps(states[0]))
-        pieces += found
-    assert rows(pieces) == rows(whole)
-    for field in ("windows", "sources", "padding"):
-        assert np.array_equal(
-            np.concatenate([getattr(one, field) for one in pieces] or [np.empty(0)]),
-            np.concatenate([getattr(one, field) for one in whole] or [np.empty(0)]),
-        )
-    for field in ("documents", "starts", "lengths", "begins", "continues"):
-        assert np.array_equal(
-            np.concatenate([getattr(one.segments, field) for one in pieces] or [np.empty(0)]),
-            np.concatenate([getattr(one.segments, field) for one in whole] or [np.empty(0)]),
-        )
-
-
-@strategies.fuzz(80)
-@given(st.data())
-def test_fuzz_interrupted_jobs_yield_the_same_stream(root: Path, data: st.DataObject) -> None:
-    check_interruptions(root, data)
-
-
-@pytest.mark.soak
-@strategies.fuzz(500)  # `make soak` multiplies it by 40, to 10,000
-@given(st.data())
-def test_soak_ten_thousand_interrupted_jobs(root: Path, data: st.DataObject) -> None:
-    check_interruptions(root, data)
 
 
 def test_a_state_within_a_step_is_that_before_it(root: Path) -> None:
