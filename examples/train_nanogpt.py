@@ -3,11 +3,16 @@
     gristmill demo demo
     python examples/train_nanogpt.py demo/corpus --out run
     python examples/train_nanogpt.py demo/corpus --out run      # goes on where it was stopped
+    torchrun --nproc-per-node 2 examples/train_nanogpt.py demo/corpus --out run    # two processes
 
 Kill it at any moment, even by SIGKILL, and start it again: losses.csv is the one of a run that was
 never stopped. A checkpoint has the model, the optimizer and the state of the data; it is written
 beside its place and renamed. Attention stays within documents, and no loss is taken where a
 document's last token would have to predict the next document's first.
+
+Under torchrun each process has its part of every batch, and the gradients are averaged (DDP). A run
+may go on with another number of processes: the batches are the same, and the losses are but for the
+order in which numbers are added.
 """
 
 import argparse
@@ -15,8 +20,9 @@ import os
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
 
 from gristmill.loader.masks import document_ids, loss_mask
 from gristmill.loader.torch_dataset import TokenDataset, batch_of, on_device
@@ -69,6 +75,14 @@ def save(path: Path, state: dict[str, object]) -> None:
     beside.replace(path)
 
 
+def summed(value: torch.Tensor, ranks: int) -> torch.Tensor:
+    """The sum of a value over all processes."""
+    if ranks > 1:
+        value = value.clone()
+        distributed.all_reduce(value)
+    return value
+
+
 def main() -> None:
     """Train, or go on."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
@@ -85,6 +99,10 @@ def main() -> None:
     torch.manual_seed(1)
     torch.set_num_threads(1)  # the same sums in the same order, whatever the machine is doing
 
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))  # torchrun sets it
+    if ranks > 1:
+        distributed.init_process_group("gloo")
+    first = ranks == 1 or distributed.get_rank() == 0
     dataset = TokenDataset(
         options.corpus,
         sequence_length=options.length,
@@ -92,7 +110,8 @@ def main() -> None:
         seed=1,
         steps=options.steps,
     )
-    dataset.plan.save(options.out / "plan.json")  # `gristmill seen` answers from it
+    if first:
+        dataset.plan.save(options.out / "plan.json")  # `gristmill seen` answers from it
     vocabulary = dataset.plan.segments[0].vocabulary
     model = Gpt(vocabulary, options.length, options.width, options.layers, heads=4)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
@@ -104,27 +123,38 @@ def main() -> None:
         optimizer.load_state_dict(state["optimizer"])
         dataset.load_state_dict(state["data"])
         curve = state["curve"]
-        print(f"going on at step {len(curve)}")
+        if first:
+            print(f"going on at step {len(curve)}")
+    network = DistributedDataParallel(model) if ranks > 1 else model
 
     for item in on_device(dataset, "cpu"):
         batch = batch_of(item)
         documents = torch.from_numpy(document_ids(batch))
         mask = (documents[:, :, None] == documents[:, None, :]).tril()[:, None]
         counted = torch.from_numpy(loss_mask(batch))
-        scores = model(item["inputs"], mask)
-        loss = functional.cross_entropy(scores[counted], item["targets"][counted])
+        scores = network(item["inputs"], mask)
+        # The mean over the labels of all processes: DDP averages what each has.
+        labels = summed(counted.sum(), ranks)
+        total = functional.cross_entropy(scores[counted], item["targets"][counted], reduction="sum")
+        loss = total / labels * ranks
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         step = len(curve)
-        curve.append(f"{step},{loss.item():.9f}")
+        curve.append(f"{step},{(summed(total.detach(), ranks) / labels).item():.9f}")
+        if not first:
+            continue
         if (step + 1) % options.every == 0 or step + 1 == options.steps:
             data = dataset.state_after(item)
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
             save(checkpoint, {**state, "data": data, "curve": curve})
             losses.write_text("\n".join(curve) + "\n")
-            print(f"step {step + 1}: loss {loss.item():.3f}", flush=True)
+            print(f"step {step + 1}: loss {float(curve[-1].split(',')[1]):.3f}", flush=True)
     dataset.close()
+    if ranks > 1:
+        distributed.barrier()
+        del network  # before the group
+        distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -27,12 +27,13 @@ def texts(seed: int, count: int) -> list[np.ndarray]:
     return found
 
 
-def train(corpus: Path, out: Path) -> "subprocess.Popen[bytes]":
-    script = ROOT / "examples/train_nanogpt.py"
+def train(corpus: Path, out: Path, *more: str, ranks: int = 1) -> "subprocess.Popen[bytes]":
+    script = [ROOT / "examples/train_nanogpt.py", corpus, "--out", out, *WORDS, *more]
+    run = ["-W", "error"]
+    if ranks > 1:  # torchrun's; it warns of itself
+        run = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     return subprocess.Popen(
-        [sys.executable, "-W", "error", script, corpus, "--out", out, *WORDS],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        [sys.executable, *run, *script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
 
 
@@ -65,3 +66,23 @@ def test_training_that_is_killed_goes_on_with_the_same_losses(tmp_path: Path) ->
     assert again.returncode == 0, said
     assert "going on at step" in said
     assert (tmp_path / "killed/losses.csv").read_text() == losses
+
+
+@pytest.mark.soak
+def test_two_processes_have_the_losses_of_one(tmp_path: Path) -> None:
+    """By DDP; and one process goes on where two were stopped."""
+    if find_spec("torch") is None:
+        missing("torch", "torch is not installed (pip install 'gristmill[torch]')")
+    corpus = token_corpus(tmp_path / "corpus", {"web": texts(1, 300)}, vocabulary=42)
+    curves = []
+    for runs in (((1, 20),), ((2, 10), (1, 20)), ((2, 20),)):
+        out = tmp_path / f"run{len(curves)}"
+        for ranks, steps in runs:
+            started = train(corpus, out, "--steps", str(steps), ranks=ranks)
+            said = started.communicate(timeout=300)[0].decode()
+            assert started.returncode == 0, said
+        lines = (out / "losses.csv").read_text().splitlines()
+        assert [line.split(",")[0] for line in lines] == [str(step) for step in range(20)]
+        curves.append([float(line.split(",")[1]) for line in lines])
+    for curve in curves[1:]:
+        np.testing.assert_allclose(curve, curves[0], rtol=1e-3)

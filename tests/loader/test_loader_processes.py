@@ -1,10 +1,11 @@
-"""The loader in scripts: on standard input, forked, interrupted; over 10^10 tokens."""
+"""The loader in scripts, at the prompt, in a notebook; forked, interrupted; over 10^10 tokens."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from gristmill.loader.loader import Loader
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import Part
 from tests.support.naive_order import numbered
+from tests.support.skips import missing
 from tests.support.token_corpora import token_corpus
 
 
@@ -58,6 +60,68 @@ def test_a_script_without_main_guard_ends_clean(root: Path) -> None:
     assert (process.returncode, complaints) == (0, "")
     with Loader(root, sequence_length=10, batch_size=4) as loader:
         assert int(said) == next(loader).inputs.sum()
+
+
+# What a user types, with threads and with worker processes, and without `if __name__`.
+WORKERS = """
+import itertools
+from gristmill import Loader
+SETTINGS = {{"sequence_length": 10, "batch_size": 4, "steps": 9}}
+alone = [batch.windows.tolist() for batch in Loader({root!r}, **SETTINGS, prefetch=2)]
+from torch.utils.data import DataLoader
+from gristmill import TokenDataset
+items = DataLoader(TokenDataset({root!r}, **SETTINGS), batch_size=None, num_workers=2)
+found = [item["windows"].tolist() for item in items]
+print("equal" if found == alone and len(found) == 9 else (found, alone))
+"""
+
+
+def run(*words: object, typed: str = "", cwd: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        input=typed,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def needs_torch() -> None:
+    if find_spec("torch") is None:
+        missing("torch", "torch is not installed (pip install 'gristmill[torch]')")
+
+
+@pytest.mark.parametrize("way", ["file", pytest.param("-c", marks=pytest.mark.soak), "typed"])
+def test_workers_of_a_script_without_main_guard(root: Path, tmp_path: Path, way: str) -> None:
+    """A file, `python -c`, and lines typed at the prompt."""
+    needs_torch()
+    code = WORKERS.format(root=str(root))
+    (tmp_path / "script.py").write_text(code)
+    words = {"file": ("script.py",), "-c": ("-c", code), "typed": ("-i", "-q")}[way]
+    said = run(*words, typed=code if way == "typed" else "", cwd=tmp_path)
+    assert said.split() == ["equal"]
+
+
+def test_workers_of_a_notebook(root: Path, tmp_path: Path) -> None:
+    needs_torch()
+    if find_spec("nbclient") is None or find_spec("ipykernel") is None:
+        missing("notebook", "no notebook can be run: nbclient or ipykernel is not installed")
+    import nbformat
+
+    code = WORKERS.format(root=str(root))
+    cells = [nbformat.v4.new_code_cell(code), nbformat.v4.new_code_cell("print(list(items) != [])")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    (tmp_path / "note.ipynb").write_text(nbformat.writes(notebook))
+    execute = (
+        "import nbformat, nbclient\nnote = nbformat.read('note.ipynb', 4)\n"
+        "nbclient.NotebookClient(note, kernel_name='python3').execute()\n"
+        "print(*[out['text'] for cell in note.cells for out in cell.outputs])"
+    )
+    assert run("-c", execute, cwd=tmp_path).split() == ["equal", "True"]
 
 
 def test_a_fork_goes_on_by_itself(root: Path) -> None:
