@@ -8,8 +8,12 @@ sorted by cost are divided into groups of one window a rank; the two groups that
 are joined, the dearest of one with the cheapest of the other, until one group is left. Each rank
 has equally many windows. Joining never makes a difference larger than it was in either group, so
 that no two ranks differ by more than `bound`: the largest difference among `ranks` windows that
-follow one another in the sorted order. Only integers are added, and ties go by number: every rank
-computes the same.
+follow one another in the sorted order.
+
+Then the dearest rank and a cheap one exchange the two windows that bring them nearest to each
+other, again and again while the dearest gets cheaper, at most ROUNDS times the number of ranks. Two
+values between the two that they replace make no difference larger. `least` is what no dealing can
+go below. Only integers are added, and ties go by number: every rank computes the same.
 """
 
 import heapq
@@ -20,12 +24,15 @@ import numpy as np
 from gristmill.errors import RecipeError
 
 Costs = np.ndarray
+ROUNDS = 8  # exchanges for each rank; 2 to 3 are made until no one helps
+CHEAP = 4  # ranks with which the dearest may exchange: with most, the cheapest of all
 
 
 def deal(costs: Costs, ranks: int) -> np.ndarray:
     """The rank of each of B windows, (B,) int64, from their costs (B,) int64, of 0 or more.
 
-    Every rank gets B / ranks windows. Takes B log B steps. Raises RecipeError if B cannot be
+    Every rank gets B / ranks windows. Takes B log B steps, and ROUNDS * ranks * B at most to
+    exchange. Raises RecipeError if B cannot be
     divided.
     """
     groups = _groups(costs, ranks)
@@ -58,7 +65,47 @@ def deal(costs: Costs, ranks: int) -> np.ndarray:
                 waiting += some
             else:
                 out[some] = rank
+    _exchange(np.asarray(costs, np.int64), out, ranks)
     return out
+
+
+def _exchange(costs: Costs, dealt: np.ndarray, ranks: int) -> None:
+    """Exchange windows between ranks in place, while the dearest gets cheaper."""
+    sums = np.zeros(ranks, np.int64)
+    np.add.at(sums, dealt, costs)
+    for _ in range(ROUNDS * ranks):
+        dearest = int(np.argmax(sums))
+        cheap = np.argsort(sums, kind="stable")[:CHEAP].tolist()
+        pairs = (_best_pair(costs, dealt, sums, dearest, other) for other in cheap)
+        found = next((pair for pair in pairs if pair is not None), None)
+        if found is None:
+            return
+        given, taken = found
+        other, less = int(dealt[taken]), int(costs[given] - costs[taken])
+        dealt[given], dealt[taken] = other, dearest
+        sums[dearest] -= less
+        sums[other] += less
+
+
+def _best_pair(
+    costs: Costs, dealt: np.ndarray, sums: np.ndarray, dearest: int, other: int
+) -> tuple[int, int] | None:
+    """The windows that two ranks exchange, so that the larger of their sums is least; None: no
+    exchange makes it smaller.
+    """
+    mine, theirs = np.flatnonzero(dealt == dearest), np.flatnonzero(dealt == other)
+    theirs = theirs[np.argsort(costs[theirs], kind="stable")]
+    gap = int(sums[dearest] - sums[other])
+    # The one of theirs that is nearest to mine less half the gap: above it, or below.
+    at = np.searchsorted(costs[theirs], costs[mine] - gap // 2)
+    best, most = None, int(sums[dearest])
+    for places in (np.maximum(at - 1, 0), np.minimum(at, len(theirs) - 1)):
+        less = costs[mine] - costs[theirs[places]]
+        larger = np.maximum(sums[dearest] - less, sums[other] + less)
+        pick = int(np.argmin(larger))
+        if int(larger[pick]) < most:
+            most, best = int(larger[pick]), (int(mine[pick]), int(theirs[places[pick]]))
+    return best
 
 
 def bound(costs: Costs, ranks: int) -> int:
@@ -68,6 +115,18 @@ def bound(costs: Costs, ranks: int) -> int:
         return 0
     values = np.asarray(costs)[groups]
     return int((values[:, 0] - values[:, -1]).max())
+
+
+def least(costs: Costs, ranks: int) -> float:
+    """The dearest rank of no dealing has less: the mean of the ranks, or the dearest window with
+    the cheapest beside it.
+    """
+    ordered = np.sort(np.asarray(costs, np.int64))
+    if not len(ordered):
+        return 0.0
+    each = len(_groups(costs, ranks))
+    dearest = int(ordered[-1]) + int(ordered[: each - 1].sum())
+    return max(int(ordered.sum()) / ranks, float(dearest))
 
 
 def imbalance(costs: Costs, dealt: np.ndarray, ranks: int) -> float:
