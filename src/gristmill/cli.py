@@ -33,7 +33,7 @@ from gristmill.report_verbs import (
     status,
     why,
 )
-from gristmill.run_verb import run
+from gristmill.run_verb import load_and_fork, run
 from gristmill.stats_verbs import chinchilla, stats
 from gristmill.terminal import exit_on_ctrl_c, handle_ctrl_c, print_result
 from gristmill.trainer_verbs import export, import_tokens
@@ -150,6 +150,7 @@ def demo(
     ] = None,
 ) -> None:
     """Run a small corpus through all phases, offline, in a minute."""
+    load_and_fork()
     from gristmill.demonstration import demo as show
 
     handle_ctrl_c()

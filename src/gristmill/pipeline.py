@@ -122,7 +122,7 @@ def run(
         fetching,
         show,
         engine=engine,
-        workers=workers or os.cpu_count() or 1,
+        workers=engines.worker_count(workers),
         asked=fetch.Asked(allow_missing, check_inputs),
         cache_bytes=cache_bytes,
     )

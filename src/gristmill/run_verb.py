@@ -1,9 +1,10 @@
 """The verb `gristmill run`: thin, as cli.py."""
 
+import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,9 @@ from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.errors import RecipeError
 from gristmill.terminal import handle_ctrl_c, print_result
 from gristmill.user_input import is_scheme
+
+if TYPE_CHECKING:
+    from gristmill.recipe import Loaded
 
 
 def run(
@@ -125,38 +129,28 @@ def run(
 
     A second run does only what is not done.
     """
-    if not dry_run:
-        from gristmill.engine.server import start
-
-        start()
     settings = settings_of(set_)
     if shingle_width is not None:
         settings["deduplicate.near.shingle"] = str(shingle_width)
-    recipe = _recipe(what, out)
-    if isinstance(recipe, list) and not as_json:
-        from gristmill.recipe import for_files
-
-        text = for_files(what, tokenizer, settings, preset)[1]
-        print_result(None, False, [f"# recipes/{preset}.toml", *text.split("\n")])
+    loaded = _read(what, out, tokenizer, settings, preset, show=not as_json)
     fetching: Any = {
         "cache_dir": cache_dir,
         "connections": connections,
         "retry": retry,
         "allow_env": allow_env or (),
-        "tokenizer": tokenizer,
         "plan_file": plan,
-        "preset": preset,
     }
     if dry_run:
-        _preview(as_json, recipe, out=out, settings=settings, limit=limit, **fetching)
+        _preview(as_json, loaded, out=out, limit=limit, **fetching)
         return
+    if engine == "local":
+        load_and_fork()
     _run(
         as_json,
-        recipe,
+        loaded,
         out=out,
         workers=workers,
         engine=engine,
-        settings=settings,
         limit=limit,
         until=until,
         allow_missing=allow_missing,
@@ -169,20 +163,53 @@ def run(
     )
 
 
-def _recipe(what: list[str], out: Path | None) -> Path | list[str]:
-    """A recipe's path, or the files for a preset. Raises RecipeError."""
+def _read(
+    what: list[str],
+    out: Path | None,
+    tokenizer: str | None,
+    settings: dict[str, str],
+    preset: str,
+    *,
+    show: bool,
+) -> "Loaded":
+    """The recipe in a file, or a preset's for files, which is printed if `show` is true.
+
+    Raises RecipeError.
+    """
+    no_idle_threads()
+    from gristmill.recipe import for_files, read_recipe
+
     if len(what) == 1 and what[0].endswith(".toml"):
-        return Path(what[0])
+        return read_recipe(Path(what[0]), tokenizer, settings, preset)
     if out is None:
         raise RecipeError(
             "files alone need --out DIR, the corpus' folder (the name of a recipe ends in .toml)"
         )
     if recipes := [name for name in what if name.endswith(".toml") and not is_scheme(name)]:
         raise RecipeError(f"{recipes[0]}: a recipe is the only argument: it names its files itself")
-    return what
+    loaded, text = for_files(what, tokenizer, settings, preset)
+    if show:
+        print_result(None, False, [f"# recipes/{preset}.toml", *text.split("\n")])
+    return loaded
 
 
-def _run(as_json: bool, recipe: Any, **options: Any) -> None:
+def no_idle_threads() -> None:
+    """Have numpy start no threads of its own when it is imported: a run gives them no work, and a
+    process without threads can be forked.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def load_and_fork() -> None:
+    """Load what a run takes, then fork what workers come from: so nothing is loaded twice."""
+    no_idle_threads()
+    import gristmill.pipeline  # noqa: F401
+    from gristmill.engine import server
+
+    server.fork()
+
+
+def _run(as_json: bool, recipe: "Loaded", **options: Any) -> None:
     """Run a recipe with progress on the terminal; then print the funnel."""
     from gristmill.pipeline import run as run_recipe
     from gristmill.terminal import Display
@@ -204,7 +231,7 @@ def _run(as_json: bool, recipe: Any, **options: Any) -> None:
     )
 
 
-def _preview(as_json: bool, recipe: Any, **options: Any) -> None:
+def _preview(as_json: bool, recipe: "Loaded", **options: Any) -> None:
     """Show what a run would fetch, and how many bytes."""
     from gristmill.phases.inputs.fetch import preview_lines
     from gristmill.pipeline import dry_run

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from gristmill import interpreter
+from tests.support.processes import descendants
 from tests.support.skips import missing
 
 RECIPE = """
@@ -274,16 +275,6 @@ def test_nothing_that_lies_where_one_stands_is_run(folder: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert not (folder / "marker").exists(), (command, (folder / "marker").read_text())
     assert list((folder / "kernels").iterdir())
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes that descend from one."""
-    mine = [
-        int(word)
-        for path in Path(f"/proc/{pid}/task").glob("*/children")
-        for word in path.read_text().split()
-    ]
-    return mine + [further for child in mine for further in descendants(child)]
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="there is no /proc")

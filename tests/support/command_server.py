@@ -27,44 +27,8 @@ import gristmill.report.rejudge
 import gristmill.report.verify
 import gristmill.run_verb  # noqa: F401
 from gristmill import cli, interpreter
-from gristmill.engine import forking, server
-
-
-class _ForkedProcess:
-    """What ForkServer needs of subprocess.Popen."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._ended = False
-
-    def poll(self) -> int | None:
-        if not self._ended:
-            with suppress(ChildProcessError):
-                self._ended = os.waitpid(self._number, os.WNOHANG)[0] != 0
-        return 0 if self._ended else None
-
-    def wait(self, timeout: float) -> None:
-        if not self._ended:
-            with suppress(ChildProcessError):
-                os.waitpid(self._number, 0)
-        self._ended = True
-
-
-def _fork_the_fork_server() -> None:
-    """Workers come from a fork too, not from one more Python that loads all modules."""
-    made = object.__new__(server.ForkServer)
-    made._owner = os.getpid()
-    made._control, theirs = socket.socketpair()
-    number = os.fork()
-    if number == 0:
-        made._control.close()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        with suppress(BaseException):
-            forking.main(str(theirs.detach()))
-        os._exit(1)
-    theirs.close()
-    made._process = _ForkedProcess(number)  # type: ignore[assignment]
-    server._servers.append(made)
+from gristmill.engine import server
+from gristmill.kernels.jit import compile as kernels
 
 
 def _become(asked: dict[str, Any], handles: list[int]) -> int:
@@ -80,7 +44,7 @@ def _become(asked: dict[str, Any], handles: list[int]) -> int:
     interpreter.STOOD = asked["folder"]
     tempfile.tempdir = None
     pa.set_cpu_count(os.cpu_count() or 1)
-    _fork_the_fork_server()
+    server.fork()  # workers come from a fork too, not from one more Python that loads all modules
     code: Any = 0
     try:
         cli.main()
@@ -127,6 +91,7 @@ def _serve(connection: socket.socket) -> None:
 
 def main(address: str) -> None:
     """Serve until standard input ends."""
+    kernels.import_all()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address + ".new")
         listening.listen(100)

@@ -17,7 +17,6 @@ from gristmill.pipeline import run
 from gristmill.report import why as explanation
 from gristmill.report.verify import verify
 from gristmill.terminal import Display
-from gristmill.training.train_tokenizer import train_tokenizer
 
 RECIPE = """\
 output = "corpus"
@@ -47,9 +46,33 @@ validation = 0.05
 """
 
 
+def _compile_kernels() -> float:
+    """Compile the kernels, where they are not yet, and say so; the seconds that it took."""
+    # Here: what imports a kernel compiles all.
+    from gristmill.kernels.jit import compile as kernels
+
+    if not kernels.missing():
+        return 0.0
+    print(
+        "0. Kernels: compiled once for this version and processor; this takes a minute or two",
+        flush=True,
+    )
+    start = time.monotonic()
+    kernels.prepare()
+    took = time.monotonic() - start
+    if kernels.missing():
+        print(f"   {kernels.root()} cannot keep them: every start compiles those that it needs")
+    else:
+        print(f"   compiled in {took:.0f} s, kept in {kernels.root()}")
+    return took
+
+
 def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
     """Make the demo's corpus in `folder`, and print each step. An earlier demo there is removed."""
     start = time.monotonic()
+    compiling = _compile_kernels()
+    from gristmill.training.train_tokenizer import train_tokenizer
+
     root = Path(folder)
     for name in ("raw", "corpus", "cache"):
         shutil.rmtree(root / name, ignore_errors=True)
@@ -88,7 +111,8 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
     print("\n5. Why was this page dropped?")
     for answer in explanation.why(corpus, NEAR_COPY_URL):
         print("\n".join(explanation.lines(answer)))
-    print(f"\nDone in {time.monotonic() - start:.0f} s. The corpus is {corpus}. Try next:")
+    of_it = f", {compiling:.0f} s of it for the kernels" if compiling else ""
+    print(f"\nDone in {time.monotonic() - start:.0f} s{of_it}. The corpus is {corpus}. Try next:")
     # A command that works here: a program that is not on PATH is named by its path.
     name = "gristmill" if shutil.which("gristmill") else os.path.relpath(sys.argv[0])
     for command in (

@@ -13,6 +13,7 @@ its name: `--engine spark://host:port` is spark.py. It has `matches`, `start` an
 """
 
 import importlib
+import os
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -24,6 +25,8 @@ from gristmill.errors import GristmillError, RecipeError
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
+
+MOST_WORKERS = 64  # on a machine of up to 16 processors
 
 
 class Job(NamedTuple):
@@ -86,6 +89,21 @@ class Engine(Protocol):
 def check(name: str) -> None:
     """Raise RecipeError where no engine has this name."""
     _module(name)
+
+
+def worker_count(workers: int | None) -> int:
+    """The number of local processes or threads: `workers`, or one for each processor.
+
+    Raises RecipeError for more than MOST_WORKERS and than four for each processor.
+    """
+    processors = os.cpu_count() or 1
+    most = max(MOST_WORKERS, 4 * processors)
+    if workers is not None and workers > most:
+        raise RecipeError(
+            f"--workers {workers:,}: this machine has {processors} processors; expected at most "
+            f"{most}. More workers than processors are not faster, and each takes memory"
+        )
+    return workers or processors
 
 
 def start(name: str, workers: int, lock: int) -> Engine:

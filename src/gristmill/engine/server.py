@@ -1,10 +1,11 @@
-"""Where worker processes come from: a fork server of our own, started early, or fresh processes
-where fork is unsafe (macOS).
+"""Where worker processes come from: a fork server of our own, or fresh processes where fork is
+unsafe (macOS).
 
 Python's own fork server and spawn import the caller's main module again in every worker; the server
 is one a process, which the caller may use for itself; and where it listens is a folder that a kill
 leaves behind. This one is started with a path of its own (interpreter.py), hears over a socket that
-has no name, and knows nothing of the caller's program.
+has no name, and knows nothing of the caller's program. The command line, which is no program but
+ours, forks it from itself: what both need is loaded once.
 
 caller                                server (forking.py)
 `fork`, with a worker's handles  ->   forks; the child serves (local.serve)
@@ -21,6 +22,8 @@ import struct
 import subprocess
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
@@ -46,6 +49,14 @@ class Child(Protocol):
         ...
 
 
+class _ServerProcess(Protocol):
+    """The process of a fork server, as subprocess.Popen has it."""
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float) -> int: ...
+
+
 class Starter(Protocol):
     """What starts worker processes."""
 
@@ -57,10 +68,7 @@ class Starter(Protocol):
 
 
 def start() -> Starter:
-    """What workers come from.
-
-    A fork server loads the heavy modules while the caller is still loading its own.
-    """
+    """What workers come from: the fork server, which is started where there is none."""
     if not FORKS:
         return FreshStarter()
     with _lock:
@@ -69,18 +77,51 @@ def start() -> Starter:
         return _servers[-1]
 
 
+def fork() -> None:
+    """Fork the fork server from this process, with all modules that it has loaded.
+
+    For the command line, before it starts threads and opens files: nothing happens where there are
+    threads. (Arrow's memory allocator has one, which a fork does not harm.)
+    """
+    if FORKS and threading.active_count() == 1 and not _servers:
+        _servers.append(ForkServer(forked=True))
+
+
 class ForkServer:
     """The fork server's process. It ends with this one, however that ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, forked: bool = False) -> None:
+        """Start it: a fork of this process, or a fresh one."""
         self._owner = os.getpid()
         self._control, theirs = socket.socketpair()
         with theirs, _deaf():
-            self._process = subprocess.Popen(
-                interpreter.command("gristmill.engine.forking:main", str(theirs.fileno())),
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+            self._process: _ServerProcess = (
+                self._fork(theirs)
+                if forked
+                else subprocess.Popen(
+                    interpreter.command("gristmill.engine.forking:main", str(theirs.fileno())),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                )
             )
+
+    def _fork(self, theirs: socket.socket) -> "_ForkOfThis":
+        """Fork this process; the child serves and never returns."""
+        from gristmill.engine import forking
+
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # what is in their buffers is this process' to write
+        child = os.fork()
+        if child:
+            return _ForkOfThis(child)
+        try:
+            self._control.close()
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            forking.main(str(theirs.detach()))
+        except BaseException:  # noqa: BLE001 (there is nobody to raise it to)
+            traceback.print_exc()
+        finally:
+            os._exit(1)
 
     def is_gone(self) -> bool:
         """Whether it has ended, or is another process' (this one was forked from it)."""
@@ -105,6 +146,34 @@ class ForkServer:
         if self._owner == os.getpid():
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(5)
+
+
+class _ForkOfThis:
+    """A process that was forked from this one."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code; null while it runs."""
+        if self._code is None:
+            try:
+                number, how = os.waitpid(self._number, os.WNOHANG)
+            except ChildProcessError:  # somebody else has waited for it
+                self._code = 0
+            else:
+                self._code = os.waitstatus_to_exitcode(how) if number else None
+        return self._code
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code when it has ended. Raises TimeoutExpired."""
+        until = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired("the fork server", timeout)
+            time.sleep(0.001)
+        return code
 
 
 class _Forked:

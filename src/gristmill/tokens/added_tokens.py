@@ -10,11 +10,17 @@ others are composed by HF tokenizers itself, whose Unicode version is its own: s
 library's, and its version is in the manifest and in the key.
 """
 
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from gristmill.tokens.tokenizer_file import AddedToken
+
+if TYPE_CHECKING:
+    from gristmill.kernels.pieces.literals import Trie
+
+MOST_BYTES = 256  # of an added token; the limit of kernels.pieces.literals
 
 
 class Fragments(NamedTuple):
@@ -33,9 +39,13 @@ class _Literals:
         """`tokens`: the number of each; -1: it stays in the text."""
         self._tokens = np.array([*tokens.values()], np.int32)
         self._lengths = np.array([len(content.encode()) for content in tokens], np.int32)
+        self._literals = [content.encode() for content in tokens]
+
+    @cached_property
+    def _trie(self) -> "Trie":
         from gristmill.kernels.pieces.literals import trie_of
 
-        self._trie = trie_of([content.encode() for content in tokens])
+        return trie_of(self._literals)
 
     def cut(self, before: Fragments) -> Fragments:
         """Cut these tokens out of all fragments that are no tokens."""
@@ -83,8 +93,6 @@ class AddedTokens:
     def _listed(
         self, added: list[AddedToken], end_of_text: int, *, normalized: bool
     ) -> dict[str, int]:
-        from gristmill.kernels.pieces.literals import MOST_BYTES
-
         listed: dict[str, int] = {}
         for token in added:
             if token.normalized != normalized or not token.content:

@@ -25,7 +25,7 @@ _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_LEVEL)}
 def bytes_of(token: str) -> bytes:
     """The bytes that a token spells; those of its UTF-8 if it is not spelled in this alphabet."""
     try:
-        return bytes(_BYTE_OF[character] for character in token)
+        return bytes(map(_BYTE_OF.__getitem__, token))
     except KeyError:
         return token.encode()
 

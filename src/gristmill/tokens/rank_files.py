@@ -3,6 +3,7 @@ and the special tokens are facts of tiktoken's source (tiktoken_ext/openai_publi
 published file is known by its sha256.
 """
 
+import binascii
 import hashlib
 import os
 import tempfile
@@ -87,6 +88,17 @@ def known_file(sha256: str) -> RankFile | None:
     """The published file of a digest."""
     every = (file for files in RANK_FILES.values() for file in files)
     return next((file for file in every if file.sha256 == sha256), None)
+
+
+def tokens_of_published(file: RankFile, data: bytes) -> list[bytes]:
+    """The tokens by rank of a published file, b"" for a rank that no token has. Its digest is
+    known, so nothing else is checked.
+    """
+    words = data.split()
+    tokens = [b""] * (file.ranks + len(file.holes))
+    for token, rank in zip(words[::2], words[1::2], strict=True):
+        tokens[int(rank)] = binascii.a2b_base64(token)
+    return tokens
 
 
 def read_rank_file(name: str, cache: Path, resume_only: bool) -> bytes:

@@ -6,7 +6,9 @@ otherwise the library encodes, in batches. Special tokens in crawled text are pl
 """
 
 import hashlib
+from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,8 +27,10 @@ from gristmill.tokens.rank_files import (
     END_OF_TEXT,
     R50K_BASE,
     RANK_FILES,
+    RankFile,
     known_file,
     read_rank_file,
+    tokens_of_published,
 )
 
 ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>")
@@ -62,7 +66,7 @@ class Tokenizer:
         self.data = data
         self.pattern: Pattern | None = None
         # None: it is made from the ranks when the first text is encoded. A process that only asks
-        # for numbers loads no kernels and fills no tables.
+        # for numbers loads no kernels and fills no tables; of a published file it reads no ranks.
         self._encoder: _TextEncoder | None = None
         # Versions of the library, if it encodes or composes: for the manifest and for content keys.
         self.libraries: dict[str, str] = {}
@@ -102,16 +106,29 @@ class Tokenizer:
         """
         return self._bytes_of[token] if token < len(self._bytes_of) else b""
 
-    def _read_ranks(self, end_of_text: str | None) -> None:
-        # A file of GPT-2's size that is not the published one is taken for GPT-2's: its pattern is
-        # that of all old files.
-        file = known_file(self.sha256) or R50K_BASE
+    @cached_property
+    def _ranks(self) -> list[bytes]:
+        """The tokens by rank, of a rank file."""
+        file = known_file(self.sha256)
+        if self.file_name == "vocab.bpe":
+            return gpt2_tokens(self.data)
+        if file is not None:
+            return tokens_of_published(file, self.data)
+        return tokenizer_file.read_ranks(self.data, R50K_BASE.holes)
+
+    @cached_property
+    def _bytes_of(self) -> list[bytes]:
+        """The bytes of every token; special ones have those of their literals."""
+        special = (known_file(self.sha256) or R50K_BASE).special
+        found = [*self._ranks, *[b""] * (self.vocabulary - len(self._ranks))]
+        for literal, number in special.items():
+            found[number] = literal.encode()
+        return found
+
+    def _check_ranks(self, file: RankFile) -> None:
+        """Read the ranks of a file that is not a published one. Raises RecipeError."""
         try:
-            tokens = (
-                gpt2_tokens(self.data)
-                if self.data.startswith(b"#version")
-                else tokenizer_file.read_ranks(self.data, file.holes)
-            )
+            tokens = self._ranks
         except ValueError as error:
             raise RecipeError(
                 f"tokenizer {self.name!r} is neither a tokenizer.json nor tiktoken's ranks: {error}"
@@ -128,6 +145,14 @@ class Tokenizer:
                 f"tokenizer {self.name!r}: no token for the byte {min(missing).hex()}: expected "
                 "one for each of the 256 bytes. Download the file again"
             )
+
+    def _read_ranks(self, end_of_text: str | None) -> None:
+        # A file of GPT-2's size that is not the published one is taken for GPT-2's: its pattern is
+        # that of all old files.
+        published = known_file(self.sha256)
+        file = published or R50K_BASE
+        if published is None:
+            self._check_ranks(file)
         ends = END_OF_TEXT if end_of_text is None else end_of_text
         if ends not in file.special:
             raise RecipeError(
@@ -135,12 +160,8 @@ class Tokenizer:
                 f"not {end_of_text!r}"
             )
         self.end_of_text = file.special[ends]
-        self.vocabulary = max(*file.special.values(), len(tokens) - 1) + 1
-        self._bytes_of = [*tokens, *[b""] * (self.vocabulary - len(tokens))]
-        for special, number in file.special.items():
-            self._bytes_of[number] = special.encode()
+        self.vocabulary = max(*file.special.values(), file.ranks + len(file.holes) - 1) + 1
         self.pattern = file.pattern
-        self._ranks = tokens
 
     def _read_json(self, end_of_text: str | None) -> None:
         try:
@@ -194,20 +215,36 @@ class _Kernel:
         """`spelled`: the bytes of every token. Raises ValueError for added tokens that only the
         library knows.
         """
-        from gristmill.kernels.bpe import encoder
-        from gristmill.kernels.bpe.merges import merges_of_list
+        self._added = AddedTokens(read.added_tokens or [], end_of_text, nfc=rules.nfc)
+        # Made when the first text is encoded (see Tokenizer), of what is not needed any more then.
+        self._encoder: _TextEncoder | None = None
+        self._making = Lock()
+        self._made_of: tuple[Any, ...] | None = (read, rules, spelled)
 
-        added = read.added_tokens or []
-        self._added = AddedTokens(added, end_of_text, nfc=rules.nfc)
-        not_text = {token.id for token in added}
-        plain = [b"" if number in not_text else token for number, token in enumerate(spelled)]
-        merges = merges_of_list(plain, rules.merges, whole=bool(read.model.ignore_merges))
-        self._encoder = encoder.Encoder(merges, rules.pattern)
+    def _made(self) -> _TextEncoder:
+        with self._making:
+            if self._encoder is None:
+                assert self._made_of is not None
+                self._encoder = _encoder_of(*self._made_of)
+                self._made_of = None
+            return self._encoder
 
     def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Encode n texts in UTF-8, as kernels.bpe.encoder does."""
         fragments = self._added.cut(offsets, data)
-        return joined(fragments, *self._encoder.encode(fragments.offsets, fragments.data))
+        return joined(fragments, *self._made().encode(fragments.offsets, fragments.data))
+
+
+def _encoder_of(
+    read: tokenizer_file.TokenizerFile, rules: KernelRules, spelled: list[bytes]
+) -> _TextEncoder:
+    from gristmill.kernels.bpe import encoder
+    from gristmill.kernels.bpe.merges import merges_of_list
+
+    not_text = {token.id for token in read.added_tokens or []}
+    plain = [b"" if number in not_text else token for number, token in enumerate(spelled)]
+    merges = merges_of_list(plain, rules.merges, whole=bool(read.model.ignore_merges))
+    return encoder.Encoder(merges, rules.pattern)
 
 
 def _check_size(name: str, path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from gristmill.columns import utf8_buffers
+from gristmill.engine.engine import worker_count
 from gristmill.errors import MachineError, RecipeError
 from gristmill.kernels.bpe_training.pieces import CountedPieces, PieceCounter
 from gristmill.kernels.jit.compile import processors
@@ -103,7 +104,7 @@ def count_pieces(
 
     Raises TooManyPieces.
     """
-    threads = max(1, workers or processors())
+    threads = worker_count(workers or processors())
     whole, adding = PieceCounter(), Lock()
     counters: SimpleQueue[PieceCounter] = SimpleQueue()
     for _ in range(threads):

@@ -1,6 +1,7 @@
 """How kernels are compiled, and the folders in which their machine code is kept."""
 
 import ast
+import itertools
 import json
 import os
 import pickle
@@ -413,3 +414,38 @@ def test_no_kernel_reads_past_its_buffer() -> None:
     assert beyond.returncode == -signal.SIGSEGV, "there is no guard"
     done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "none\n"), done.stderr
+
+
+def decorators_of(node: ast.AST) -> set[str]:
+    """The names of a function's decorators."""
+    found = getattr(node, "decorator_list", [])
+    calls = [one.func if isinstance(one, ast.Call) else one for one in found]
+    return {one.id for one in calls if isinstance(one, ast.Name)}
+
+
+def helpers_in(body: list[ast.stmt]) -> set[str]:
+    """The helpers that a module defines."""
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    return {function.name for function in functions if "helper" in decorators_of(function)}
+
+
+def test_no_helper_is_called_from_python() -> None:
+    """It would be compiled at every start, which takes longer than all that is loaded."""
+    trees = {name: ast.parse(source).body for name, source in keys.sources().items()}
+    helpers = {f"gristmill.kernels.{name}": helpers_in(body) for name, body in trees.items()}
+    called = []
+    for module, body in trees.items():
+        known = set(helpers[f"gristmill.kernels.{module}"])
+        for node in body:
+            if isinstance(node, ast.ImportFrom):
+                theirs = helpers.get(node.module or "", set())
+                known |= {name.asname or name.name for name in node.names if name.name in theirs}
+        plain = [node for node in body if not decorators_of(node) & {"helper", "kernel"}]
+        called += [
+            f"{module}: {call.func.id}, line {call.lineno}"
+            for call in itertools.chain.from_iterable(map(ast.walk, plain))
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+            if call.func.id in known
+        ]
+    assert sum(map(len, helpers.values())) > 50
+    assert called == []

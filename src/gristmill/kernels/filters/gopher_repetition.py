@@ -296,7 +296,7 @@ def _repeated_characters(data: np.ndarray, bounds: WordBounds, most_bytes: int) 
     size = 64
     while size < max(2, SPARSITY) * (most_words + 1):
         size *= 2
-    places = int(mask_for(most_words)) + 1
+    places = max(64, 1 << (2 * most_words + 1).bit_length())  # mask_for(most_words) + 1
     starts, points, chosen = (np.empty(most_words + 1, np.int32) for _ in range(3))
     text = _Joined(np.zeros(most_bytes + 64, np.uint8), starts, points)
     seen = _Ngrams(

@@ -27,6 +27,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +35,8 @@ from typing import Any, TypeVar
 import numba
 from numba import types
 from numba.core import compiler
+from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 
 from gristmill import interpreter
 from gristmill.kernels.jit import keys
@@ -103,7 +106,8 @@ class _Code:
         self.cache_path = str(folder)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        target_context.refresh()
+        # All that loading takes. Compiling takes numba's registries as well, and loads them itself.
+        rtsys.initialize(target_context)
         try:
             payload = self.path.read_bytes()
         except OSError:
@@ -174,39 +178,45 @@ def _is_private(folder: Path) -> bool:
     )
 
 
+def _places() -> dict[str, Path]:
+    """Where each module's folder is, or will be."""
+    wanted = named.split(",") if (named := os.environ.get(ONLY)) else modules()
+    return {module: root() / keys.folder_name(module) for module in wanted}
+
+
+def missing() -> list[str]:
+    """The modules whose kernels are not compiled yet."""
+    return [module for module, place in _places().items() if not place.is_dir()]
+
+
 def _ready_folders() -> dict[str, Path | None]:
     """Each module's folder, built where it is not there; None where there can be none."""
-    wanted = named.split(",") if (named := os.environ.get(ONLY)) else modules()
-    places = {module: root() / keys.folder_name(module) for module in wanted}
     try:
-        if not all(place.is_dir() for place in places.values()):
+        if missing():
             root().mkdir(mode=0o700, parents=True, exist_ok=True)
             if _is_private(root()):
                 with open(root() / "building.lock", "w") as lock:
                     fcntl.flock(lock, fcntl.LOCK_EX)
-                    if missing := [name for name, place in places.items() if not place.is_dir()]:
-                        _build(missing)
+                    if lacking := missing():
+                        _build(lacking)
     except OSError:
         pass
-    return {module: place if _is_private(place) else None for module, place in places.items()}
+    return {module: place if _is_private(place) else None for module, place in _places().items()}
 
 
-def _build(missing: list[str]) -> None:
+def _build(lacking: list[str]) -> None:
     """Fill the folders of modules beside their place in several processes, load them in another,
     rename them.
     """
     # What an earlier build left when it was killed; the lock says that none is at work.
     for left in root().glob("building-*"):
         shutil.rmtree(left, ignore_errors=True)
-    what = "" if len(missing) == len(modules()) else f" of {', '.join(missing)}"
-    print(
-        f"gristmill: compiling kernels{what}, once for this version and processor ...",
-        file=sys.stderr,
-        flush=True,
-    )
+    what = "" if len(lacking) == len(modules()) else f" of {', '.join(lacking)}"
+    _say(f"compiling kernels{what}, once for this version and processor ...")
+    start = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="building-", dir=root()))
-    environment = {**os.environ, BUILDING: str(folder), ONLY: ",".join(missing)}
-    builders = [environment] * min(processors(), MOST_BUILDERS, len(missing))
+    environment = {**os.environ, BUILDING: str(folder), ONLY: ",".join(lacking)}
+    builders = [environment] * min(processors(), MOST_BUILDERS, len(lacking))
     try:
         for step in (builders, [{**environment, TRIAL: "1"}]):
             if complaints := _import_all_in(step):
@@ -216,8 +226,21 @@ def _build(missing: list[str]) -> None:
                 os.fsync(file.fileno())
         for place in folder.iterdir():
             place.rename(root() / place.name)
+        _say(f"kernels compiled in {time.monotonic() - start:.0f} s")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _say(line: str) -> None:
+    print(f"gristmill: {line}", file=sys.stderr, flush=True)
+
+
+def prepare() -> None:
+    """Compile what is not compiled yet, and do once what loading a kernel takes: for a process that
+    forks others.
+    """
+    _folder("")
+    rtsys.initialize(cpu_target.target_context)
 
 
 def processors() -> int:

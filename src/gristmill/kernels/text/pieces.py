@@ -103,7 +103,8 @@ def after_break(data, at, stop):
 
 def table(pieces: int) -> SeenPieces:
     """An empty table with room for `pieces` pieces of a text."""
-    size = int(mask_for(pieces)) + 1
+    # mask_for(pieces) + 1, in Python: a helper that Python calls is compiled at every start.
+    size = max(64, 1 << (2 * pieces + 1).bit_length())
     return SeenPieces(
         np.zeros(size, np.int64),
         np.empty(size, np.uint64),
