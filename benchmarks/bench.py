@@ -19,6 +19,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import resource
 import shutil
 import statistics
 import subprocess
@@ -239,7 +240,7 @@ REMARKS = {
         "Debian's documentation, whole novels, and novels with a document for each paragraph, all "
         "in GPT-2's tokens."
     ),
-    "startup": "Wall time, medians.",
+    "startup": "Processor time of all processes, and wall time, both medians.",
 }
 
 
@@ -596,53 +597,60 @@ class Bench:
     # -- starting
 
     def startup(self) -> list[dict[str, Any]]:
-        """Seconds to `--help`, and to a tiny corpus where the kernels are compiled."""
-        call = [sys.executable, "-c", "from gristmill.cli import main; main()"]
-        rows = []
+        """Seconds to `--help`, and to tiny corpora where the kernels are compiled."""
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder, "tiny.jsonl")
             path = documents.prepare(self.data, ["web"])["web"]
             texts = json.loads(path.read_text("utf-8"))["texts"][:100]
             source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-            for name, target in (("`--help`", 0.5), ("100 documents to clean text", 3.0)):
-                seconds = []
-                for turn in range(self.asked.rounds + 1):
-                    rest = (
-                        ["--help"]
-                        if name == "`--help`"
-                        else ["run", str(source), "--out", str(Path(folder, f"out{turn}"))]
-                    )
-                    start = time.perf_counter()
-                    done = subprocess.run(
-                        [*call, *rest],
-                        env=self._plain(),
-                        capture_output=True,
-                        text=True,
-                        check=False,
-                    )
-                    if turn:
-                        seconds.append(time.perf_counter() - start)
-                    if done.returncode:
-                        break
-                if done.returncode:
-                    last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-                    rows.append(
-                        {
-                            "what": name,
-                            "target": target,
-                            "failed": f"code {done.returncode}: {last[:150]}",
-                        }
-                    )
-                else:
-                    rows.append(
-                        {
-                            "what": name,
-                            "target": target,
-                            "seconds": statistics.median(seconds),
-                            "all": seconds,
-                        }
-                    )
-        return rows
+            whole = (HERE / "whole.toml").read_text("utf-8").replace('"wet"', '"jsonl"')
+            recipe = Path(folder, "whole.toml")
+            recipe.write_text(whole.replace("*.warc.wet.gz", source.name))
+            return [
+                self._started("`--help`", 0.25, ["--help"], None),
+                self._started("100 documents to clean text", 2.0, ["run", str(source)], folder),
+                self._started(
+                    "100 documents to GPT-2 tokens, as in whole.toml",
+                    2.0,
+                    ["run", str(recipe), "--workers", "1"],
+                    folder,
+                ),
+            ]
+
+    def _started(
+        self, what: str, target: float, words: list[str], folder: str | None
+    ) -> dict[str, Any]:
+        """A row of `startup`: processor time of all descendants, and wall time; `folder`: for the
+        corpora.
+        """
+        call = [sys.executable, "-c", "from gristmill.cli import main; main()", *words]
+        wall, processor = [], []
+        for turn in range(self.asked.rounds + 1):
+            out = [] if folder is None else ["--out", str(Path(folder, f"{len(words)}-{turn}"))]
+            before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+            done = subprocess.run(
+                [*call, *out], env=self._plain(), capture_output=True, text=True, check=False
+            )
+            seconds, after = (
+                time.perf_counter() - start,
+                resource.getrusage(resource.RUSAGE_CHILDREN),
+            )
+            if done.returncode:
+                last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+                failed = f"code {done.returncode}: {last[:150]}"
+                return {"what": what, "target": target, "failed": failed}
+            if turn:  # the first compiles kernels and reads files from the disk
+                wall.append(seconds)
+                processor.append(
+                    after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                )
+        return {
+            "what": what,
+            "target": target,
+            "processor": statistics.median(processor),
+            "seconds": statistics.median(wall),
+            "all": processor,
+        }
 
     def download(self) -> list[dict[str, Any]]:
         """A download beside curl."""
@@ -1152,13 +1160,16 @@ def _kernels(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _startup(rows: list[dict[str, Any]]) -> list[str]:
-    lines = ["| what | seconds | target |", "|---|---|---|"]
+    lines = ["| what | processor s | wall s | target |", "|---|---|---|---|"]
     for row in rows:
         if "failed" in row:
-            lines.append(f"| {row['what']} | not measured: {row['failed']} | < {row['target']} |")
+            lines.append(f"| {row['what']} | not measured: {row['failed']} | | {row['target']} |")
         else:
-            met = "met" if row["seconds"] < row["target"] else "**not met**"
-            lines.append(f"| {row['what']} | {row['seconds']:.2f} | < {row['target']}: {met} |")
+            met = "met" if row["processor"] <= row["target"] else "**not met**"
+            lines.append(
+                f"| {row['what']} | {row['processor']:.2f} | {row['seconds']:.2f} "
+                f"| at most {row['target']} of processor time: {met} |"
+            )
     return lines
 
 
