@@ -437,6 +437,12 @@ def test_parquet_of_others(tokenizer: Path, tmp_path: Path) -> None:
     with pytest.raises(VerificationError, match="cannot be read as Parquet"):
         import_tokens(tmp_path / "in", tmp_path / "f", **options)  # type: ignore[arg-type]
     (tmp_path / "in/train-00000.parquet").unlink()
+    rows = pa.array([[1, 0]])
+    twice = pa.Table.from_arrays([rows, rows], names=["input_ids", "input_ids"])
+    pq.write_table(twice, tmp_path / "in/train-00000.parquet")
+    with pytest.raises(VerificationError, match="several columns input_ids"):
+        import_tokens(tmp_path / "in", tmp_path / "g", **options)  # type: ignore[arg-type]
+    (tmp_path / "in/train-00000.parquet").unlink()
     parquet(tmp_path / "in", text=pa.array(["a"]))
     with pytest.raises(RecipeError, match="no column input_ids; it has text"):
         import_tokens(tmp_path / "in", tmp_path / "g", **options)  # type: ignore[arg-type]
@@ -457,8 +463,10 @@ def olmo(folder: Path, rows: str, tokens: list[int]) -> None:
         ("0,3\n", "end at token 3 of 5"),
         ("0,3\n-3,5\n", "are no places of tokens"),
         ("0,3\nx,y\n", "are no places of tokens"),
-        ("0\n", "line 1"),
-        (f"0,3\n3,{'9' * 5000}\n", "line 2"),
+        ("0\n", "line 1: '0.n' is not start,end"),
+        (f"0,3\n3,{'9' * 5000}\n", "line 2: '3,9+' is not start,end"),
+        ("0,\u0663\n3,5\n", "are no places of tokens"),
+        ("0,0\n" * 7, "line 7: more documents than the file has tokens"),
     ],
 )
 def test_hostile_indices_of_olmo(rows: str, said: str, tokenizer: Path, tmp_path: Path) -> None:
@@ -467,6 +475,71 @@ def test_hostile_indices_of_olmo(rows: str, said: str, tokenizer: Path, tmp_path
         import_tokens(
             tmp_path / "in", tmp_path / "c", format="olmo", tokenizer=str(tokenizer), dtype="uint16"
         )
+
+
+@pytest.mark.parametrize(
+    ("format_", "names"),
+    [
+        ("datatrove", ("x.ds", "x.ds.index")),
+        ("datatrove", ("x.ds", "x.ds.index", "x.ds.metadata")),
+        ("olmo", ("x.npy", "x.csv.gz")),
+        ("megatron", ("x.idx", "x.bin")),
+        ("nanogpt", ("train.bin",)),
+        ("genesis", ("shard_0.pt",)),
+    ],
+)
+@pytest.mark.parametrize("what", ["link", "pipe", "folder"])
+def test_what_is_no_file_is_refused(
+    format_: str, names: tuple[str, ...], what: str, tokenizer: Path, tmp_path: Path
+) -> None:
+    """A link would lead out of the folder, and to open a pipe would wait for ever."""
+    if format_ == "genesis":
+        torch_or_skip()
+    folder = tmp_path / "in"
+    folder.mkdir()
+    *before, last = names
+    for name in before:
+        np.array([2, 4], "<u8").tofile(folder / name)
+    if what == "link":
+        (folder / last).symlink_to("/etc/passwd")
+    elif what == "pipe":
+        os.mkfifo(folder / last)
+    else:
+        (folder / last).mkdir()
+    with pytest.raises(RecipeError, match=rf"{last}: not a regular file"):
+        import_tokens(folder, tmp_path / "c", format=format_, tokenizer=str(tokenizer))
+
+
+def test_hostile_descriptions(tokenizer: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    np.array([1, 2, 0], "<u2").tofile(folder / "train.bin")
+    description = folder / "gristmill.json"
+
+    def refused(said: str) -> None:
+        with pytest.raises(GristmillError, match=said):
+            import_tokens(folder, tmp_path / "c", format="nanogpt", tokenizer=str(tokenizer))
+
+    os.mkfifo(description)
+    refused("not the description of an export")
+    description.unlink()
+    description.symlink_to("/etc/passwd")
+    refused("not the description of an export")
+    description.unlink()
+    description.write_bytes(b"[" * 100_000)
+    refused("not the description of an export")
+    with open(description, "wb") as file:
+        file.truncate(65 << 20)
+    refused("not the description of an export")
+    description.unlink()
+    root = token_corpus(tmp_path / "corpus", {"web": ROWS}, tokenizer=word_tokenizer(VOCABULARY))
+    shutil.rmtree(folder)
+    export(root, folder, to="nanogpt")
+    (folder / "SHA256SUMS").write_text("0123456789abcdef\n")
+    refused("'0123456789abcdef' is no digest and path")
+    (folder / "SHA256SUMS").unlink()
+    os.mkfifo(folder / "SHA256SUMS")
+    refused("SHA256SUMS: not a regular file")
 
 
 def test_olmo_of_others(tokenizer: Path, tmp_path: Path) -> None:

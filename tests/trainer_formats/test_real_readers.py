@@ -25,6 +25,7 @@ import gristmill
 from gristmill.errors import RecipeError
 from gristmill.trainer_formats import hdf5
 from gristmill.trainer_formats.export import export
+from gristmill.trainer_formats.import_tokens import import_tokens
 from gristmill.trainer_formats.token_source import TokenDocuments, TokenDocumentsConfig
 from tests.support.corpora import article, jsonl
 from tests.support.skips import missing
@@ -142,6 +143,24 @@ def test_datasets_of_hugging_face(corpus: Path, tmp_path: Path) -> None:
         by_source[row["source"]].append(row["input_ids"])
     assert by_source == {"web": ROWS, "books": BOOKS}
     assert found["validation"]["input_ids"][:] == VAL
+    named = module.load_dataset(
+        "parquet",
+        data_files={"train": str(tmp_path / "out/data/train-*.parquet")},
+        split="train",
+        cache_dir=str(tmp_path / "cache"),
+    )
+    assert named["input_ids"][:] == found["train"]["input_ids"][:]
+    # What `datasets` writes is imported.
+    (tmp_path / "theirs").mkdir()
+    named.select_columns(["input_ids"]).to_parquet(tmp_path / "theirs/train-00000.parquet")
+    tokenizer = tmp_path / "tokenizer.json"
+    tokenizer.write_bytes(word_tokenizer(VOCABULARY))
+    result = import_tokens(
+        tmp_path / "theirs", tmp_path / "back", format="hf-parquet", tokenizer=str(tokenizer)
+    )
+    assert result["documents"] == len(ROWS) + len(BOOKS)
+    back = TokenDocuments(tmp_path / "back")
+    assert [row.tolist() for row in back] == named["input_ids"][:]
 
 
 @pytest.mark.filterwarnings("ignore")

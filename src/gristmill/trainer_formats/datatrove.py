@@ -7,14 +7,13 @@ is for one DatatroveFolderDataset, which takes all `.ds` files below it.
 """
 
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.flat_files import LONGEST, listed, mapped
+from gristmill.trainer_formats.flat_files import LONGEST, beside, listed, mapped
 from gristmill.trainer_formats.token_blocks import BLOCK, Side
 from gristmill.trainer_formats.token_format import (
     Counter,
@@ -23,8 +22,8 @@ from gristmill.trainer_formats.token_format import (
     ReadOptions,
     Stream,
     Written,
-    pieces,
     unsigned,
+    whole_files,
 )
 
 SIDE: Side = "after"
@@ -44,13 +43,11 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
     """
     counter, kind = Counter(stream), np.dtype(dtype(stream.tokens.vocabulary)).newbyteorder("<")
     files: list[str] = []
-    cut = pieces(counter.blocks(), tokens_per_file, cut=False)
-    for number, group in groupby(cut, key=lambda pair: pair[0]):
+    for number, blocks in whole_files(counter, tokens_per_file):
         name, at = f"{stream.name}/{stream.split}/{number:05d}.ds", 0
         with folder.file(name) as file, folder.file(f"{name}.index") as index:
-            for _, block in group:
+            for block, ends in blocks:
                 file.write(np.ascontiguousarray(block.tokens, kind))
-                ends = at + np.cumsum(block.lengths)
                 index.write(ends[block.ended()].astype("<u8"))
                 at = int(ends[-1])
         lines = [f"tokenizer.json|{kind.itemsize}", str(at), f"{at / 1e6:.3f} M"]
@@ -70,10 +67,10 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
     streams = []
     for split, files in by_split.items():
         for path in files:
-            if not path.with_name(f"{path.name}.index").is_file():
+            if beside(path.with_name(f"{path.name}.index")) is None:
                 raise RecipeError(f"{path}: without {path.name}.index beside it")
-        beside = [path.with_name(f"{path.name}.index") for path in files]
-        streams.append(Opened(split, [*files, *beside], _documents(files, reading)))
+        indices = [path.with_name(f"{path.name}.index") for path in files]
+        streams.append(Opened(split, [*files, *indices], _documents(files, reading)))
     return OpenedFolder(streams, "index", reading.side)
 
 
@@ -109,9 +106,9 @@ def _dtype_of(path: Path, reading: ReadOptions) -> str:
     """
     if reading.dtype is not None:
         return reading.dtype
-    beside = path.with_name(f"{path.name}.metadata")
-    if beside.is_file():
-        with open(beside, "rb") as file:
+    metadata = beside(path.with_name(f"{path.name}.metadata"))
+    if metadata is not None:
+        with open(metadata, "rb") as file:
             first = file.read(1 << 16).partition(b"\n")[0]
         found = {b"2": "uint16", b"4": "uint32"}.get(first.rpartition(b"|")[2])
         if found is not None:

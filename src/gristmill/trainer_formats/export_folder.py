@@ -39,6 +39,7 @@ from gristmill.store.parts import (
 from gristmill.trainer_formats.export_progress import ExportProgress, UnwrittenFile
 
 DESCRIPTION, UNFINISHED = "gristmill.json", "gristmill.unfinished.json"
+LARGEST_DESCRIPTION = 64 << 20  # bytes: that of a million files has less
 _BLOCK = 1 << 20  # numbers read back from a spool at a time
 
 
@@ -246,10 +247,12 @@ def read_description(folder: Path) -> ExportDescription | None:
     path = folder / DESCRIPTION
     if (folder / UNFINISHED).exists():
         raise RecipeError(f"{folder}: an export that is not finished. Run the export again")
+    if not path.exists() and not path.is_symlink():
+        return None
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_DESCRIPTION:
+        raise RecipeError(f"{path}: not the description of an export")
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
-        return None
     except OSError as error:
         raise MachineError(f"{path}: cannot be read: {error.strerror}") from error
     try:

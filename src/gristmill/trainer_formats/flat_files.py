@@ -27,6 +27,15 @@ def listed(folder: Path, pattern: str) -> list[Path]:
     return found
 
 
+def beside(path: Path) -> Path | None:
+    """A file that may stand beside another; None: there is none. Raises RecipeError for a link, or
+    what is no file.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise RecipeError(f"{path}: not a regular file: import reads files, and no links")
+    return path if path.exists() else None
+
+
 def mapped(path: Path, dtype: str, start: int = 0) -> np.ndarray:
     """The numbers of a file from byte `start` on, memory-mapped.
 

@@ -11,6 +11,7 @@ which runs no code of the file, and refuses it where it holds anything but one t
 
 import io
 import re
+import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,7 +138,9 @@ def shard(path: Path) -> np.ndarray:
         raise VerificationError(f"{path}: {size:,} bytes; import reads up to {MOST_BYTES:,}")
     _check_archive(path, size)
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of protocols of pickle
+            found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise VerificationError(
             f"{path}: not a tensor that torch loads without running code "

@@ -142,6 +142,8 @@ def _check_schema(path: Path, schema: pa.Schema) -> None:
             f"{path}: no column input_ids; it has {', '.join(schema.names[:10])}. Text is not "
             "imported: name the file in a recipe (files = [...])"
         )
+    if schema.names.count("input_ids") > 1:
+        raise VerificationError(f"{path}: several columns input_ids")
     kind = schema.field("input_ids").type
     lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not lists or not pa.types.is_integer(kind.value_type):

@@ -40,6 +40,7 @@ from gristmill.tokens.shards import ShardWriter
 from gristmill.tokens.tokenizer import Tokenizer, load
 from gristmill.trainer_formats.document_tally import DocumentTally
 from gristmill.trainer_formats.export_folder import ExportDescription, read_description
+from gristmill.trainer_formats.flat_files import beside
 from gristmill.trainer_formats.token_blocks import Side
 from gristmill.trainer_formats.token_format import Opened, OpenedFolder, ReadOptions, module_of
 from gristmill.user_input import local
@@ -136,6 +137,7 @@ def _check_export(root: Path, described: ExportDescription, name: str) -> None:
     if described.tokens is None:
         raise RecipeError(f"{root}: an export of text; name its files in a recipe instead")
     try:
+        beside(root / manifests.SUMS)
         lines = (root / manifests.SUMS).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise VerificationError(
@@ -144,6 +146,10 @@ def _check_export(root: Path, described: ExportDescription, name: str) -> None:
         ) from error
     for line in lines:
         digest, _, path = line.partition("  ")
+        if not path:
+            raise VerificationError(
+                f"{root / manifests.SUMS}: {line[:80]!r} is no digest and path. Fetch it again"
+            )
         manifests.check_path(path)
         place = root / path
         if place.is_symlink() or not place.is_file() or sha256_of(place)[1] != digest:

@@ -21,7 +21,7 @@ import numpy as np
 
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.flat_files import LONGEST, listed, mapped
+from gristmill.trainer_formats.flat_files import LONGEST, beside, listed, mapped
 from gristmill.trainer_formats.token_blocks import BLOCK, Side
 from gristmill.trainer_formats.token_format import (
     Counter,
@@ -178,9 +178,9 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
     streams = []
     for split, paths in by_split.items():
         files = [path.with_suffix(".bin") for path in paths]
-        for path, beside in zip(paths, files, strict=True):
-            if beside.is_symlink() or not beside.is_file():
-                raise RecipeError(f"{path}: without {beside.name} beside it")
+        for path, tokens in zip(paths, files, strict=True):
+            if beside(tokens) is None:
+                raise RecipeError(f"{path}: without {tokens.name} beside it")
         both = [file for pair in zip(files, paths, strict=True) for file in pair]
         streams.append(Opened(split, both, _documents(paths)))
     return OpenedFolder(streams, "index", reading.side)
@@ -189,9 +189,9 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
 def _documents(paths: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     for place, path in enumerate(paths):
         index = MegatronIndex(path)
-        beside = path.with_suffix(".bin")
-        index.check(beside.stat().st_size)
-        tokens = mapped(beside, index.dtype.str)
+        file = path.with_suffix(".bin")
+        index.check(file.stat().st_size)
+        tokens = mapped(file, index.dtype.str)
         at = first = 0
         while first + 1 < len(index.documents):
             stop = min(first + (BLOCK >> 6), len(index.documents) - 1)

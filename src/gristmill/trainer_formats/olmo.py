@@ -11,7 +11,6 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -20,7 +19,7 @@ import numpy as np
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.schema import document_name
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.flat_files import LONGEST, divided, listed, mapped
+from gristmill.trainer_formats.flat_files import LONGEST, beside, divided, listed, mapped
 from gristmill.trainer_formats.token_blocks import BLOCK, Side
 from gristmill.trainer_formats.token_format import (
     Counter,
@@ -29,8 +28,8 @@ from gristmill.trainer_formats.token_format import (
     ReadOptions,
     Stream,
     Written,
-    pieces,
     unsigned,
+    whole_files,
 )
 
 SIDE: Side = "after"
@@ -52,16 +51,14 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
     """
     counter, kind = Counter(stream), np.dtype(dtype(stream.tokens.vocabulary)).newbyteorder("<")
     files: list[str] = []
-    cut = pieces(counter.blocks(), tokens_per_file, cut=False)
-    for number, group in groupby(cut, key=lambda pair: pair[0]):
+    for number, blocks in whole_files(counter, tokens_per_file):
         name = f"{stream.name}/{stream.split}_{number:05d}"
         with folder.file(f"{name}.npy") as file, folder.file(f"{name}.csv.gz") as beside:
             rows = gzip.GzipFile(filename="", mode="wb", fileobj=cast("BinaryIO", beside), mtime=0)
             at = begin = 0
-            for _, block in group:
+            for block, ends in blocks:
                 file.write(np.ascontiguousarray(block.tokens, kind))
                 lines = []
-                ends = at + np.cumsum(block.lengths)
                 for document, end, ended in zip(
                     block.documents.tolist(), ends.tolist(), block.ended().tolist(), strict=True
                 ):
@@ -91,7 +88,8 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
         by_split.setdefault("val" if path.name.startswith("val") else "train", []).append(path)
     streams, indexed = [], True
     for files in by_split.values():
-        indexed = indexed and all(path.with_suffix(".csv.gz").is_file() for path in files)
+        indices = [beside(path.with_suffix(".csv.gz")) for path in files]
+        indexed = indexed and None not in indices
     for split, files in by_split.items():
         for path in files:
             with open(path, "rb") as file:
@@ -105,8 +103,8 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
             if indexed
             else _apart(opened, reading.tokenizer.end_of_text, reading.side or SIDE)
         )
-        beside = [path.with_suffix(".csv.gz") for path in files] if indexed else []
-        streams.append(Opened(split, [*files, *beside], blocks))
+        lists = [path.with_suffix(".csv.gz") for path in files] if indexed else []
+        streams.append(Opened(split, [*files, *lists], blocks))
     boundaries = "index" if indexed else "end-of-text"
     return OpenedFolder(streams, boundaries, reading.side if indexed else reading.side or SIDE)
 
@@ -126,17 +124,17 @@ def _indexed(
     for number, (path, tokens) in enumerate(opened):
         begin = at = 0
         lengths: list[int] = []
-        beside = path.with_suffix(".csv.gz")
-        for start, end in _rows(beside):
+        index = path.with_suffix(".csv.gz")
+        for start, end in _rows(index, len(tokens) + 1):
             if start != at or end < start or end > len(tokens):
                 raise VerificationError(
-                    f"{beside}: a document of tokens {start:,} to {end:,}, after one that ends at "
+                    f"{index}: a document of tokens {start:,} to {end:,}, after one that ends at "
                     f"{at:,}, in {len(tokens):,} tokens: damaged, or of another file"
                 )
             lengths.append(end - start)
             at = end
             if at - begin > LONGEST:
-                raise VerificationError(f"{beside}: a document of {at - begin:,} tokens")
+                raise VerificationError(f"{index}: a document of {at - begin:,} tokens")
             if at - begin >= BLOCK:
                 yield tokens[begin:at], np.array(lengths, np.int64), _full(lengths, number)
                 begin, lengths = at, []
@@ -144,7 +142,7 @@ def _indexed(
             yield tokens[begin:at], np.array(lengths, np.int64), _full(lengths, number)
         if at != len(tokens):
             raise VerificationError(
-                f"{beside}: its documents end at token {at:,} of {len(tokens):,}: cut short, or of "
+                f"{index}: its documents end at token {at:,} of {len(tokens):,}: cut short, or of "
                 "another file"
             )
 
@@ -153,18 +151,25 @@ def _full(lengths: list[int], number: int) -> np.ndarray:
     return np.full(len(lengths), number, np.int64)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, int]]:
-    """(start, end) of each line. Raises VerificationError."""
+def _rows(path: Path, most: int) -> Iterator[tuple[int, int]]:
+    """(start, end) of each line, of at most `most`: a few packed bytes can stand for billions.
+    Raises VerificationError.
+    """
     place = 0
     try:
         with gzip.open(path, "rb") as packed:
             lines = io.TextIOWrapper(packed, "utf-8", newline="")
             while line := lines.readline(MOST_LINE):
                 place += 1
+                if place > most:
+                    raise ValueError("more documents than the file has tokens")
                 row = next(csv.reader([line]))
+                if len(row) < 2 or len(line) == MOST_LINE:
+                    raise ValueError(f"{line[:50]!r} is not start,end and a few more words")
                 start, end = row[0], row[1]
-                if not (start + end).isdecimal() or len(start + end) > 40:
+                both = start + end
+                if not (both.isascii() and both.isdecimal()) or len(both) > 40:
                     raise ValueError(f"{start[:50]!r} and {end[:50]!r} are no places of tokens")
                 yield int(start), int(end)
-    except (OSError, EOFError, ValueError, IndexError, csv.Error) as error:
+    except (OSError, EOFError, ValueError, csv.Error) as error:
         raise VerificationError(f"{path}: line {place}: {error}") from error

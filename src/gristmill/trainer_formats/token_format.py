@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -196,6 +197,26 @@ def pieces(
                 number, filled = number + 1, 0
             else:
                 filled = int(stops[last])
+
+
+def whole_files(
+    counter: Counter, size: int
+) -> Iterator[tuple[int, Iterator[tuple[TokenBlock, np.ndarray]]]]:
+    """The files of a stream, each of which ends behind the document that brings it to `size`
+    tokens: (its number, its blocks with the end of each document (n,) int64 in the file's tokens).
+    A file's blocks are to be taken before the next file.
+    """
+    cut = pieces(counter.blocks(), size, cut=False)
+    for number, group in groupby(cut, key=lambda pair: pair[0]):
+        yield number, _with_ends(block for _, block in group)
+
+
+def _with_ends(blocks: Iterable[TokenBlock]) -> Iterator[tuple[TokenBlock, np.ndarray]]:
+    at = 0
+    for block in blocks:
+        ends = at + np.cumsum(block.lengths)
+        yield block, ends
+        at = int(ends[-1])
 
 
 def unsigned(vocabulary: int, smallest: int = 1) -> str:
