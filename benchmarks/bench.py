@@ -40,6 +40,7 @@ import languages
 import loading
 import make_corpus
 import models
+import node_download
 import packing
 import pairs_at_scale
 import rounds
@@ -66,6 +67,7 @@ SECTIONS = (
     "packing",
     "startup",
     "download",
+    "node",
     "loader",
     "extraction",
     "whole",
@@ -96,6 +98,7 @@ TITLES = {
     "packing": "Packing documents into windows, and masks",
     "startup": "Starting",
     "download": "Downloading 1 GB from nginx on loopback, one connection",
+    "node": "A node fetches ten shards from nginx on loopback",
     "loader": "Loading: random windows of 2,048 tokens in batches of 64, one process",
     "whole": "Whole run: WET.gz to GPT-2 token shards, language on, one worker on one core",
     "extraction": "Main text of pages whose true main content is known",
@@ -228,6 +231,11 @@ REMARKS = {
         "In every round each way runs once. Ours is timed in a process that has its modules "
         "loaded, up to the file under its final name; curl is timed from outside. The server uses "
         "the same cores."
+    ),
+    "node": (
+        "In every round each way runs once. Ours reads the release and the manifest, fetches the "
+        "shards with their documents, hashes and fsyncs them and links them into a view; curl "
+        "fetches the shards alone. The server uses the same cores."
     ),
     "packing": (
         "Processor time. Lengths are lognormal (median 493 tokens, sigma 1.1), cut to windows of L "
@@ -656,6 +664,11 @@ class Bench:
         """A download beside curl."""
         self.data.mkdir(parents=True, exist_ok=True)
         return download.measure(self.data, self.asked.rounds, self.say)
+
+    def node(self) -> list[dict[str, Any]]:
+        """A node's shards beside curl."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        return node_download.measure(self.data, self.asked.rounds, self.say)
 
     def loader(self) -> list[dict[str, Any]]:
         """The loader beside others."""
@@ -1103,6 +1116,7 @@ def render(results: dict[str, Any]) -> str:
             "encode": encoding.table,
             "startup": _startup,
             "download": download.render,
+            "node": node_download.render,
             "loader": loading.render,
             "whole": _whole,
             "fineweb": _whole,
@@ -1337,6 +1351,7 @@ def main() -> None:
             "encode": lambda: encoding.rows(bench),
             "startup": bench.startup,
             "download": bench.download,
+            "node": bench.node,
             "loader": bench.loader,
             "whole": bench.whole,
             "fineweb": bench.fineweb,
