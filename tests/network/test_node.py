@@ -289,6 +289,38 @@ def test_a_new_release_is_taken_up_at_a_rotation(
         assert len(told) == 71
 
 
+def test_what_was_withdrawn_leaves_the_cache(
+    corpus: Path, own_target: Path, cache: Path, tmp_path: Path
+) -> None:
+    """A release that says that earlier ones may not be read any more."""
+    changed = documents(1, 120)
+    changed[7] = np.zeros(10, np.int64)  # in the first shard
+    other = token_corpus(
+        tmp_path / "other",
+        {"web": changed, "books": documents(5000, 80)},
+        {"web": documents(9000, 10)},
+        vocabulary=10_000,
+        tokens_per_shard=100,
+    )
+    before, now = (
+        {part.path: part.sha256 for part in TokenCorpus.open(root).manifest.parts}
+        for root in (corpus, other)
+    )
+    (path,) = [path for path, sha256 in before.items() if now[path] != sha256]
+    with Node(str(own_target), "node-1", cache_dir=cache) as node:
+        rotation = next(n for n in range(2) if path in node.assigned(n))
+        with node.hold(rotation).view as view:
+            assert (view.root / path).exists()
+            published(other, own_target, 2, minimum=2)
+            node.hold(rotation).view.close()
+            assert node.cache.path_of(before[path]).exists()  # it is in use
+        with node.hold(rotation).view as view:
+            assert (view.root / path).read_bytes() == (other / path).read_bytes()
+        assert not node.cache.path_of(before[path]).exists()
+        kept = sum(now[path] == sha256 for path, sha256 in before.items())
+        assert node.cache.use().objects > kept / 3
+
+
 def test_the_tokenizer_may_grow_and_may_not_be_another(tmp_path: Path) -> None:
     (tmp_path / "text.jsonl").write_bytes(
         jsonl([{"text": f"the cat number {number} sat on the mat"} for number in range(40)])

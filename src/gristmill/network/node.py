@@ -100,6 +100,7 @@ class Node:
         )
         self._lock = threading.Lock()
         self._ahead: FetchAhead | None = None
+        self._withdrawn: set[str] = set()  # files that must not be kept, by sha256
         self._checked = self._accepted(self._reader.newest(), None)
         self._names = self._named()
 
@@ -129,8 +130,11 @@ class Node:
                 return False
             if found.release.number == self.release:
                 return False
-            self._checked = self._accepted(found, self._checked)
+            before, self._checked = self._checked, self._accepted(found, self._checked)
             self._names = self._named()
+            if found.release.minimum > before.release.number:
+                kept = {part.sha256 for part in found.manifest.parts}
+                self._withdrawn |= {part.sha256 for part in before.manifest.parts} - kept
             return True
 
     def _accepted(self, found: CheckedRelease, before: CheckedRelease | None) -> CheckedRelease:
@@ -217,6 +221,8 @@ class Node:
             self.refresh()
         with self._lock:
             checked, paths = self._checked, self.assigned(rotation)
+            if self._withdrawn and not self.cache.discard(self._withdrawn):
+                self._withdrawn = set()
         manifest = manifest_of_view(checked.manifest, checked.release.manifest, paths)
         return Held(
             self.view(manifest),

@@ -20,7 +20,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -272,6 +272,24 @@ class NodeCache:
         with self._locked():
             return self._evict(size, self._needs())
 
+    def discard(self, digests: Collection[str]) -> int:
+        """Remove files that must not be kept (of withdrawn documents), and views that have them;
+        what is in use stays. Returns how many are still here.
+        """
+        with self._locked():
+            self._remove_unused_views()
+            needs, left = self._needs(), 0
+            for sha256 in digests:
+                path = self.path_of(sha256)
+                try:
+                    used = path.stat().st_nlink > 1 or sha256 in needs
+                except FileNotFoundError:
+                    continue
+                left += used
+                if not used:
+                    path.unlink()
+            return left
+
     def _evict(self, size: int, needs: Mapping[str, int]) -> int:
         freed = 0
         for one in self._removable(needs):
@@ -283,11 +301,7 @@ class NodeCache:
 
     def _removable(self, needs: Mapping[str, int]) -> list[_Found]:
         """Files that nobody uses, in the order in which they go. Removes views without a user."""
-        for lock in (self.root / "views").glob("*.lock"):
-            if (handle := _free(lock)) is not None:
-                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-                lock.unlink(missing_ok=True)
-                os.close(handle)
+        self._remove_unused_views()
         found = [
             one
             for one in _files(self.root / "partial")
@@ -298,6 +312,13 @@ class NodeCache:
                 one for one in _files(folder) if one.path.name not in needs and one.links == 1
             ]
         return sorted(_files(self.root / "quarantine")) + sorted(found)
+
+    def _remove_unused_views(self) -> None:
+        for lock in (self.root / "views").glob("*.lock"):
+            if (handle := _free(lock)) is not None:
+                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                lock.unlink(missing_ok=True)
+                os.close(handle)
 
     def _needs(self) -> dict[str, int]:
         """What reservations of living processes name, by sha256; the notes of others are
