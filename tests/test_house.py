@@ -218,7 +218,7 @@ def test_the_command_lines_options_are_frozen(verb: str) -> None:
     ).stdout
     found = sorted(
         set(re.findall(r"^ +(--[a-z-]+)", shown, re.MULTILINE))
-        - {f"--no-{name}" for name in ("allow-missing", "quick")}
+        - {f"--no-{name}" for name in ("allow-missing", "quick", "read-back")}
     )
     assert found == OPTIONS[verb].split()
 

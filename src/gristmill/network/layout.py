@@ -88,7 +88,11 @@ def decode_release(data: bytes, where: str) -> Release:
     Raises VerificationError if it is none, has another format, or contradicts itself.
     """
     release = _decode(data, Release, "release", where)
-    if release.number < 1 or release.minimum > release.number or release.manifest_size < 0:
+    if (
+        not 1 <= release.number < 10**DIGITS
+        or release.minimum > release.number
+        or release.manifest_size < 0
+    ):
         raise VerificationError(
             f"{where}: release {release.number} with minimum {release.minimum}: expected numbers "
             "from 1, and a minimum that is not above the release's own number"
@@ -103,7 +107,7 @@ def decode_release(data: bytes, where: str) -> Release:
 def decode_pointer(data: bytes, where: str) -> Pointer:
     """Read a pointer; `where` begins messages. Raises VerificationError as `decode_release`."""
     pointer = _decode(data, Pointer, "pointer", where)
-    if pointer.release < 1 or not SHA256.fullmatch(pointer.sha256):
+    if not 1 <= pointer.release < 10**DIGITS or not SHA256.fullmatch(pointer.sha256):
         raise VerificationError(f"{where}: names no release: {pointer.release}, {pointer.sha256!r}")
     return pointer
 

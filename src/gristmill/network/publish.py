@@ -5,22 +5,19 @@ release that was made is used. Only parts that the manifest names go, and no fil
 """
 
 import hashlib
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gristmill.corpus.corpus import Corpus
-from gristmill.corpus.layout import links
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network.cdn import CloudFront
+from gristmill.network.corpus_check import checked_corpus
 from gristmill.network.keys import load_signers
 from gristmill.network.publisher import OnUpload, Publisher, UploadSettings
 from gristmill.network.targets import FolderTarget, Target, open_target
-from gristmill.store.manifest import MANIFEST, SUMS, Manifest, sums
+from gristmill.store.manifest import Manifest
 from gristmill.store.proof import damaged
-from gristmill.store.urls import is_url, stored
 
 ALL = "all"
 
@@ -107,53 +104,6 @@ def publish(
         left = sorted(tops_of(manifest) - set(included))
         on_line(f"not published: {', '.join(left)} (--with adds them)")
     return result
-
-
-def checked_corpus(root: Path) -> tuple[Manifest, bytes]:
-    """The manifest of a finished corpus that may be published, and its bytes.
-
-    Raises VerificationError if it is not finished, its lock or SHA256SUMS differ, or it holds
-    links; RecipeError if its recipe holds a secret.
-    """
-    finished = Corpus(root).finished()
-    if finished is None:
-        raise VerificationError(
-            f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
-            "it"
-        )
-    manifest, data = finished
-    try:
-        listed = (root / SUMS).read_bytes()
-    except OSError as error:
-        raise VerificationError(f"{root / SUMS}: cannot be read: {error.strerror}") from error
-    if listed != sums(manifest.parts):
-        raise VerificationError(
-            f"{root / SUMS}: not as {MANIFEST} says. Restore it, or run the recipe again"
-        )
-    if found := links(root, work=False):
-        raise VerificationError(
-            f"{found[0]}: a link to {os.readlink(found[0])!r}: a corpus has files and folders of "
-            "its own only. Put the file itself there"
-        )
-    for url in (*_strings(manifest.recipe), *(shard.url for shard in manifest.raw_shards)):
-        if is_url(url) and stored(url) != url:
-            raise RecipeError(
-                f"{root}: its recipe or plan has the URL {stored(url)} with a secret (a user, a "
-                "signature or a token): nothing was published. Run the recipe again"
-            )
-    return manifest, data
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """All strings in a table."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _strings(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _strings(inner)
 
 
 def tops_of(manifest: Manifest) -> set[str]:
