@@ -30,7 +30,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 DIGITS = 8  # of a release's number in its name
 
 # The folders and files of a corpus that every release has; `--with` adds others.
-ALWAYS = ("tokens", "tokenizer", "plan.json", "recipe.toml", "funnel.json")
+ALWAYS = ("tokens", "tokenizer", "plan.json", "recipe.toml", "funnel.json", "withdrawn.txt")
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

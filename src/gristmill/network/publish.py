@@ -14,8 +14,11 @@ from gristmill.network import layout
 from gristmill.network.cdn import CloudFront
 from gristmill.network.corpus_check import checked_corpus
 from gristmill.network.keys import load_signers
+from gristmill.network.layout import Release
 from gristmill.network.publisher import OnUpload, Publisher, UploadSettings
 from gristmill.network.targets import FolderTarget, Target, open_target
+from gristmill.network.withdraw import withdrawn_documents
+from gristmill.schema import ROW_BITS
 from gristmill.store.manifest import Manifest
 from gristmill.store.proof import damaged
 
@@ -60,6 +63,9 @@ def publish(
         publisher = Publisher(opened, signers, settings, cdn)
         digest = hashlib.sha256(data).hexdigest()
         current = publisher.current
+        withdrawn = withdrawn_documents(root, manifest)
+        if current is not None:
+            _refuse_withdrawn(current[0], withdrawn, manifest, root)
         result: dict[str, Any] = {"target": opened.url, "manifest": digest}
         uploaded = publisher.upload(
             ((root / part.path, part.sha256, part.size) for part in parts), on_upload
@@ -80,7 +86,9 @@ def publish(
                 publisher.point(release)
             changed = behind or unsigned
         else:
-            release = publisher.release(data, included)
+            if current is not None:  # those of another corpus stay in the list
+                withdrawn += [one for one in current[0].withdrawn if one not in withdrawn]
+            release = publisher.release(data, included, withdrawn=withdrawn)
             changed = True
         result |= {
             "release": release.number,
@@ -122,6 +130,22 @@ def included_of(manifest: Manifest, with_: Sequence[str], root: Path) -> list[st
                 f"--with {name}: {root} has no parts there; it has {', '.join(sorted(tops))}"
             )
     return sorted((tops & set(layout.ALWAYS)) | set(with_))
+
+
+def _refuse_withdrawn(
+    current: Release, withdrawn: list[dict[str, Any]], manifest: Manifest, root: Path
+) -> None:
+    """Raise RecipeError where a corpus has documents that were withdrawn from the target."""
+    sources = {shard.number: shard.source for shard in manifest.raw_shards}
+    known = {one["document"] for one in withdrawn}
+    for one in current.withdrawn:
+        document = one.get("document", -1)
+        shard, row = document >> ROW_BITS, document & ((1 << ROW_BITS) - 1)
+        if document not in known and sources.get(shard) == one.get("source"):
+            raise RecipeError(
+                f"{root}: document {shard}:{row} was withdrawn from the target, and not from this "
+                "corpus. Withdraw it here too (`gristmill release withdraw`), then publish"
+            )
 
 
 def _refuse_inside(target: Target, root: Path) -> None:

@@ -19,9 +19,10 @@ from typing import Any
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network.cdn import CloudFront
+from gristmill.network.corpus_check import checked_corpus
 from gristmill.network.keys import load_signer
 from gristmill.network.layout import Release
-from gristmill.network.publish import checked_corpus, tops_of
+from gristmill.network.publish import tops_of
 from gristmill.network.publisher import Publisher, UploadSettings
 from gristmill.network.targets import Target, open_target
 from gristmill.network.withdraw import LIST, withdraw, withdrawn_documents
