@@ -154,6 +154,7 @@ TWINS = {
         f"{ROW_DOCUMENTS}::test_fuzz_number", "naive_packing.number"
     ),
     "pieces.blocks_cl100k.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "pieces.blocks_deepseek.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.blocks_gpt2.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.blocks_o200k.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),

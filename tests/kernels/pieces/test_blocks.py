@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from gristmill.kernels.pieces import blocks_cl100k, blocks_gpt2, blocks_o200k
+from gristmill.kernels.pieces import blocks_cl100k, blocks_deepseek, blocks_gpt2, blocks_o200k
 from gristmill.kernels.pieces.cl100k import mark_cl100k
+from gristmill.kernels.pieces.deepseek import mark_deepseek
 from gristmill.kernels.pieces.gpt2 import mark_gpt2
 from gristmill.kernels.pieces.o200k import mark_o200k
 from tests.support import strategies
@@ -17,13 +18,14 @@ FORMS = {
     "llama3": (blocks_cl100k.mark, mark_cl100k, {}),
     "qwen35": (blocks_cl100k.mark, mark_cl100k, {"digits": 1, "marks": True}),
     "o200k": (blocks_o200k.mark, mark_o200k, {}),
+    "deepseek": (blocks_deepseek.mark, mark_deepseek, {}),
     "tekken": (blocks_o200k.mark, mark_o200k, {"contractions": False, "digits": 1}),
 }
 # What meets in the patterns: each of these beside each, around the end of a block.
 MEETING = [
     *("a", "B", "é", "日", "1", "²", "!", "\u0301", "'s", "'LL", "'\u017f", "'", " ", "\n"),
     *("\r\n", "\t", "\u3000", "\x85", "😀", "\n ", " \n", "12345", "—"),
-    *("/", "\n/", "AB", "aB", "日A", "'sA", "!\u0301", "\u0301\n"),
+    *("/", "\n/", "AB", "aB", "日A", "'sA", "!\u0301", "\u0301\n", "\0", "カ"),
 ]
 
 

@@ -297,8 +297,9 @@ class Encoder:
         long, spelling = len(lengths) - middle, int(lengths[lengths > MIDDLE].sum())
         counts = np.array([short, middle - short, long, 0, spelling])
         least = _powers(2 * counts + (64, 64, 64, 2048, 2048))
-        # Half full of whole tokens at most: a process that encodes little pays for little.
-        first = _powers(2 * counts + (4096, 8192, 1024, 16384, 65536))
+        # A third full of whole tokens at most: a process that encodes little pays for little.
+        # Nothing is written into arena and spelling before it is used, so that they cost nothing.
+        first = _powers(3 * counts + (4096, 32768, 2048, MOST.arena, MOST.spelling))
         self._limits = Limits(*map(max, least, limits))
         self._learned = _tables(Limits(*map(min, first, self._limits)), self._limits)
         self._scratch = Scratch.of(1 << 12)

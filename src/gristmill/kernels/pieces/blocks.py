@@ -16,7 +16,7 @@ from gristmill.kernels.jit.loads import (
     count_trailing_zeros,
     valid_in,
 )
-from gristmill.kernels.pieces.kinds import NUMBER, SPACE
+from gristmill.kernels.pieces.kinds import CAPITAL, LETTER, MARK, NUMBER, SMALL, SPACE
 from gristmill.kernels.unicode.tables import code_point, unicode_bits, width_of
 
 ZERO = np.uint64(0)
@@ -50,77 +50,70 @@ def open_block(data, at, start, stop, tail):
 
 
 @helper
-def _if_bit(run, kind, place):
-    """The run where a kind has a bit, else nothing."""
-    return run & (ZERO - ((kind >> np.uint64(place)) & ONE))
-
-
-@helper
-def classes_of(run, kind):
-    """The bytes of a code point as masks: of words (letters and marks), marks, numbers, white
-    space, capitals, small letters.
+def _with_case(classes, run, kind):
+    """The masks of words (letters and marks), marks, numbers, white space, capitals and small
+    letters, with a code point's bytes in those of its kind.
     """
-    return (
-        _if_bit(run, kind | (kind >> np.uint64(3)), 0),
-        _if_bit(run, kind, 3),
-        _if_bit(run, kind, 1),
-        _if_bit(run, kind, 2),
-        _if_bit(run, kind, 4),
-        _if_bit(run, kind, 5),
-    )
+    words, marks, numbers, spaces, capitals, smalls = classes
+    if kind & (LETTER | MARK):
+        words |= run
+        if kind & SMALL:
+            smalls |= run
+        elif kind & CAPITAL:
+            capitals |= run
+        elif kind & MARK:
+            marks |= run
+    elif kind & NUMBER:
+        numbers |= run
+    elif kind & SPACE:
+        spaces |= run
+    return words, marks, numbers, spaces, capitals, smalls
 
 
 @helper
 def wide_classes(data, at, leads, kinds, reaching):
-    """The masks of `classes_of` for what has more than one byte in a block and starts at `leads`,
-    and for `reaching`, the bytes and the kind of what began in the block before; then what reaches
-    into the next one.
+    """The masks of words (letters and marks), marks, numbers, white space, capitals and small
+    letters of more than one byte in a block, which start at `leads`, and of `reaching`, the bytes
+    and the kind of what began in the block before; then what reaches into the next one.
     """
-    words, marks, numbers, spaces, capitals, smalls = classes_of(reaching[0], reaching[1])
-    kind = ZERO
+    classes = _with_case((ZERO, ZERO, ZERO, ZERO, ZERO, ZERO), reaching[0], reaching[1])
+    kind = np.int64(0)
     ones = ZERO
     j = np.int64(0)
     while leads:
         j = count_trailing_zeros(leads)
         leads &= leads - ONE
         width = width_of(data[at + j])
-        kind = np.uint64(unicode_bits(code_point(data, at + j, width), kinds))
+        kind = unicode_bits(code_point(data, at + j, width), kinds)
         ones = (ONE << np.uint64(width)) - ONE
-        found = classes_of(ones << np.uint64(j), kind)
-        words |= found[0]
-        marks |= found[1]
-        numbers |= found[2]
-        spaces |= found[3]
-        capitals |= found[4]
-        smalls |= found[5]
-    rest = (ones >> np.uint64(63 - j)) >> ONE
-    return words, marks, numbers, spaces, capitals, smalls, (rest, kind)
+        classes = _with_case(classes, ones << np.uint64(j), kind)
+    return classes, ((ones >> np.uint64(63 - j)) >> ONE, kind)
 
 
 @helper
 def wide_letters(data, at, leads, kinds, letter, reaching):
-    """As `wide_classes`, for patterns without cases: letters, numbers and white space, and what
+    """As `wide_classes` for patterns without cases: letters, numbers and white space, and what
     reaches into the next block. `letter`: the bits of a kind that make a letter.
     """
     before, kind = reaching
     letters = before if kind & letter else ZERO
-    numbers = _if_bit(before, kind, 1)
-    spaces = _if_bit(before, kind, 2)
-    kind = ZERO
+    numbers = before if kind & NUMBER else ZERO
+    spaces = before if kind & SPACE else ZERO
+    kind = np.int64(0)
     ones = ZERO
     j = np.int64(0)
     while leads:
         j = count_trailing_zeros(leads)
         leads &= leads - ONE
         width = width_of(data[at + j])
-        kind = np.uint64(unicode_bits(code_point(data, at + j, width), kinds))
+        kind = unicode_bits(code_point(data, at + j, width), kinds)
         ones = (ONE << np.uint64(width)) - ONE
         run = ones << np.uint64(j)
         if kind & letter:
             letters |= run
-        elif kind & np.uint64(NUMBER):
+        elif kind & NUMBER:
             numbers |= run
-        elif kind & np.uint64(SPACE):
+        elif kind & SPACE:
             spaces |= run
     rest = (ones >> np.uint64(63 - j)) >> ONE
     return letters, numbers, spaces, (rest, kind)

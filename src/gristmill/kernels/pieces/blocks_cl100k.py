@@ -50,7 +50,7 @@ def _mark(offsets, data, tail, kinds, letter, digits, whole_tail, starts):
     wide_before = ZERO
     absorbed = ZERO
     alone_before = ZERO
-    reaching = (ZERO, ZERO)
+    reaching = (ZERO, np.int64(0))
     begun = ZERO
     count = np.int64(0)  # numbers of the last piece
     pending = np.int64(-1)  # white space behind a line break that reaches the end of the block
@@ -68,7 +68,7 @@ def _mark(offsets, data, tail, kinds, letter, digits, whole_tail, starts):
         if wide:
             continued = mask_of_range(block, 0, 0x80, 0x3F)
             leads = wide & ~continued & valid
-            found = wide_letters(data, at, leads, kinds, np.uint64(letter), reaching)
+            found = wide_letters(data, at, leads, kinds, letter, reaching)
             letters |= found[0]
             numbers |= found[1]
             spaces |= found[2]

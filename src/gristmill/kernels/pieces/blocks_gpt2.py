@@ -54,7 +54,7 @@ def _mark(offsets, data, tail, kinds, single_numbers, starts):
     others_before = ZERO
     blanks_before = ZERO
     wide_before = ZERO
-    reaching = (ZERO, ZERO)
+    reaching = (ZERO, np.int64(0))
     begun = ZERO
     joined = ZERO
     for word in range(first, (stop + 63) >> 6):
@@ -68,7 +68,7 @@ def _mark(offsets, data, tail, kinds, single_numbers, starts):
         wide = mask_of_range(block, 0, 0x80, 0x7F)
         if wide:
             leads = mask_of_range(block, 0, 0xC0, 0x3F) & valid
-            found = wide_letters(data, at, leads, kinds, np.uint64(LETTER), reaching)
+            found = wide_letters(data, at, leads, kinds, LETTER, reaching)
             letters |= found[0]
             numbers |= found[1]
             spaces |= found[2]

@@ -92,7 +92,7 @@ def _mark(offsets, data, tail, kinds, digits, contractions, starts):
     low_before = ZERO
     uncased_before = ZERO
     absorbed = ZERO
-    reaching = (ZERO, ZERO)
+    reaching = (ZERO, np.int64(0))
     taken = ZERO
     count = np.int64(0)  # numbers of the last piece
     # White space behind a line break, and capitals, that reach the end of the block.
@@ -115,14 +115,14 @@ def _mark(offsets, data, tail, kinds, digits, contractions, starts):
         continued = ZERO
         if wide:
             continued = mask_of_range(block, 0, 0x80, 0x3F)
-            found = wide_classes(data, at, wide & ~continued & valid, kinds, reaching)
+            leads = wide & ~continued & valid
+            found, reaching = wide_classes(data, at, leads, kinds, reaching)
             words |= found[0]
             marks = found[1]
             numbers |= found[2]
             spaces |= found[3]
             capitals |= found[4]
             smalls |= found[5]
-            reaching = found[6]
         words &= ~taken
         others = ~(words | numbers | spaces | taken)
         after_blanks = after(blanks, blanks_before) & ~texts

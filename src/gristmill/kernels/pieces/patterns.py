@@ -1,6 +1,6 @@
 """Where pieces start, for every pattern that our encoder knows.
 
-offsets, data -> kinds of code points -> a bitmap of the bytes at which a piece starts
+offsets, data -> masks of 64 bytes -> a bitmap of the bytes at which a piece starts
 """
 
 from collections.abc import Callable
@@ -8,8 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from gristmill.kernels.pieces import blocks_cl100k, blocks_gpt2, blocks_o200k
-from gristmill.kernels.pieces.deepseek import mark_deepseek
+from gristmill.kernels.pieces import blocks_cl100k, blocks_deepseek, blocks_gpt2, blocks_o200k
 from gristmill.kernels.pieces.pattern_names import Pattern
 
 _MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
@@ -21,7 +20,7 @@ _MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
     Pattern.QWEN35: partial(blocks_cl100k.mark, digits=1, marks=True),
     Pattern.O200K: blocks_o200k.mark,
     Pattern.TEKKEN: partial(blocks_o200k.mark, contractions=False, digits=1),
-    Pattern.DEEPSEEK: mark_deepseek,
+    Pattern.DEEPSEEK: blocks_deepseek.mark,
     Pattern.NANOCHAT: partial(blocks_cl100k.mark, digits=2),
 }
 
