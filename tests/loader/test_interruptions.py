@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.loader import batch_maker
 from gristmill.loader.batch import Batch
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan
@@ -46,6 +47,13 @@ def plan_of(corpus: TokenCorpus, data: st.DataObject) -> LoaderPlan:
 
 
 def check_interruptions(corpus: TokenCorpus, data: st.DataObject) -> None:
+    """With blocks of any size: in which block a worker's batch is must not matter."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_maker, "BLOCK_BATCHES", data.draw(st.sampled_from((1, 5, 32))))
+        check_stream(corpus, data)
+
+
+def check_stream(corpus: TokenCorpus, data: st.DataObject) -> None:
     plan = plan_of(corpus, data)
     sizes = {segment.batch_size for segment in plan.segments}
     steps = data.draw(st.lists(st.integers(0, 8), min_size=1, max_size=5))

@@ -157,6 +157,36 @@ def test_the_split_is_the_same_for_any_number_of_workers(made: Path) -> None:
     assert digests_of(made / "three") == digests_of(made / "corpus")
 
 
+@pytest.mark.parametrize("order", ["append", pytest.param("shuffled", marks=pytest.mark.soak)])
+def test_a_corpus_that_grows_moves_no_document_into_validation(tmp_path: Path, order: str) -> None:
+    """With order = "append" the hash alone decides: no document moves, and full shards keep their
+    bytes. With order = "shuffled" validation documents whose near-duplicate comes go to train.
+    """
+    texts = planted(60)[:60]
+    recipe = make(tmp_path, RECIPE, web=texts)
+    pick = random.Random("grows")
+    settings = {"tokens.order": order, "tokens.tokens_per_shard": "2000"}
+    found, shards = [], []
+    for _ in range(2):
+        run(recipe, out=tmp_path / "corpus", workers=1, settings=settings)
+        found.append({name: set(one) for name, one in splits(tmp_path / "corpus").items()})
+        tokens = (tmp_path / "corpus/tokens").rglob("*.bin")
+        shards.append({str(path): path.read_bytes() for path in tokens})
+        # Near-duplicates between the floor and the threshold, and others.
+        more = [edited(text, share, pick) for text in texts for share in (0.035, 0.5)]
+        rows: list[dict[str, object]] = [{"text": text} for text in more]
+        (tmp_path / "web/9.jsonl").write_bytes(jsonl(rows))
+    before, after = found
+    assert before["train"] < after["train"]
+    if order == "shuffled":
+        assert before["val"] & after["train"]
+        return
+    assert before["val"] < after["val"]
+    full = {path: data for path, data in shards[0].items() if len(data) == 4000}
+    assert len(full) >= 2
+    assert all(shards[1][path] == data for path, data in full.items())
+
+
 def test_equal_texts_of_two_sources_stay_in_one_split(tmp_path: Path) -> None:
     texts = planted(60)
     lines: list[str] = []
