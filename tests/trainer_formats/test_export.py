@@ -290,11 +290,11 @@ def test_more_files_than_a_format_has_names_for(
     if to == "genesis":
         return
     tokens = sum(len(row) for row in expected()["train", "web"])
-    monkeypatch.setattr(module, "MOST_FILES", 100)
+    monkeypatch.setattr("gristmill.trainer_formats.export.MOST_SMALL_FILES", 100)
     with pytest.raises(RecipeError) as error:
         export(corpus, tmp_path / "out", to=to, sources=["web"], tokens_per_file=2)
     least = -(-tokens // 100)
-    assert f"up to {-(-tokens // 2):,} files of train, and {to} has at most 100" in str(error.value)
+    assert f"up to {-(-tokens // 2):,} files of train; the limit of {to} is 100" in str(error.value)
     assert f"write {least:,} or more" in str(error.value)
     assert not (tmp_path / "out").exists()
     export(corpus, tmp_path / "out", to=to, sources=["web"], tokens_per_file=least)

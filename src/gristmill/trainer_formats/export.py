@@ -33,6 +33,7 @@ from gristmill.user_input import local
 
 TEXT = kept_texts.FORMATS
 FORMATS = (*TEXT, *MODULES)
+MOST_SMALL_FILES = 10_000  # of a stream, smaller than the format's usual ones
 
 
 def export(
@@ -111,7 +112,9 @@ class _TokenExport:
         self._check_files()
 
     def _check_files(self) -> None:
-        """Refuse a number of files that the format has no names for. Raises RecipeError."""
+        """Refuse more files than the format has names for, or many small ones. Raises
+        RecipeError.
+        """
         if not self._per_file:
             return
         for split in self._splits:
@@ -123,11 +126,14 @@ class _TokenExport:
             if self._mix is not None or self._format.ONE_STREAM:
                 sizes = [sum(sizes)]
             most = self._format.MOST_FILES
+            if self._per_file < self._format.TOKENS_PER_FILE:
+                most = min(most, MOST_SMALL_FILES)
             files = -(-max(sizes, default=0) // self._per_file)
             if files > most:
                 raise RecipeError(
-                    f"--tokens-per-file {self._per_file}: up to {files:,} files of {split}, and "
-                    f"{self._to} has at most {most:,}: write {-(-max(sizes) // most):,} or more"
+                    f"--tokens-per-file {self._per_file}: up to {files:,} files of {split}; the "
+                    f"limit of {self._to} is {most:,} of this size: write "
+                    f"{-(-max(sizes) // most):,} or more"
                 )
 
     def write(self, target: Path) -> dict[str, Any]:
