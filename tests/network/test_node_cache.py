@@ -176,7 +176,7 @@ def test_threads_and_processes_fetch_a_file_once(cache: Path, origin: Origin) ->
 
 
 PROCESS = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from gristmill.network.node_cache import NodeCache
@@ -187,7 +187,7 @@ def fetch(sha256, size, to):
         file.write(b"half")
         file.flush()
         if {fetching}:
-            print("fetching", flush=True)
+            os.write(1, b"fetching\n")
             time.sleep(60)
     to.write_bytes(({files!r} / Path(sha256)).read_bytes())
 view = NodeCache(Path({cache!r}), 3 * 10_000).view(manifest, fetch)

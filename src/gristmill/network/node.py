@@ -258,7 +258,7 @@ class Node:
 
     def view(self, manifest: Manifest) -> View:
         """The shards that the manifest of a view names; those that the cache lacks are fetched."""
-        return self.cache.view(manifest, self._fetch)
+        return self.cache.view(manifest, self._fetch, self._reader.client.end)
 
     def prefetch(self, rotation: int, *, refresh: bool = True) -> None:
         """Begin to fetch the shards of a rotation, in a thread, for the next `hold`. If that fails,
@@ -344,6 +344,7 @@ class Node:
 
     def close(self) -> None:
         """End what is under way; downloads are resumed by the next node."""
+        self._reader.client.end()
         if self._ahead is not None:
             self._ahead.cancel()
             self._ahead = None

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gristmill.errors import MachineError
+from gristmill.network.cache_files import CacheFile, files_of, folders_of, free_lock
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import locked
 from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
@@ -81,15 +82,6 @@ class CacheUse(NamedTuple):
     quarantined: int  # files
 
 
-class _Found(NamedTuple):
-    """A file: when it was last used, its bytes, its names."""
-
-    used: float
-    size: int
-    path: Path
-    links: int
-
-
 class NodeCache:
     """The folder of a cache. Safe for several threads and several processes at once."""
 
@@ -108,9 +100,15 @@ class NodeCache:
 
     # -- views
 
-    def view(self, manifest: manifests.Manifest, fetch: Fetch, at_once: int = AT_ONCE) -> View:
+    def view(
+        self,
+        manifest: manifests.Manifest,
+        fetch: Fetch,
+        on_interrupt: Callable[[], None] = lambda: None,
+    ) -> View:
         """The corpus that a manifest describes, with all its parts; those that the cache lacks are
-        fetched. What is here already is verified again.
+        fetched. What is here already is verified again. `on_interrupt` is called on Ctrl-C: it
+        makes calls of `fetch` under way end.
 
         Raises CacheLimitError if it does not fit beside what is in use, MachineError, and what
         `fetch` raises.
@@ -124,11 +122,7 @@ class NodeCache:
             self._reserved(digest, {part.sha256: part.size for part in manifest.parts}) as view,
         ):
             try:
-                with ThreadPoolExecutor(at_once) as pool:
-                    for _ in pool.map(
-                        lambda part: self._bring(view.root, part, fetch), manifest.parts
-                    ):
-                        pass
+                self._bring_all(view.root, manifest.parts, fetch, on_interrupt)
                 for name, text in (
                     (manifests.SUMS, manifests.sums(manifest.parts)),
                     (manifests.MANIFEST, data),
@@ -141,6 +135,17 @@ class NodeCache:
                 view.close()
                 raise
         return view
+
+    def _bring_all(
+        self, root: Path, parts: list[Part], fetch: Fetch, on_interrupt: Callable[[], None]
+    ) -> None:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            try:
+                for _ in pool.map(lambda part: self._bring(root, part, fetch), parts):
+                    pass
+            except KeyboardInterrupt:
+                on_interrupt()
+                raise
 
     def _bring(self, root: Path, part: Part, fetch: Fetch) -> None:
         """Link one part into a view: from the cache if it is what it must be, else fetched."""
@@ -182,7 +187,7 @@ class NodeCache:
         folder.mkdir(parents=True, exist_ok=True)
         os.replace(path, folder / f"{part.sha256}.{secrets.token_hex(4)}")
         self._on_event(f"{path}: {wrong}: moved into {folder}, and fetched again")
-        kept = sorted(_files(folder), reverse=True)
+        kept = sorted(files_of(folder), reverse=True)
         for old in kept[QUARANTINED:]:
             old.path.unlink(missing_ok=True)
         return False
@@ -299,23 +304,23 @@ class NodeCache:
             freed += one.size
         return freed
 
-    def _removable(self, needs: Mapping[str, int]) -> list[_Found]:
+    def _removable(self, needs: Mapping[str, int]) -> list[CacheFile]:
         """Files that nobody uses, in the order in which they go. Removes views without a user."""
         self._remove_unused_views()
         found = [
             one
-            for one in _files(self.root / "partial")
+            for one in files_of(self.root / "partial")
             if one.path.suffix != ".lock" and one.path.name[:64] not in needs
         ]
-        for folder in _folders(self.root / "objects"):
+        for folder in folders_of(self.root / "objects"):
             found += [
-                one for one in _files(folder) if one.path.name not in needs and one.links == 1
+                one for one in files_of(folder) if one.path.name not in needs and one.links == 1
             ]
-        return sorted(_files(self.root / "quarantine")) + sorted(found)
+        return sorted(files_of(self.root / "quarantine")) + sorted(found)
 
     def _remove_unused_views(self) -> None:
         for lock in (self.root / "views").glob("*.lock"):
-            if (handle := _free(lock)) is not None:
+            if (handle := free_lock(lock)) is not None:
                 shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
                 lock.unlink(missing_ok=True)
                 os.close(handle)
@@ -325,8 +330,8 @@ class NodeCache:
         removed.
         """
         needs: dict[str, int] = {}
-        for one in _files(self.root / "needs"):
-            if (handle := _free(one.path)) is not None:
+        for one in files_of(self.root / "needs"):
+            if (handle := free_lock(one.path)) is not None:
                 one.path.unlink(missing_ok=True)
                 os.close(handle)
                 continue
@@ -342,15 +347,15 @@ class NodeCache:
     def _use(self, needs: Mapping[str, int]) -> CacheUse:
         total = in_use = objects = 0
         coming = dict(needs)
-        for folder in _folders(self.root / "objects"):
-            for one in _files(folder):
+        for folder in folders_of(self.root / "objects"):
+            for one in files_of(folder):
                 total, objects = total + one.size, objects + 1
                 in_use += one.size if one.links > 1 or one.path.name in needs else 0
                 coming.pop(one.path.name, None)
-        for one in _files(self.root / "partial"):
+        for one in files_of(self.root / "partial"):
             if one.path.name[:64] not in coming:
                 total += one.size
-        quarantine = _files(self.root / "quarantine")
+        quarantine = files_of(self.root / "quarantine")
         total += sum(one.size for one in quarantine) + sum(coming.values())
         return CacheUse(total, in_use + sum(coming.values()), objects, len(quarantine))
 
@@ -362,43 +367,3 @@ class NodeCache:
 
 def _ignore(message: str) -> None:
     pass
-
-
-def _free(path: Path) -> int | None:
-    """A descriptor with the lock of a file that nobody holds; None: somebody does, or it is not
-    there.
-    """
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _folders(folder: Path) -> list[Path]:
-    try:
-        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
-    except FileNotFoundError:
-        return []
-
-
-def _files(folder: Path) -> list[_Found]:
-    """The files of a folder, with their last use and bytes."""
-    found = []
-    try:
-        entries = list(os.scandir(folder))
-    except FileNotFoundError:
-        return []
-    for entry in entries:
-        with suppress(FileNotFoundError):
-            status = entry.stat(follow_symlinks=False)
-            if entry.is_file(follow_symlinks=False):
-                found.append(
-                    _Found(status.st_mtime, status.st_size, Path(entry.path), status.st_nlink)
-                )
-    return found

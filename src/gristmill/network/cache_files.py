@@ -1,0 +1,57 @@
+"""What lies in the folders of a node's cache, and which of its locks are free."""
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+
+class CacheFile(NamedTuple):
+    """A file: when it was last used, its bytes, its names."""
+
+    used: float
+    size: int
+    path: Path
+    links: int
+
+
+def free_lock(path: Path) -> int | None:
+    """A descriptor with the lock of a file that nobody holds; None: somebody does, or it is not
+    there.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def folders_of(folder: Path) -> list[Path]:
+    """The folders in a folder."""
+    try:
+        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
+    except FileNotFoundError:
+        return []
+
+
+def files_of(folder: Path) -> list[CacheFile]:
+    """The files of a folder, with their last use and bytes."""
+    found = []
+    try:
+        entries = list(os.scandir(folder))
+    except FileNotFoundError:
+        return []
+    for entry in entries:
+        with suppress(FileNotFoundError):
+            status = entry.stat(follow_symlinks=False)
+            if entry.is_file(follow_symlinks=False):
+                found.append(
+                    CacheFile(status.st_mtime, status.st_size, Path(entry.path), status.st_nlink)
+                )
+    return found
