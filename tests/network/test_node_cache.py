@@ -187,7 +187,7 @@ def fetch(sha256, size, to):
         file.write(b"half")
         file.flush()
         if {fetching}:
-            os.write(1, b"fetching\n")
+            os.write(1, b"fetching\\n")
             time.sleep(60)
     to.write_bytes(({files!r} / Path(sha256)).read_bytes())
 view = NodeCache(Path({cache!r}), 3 * 10_000).view(manifest, fetch)
