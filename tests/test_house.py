@@ -150,7 +150,7 @@ OPTIONS = {
     "--checkpoint-bytes --connections --dry-run --engine --help "
     "--json --limit --out --plan --preset --resume-only --retry --set --shingle-width "
     "--tokenizer --until --workers",
-    "init": "--help --preset",
+    "init": "--from --help --preset",
     "verify": "--cache-dir --help --json --pin --quick --raw",
     "diff": "--help --json",
     "why": "--help --json",
@@ -185,6 +185,7 @@ OPTIONS = {
     "release withdraw": (
         "--cache-dir --cloudfront --cloudfront-path --corpus --days --help --json --key --target"
     ),
+    "pull": "--connections --help --json --only --root",
     "release key": "--help --json",
     "release sign": ("--all --cloudfront --cloudfront-path --days --help --json --key --max-age"),
     "release rotate": (

@@ -277,7 +277,7 @@ def test_a_source_without_shards_is_told_with_its_line() -> None:
     text = GOOD.replace('files = ["raw/*.wet.gz"]\n', "")
     assert refused(text) == (
         f"recipe.toml:{line_of(text, 'name')}: source[0] (web) has no shards: give it urls, "
-        "files, paths or commoncrawl"
+        "files, paths, commoncrawl or hub"
     )
     assert "source[0].name" in refused(GOOD.replace('name = "web"\n', "")) or "name" in refused(
         GOOD.replace('name = "web"\n', "")

@@ -18,7 +18,7 @@ from gristmill.errors import GristmillError, MachineError
 from gristmill.loader_verbs import bench_loader, seen
 from gristmill.model_verbs import app as model_app
 from gristmill.model_verbs import tokenizer_app
-from gristmill.network_verbs import publish, release_app
+from gristmill.network_verbs import publish, pull, release_app
 from gristmill.node_verb import node
 from gristmill.packing_verbs import pack
 from gristmill.report_verbs import (
@@ -73,15 +73,18 @@ app.command(epilog=EXIT_CODES)(run)
 def init(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("recipe.toml"),
     preset: Annotated[str, typer.Option(help="start, or a preset of `run --preset`.")] = "start",
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="The JSON file with the sources of a Genesis pipeline."),
+    ] = None,
 ) -> None:
     """Write a recipe for you to edit."""
     from gristmill.recipe import init as write
 
-    print_result(
-        None,
-        False,
-        [f"{write(path, preset=preset)} is written. Edit it, then: gristmill run {path}"],
-    )
+    lines: list[str] = []
+    written = write(path, preset=preset, source=source, on_line=lines.append)
+    lines.append(f"{written} is written. Edit it, then: gristmill run {path}")
+    print_result(None, False, lines)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -138,6 +141,7 @@ app.command()(chinchilla)
 app.command(epilog=EXIT_CODES)(export)
 app.command("import", epilog=EXIT_CODES)(import_tokens)
 app.command(epilog=EXIT_CODES)(publish)
+app.command(epilog=EXIT_CODES)(pull)
 
 
 @app.command()

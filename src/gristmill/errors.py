@@ -23,11 +23,17 @@ REASONS = (
     "not-text",
     "redirected",
     "refused",
+    "source-disabled",
+    "target-reached",
     "too-large",
     "unreachable",
     "unreadable",
     "worker",
 )
+
+
+# Of these the causes for which a raw shard that is there is not read.
+SET_ASIDE = ("source-disabled", "target-reached")
 
 
 def printable(text: str, *, lines: bool = False) -> str:

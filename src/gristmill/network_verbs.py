@@ -57,7 +57,7 @@ def publish(
         typer.Option(
             "--with",
             help="Also publish these folders of the corpus: text,verdicts,samples,documents ... or "
-            "all.",
+            "all; state: all, and what the next run needs (`pull`).",
         ),
     ] = None,
     key: Keys = None,
@@ -204,6 +204,40 @@ def withdraw(
     step = f'[[step]] use = "withdrawn", list = "{corpus / "withdrawn.txt"}"'
     lines.append(f"put this before the other steps of the recipe: {step}")
     print_result(result, as_json, lines)
+
+
+def pull(
+    urls: Annotated[
+        list[str], typer.Argument(help="Addresses of the published corpus, asked in turn.")
+    ],
+    folder: Annotated[Path, typer.Argument(help="The folder for the corpus.")],
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only these folders of the corpus: tokens,tokenizer.")
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="The pinned trust/root.json: unsigned releases are refused.")
+    ] = None,
+    connections: Annotated[int, typer.Option(min=1, help="The number of downloads at once.")] = 4,
+    as_json: Json = False,
+) -> None:
+    """Bring a published corpus into a folder, verified. A run goes on with it.
+
+    Run it again after any failure: it continues. In a folder with an earlier release it brings what
+    is new.
+    """
+    from gristmill.network.pull import pull as bring
+
+    handle_ctrl_c()
+    names = [name for given in only or () for name in given.split(",") if name]
+    found = bring(urls, folder, only=names, root=root, connections=connections)
+    state = f", and {found['state']} files of the run's state" if found["state"] else ""
+    parts = f"{found['parts']} of {found['of']} parts"
+    lines = [
+        f"{found['folder']}: release {found['release']}, {parts}{state}",
+        f"{found['bytes'] / 1e6:,.1f} MB fetched",
+        f"manifest {found['manifest']}",
+    ]
+    print_result(found, as_json, lines)
 
 
 @release_app.command(epilog=EXIT_CODES)

@@ -36,7 +36,8 @@ processes; those over the corpus wait for all planned shards.
 """
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,15 +45,18 @@ from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.funnel import Funnel
 from gristmill.engine import engine as engines
-from gristmill.errors import GristmillError, RecipeError, SourceError
-from gristmill.phases.all_phases import PHASES, STOPS, is_last
+from gristmill.errors import RecipeError, SourceError
+from gristmill.phases.all_phases import STOPS
 from gristmill.phases.inputs import fetch, inputs, plan
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import tokenize, write_manifest
-from gristmill.phases.phase import Phase, State
+from gristmill.phases.output.append import only_grows
+from gristmill.phases.output.settle import next_wave
+from gristmill.phases.phase import State
 from gristmill.phases.phase_runner import PhaseRunner
 from gristmill.phases.process import process
 from gristmill.phases.relations import deduplicate
+from gristmill.phases.rounds import PhaseRounds, ShardsFailed
 from gristmill.phases.running import repair
 from gristmill.phases.running.progress import Progress
 from gristmill.recipe import (
@@ -71,10 +75,6 @@ from gristmill.store.parts import machine_errors
 from gristmill.store.settings import Settings, asked_of
 from gristmill.store.transfer import Transfer
 from gristmill.user_input import local, output
-
-
-class ShardsFailed(SourceError):
-    """Some raw shards failed; the others are finished, and what was done is kept."""
 
 
 def run(
@@ -234,14 +234,24 @@ class Run(NamedTuple):
         if until == "plan":
             return Funnel.empty()
         with engines.start(self.engine, self.workers, lock) as engine:
-            state = self._fetched(planned, state)
+            pinned = [one.number for one in planned.plan.shards if one.sha256 is not None]
+            first = next_wave(planned.plan, self.recipe, {}, self.workers)
+            state = self._fetched(planned.sources, state, {*pinned, *first})
             if until == "fetch":
                 return Funnel.empty()
             process.check_room(corpus, list(state.paths.values()))
-            runner = PhaseRunner(corpus, engine, self.progress)
+            rounds = PhaseRounds(
+                PhaseRunner(corpus, engine, self.progress),
+                self.asked.allow_missing,
+                partial(self._fetched, planned.sources),
+                self.transfer.cache.drop_damaged,
+                write_manifest.plan_of(finished[0]) if finished else Plan(),
+                only_grows(finished[0] if finished else None, self.recipe),
+                self.workers,
+            )
 
             def through() -> Funnel:
-                done = self._through(runner, state, until)
+                done = rounds.through(state, until)
                 return write_manifest.write_manifest(done, table, named) if done else Funnel.empty()
 
             funnel = repair.mended(corpus, self.progress, through)
@@ -260,6 +270,7 @@ class Run(NamedTuple):
             self.transfer,
             lists=plan.Lists(before, stored(self.recipe)["source"], self.transfer.resume_only),
             absent_again=not self.asked.allow_missing,
+            finished=len(finished[0].raw_shards) if finished else 0,
         )
         planned = Planned(*found)
         deduplicate.refuse_appended(
@@ -267,9 +278,9 @@ class Run(NamedTuple):
         )
         return planned
 
-    def fetching(self, planned: Planned) -> fetch.Fetch:
-        """The fetch of what is planned."""
-        return fetch.Fetch(*planned, self.folder, self.transfer, self.asked)
+    def fetching(self, planned: Planned, wanted: Collection[int] | None = None) -> fetch.Fetch:
+        """The fetch of what is planned, or of the shards `wanted` of it."""
+        return fetch.Fetch(*planned, self.folder, self.transfer, self.asked, wanted)
 
     # -- before the phases
 
@@ -309,9 +320,15 @@ class Run(NamedTuple):
         self.progress.line(f"{self.corpus.root}: nothing to do, everything in it is up to date")
         return Funnel.stored(finished.funnel, fresh=False)
 
-    def _fetched(self, planned: Planned, state: State) -> State:
-        """Have every raw shard here, and pin it."""
-        got = self.fetching(planned).all(
+    def _fetched(self, sources: plan.Sources, state: State, wanted: Iterable[int]) -> State:
+        """Have raw shards of the plan here, and pin them; not those that were processed, where that
+        would fetch them again.
+        """
+        planned = Planned(state.plan, sources)
+        wanted = set(wanted)
+        if not self.asked.check_inputs:
+            wanted -= process.processed(state, self.fetching(planned).not_here(wanted))
+        got = self.fetching(planned, wanted).all(
             self.corpus.root,
             self.progress,
             lambda plan: write_manifest.write_plan(self.corpus, plan),
@@ -319,7 +336,7 @@ class Run(NamedTuple):
         write_manifest.write_plan(self.corpus, got.plan)
         self._evict()
         self._report(got.failed, len(got.plan.shards))
-        return state._replace(plan=got.plan, paths=got.paths)
+        return state._replace(plan=got.plan, paths=state.paths | got.paths)
 
     def _evict(self) -> None:
         """Keep the cache within its limit, as far as unfinished runs allow."""
@@ -336,64 +353,3 @@ class Run(NamedTuple):
                 "done and kept. Run again to try "
                 "them again, or with --allow-missing to go on without them"
             )
-
-    # -- the phases
-
-    def _through(self, runner: PhaseRunner, state: State, until: str | None) -> State | None:
-        """Run the phases that are not done; null: `until` stopped it.
-
-        Raises Damaged, and may then be called again.
-        """
-        state = state._replace(records={})
-        for phase in PHASES:
-            state.records[phase.name] = {}
-            if phase.is_asked_by(self.recipe):
-                state = self._phase(runner, phase, state)
-            if until == phase.stops_by and is_last(phase):
-                return None
-        return state
-
-    def _phase(self, runner: PhaseRunner, phase: Phase[Any], state: State) -> State:
-        """Run one phase; the state with its records."""
-        records = state.records[phase.name]
-        seen = state.of_phase(phase)
-        for tasks in phase.tasks(seen):
-            ran = runner.each(phase, tasks, state)
-            records |= ran.records
-            state = self._failed(phase, ran.failed, state)
-        refused = phase.check(seen) if phase.check else {}
-        state = self._failed(phase, refused, state)
-        for number in refused:
-            del records[number]
-        state.records[phase.name] = dict(sorted(records.items()))
-        return state
-
-    def _failed(self, phase: Phase[Any], failed: dict[int, GristmillError], state: State) -> State:
-        """Say what failed, and raise ShardsFailed; or go on without shards that could not be read,
-        as --allow-missing asks.
-        """
-        lines = [
-            f"{phase.label(number, state)}: {error}{self._mend(phase, number, state)}"
-            for number, error in failed.items()
-        ]
-        absent = phase is process.PROCESS and self.asked.allow_missing
-        for line in lines:
-            self.progress.line(f"absent: {line}" if absent else f"failed: {phase.name}: {line}")
-        if failed and absent:
-            state = state._replace(plan=plan.without(state.plan, failed))
-            write_manifest.write_plan(self.corpus, state.plan)
-        elif failed:
-            raise ShardsFailed(
-                f"{phase.name} failed for {len(failed)}: {'; '.join(lines[:3])}. "
-                "The others are done and kept; run again to try these again"
-            )
-        return state
-
-    def _mend(self, phase: Phase[Any], number: int, state: State) -> str:
-        """Take a damaged copy out of the cache, so that the next run fetches it again."""
-        if phase is not process.PROCESS:
-            return ""
-        sha256 = state.plan.shards[number].sha256
-        if sha256 is not None and self.transfer.cache.drop_damaged(sha256):
-            return " (the copy in the cache was damaged and is removed: run again to fetch it)"
-        return ""

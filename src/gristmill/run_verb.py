@@ -233,7 +233,7 @@ def _run(as_json: bool, recipe: "Loaded", **options: Any) -> None:
 
 def _preview(as_json: bool, recipe: "Loaded", **options: Any) -> None:
     """Show what a run would fetch, and how many bytes."""
-    from gristmill.phases.inputs.fetch import preview_lines
+    from gristmill.phases.inputs.fetch_preview import preview_lines
     from gristmill.pipeline import dry_run
 
     for row, line in preview_lines(dry_run(recipe, **options)):

@@ -15,7 +15,7 @@ import gristmill
 from gristmill import pipeline, verify
 from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.settings import Deduplicate, FrequentLines, Near
-from gristmill.phases import all_phases
+from gristmill.phases import all_phases, rounds
 from gristmill.phases.all_phases import NAMES, PHASES, STOPS, is_last
 from gristmill.phases.phase import Output, Phase, Runtime, State, narrow
 from gristmill.phases.process.process import PROCESS
@@ -30,6 +30,7 @@ P, C, D, V, L, F, T, A = EVERY
 REMOVED = object()
 # A field that is not changed here, and why.
 NAMES_SHARDS = "it names raw shards: the plan only grows, and a key holds each shard's digest"
+TARGET = "refused beside frequent lines; tests/phases/test_targets.py has it"
 OTHER_TABLE = "it is a table: its fields are below"
 
 # Every field of a recipe: another value, and the phases that run again for it, in order.
@@ -52,6 +53,11 @@ FIELDS: dict[str, Any] = {
     "source.paths": NAMES_SHARDS,
     "source.sample": NAMES_SHARDS,
     "source.sha256sums": NAMES_SHARDS,
+    "source.hub": NAMES_SHARDS,
+    "source.subset": NAMES_SHARDS,
+    "source.enabled": NAMES_SHARDS,
+    "source.target_shards": TARGET,
+    "source.target_tokens": TARGET,
     "source.base_url": ("https://mirror.example/", []),
     "source.authorization": ("GRISTMILL_AUTH_TEST", []),
     "source.kind": ("jsonl", [P]),
@@ -279,7 +285,7 @@ def test_a_new_phase_is_its_module_and_its_place_in_the_list(
     )
     corpus, recipe = tmp_path / "corpus", made / "recipe.toml"
     shutil.copytree(made / "corpus", corpus)
-    monkeypatch.setattr(pipeline, "PHASES", (*PHASES, phase))
+    monkeypatch.setattr(rounds, "PHASES", (*PHASES, phase))
     monkeypatch.setattr(all_phases, "PHASES", (*PHASES, phase))
     # A finished corpus is not looked at again: another recipe is.
     assert phases_of(changed(made, "tokens.tokens_per_shard", 7_000), corpus) == [A, "longest"]

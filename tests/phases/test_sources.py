@@ -177,6 +177,25 @@ def test_files_of_the_hub_by_name_and_by_glob(
         assert "s3cret" not in path.read_text()
 
 
+def test_a_dataset_of_the_hub_is_read_as_its_card_says(
+    tmp_path: Path, server: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configs = [
+        {"config_name": "small", "data_files": [{"split": "train", "path": "data/*.jsonl"}]},
+        {"config_name": "deep", "data_dir": "data/deep", "data_files": "c.jsonl"},
+    ]
+    with site() as cdn:
+        hub(server, monkeypatch, FILES, cdn)
+        card = {"id": "owner/name", "cardData": {"configs": configs}}
+        server.put("/api/datasets/owner/name", json.dumps(card).encode())
+        assert texts(fetched(made(hub="owner/name", subset="small"), tmp_path)) == ["ay", "bee"]
+        assert texts(fetched(made(hub="owner/name", subset="deep"), tmp_path)) == ["sea"]
+        with pytest.raises(RecipeError, match="no 'other'; its subsets are deep, small"):
+            fetched(made(hub="owner/name", subset="other"), tmp_path)
+        with pytest.raises(RecipeError, match="it needs a subset"):
+            fetched(made(hub="owner/name"), tmp_path)
+
+
 def test_a_resumed_download_from_the_hub_is_checked_too(
     tmp_path: Path, server: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

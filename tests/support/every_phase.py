@@ -1,6 +1,7 @@
 """A small recipe that asks for every phase, and runs of it in this process."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,18 @@ class InProcess:
         return run_here([with_session(job) for job in jobs])
 
 
+@contextmanager
+def in_process() -> Iterator[None]:
+    """All runs within it run in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "start", lambda *given: InProcess())
+        yield
+
+
 def phases_of(recipe: Path, out: Path, **more: Any) -> list[str]:
     """Run in this process; the phases that did something, but for fetch, in order."""
     events: list[dict[str, Any]] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "start", lambda *given: InProcess())
+    with in_process():
         run(
             recipe,
             out=out,

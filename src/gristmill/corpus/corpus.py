@@ -78,6 +78,11 @@ def content_key(what: str, /, **parts: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def has_place(path: str) -> bool:
+    """Whether a corpus has parts there."""
+    return path.partition("/")[0] in FOLDERS or path in FILES
+
+
 class Corpus:
     """The folder of a corpus. A value: workers make their own from the same path."""
 

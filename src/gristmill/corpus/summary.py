@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from gristmill.corpus.layout import WITHDRAWN
+from gristmill.errors import SET_ASIDE
 from gristmill.filters.lists.withdrawn import REASON
 from gristmill.store.manifest import Manifest
 
@@ -35,7 +36,7 @@ def summary(manifest: Manifest) -> dict[str, Any]:
         "absent": {
             f"{shard.source} {shard.number}": shard.missing
             for shard in manifest.raw_shards
-            if shard.missing is not None
+            if shard.missing not in (None, *SET_ASIDE)
         },
         "sources": [_source(manifest, name, table) for name, table in _tables(manifest).items()],
     }

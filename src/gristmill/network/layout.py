@@ -46,6 +46,9 @@ class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     included: list[str]
     withdrawn: list[dict[str, Any]] = []  # documents that were taken back, of all releases so far
     minimum: int = 0  # readers refuse releases with a lower number
+    # the list of what the next run needs besides the parts (run_state.py); null: it is not here
+    state: str | None = None
+    state_size: int = 0
 
     def has(self, path: str) -> bool:
         """Whether a part of the corpus is in the store."""

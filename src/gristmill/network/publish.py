@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.network import layout
+from gristmill.network import layout, run_state
 from gristmill.network.cdn import CloudFront
 from gristmill.network.corpus_check import checked_corpus
 from gristmill.network.keys import load_signers
@@ -41,7 +41,8 @@ def publish(
     folder.
 
     Token shards, tokenizer, recipe, plan and counts go; `with_` names more folders of the corpus
-    (text, verdicts, samples ...), or `all`. `keys`: files of `gristmill release key`;
+    (text, verdicts, samples ...), or `all`, or `state`: all, and what the next run needs to go on
+    from the store alone. `keys`: files of `gristmill release key`;
     `passphrase` opens them (default: the environment's GRISTMILL_KEY_PASSPHRASE). `on_line` gets
     what a person should know.
 
@@ -50,6 +51,7 @@ def publish(
     """
     root = Path(corpus)
     manifest, data = checked_corpus(root)
+    state = run_state.needed_for_next_run(root, manifest) if run_state.STATE in with_ else None
     included = included_of(manifest, with_, root)
     parts = [part for part in manifest.parts if layout.is_included(part.path, included)]
     if wrong := damaged(parts, root):
@@ -67,11 +69,12 @@ def publish(
         if current is not None:
             _refuse_withdrawn(current[0], withdrawn, manifest, root)
         result: dict[str, Any] = {"target": opened.url, "manifest": digest}
-        uploaded = publisher.upload(
-            ((root / part.path, part.sha256, part.size) for part in parts), on_upload
-        )
+        files = [(root / part.path, part.sha256, part.size) for part in parts]
+        uploaded = publisher.upload([*files, *(state.files if state else ())], on_upload)
+        listed = None if state is None else publisher.put_bytes(state.data)
         same = current is not None and (
             (current[0].manifest, current[0].included) == (digest, sorted(included))
+            and current[0].state == listed
         )
         if same and current is not None:
             release = current[0]
@@ -88,7 +91,8 @@ def publish(
         else:
             if current is not None:  # those of another corpus stay in the list
                 withdrawn += [one for one in current[0].withdrawn if one not in withdrawn]
-            release = publisher.release(data, included, withdrawn=withdrawn)
+            named = (listed, 0 if state is None else len(state.data))
+            release = publisher.release(data, included, withdrawn=withdrawn, state=named)
             changed = True
         result |= {
             "release": release.number,
@@ -122,7 +126,7 @@ def tops_of(manifest: Manifest) -> set[str]:
 def included_of(manifest: Manifest, with_: Sequence[str], root: Path) -> list[str]:
     """The folders and files that go. Raises RecipeError if the corpus has none of a name."""
     tops = tops_of(manifest)
-    if ALL in with_:
+    if ALL in with_ or run_state.STATE in with_:
         return sorted(tops)
     for name in with_:
         if name not in tops:

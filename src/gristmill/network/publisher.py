@@ -202,11 +202,13 @@ class Publisher:
         *,
         withdrawn: Sequence[dict[str, Any]] | None = None,
         raise_minimum: bool = False,
+        state: tuple[str | None, int] = (None, 0),
     ) -> Release:
         """Make a release of a manifest whose objects are there, and point to it.
 
         `withdrawn`: all documents withdrawn so far (default: those of the release before);
-        `raise_minimum`: readers refuse every earlier release. Raises TargetChangedError if another
+        `raise_minimum`: readers refuse every earlier release; `state`: sha256 and size of the list
+        of what the next run needs, which is there. Raises TargetChangedError if another
         publisher was faster.
         """
         sha256 = self.put_bytes(manifest)
@@ -225,6 +227,8 @@ class Publisher:
                     withdrawn if withdrawn is not None else _of(before, "withdrawn", [])
                 ),
                 minimum=number if raise_minimum else _of(before, "minimum", 0),
+                state=state[0],
+                state_size=state[1],
             )
 
         release = self._claim(made)

@@ -5,9 +5,11 @@
     State    what the tasks are made of: the run's plan, recipe and the records of earlier phases
 
 **The content key of a task is derived.** Every field of a task is in it, but for those declared as
-`Runtime`: paths, and what changes no byte. The recipe comes to `Phase.tasks` narrowed: a field that
-the phase does not declare has its default there, so that nothing undeclared can reach a task. Of
-libraries and of gristmill itself a key holds format versions (corpus/formats.py), nothing else.
+`Runtime` (paths, and what changes no byte) and those declared as `Later` that have their default:
+what was finished before there was such a field stays finished. The recipe comes to `Phase.tasks`
+narrowed: a field that the phase does not declare has its default there, so that nothing undeclared
+can reach a task. Of libraries and of gristmill itself a key holds format versions
+(corpus/formats.py), nothing else.
 """
 
 import copy
@@ -37,6 +39,8 @@ Value = TypeVar("Value")
 
 # A field of a task that is in no key: `root: Runtime[str]`.
 Runtime = Annotated[Value, Meta(extra={"runtime": True})]
+# A field that came later: in the key where it is not its default.
+Later = Annotated[Value, Meta(extra={"later": True})]
 Scope = Literal["shard", "source", "corpus"]
 WHOLE = "all"  # the name of the one task about the whole corpus
 
@@ -149,15 +153,21 @@ def key_fields(task: Any) -> dict[str, Any]:
     it counts.
     """
     hints = typing.get_type_hints(type(task), include_extras=True)
+    later = {
+        field.name: field.default
+        for field in (msgspec.structs.fields(task) if isinstance(task, msgspec.Struct) else ())
+        if _is(hints[field.name], "later")
+    }
     return {
-        name: _content(getattr(task, name)) for name, hint in hints.items() if not _is_runtime(hint)
+        name: _content(getattr(task, name))
+        for name, hint in hints.items()
+        if not _is(hint, "runtime") and not (name in later and getattr(task, name) == later[name])
     }
 
 
-def _is_runtime(hint: Any) -> bool:
+def _is(hint: Any, what: str) -> bool:
     return any(
-        (getattr(one, "extra", None) or {}).get("runtime")
-        for one in getattr(hint, "__metadata__", ())
+        (getattr(one, "extra", None) or {}).get(what) for one in getattr(hint, "__metadata__", ())
     )
 
 

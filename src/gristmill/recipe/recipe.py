@@ -32,6 +32,10 @@ Measure = Literal["needed", "all"]
 Kind = Literal["wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text"]
 
 
+# Keys of a source that are stored only where they are set, and what they are otherwise.
+LATER = {"hub": None, "subset": None, "target_shards": None, "target_tokens": None, "enabled": True}
+
+
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named origin of raw shards."""
 
@@ -42,6 +46,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     commoncrawl: str | None = None
     paths: str | None = None  # a file or URL that lists one path a line (wet.paths.gz) ...
     base_url: str = COMMON_CRAWL  # ... and what stands before each
+    hub: str | None = None  # a dataset of the Hugging Face hub, `owner/name` ...
+    subset: str | None = None  # ... and which configuration of it
     # of a list or crawl at most this many shards: a prefix of one seeded order
     sample: Annotated[int, Meta(ge=1)] | None = None
     sha256sums: str | None = None  # a file or URL that says what each shard must be
@@ -55,6 +61,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate is kept
     licence: str | None = None
     limit: Annotated[int, Meta(ge=1)] | None = None  # at most this many documents
+    # the source ends with the document that brings its tokens to one of these: a number of full
+    # token shards, or tokens
+    target_shards: Annotated[int, Meta(ge=1)] | None = None
+    target_tokens: Annotated[int, Meta(ge=1)] | None = None
+    enabled: bool = True  # false: nothing more is read of it
     max_document_bytes: Annotated[int, Meta(ge=1, le=1 << 30)] = 16 << 20
     # decoded, and on the wire; a packed shard that grows beyond is cut off as a bomb
     max_shard_bytes: Annotated[int, Meta(ge=1)] = 1 << 40
@@ -77,6 +88,17 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     samples: Annotated[int, Meta(ge=0)] = 4
     # all: later filters measure what an earlier one has dropped as well
     measure: Measure = "needed"
+
+    def target(self, source: Source) -> int | None:
+        """The tokens with which a source ends; None: with its last document."""
+        if source.target_shards is not None and self.tokens is not None:
+            return source.target_shards * self.tokens.tokens_per_shard
+        return source.target_tokens
+
+    def targets(self) -> dict[str, int]:
+        """The targets of the sources that have one, by name."""
+        found = {source.name: self.target(source) for source in self.source}
+        return {name: target for name, target in found.items() if target is not None}
 
     def steps(self, source: str) -> list[Step]:
         """The steps of process that apply to a source, in order."""
@@ -216,9 +238,11 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
             )
         if names.count(source.name) > 1:
             raise RecipeError(f"{where}.name = {source.name!r} is used twice")
-        if not (source.urls or source.files or source.paths or source.commoncrawl):
+        named = (source.urls, source.files, source.paths, source.commoncrawl, source.hub)
+        if not any(named):
             raise RecipeError(
-                f"{where} ({source.name}) has no shards: give it urls, files, paths or commoncrawl"
+                f"{where} ({source.name}) has no shards: give it urls, files, paths, commoncrawl "
+                "or hub"
             )
         if source.commoncrawl and source.kind not in ("wet", "warc"):
             raise RecipeError(
@@ -229,6 +253,8 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
             raise RecipeError(
                 f"{where} ({source.name}): sample is for paths and commoncrawl; it has neither"
             )
+        _check_hub(source, f"{where} ({source.name})")
+    _check_targets(recipe, name)
     for place, table in enumerate(recipe.step):
         step = checked_step(place, table, name, text)
         for source_name in step.sources or []:
@@ -247,6 +273,40 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
             raise RecipeError(
                 f"{name}: a step is used twice for source {source_name!r}: {', '.join(used)}"
             )
+
+
+def _check_hub(source: Source, where: str) -> None:
+    if source.hub is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", source.hub, re.ASCII):
+        raise RecipeError(f"{where}: hub = {source.hub!r} is no dataset of the hub: owner/name")
+    if source.subset is not None and source.hub is None:
+        raise RecipeError(f"{where}: subset is a configuration of a dataset: name it with hub")
+    if source.target_shards is not None and source.target_tokens is not None:
+        raise RecipeError(f"{where}: target_shards and target_tokens: give one of them")
+
+
+def _check_targets(recipe: Recipe, name: str) -> None:
+    """Refuse what a target cannot be combined with: whatever lets a later document change how many
+    tokens the earlier ones have.
+    """
+    if not any(source.enabled for source in recipe.source):
+        raise RecipeError(f"{name}: every source says enabled = false: nothing would be read")
+    targets = [one.name for one in recipe.source if one.target_shards or one.target_tokens]
+    if not targets:
+        return
+    where = f"{name}: source {targets[0]!r} has a target"
+    if recipe.tokens is None:
+        raise RecipeError(f"{where}, and the recipe has no [tokens] to count")
+    settings, why = recipe.deduplicate, "a later document would change what is kept before it"
+    if settings is not None and settings.order != "plan":
+        raise RecipeError(f'{where}, and deduplicate.order = "{settings.order}": {why}')
+    if settings is not None and settings.near is not None and settings.near.group != "kept":
+        raise RecipeError(f'{where}, and near.group = "{settings.near.group}": {why}')
+    if settings is not None and settings.lines is not None:
+        raise RecipeError(f"{where}, and [deduplicate.lines] counts lines over the corpus: {why}")
+    for place, table in enumerate(recipe.step):
+        step = checked_step(place, table, name, "")
+        if step.ranks or step.corpus_rules:
+            raise RecipeError(f"{where}, and the step {step.name} compares with the corpus: {why}")
 
 
 def checked_step(place: int, table: dict[str, Any], name: str, text: str) -> Step:
@@ -272,6 +332,10 @@ def stored(recipe: Recipe) -> dict[str, Any]:
     del table["output"], table["contact"]
     for source in table["source"]:
         del source["authorization"]
+        # Keys that came later are stored where they are set: a corpus made before has none of them.
+        for key, default in LATER.items():
+            if source[key] == default:
+                del source[key]
         source["urls"] = [stored_url(url) for url in source["urls"]]
         for key in ("paths", "base_url", "sha256sums"):
             source[key] = stored_url(source[key]) if source[key] is not None else None

@@ -180,6 +180,7 @@ def _planned(manifest: Manifest) -> list[dict[str, Any]]:
             name: getattr(shard, name) for name in ("number", "source", "url", "sha256", "missing")
         }
         row["size"] = None if shard.missing is not None else shard.compressed_bytes
+        row |= {"start": shard.start or None, "cut": shard.cut or None}
         rows.append({name: value for name, value in row.items() if value is not None})
     return rows
 

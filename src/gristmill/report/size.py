@@ -137,7 +137,7 @@ def _take(
         shard = SampledShard(row.shard.source, path.resolve(), all_bytes, all_bytes)
         taken.append(cut(shard, length, folder / f"shard-{number}"))
     for source in whole.recipe.source:
-        if source.name not in {shard.source for shard in taken}:
+        if source.enabled and source.name not in {shard.source for shard in taken}:
             failed = "; ".join(map(str, got.failed.values())) or "all of its shards are absent"
             raise SourceError(
                 f"source {source.name!r}: no raw shard can be had to measure a sample: {failed}"
@@ -148,7 +148,8 @@ def _take(
 def _run(whole: Run, shards: list[SampledShard], root: Path, allow_code: bool) -> SampleRun:
     """Run the recipe over sampled shards, and measure it."""
     where: dict[str, Any] = {"urls": [], "commoncrawl": None, "paths": None, "sample": None}
-    where |= {"sha256sums": None, "authorization": None}
+    where |= {"sha256sums": None, "authorization": None, "hub": None, "subset": None}
+    where |= {"target_shards": None, "target_tokens": None}
     sources = []
     for source in whole.recipe.source:
         files = [str(shard.path) for shard in shards if shard.source == source.name]
@@ -249,7 +250,7 @@ def _predict(
 
 
 def _factors(recipe: Recipe, sizes: dict[Row, float], run: SampleRun) -> dict[str, float]:
-    """By source: its raw bytes, as far as its limit, over those of its sample."""
+    """By source: its raw bytes, as far as its limit or target, over those of its sample."""
     factors = {}
     for source in recipe.source:
         whole = sum(size for row, size in sizes.items() if row.shard.source == source.name)
@@ -258,6 +259,10 @@ def _factors(recipe: Recipe, sizes: dict[Row, float], run: SampleRun) -> dict[st
         if source.limit is not None:
             read = sum(counts["documents"] for _, counts in own)
             factors[source.name] = min(factors[source.name], source.limit / max(read, 1))
+        target = recipe.target(source)
+        if target is not None:
+            read = sum(counts["tokens"] for _, counts in own)
+            factors[source.name] = min(factors[source.name], target / max(read, 1))
     return factors
 
 

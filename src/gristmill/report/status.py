@@ -13,7 +13,7 @@ from typing import Any
 from gristmill.corpus import summary
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.corpus.funnel import Funnel
-from gristmill.errors import RecipeError
+from gristmill.errors import SET_ASIDE, RecipeError
 from gristmill.network import status_remote
 from gristmill.network.layout import POINTER
 from gristmill.network.release import ReleaseReader
@@ -48,7 +48,8 @@ def status(corpus: Path | str) -> dict[str, Any]:
         "running": held(root),
         "shards": len(plan.shards),
         "fetched": sum(1 for shard in plan.shards if shard.sha256 is not None),
-        "missing": sum(1 for shard in plan.shards if shard.missing is not None),
+        "missing": sum(1 for one in plan.shards if one.missing not in (None, *SET_ASIDE)),
+        "set_aside": sum(1 for one in plan.shards if one.missing in SET_ASIDE),
     }
     records = {
         phase.name: _records(here, phase, plan) for phase in PHASES if phase.scope == "shard"
@@ -62,7 +63,7 @@ def status(corpus: Path | str) -> dict[str, Any]:
     found["absent"] = {
         f"{shard.source} {shard.number}": shard.missing
         for shard in plan.shards
-        if shard.missing is not None
+        if shard.missing not in (None, *SET_ASIDE)
     }
     documents = dropped = 0
     written = records[WRITE_VERDICTS.name]
@@ -95,8 +96,9 @@ def _sources(plan: Plan, records: dict[str, dict[int, Record[Any]]]) -> list[dic
     found: dict[str, dict[str, Any]] = {}
     for shard in plan.shards:
         empty = {"name": shard.source, "raw_shards": 0, "documents": 0, "tokens": 0}
-        source = found.setdefault(shard.source, empty)
+        source = found.setdefault(shard.source, {**empty, "not_needed": 0})
         source["raw_shards"] += 1
+        source["not_needed"] += shard.missing in SET_ASIDE
         if shard.number in processed:
             source["documents"] += processed[shard.number].counts.raw.documents
         if shard.number in tokenized:
@@ -137,6 +139,8 @@ def _records(corpus: Corpus, phase: Phase[Any], plan: Plan) -> dict[int, Record[
     """The records of a phase's tasks that are done, by shard."""
     found = {}
     for shard in plan.shards:
+        if shard.missing in SET_ASIDE:
+            continue  # a wave may have read it before its source reached the target
         record = corpus.last(phase.name, shard_name(shard.number), phase.counts)
         if record is not None:
             found[shard.number] = record
@@ -170,9 +174,11 @@ def lines(found: dict[str, Any]) -> list[str]:
     out = [
         state,
         f"raw shards {found['shards']}, fetched {found['fetched']}"
-        + (f", absent {found['missing']}" if found["missing"] else ""),
+        + (f", absent {found['missing']}" if found["missing"] else "")
+        + (f", not needed {found['set_aside']}" if found["set_aside"] else ""),
     ]
-    out += [f"  {phase}: {done} of {found['shards']}" for phase, done in found["phases"].items()]
+    needed = found["shards"] - found["set_aside"]
+    out += [f"  {phase}: {done} of {needed}" for phase, done in found["phases"].items()]
     out.append(f"documents {found['documents']:,}, dropped so far {found['dropped']:,}")
     if found["finished"]:
         return out + summary.lines(found | {"documents": found["funnel"].get("documents", 0)})

@@ -38,6 +38,9 @@ class RawShard(msgspec.Struct, frozen=True, kw_only=True):
     unique_documents: int = 0  # kept
     records_skipped: dict[str, int] = {}
     missing: str | None = None  # why it is absent: one of errors.REASONS
+    start: int | msgspec.UnsetType = msgspec.UNSET  # the first row that was read, if not 0
+    # where its source reached its target, as in the plan: row, tokens, target
+    cut: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class TokenFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

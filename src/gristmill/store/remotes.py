@@ -178,14 +178,15 @@ def _hub_parts(url: str) -> tuple[str, str, str, str]:
     return found[1], found[2], found[3] or "main", _key(found[4])
 
 
-def _endpoint() -> str:
+def hub_endpoint() -> str:
+    """The address of the hub, without a slash at its end."""
     return os.environ.get("HF_ENDPOINT", HUB_ENDPOINT).rstrip("/")
 
 
 def _hub(url: str) -> str:
     kind, name, revision, path = _hub_parts(url)
     folder = "" if kind == "models" else f"{kind}/"
-    return f"{_endpoint()}/{folder}{name}/resolve/{quote(revision, safe='')}/{quote(path)}"
+    return f"{hub_endpoint()}/{folder}{name}/resolve/{quote(revision, safe='')}/{quote(path)}"
 
 
 def _list_hub(remote: Remote, client: Client) -> list[str]:
@@ -194,7 +195,7 @@ def _list_hub(remote: Remote, client: Client) -> list[str]:
     kind, name, revision, pattern = _hub_parts(url)
     prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]
     page: str | None = (
-        f"{_endpoint()}/api/{kind}/{name}/tree/{quote(revision, safe='')}/{quote(prefix)}"
+        f"{hub_endpoint()}/api/{kind}/{name}/tree/{quote(revision, safe='')}/{quote(prefix)}"
         "?recursive=true&expand=false"
     )
     base = url[: len(url) - len(pattern)]
@@ -205,7 +206,7 @@ def _list_hub(remote: Remote, client: Client) -> list[str]:
         entries, following = client.retrying(shown(page), partial(_page, remote, page, client))
         found += [base + _spelled(path) for path in entries if _matches(path, pattern)]
         page = following
-        if page is not None and not page.startswith(_endpoint() + "/"):
+        if page is not None and not page.startswith(hub_endpoint() + "/"):
             raise SourceError(f"{shown(page)}: the hub's next page lies elsewhere")
     raise SourceError(f"{shown(url)}: more than {MOST_PAGES:,} pages of files", "too-large")
 

@@ -37,10 +37,13 @@ class TokenizedShard(NamedTuple):
 class ShardWriter:
     """Writes a stream of documents as shards of one split (train or validation)."""
 
-    def __init__(self, root: Path, prefix: str, dtype: np.dtype, tokens_per_shard: int) -> None:
+    def __init__(
+        self, root: Path, prefix: str, dtype: np.dtype, tokens_per_shard: int, first: int = 0
+    ) -> None:
         """Write to root/prefix_00000.bin and the following; `prefix` is, for example,
-        tokens/web/train.
+        tokens/web/train, and `first` the number of the first.
         """
+        self._first = first
         self._root, self._prefix, self._dtype, self._size = root, prefix, dtype, tokens_per_shard
         self._stack = ExitStack()
         self._file: HashingFile | None = None
@@ -64,8 +67,7 @@ class ShardWriter:
         at = 0
         while at < len(tokens):
             if self._file is None:
-                name = f"{self._prefix}_{len(self.parts) // 2:05d}.bin"
-                self._file = self._stack.enter_context(writing(self._root, name))
+                self._file = self._stack.enter_context(writing(self._root, f"{self._name}.bin"))
             stop = min(len(tokens), at + self._size - self._tokens)
             # The documents with tokens in at..stop: they end after `at` and begin before `stop`.
             first = int(np.searchsorted(ends, at, "right"))
@@ -78,12 +80,16 @@ class ShardWriter:
             if self._tokens == self._size:
                 self._close()
 
+    @property
+    def _name(self) -> str:
+        return f"{self._prefix}_{self._first + len(self.parts) // 2:05d}"
+
     def _close(self) -> None:
         if self._file is None:
             return
         file = self._file
         self._stack.close()
-        name = f"{self._prefix}_{len(self.parts) // 2:05d}"
+        name = self._name
         documents = np.concatenate(self._documents).astype("<i8")
         ends = np.concatenate(self._ends).astype("<u8")
         counts = {"tokens": self._tokens, "documents": len(documents)}

@@ -34,7 +34,7 @@ from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step, 
 from gristmill.schema import document_name
 
 USE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]{0,63}\Z"
-RESERVED = ("deduplicate", "read")
+RESERVED = ("deduplicate", "read", "target")
 REASON = "^[a-z0-9_]{1,64}$"
 REASONS = "is no reason: null keeps a document; a reason has up to 64 of a-z, 0-9 and _"
 

@@ -7,7 +7,7 @@ others are done.
 
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -68,10 +68,20 @@ class Fetch:
     """The fetch of one run."""
 
     def __init__(
-        self, plan: Plan, sources: Sources, folder: Path, transfer: Transfer, asked: Asked
+        self,
+        plan: Plan,
+        sources: Sources,
+        folder: Path,
+        transfer: Transfer,
+        asked: Asked,
+        wanted: Collection[int] | None = None,
     ) -> None:
-        """`folder` is what local paths are relative to."""
+        """`folder` is what local paths are relative to; `wanted` are the numbers of the shards to
+        fetch (None: all that are not absent).
+        """
         self._plan, self._sources, self._folder = plan, sources, folder
+        present = [shard for shard in plan.shards if shard.missing is None]
+        self._wanted = [one for one in present if wanted is None or one.number in wanted]
         self._transfer, self._asked = transfer, asked
         self._under_way: dict[int, dict[str, Any]] = {}
         self._came = 0  # bytes from the network of what is finished
@@ -105,9 +115,9 @@ class Fetch:
     def refuse_new(self) -> None:
         """With --resume-only: nothing is fetched where a shard is neither here nor begun."""
         new = []
-        for shard in self._plan.shards:
+        for shard in self._wanted:
             remote = self._sources.remote(shard)
-            if remote is None or shard.missing is not None:
+            if remote is None:
                 continue
             found = self._transfer.look(remote, shard.sha256 or self._sources.sha256(shard))
             if not found.whole and not found.here:
@@ -120,16 +130,29 @@ class Fetch:
                 f"{', '.join(new[:5])}{more}. Nothing was fetched"
             )
 
+    def not_here(self, numbers: Collection[int]) -> list[int]:
+        """Which of these pinned shards are neither on this machine nor in the cache."""
+        found = []
+        for shard in self._wanted:
+            if shard.number in numbers and shard.sha256 is not None:
+                remote = self._sources.remote(shard)
+                here = (
+                    (self._folder / shard.url).is_file()
+                    if remote is None
+                    else self._transfer.look(remote, shard.sha256).whole
+                )
+                found += [] if here else [shard.number]
+        return found
+
     # -- the fetch
 
     def all(self, corpus: Path, progress: Progress, keep: Callable[[Plan], None]) -> Result:
         """The phase: registered in the cache, so that no other run's eviction takes what this one
         needs; then `run`.
         """
-        present = [shard for shard in self._plan.shards if shard.missing is None]
         remote = [
             shard.url
-            for shard in present
+            for shard in self._wanted
             if is_url(shard.url) and not shard.url.startswith("file://")
         ]
 
@@ -148,7 +171,7 @@ class Fetch:
             keep(plan)
 
         hold(self._plan)
-        with progress.phase("fetch", len(present)) as phase:
+        with progress.phase("fetch", len(self._wanted)) as phase:
             got = self.run(phase, keep_both)
         hold(got.plan)
         return got
@@ -194,16 +217,16 @@ class Fetch:
         pinned = list(self._plan.shards)
         paths: dict[int, Path] = {}
         failed: dict[str, SourceError] = {}
-        wanted = [shard for shard in pinned if shard.missing is None]
         ended: Ended = queue.SimpleQueue()
         threads = ThreadPoolExecutor(
             self._transfer.client.settings.connections, thread_name_prefix="gristmill-fetch"
         )
         kept = time.monotonic()
         try:
-            for shard in wanted:
+            for shard in self._wanted:
                 threads.submit(self._one, shard).add_done_callback(partial(_put, ended, shard))
-            for self._waiting in range(len(wanted), 0, -1):
+            waiting = len(self._wanted)
+            for self._waiting in range(waiting, 0, -1):
                 shard, future = self._next(ended, progress)
                 try:
                     got = future.result()
@@ -330,47 +353,6 @@ class Fetch:
             }
 
         return on_bytes
-
-
-def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
-    """What a dry run prints: for each raw shard, then in all, a table for machines and a line for
-    people.
-    """
-    out: list[tuple[dict[str, Any], str]] = []
-    for row in rows:
-        table = {
-            "event": "shard",
-            "number": row.shard.number,
-            "source": row.shard.source,
-            "url": row.shard.url,
-        }
-        table |= {"state": row.state, "here": row.here, "size": row.size}
-        size = "size unknown" if row.size is None else f"{row.size / 1e6:,.1f} MB"
-        begun = f", {row.here / 1e6:,.1f} MB of it here" if row.state == "begun" else ""
-        out.append(
-            (
-                table,
-                f"{row.shard.number:>7,}  {row.state:<8}  {size:>14}  {name_of(row.shard)}{begun}",
-            )
-        )
-    coming = [row for row in rows if row.state in ("begun", "to fetch")]
-    unknown = sum(row.size is None for row in coming)
-    total = sum(row.size - row.here for row in coming if row.size is not None)
-    here = sum(row.here for row in rows)
-    summary = {
-        "event": "total",
-        "shards": len(rows),
-        "to_fetch": len(coming),
-        "bytes": total,
-        "unknown": unknown,
-        "here": here,
-    }
-    more = f" and {unknown:,} of unknown size" if unknown else ""
-    line = (
-        f"{len(coming):,} of {len(rows):,} raw shards to fetch, {total / 1e6:,.1f} MB{more}; "
-        f"{here / 1e6:,.1f} MB are here"
-    )
-    return [*out, (summary, line)]
 
 
 def _put(ended: Ended, shard: PlannedShard, future: "Future[Fetched]") -> None:

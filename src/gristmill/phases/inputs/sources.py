@@ -5,6 +5,7 @@ urls          as they are; in an object store and on the hub a glob is listed
 files         paths, folders (all files in them) and globs, sorted by the bytes of the path
 paths         a list, one path a line (wet.paths.gz), `base_url` before each
 commoncrawl   the list of a crawl's WET or WARC files
+hub, subset   the files of a dataset of the hub, as its card names them
 sample        a prefix of one seeded order of a list: 16 contains 8
 sha256sums    what each must be, in sha256sum's format, or a corpus' manifest.json or plan.json
 """
@@ -22,7 +23,7 @@ import msgspec
 
 from gristmill.errors import RecipeError, SourceError
 from gristmill.recipe import Source
-from gristmill.store import remotes, secrets, urls
+from gristmill.store import hub_datasets, remotes, secrets, urls
 from gristmill.store.codecs import Damage, DecodedPieces
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
@@ -49,6 +50,7 @@ class Credentials:
         there: store/secrets.py.
         """
         named = [*source.urls, source.paths or "", source.sha256sums or ""]
+        named += [hub_url(source)] if source.hub else []
         named += [source.base_url] if source.paths or source.commoncrawl else []
         web = [url for url in named if url.startswith(urls.WEB)]
         where = f"source {source.name!r}"
@@ -92,11 +94,15 @@ def expand(
                 "into `files`"
             )
     if ask:
-        for url in filter(remotes.is_pattern, names if transfer.resume_only else ()):
+        asked = [*filter(remotes.is_pattern, names), *([hub_url(source)] if source.hub else [])]
+        for url in asked if transfer.resume_only else ():
             raise SourceError(
                 f"{urls.shown(url)}: --resume-only: it would have to be listed. Give the "
                 "plan (--plan)"
             )
+        if source.hub:
+            card = credentials.remote(hub_url(source))
+            names += hub_datasets.data_urls(source.hub, source.subset, card, transfer.client)
         names = [
             name
             for url in names
@@ -128,6 +134,11 @@ def expand(
         return list(found.values())
     digests = _Digests(source, folder, transfer, credentials)
     return [shard._replace(sha256=digests.of(shard.url)) for shard in found.values()]
+
+
+def hub_url(source: Source) -> str:
+    """A URL of the dataset that a source names."""
+    return f"{urls.HUB}datasets/{source.hub}/README.md"
 
 
 def _remote(source: Source, url: str, credentials: Credentials) -> Listed:

@@ -9,7 +9,7 @@ from gristmill.phases.phase import State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import DEDUPLICATE
 from gristmill.phases.relations.frequent_lines import FREQUENT_LINES
-from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
+from gristmill.phases.relations.write_verdicts import TARGET, WRITE_VERDICTS
 from gristmill.recipe import step_name
 
 
@@ -23,6 +23,7 @@ def table_of(state: State) -> dict[str, Any]:
         for reason, count in record.counts.reasons.items():
             reasons[reason] = reasons.get(reason, 0) + count
     names = ["read", *map(step_name, recipe.step)]
+    names += [TARGET.partition(".")[0]] if TARGET in reasons else []
     if recipe.deduplicate is not None:
         names.append("deduplicate")
     left = total

@@ -21,7 +21,8 @@ from gristmill.corpus.layout import WITHDRAWN
 from gristmill.dedup.reference_corpus import ReferenceCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step import Input
-from gristmill.phases.inputs.plan import Plan, PlannedShard
+from gristmill.phases.inputs.plan import Plan, PlannedShard, TargetCut
+from gristmill.phases.output.append import refuse_changed
 from gristmill.phases.output.count_funnel import rates_of, table_of
 from gristmill.phases.output.validation import caveat
 from gristmill.phases.phase import State
@@ -76,7 +77,7 @@ def _decode(path: Path) -> Plan:
     try:
         data = path.read_bytes()
         if b'"raw_shards"' in data:
-            plan = Plan(shards=[_planned(shard) for shard in decode_manifest(data).raw_shards])
+            plan = plan_of(decode_manifest(data))
         else:
             plan = msgspec.json.decode(data, type=Plan)
     except (OSError, msgspec.DecodeError, VerificationError) as error:
@@ -84,6 +85,11 @@ def _decode(path: Path) -> Plan:
     if [shard.number for shard in plan.shards] != list(range(len(plan.shards))):
         raise RecipeError(f"{path} is no plan: its shards are not numbered 0, 1, 2 ...")
     return plan
+
+
+def plan_of(manifest: Manifest) -> Plan:
+    """The plan that a manifest repeats."""
+    return Plan(shards=[_planned(shard) for shard in manifest.raw_shards])
 
 
 def _planned(shard: RawShard) -> PlannedShard:
@@ -95,7 +101,14 @@ def _planned(shard: RawShard) -> PlannedShard:
         sha256=shard.sha256,
         size=size,
         missing=shard.missing,
+        start=shard.start or 0,
+        cut=msgspec.convert(shard.cut, TargetCut) if shard.cut else None,
     )
+
+
+def _place(shard: PlannedShard) -> tuple[Any, ...]:
+    """All that is planned of a shard but its digest."""
+    return (shard.number, shard.source, shard.url, bool(shard.missing), shard.start, shard.cut)
 
 
 def _names(plan: Plan) -> list[tuple[str, str]]:
@@ -148,11 +161,11 @@ def is_current(
     are not looked at.
     """
     manifest = finished[0]
-    raw = [(shard.number, shard.source, shard.url) for shard in manifest.raw_shards]
+    raw = [_planned(shard) for shard in manifest.raw_shards]
     return (
         manifest.recipe_sha256 == recipe_digest(table)
         and _of_bytes(manifest.versions) == _of_bytes(made_by(tokenizer))
-        and raw == [(shard.number, shard.source, shard.url) for shard in plan.shards]
+        and [_place(shard) for shard in raw] == [_place(shard) for shard in plan.shards]
         and manifest.inputs == inputs
         and manifest.tokens == token_format_of(tokenizer)
         and all(_is_whole(corpus.root / part.path, part) for part in manifest.parts)
@@ -241,6 +254,8 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
                 if recipe.keep_documents or not part.path.startswith("documents/")
             ]
     parts.sort(key=lambda part: part.path)
+    finished = corpus.finished()
+    refuse_changed(finished[0] if finished else None, recipe, parts)
     manifest = Manifest(
         content=content_of(parts),
         versions=made_by(tokenizer),
@@ -267,6 +282,8 @@ def _raw_shards(state: State) -> list[RawShard]:
             "source": shard.source,
             "url": shard.url,
             "sha256": shard.sha256,
+            "start": shard.start or msgspec.UNSET,
+            "cut": msgspec.to_builtins(shard.cut) if shard.cut else msgspec.UNSET,
         }
         if shard.number in processed:
             counts = msgspec.structs.asdict(processed[shard.number].counts.raw)

@@ -11,11 +11,12 @@ flat memory.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -91,7 +92,7 @@ def _task(state: State, source: Source, shard: PlannedShard) -> ProcessTask:
     return ProcessTask(
         root=str(state.corpus.root),
         number=shard.number,
-        path=str(state.paths[shard.number]),
+        path=str(state.paths.get(shard.number, "")),
         name=shard.url,
         sha256=shard.sha256,
         kind=source.kind,
@@ -101,6 +102,7 @@ def _task(state: State, source: Source, shard: PlannedShard) -> ProcessTask:
         measure=recipe.measure,
         signing=signing if recipe.deduplicate else None,
         limit=None,
+        start=shard.start,
         samples=None if recipe.keep_dropped else recipe.samples,
         seed=recipe.seed,
     )
@@ -155,6 +157,20 @@ def strangers(
     }
 
 
+def processed(state: State, numbers: Iterable[int]) -> set[int]:
+    """Which of these raw shards were processed, so that no file of theirs is needed. Of sources
+    with a limit none is: how much of a shard is read depends on those before it.
+    """
+    first = next(tasks(state.of_phase(PROCESS)), {})
+    return {
+        number
+        for number in set(numbers) & set(first)
+        if state.corpus.done(
+            PROCESS.name, shard_name(number), PROCESS.key(first[number]), ProcessCounts
+        )
+    }
+
+
 def check_room(corpus: Corpus, raw: list[Path]) -> None:
     """Look at the free space before the work, not only when it is used up. Raises MachineError."""
     needed = sum(path.stat().st_size for path in raw) * FREE_SHARE
@@ -190,12 +206,19 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
         name=task.name,
     )
 
+    first = schema.first_document(task.number) + task.start
+    before = 0  # documents of rows that have an earlier number
+
     def judged(only: np.ndarray | None = None) -> Iterator[Judged]:
+        nonlocal before
         for batch in clock.through("read", shard):
             on_progress(batch["text"].nbytes)
+            if task.start:
+                place = int(np.searchsorted(batch["document"].to_numpy(), first))
+                before, batch = before + place, batch.slice(place)
             if only is not None:
                 batch = batch.filter(pc.is_in(batch["document"], pa.array(only)))
-            if only is None or len(batch):
+            if len(batch) or (only is None and not task.start):
                 yield judge(batch, timed, measures, everything=task.measure == "all")
 
     settings = task.signing.settings() if task.signing else None
@@ -221,7 +244,7 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
             outputs.finish()
             stack.close()
     counts = ProcessCounts(
-        raw=last.counts.raw if last is not None else msgspec.convert(shard.counts, RawCounts),
+        raw=last.counts.raw if last is not None else _counted(shard.counts, before),
         kept=KeptCounts(documents=outputs.kept, bytes=outputs.kept_bytes),
         measuring=task.measuring(),
         seconds=clock.seconds,
@@ -230,6 +253,11 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
     written = [part[0] for part in outputs.parts]
     work = [part for part in written if part.path.startswith("process/")]
     return Output(counts, [part for part in written if part not in work], work)
+
+
+def _counted(counts: dict[str, Any], before: int) -> RawCounts:
+    """What was counted of a raw shard, without the documents `before` those that it is read for."""
+    return msgspec.convert(counts | {"documents": counts["documents"] - before}, RawCounts)
 
 
 def _calls(steps: Steps) -> list[Callable[[pa.RecordBatch], Judgement]]:

@@ -30,7 +30,8 @@ from gristmill.dedup.settings import FIELD, Deduplicate
 from gristmill.dedup.shard_tables import ShardTables
 from gristmill.engine.engine import Session
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.phases.phase import WHOLE, Output, Phase, Runtime, State
+from gristmill.phases.inputs.plan import first_cut
+from gristmill.phases.phase import WHOLE, Later, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
 from gristmill.recipe import Recipe
@@ -125,6 +126,8 @@ class DeduplicateTask(msgspec.Struct, frozen=True, kw_only=True):
     folder: Runtime[str]  # which `against` is relative to
     digests: list[str]  # of the older corpora's manifests
     read: Runtime[list[Part]]  # what must be as it was written
+    # of shards in which a source reaches its target, the first document that is dropped
+    cut: Later[list[int]] = []
 
 
 def tasks(state: State) -> Iterator[dict[int, DeduplicateTask]]:
@@ -150,6 +153,7 @@ def tasks(state: State) -> Iterator[dict[int, DeduplicateTask]]:
             for record in processed.values()
             for name in sorted({*deciding, *texts})
         ],
+        cut=[first for number in processed if (first := first_cut(state.plan.shards[number]))],
     )
     yield {0: task}
 
@@ -186,6 +190,7 @@ def find_duplicates(
         if task.corpus_filtered
         else None
     )
+    dropped = _with_cut(corpus, task.cut, dropped)
     drops, pairs, entries = deduplicate(
         tables,
         settings,
@@ -224,6 +229,17 @@ def find_duplicates(
         seconds=time.perf_counter() - start,
     )
     return Output(counts, copied + compared + index, part)
+
+
+def _with_cut(corpus: Corpus, cut: list[int], dropped: np.ndarray | None) -> np.ndarray | None:
+    """What is left out already, and the documents of each shard from one on."""
+    found = [] if dropped is None else [dropped]
+    for first in cut:
+        name = shard_name(first >> 32)
+        table = pq.read_table(corpus.find(f"signatures/{name}.parquet"), columns=["document"])
+        documents = table["document"].to_numpy()
+        found.append(documents[np.searchsorted(documents, first) :])
+    return np.unique(np.concatenate(found)) if found else None
 
 
 def _write_similar(

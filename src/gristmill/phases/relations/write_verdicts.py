@@ -3,6 +3,7 @@
     work/process/<shard>.parquet          the verdicts of process
     work/corpus_filters/drops.parquet     what corpus filters dropped
     work/deduplicate/drops.parquet        duplicates
+    the plan                              where a source reached its target
       -> verdicts/<shard>.parquet
 
 When all are written the guard looks for a cluster that is too large (corpus/clusters.py): it is
@@ -23,7 +24,8 @@ from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.drops import NEAR
 from gristmill.errors import GristmillError
-from gristmill.phases.phase import Output, Phase, Runtime, State
+from gristmill.phases.inputs.plan import TargetCut
+from gristmill.phases.phase import Later, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
 from gristmill.phases.relations.deduplicate import DEDUPLICATE, scopes_of
@@ -31,6 +33,7 @@ from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches, writing_table
 from gristmill.store.proof import proven
 
+TARGET = "target.reached"  # the reason for documents behind the one that reaches a target
 DUPLICATES = "deduplicate/drops.parquet"  # under work/
 FILLED = pa.schema(  # the columns of VERDICTS that are filled after process
     [
@@ -66,6 +69,7 @@ class VerdictsTask(msgspec.Struct, frozen=True, kw_only=True):
     corpus_filtered: str | None
     drops: str | None  # sha256 of the corpus' duplicates; null: the recipe does not deduplicate
     near_threshold: float | None
+    cut: Later[TargetCut | None] = None  # where the source reached its target, in this shard
 
 
 def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
@@ -80,6 +84,7 @@ def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
             near_threshold=near.threshold if near else None,
             corpus_filtered=filtered.work[0].sha256 if filtered else None,
             drops=deduplicated.work[0].sha256 if deduplicated else None,
+            cut=state.plan.shards[number].cut,
         )
         for number, record in state.of(PROCESS).items()
     }
@@ -89,8 +94,10 @@ def check(state: State) -> dict[int, GristmillError]:
     """Stop the run where one cluster is too large. Raises RecipeError."""
     settings = state.recipe.deduplicate
     if settings is not None and state.one(DEDUPLICATE) is not None:
+        written = state.of(WRITE_VERDICTS)
         kept = {
-            number: record.counts.kept.documents for number, record in state.of(PROCESS).items()
+            number: record.counts.kept.documents - written[number].counts.reasons.get(TARGET, 0)
+            for number, record in state.of(PROCESS).items()
         }
         clusters.guard(state.corpus, settings.largest_cluster, kept, scopes_of(state))
     return {}
@@ -108,6 +115,8 @@ def write_verdicts(task: VerdictsTask, on_progress: Callable[[int], None]) -> Ou
         for batch in read_batches(source):
             if len(drops):
                 batch = _fill(batch, drops)
+            if task.cut is not None:
+                batch = _cut_off(batch, task.cut)
             for counted in batch["reason"].value_counts().to_pylist():
                 if counted["values"] is not None:
                     reasons[counted["values"]] = (
@@ -166,6 +175,18 @@ def _fill(batch: pa.RecordBatch, drops: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [columns.get(name, batch[name]) for name in schema.VERDICTS.names], schema=schema.VERDICTS
     )
+
+
+def _cut_off(batch: pa.RecordBatch, cut: TargetCut) -> pa.RecordBatch:
+    """A batch in which the kept documents from the cut on are dropped."""
+    beyond = pc.greater_equal(pc.bit_wise_and(batch["document"], 0xFFFFFFFF), cut.row)
+    mask = pc.and_(beyond, pc.is_null(batch["reason"]))
+    named = {"reason": TARGET, "value": float(cut.tokens), "threshold": float(cut.target)}
+    columns = [
+        pc.if_else(mask, named[name], batch[name]) if name in named else batch[name]
+        for name in schema.VERDICTS.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema.VERDICTS)
 
 
 WRITE_VERDICTS = Phase(

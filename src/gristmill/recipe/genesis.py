@@ -1,0 +1,123 @@
+"""The sources of a Genesis data pipeline (NeuroShard), from its JSON, as a recipe.
+
+    {"sources": [{"name", "hf_path", "hf_name", "text_field", "target_shards", "priority",
+                  "enabled"}]}
+
+Genesis reads priority 1 first, and a recipe the highest: numbers are turned round. What has no
+counterpart is said.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import tomli_w
+
+from gristmill.errors import RecipeError
+from gristmill.recipe.explain import suggest
+from gristmill.recipe.recipe import parse
+
+TOKENS_PER_SHARD = 2_500_000
+LONGEST = 1 << 24  # bytes of the file
+KEYS = ("name", "hf_path", "hf_name", "text_field", "target_shards", "priority", "enabled")
+HEAD = """\
+# From the sources of a Genesis data pipeline. Its shards are cut as Genesis cuts them: 2,500,000
+# tokens of one source, in the order of the documents, and full ones never change.
+#     gristmill run {name}
+#     gristmill export corpus --to genesis --out shards
+"""
+TAIL = """
+# Genesis drops no document. A filter or [deduplicate] goes here, for example:
+# [deduplicate]
+# near = {}
+
+"""
+
+
+class GenesisSource(msgspec.Struct, kw_only=True):
+    """A source as Genesis configures it."""
+
+    name: str
+    hf_path: str
+    hf_name: str | None = None
+    text_field: str = "text"
+    target_shards: int | None = None
+    priority: int = 1
+    enabled: bool = True
+
+
+class Converted(NamedTuple):
+    """A recipe's text, and lines about what it does not say."""
+
+    text: str
+    lines: list[str]
+
+
+def from_genesis(path: Path, recipe: str, tokenizer: str = "tokenizer.json") -> Converted:
+    """The recipe for the sources in a JSON file; `recipe` is the name that it will have. Raises
+    RecipeError where there are none.
+    """
+    tables = _tables(path)
+    sources = []
+    lines = []
+    for place, table in enumerate(tables):
+        try:
+            source = msgspec.convert(table, GenesisSource)
+        except msgspec.ValidationError as error:
+            raise RecipeError(f"{path}: sources[{place}]: {error}") from error
+        sources.append(source)
+        for key in sorted(set(table) - set(KEYS)):
+            lines.append(f"{source.name}.{key} has no counterpart{suggest(key, KEYS)}")
+    most = max(source.priority for source in sources)
+    made: list[dict[str, Any]] = []
+    for source in sources:
+        values = {
+            "name": source.name,
+            "hub": source.hf_path,
+            "subset": source.hf_name,
+            "text": source.text_field,
+            "priority": most + 1 - source.priority,
+            "target_shards": source.target_shards,
+            "enabled": None if source.enabled else False,
+        }
+        made.append({key: value for key, value in values.items() if value is not None})
+    if most > 1:
+        lines.append(
+            f"priority: Genesis reads 1 first, a recipe the highest: 1 to {most} became {most} to 1"
+        )
+    lines.append(
+        "Genesis learns its merges from a sample of 10,000 documents: `gristmill tokenizer train` "
+        f"makes {tokenizer}, or name another one in [tokens]"
+    )
+    tokens = {
+        "tokenizer": tokenizer,
+        "tokens_per_shard": TOKENS_PER_SHARD,
+        "validation": 0.0,
+        "order": "append",
+    }
+    text = (
+        HEAD.format(name=recipe)
+        + tomli_w.dumps({"output": "corpus", "source": made})
+        + TAIL
+        + tomli_w.dumps({"tokens": tokens})
+    )
+    parse(text, str(path))
+    return Converted(text, lines)
+
+
+def _tables(path: Path) -> list[dict[str, Any]]:
+    try:
+        if path.stat().st_size > LONGEST:
+            raise RecipeError(f"{path}: more than {LONGEST:,} bytes: no list of sources")
+        found = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RecipeError(f"{path}: no JSON: {error}") from error
+    tables = found.get("sources") if isinstance(found, dict) else found
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
+        raise RecipeError(
+            f'{path}: expected {{"sources": [{{"name": ..., "hf_path": ...}}]}} with at least one '
+            "source"
+        )
+    return tables
