@@ -80,6 +80,14 @@ def needed_for_next_run(root: Path, manifest: Manifest) -> RunState:
     return RunState(to_json(listed), found)
 
 
+def objects_of(data: bytes) -> set[str]:
+    """The digests of the files that a list names. Raises VerificationError."""
+    try:
+        return {part.sha256 for part in msgspec.json.decode(data, type=StateList).files}
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise VerificationError(f"the state of a release: {error}") from error
+
+
 def restore(
     release: Release,
     read: Callable[[str, int], bytes],

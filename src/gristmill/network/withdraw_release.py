@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.network import layout
+from gristmill.network import layout, run_state
 from gristmill.network.cdn import CloudFront
 from gristmill.network.corpus_check import checked_corpus
 from gristmill.network.keys import load_signer
@@ -115,12 +115,21 @@ def _deleted(target: Target, newest: Release, manifest: Manifest) -> list[str]:
         if layout.object_key(earlier.manifest) in there:
             old |= _named(target, earlier)
             manifests_of.add(layout.object_key(earlier.manifest))
+            if earlier.state is not None:
+                old |= _of_state(target, earlier.state)
+                manifests_of.add(layout.object_key(earlier.state))
     deleted = sorted({layout.object_key(sha256) for sha256 in old - needed} & there.keys())
     # The manifests last: they say what is left to delete if this is killed.
     deleted.sort(key=lambda key: key in manifests_of)
     for key in deleted:
         target.delete(key)
     return deleted
+
+
+def _of_state(target: Target, sha256: str) -> set[str]:
+    """The digests of the list of a run's state and of its files: they hold tokens as well."""
+    found = target.get(layout.object_key(sha256), run_state.LARGEST)
+    return {sha256} if found is None else {sha256, *run_state.objects_of(found.data)}
 
 
 def _named(target: Target, release: Release) -> set[str]:
