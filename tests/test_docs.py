@@ -144,6 +144,7 @@ def test_what_is_shown_runs(
     environment = {
         **os.environ,
         "CACHE": str(tmp_path / "cache"),
+        "GRISTMILL_KEY_PASSPHRASE": "of the examples",
         "PATH": f"{world / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     if kind == "python":

@@ -179,7 +179,10 @@ class Trust:
         root = Metadata(Root(consistent_snapshot=True))
         every = RoleChange([signer.public_key for signer in self._signers], threshold=1)
         for role in ROLES:
-            _change(root.signed, role, (changes or {}).get(role, every))
+            change = (changes or {}).get(role, every)
+            if not change.add:
+                change = change._replace(add=every.add, threshold=change.threshold or 1)
+            _change(root.signed, role, change)
         self._write_root(root)
 
     def sign_release(self, number: int, release: bytes, lock: bytes) -> None:
