@@ -44,7 +44,7 @@ class TooManyPieces(RecipeError):
         )
 
 
-class Counted(NamedTuple):
+class PieceCounts(NamedTuple):
     """What was counted."""
 
     pieces: CountedPieces
@@ -79,7 +79,7 @@ def _free_memory() -> int | None:
 
 def count_pieces_that_fit(
     batches: Callable[[], Iterable[pa.RecordBatch]], pattern: Pattern, workers: int | None = None
-) -> Counted:
+) -> PieceCounts:
     """`count_pieces`; where there are too many of them, of half of the documents, of a quarter, and
     so on, chosen by a hash of their texts: the first that fits. `batches` is called for each.
 
@@ -93,7 +93,7 @@ def count_pieces_that_fit(
             continue
         if not amount.documents and halvings:
             raise most
-        return Counted(pieces, amount, halvings)
+        return PieceCounts(pieces, amount, halvings)
     raise most
 
 

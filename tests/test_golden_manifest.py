@@ -1,6 +1,6 @@
 """The manifest that docs/format.md shows is one that a run wrote.
 
-After a change of what a manifest holds: `python -c "from tests.test_format_page import write;
+After a change of what a manifest holds: `python -c "from tests.test_golden_manifest import write;
 write()"`.
 """
 
