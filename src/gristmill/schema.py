@@ -118,5 +118,8 @@ def first_document(shard: int) -> int:
 
 
 def document_name(document: int) -> str:
-    """A document's number for people: `shard:row`."""
+    """A document's number for people: `shard:row`, also of a withdrawn one (below 0, as in
+    `.docs`).
+    """
+    document = document if document >= 0 else ~document
     return f"{shard_of(document)}:{row_of(document)}"

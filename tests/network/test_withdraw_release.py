@@ -1,5 +1,6 @@
 """Withdrawal from a published corpus: what readers see, what is deleted, and no way back."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ def objects(target: Path) -> set[str]:
 
 def test_readers_get_a_release_that_they_cannot_go_back_from(corpus: Path, tmp_path: Path) -> None:
     target = tmp_path / "public"
+    shutil.copytree(corpus, tmp_path / "before")
     publish(corpus, target, with_=["documents"])
     reader = ReleaseReader(target)
     first = reader.newest()
@@ -65,6 +67,10 @@ def test_readers_get_a_release_that_they_cannot_go_back_from(corpus: Path, tmp_p
     for part in second.manifest.parts:
         if second.release.has(part.path):
             reader.download(part.sha256, part.size, tmp_path / "got" / part.path)
+    # A copy of the corpus from before brings nothing back.
+    with pytest.raises(RecipeError, match="document 0:3 was withdrawn from the target"):
+        publish(tmp_path / "before", target)
+    assert reader.newest().release.number == 2
     # Somebody puts the old pointer back.
     (target / layout.POINTER).write_bytes(pointer)
     with pytest.raises(VerificationError, match="shows release 1, and release 2"):

@@ -256,7 +256,7 @@ def _bounds(shards: Iterator[tuple[np.ndarray, np.ndarray]], number: int) -> tup
     start: int | None = None
     end, before = 0, 0
     for documents, ends in shards:
-        for place in np.flatnonzero(documents == number).tolist():
+        for place in np.flatnonzero((documents == number) | (documents == ~number)).tolist():
             first = before if place == 0 else int(ends[place - 1])
             start, end = first if start is None else start, int(ends[place])
         before = int(ends[-1]) if len(ends) else before

@@ -11,7 +11,7 @@ The step drops documents before any other step, so that no text of them is store
 documents/ nor in samples/.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -96,10 +96,12 @@ def read_list(data: bytes, name: str) -> WithdrawnList:
     return found
 
 
-def write_list(urls: Mapping[int, str | None]) -> bytes:
-    """The bytes of a list of documents, by number. A URL that would break a line is left out."""
+def write_list(urls: Mapping[int, str | None], alone: Collection[str] = ()) -> bytes:
+    """The bytes of a list of documents, by number, and of URLs without one. A URL that would break
+    a line is left out beside its number.
+    """
     lines = ["# Documents that were withdrawn: `gristmill release withdraw` wrote this list."]
     for number, url in sorted(urls.items()):
         plain = url is not None and url.isprintable()
         lines.append(f"{document_name(number)} {url}" if plain else document_name(number))
-    return "".join(f"{line}\n" for line in lines).encode()
+    return "".join(f"{line}\n" for line in [*lines, *sorted(alone)]).encode()

@@ -21,6 +21,7 @@ from gristmill.corpus.layout import WITHDRAWN
 from gristmill.dedup.reference_corpus import ReferenceCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step import Input
+from gristmill.filters.lists.withdrawn import Withdrawn, read_list, write_list
 from gristmill.phases.inputs.plan import Plan, PlannedShard, TargetCut
 from gristmill.phases.output.append import refuse_changed
 from gristmill.phases.output.count_funnel import rates_of, table_of
@@ -242,8 +243,8 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
         write_bytes(corpus.stage, RECIPE, recipe_bytes(table)),
         write_json(corpus.stage, FUNNEL, counted),
     ]
-    if (corpus.root / WITHDRAWN).is_file():
-        parts.append(write_bytes(corpus.stage, WITHDRAWN, (corpus.root / WITHDRAWN).read_bytes()))
+    if (listed := _withdrawn(state)) is not None:
+        parts.append(write_bytes(corpus.stage, WITHDRAWN, listed))
     if tokenizer is not None:
         parts.append(write_bytes(corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data))
     for records in state.records.values():
@@ -271,6 +272,17 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
     rates = rates_of(state)
     write_bytes(corpus.root, RUN, seal(_about(state, rates)))
     return Funnel(counted, rates)
+
+
+def _withdrawn(state: State) -> bytes | None:
+    """The documents that the recipe's lists of withdrawn ones name; None: it names no list."""
+    steps = [step for one in state.recipe.source for step in state.recipe.all_steps(one.name)]
+    lists = {step.list_ for step in steps if isinstance(step, Withdrawn)}
+    read = [read_list(Path(state.inputs[name].path).read_bytes(), name) for name in sorted(lists)]
+    if not read:
+        return None
+    urls = {number: url for one in read for number, url in one.urls.items()}
+    return write_list(urls, set().union(*(one.alone for one in read)))
 
 
 def _raw_shards(state: State) -> list[RawShard]:
