@@ -78,7 +78,9 @@ def test_the_library_that_encodes_is_named_and_another_version_encodes_again(
 def test_a_library_that_takes_no_part_is_not_named(words: Path) -> None:
     from gristmill.training.train_tokenizer import train_tokenizer
 
-    train_tokenizer([words.parent / "raw.jsonl"], words.parent / "tokenizer.json", vocabulary=400)
+    train_tokenizer(
+        [words.parent / "raw.jsonl"], words.parent / "tokenizer.json", vocabulary=400, force=True
+    )
     go(words)
     assert not any(name.startswith("tokenizers") for name in versions(words.parent / "corpus"))
 

@@ -80,15 +80,15 @@ def flip(path: Path, share: float = 0.5) -> None:
 
 def before_phases(monkeypatch: pytest.MonkeyPatch, what: Callable[[str], None]) -> None:
     """Do something before each phase, which `what` gets the name of."""
-    from gristmill import pipeline
+    from gristmill.phases import rounds
 
-    original = pipeline.Run._phase
+    original = rounds.PhaseRounds._phase
 
-    def phase(self: Any, runner: Any, phase: Any, state: Any) -> Any:
+    def phase(self: Any, phase: Any, state: Any) -> Any:
         what(phase.name)
-        return original(self, runner, phase, state)
+        return original(self, phase, state)
 
-    monkeypatch.setattr(pipeline.Run, "_phase", phase)
+    monkeypatch.setattr(rounds.PhaseRounds, "_phase", phase)
 
 
 @pytest.fixture(scope="module")

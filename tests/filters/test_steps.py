@@ -241,7 +241,7 @@ def test_another_version_of_a_library_is_another_run(
     with monkeypatch.context() as patch:
         patch.setattr(inputs.metadata, "version", absent)
         assert (
-            inputs.gather(load(recipe).recipe, tmp_path, None)[f"version:{library}"].name
+            inputs.gather(load(recipe).recipe, tmp_path, None, tmp_path)[f"version:{library}"].name
             == f"{library}, not installed"
         )
 

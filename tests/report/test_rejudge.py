@@ -168,6 +168,13 @@ def test_what_would_be_measured_otherwise_is_refused(recipe: Path, tmp_path: Pat
     assert told["kept"]["now"] > told["kept"]["was"]
 
 
+def test_a_source_with_a_target_is_refused(recipe: Path, tmp_path: Path) -> None:
+    run(recipe, out=tmp_path / "corpus", workers=1, limit=20)
+    aimed = {"source.0.target_tokens": "1000", "tokens.tokenizer": '"gpt2"'}
+    with pytest.raises(RecipeError, match="a source has a target"):
+        rejudge(recipe, out=tmp_path / "corpus", settings=aimed)
+
+
 def test_half_of_an_older_process_is_not_used(recipe: Path, tmp_path: Path) -> None:
     """A kill between two parts leaves one of the new and one of the old thresholds: their digests
     tell.

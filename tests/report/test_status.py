@@ -39,8 +39,8 @@ def test_of_a_run_that_is_not_finished(folder: Path) -> None:
     found = status(folder / "begun")
     assert (found["finished"], found["tokens"], found["absent"]) == (False, 0, {})
     assert found["sources"] == [
-        {"name": "web", "raw_shards": 1, "documents": 10, "tokens": 0},
-        {"name": "books", "raw_shards": 1, "documents": 5, "tokens": 0},
+        {"name": "web", "raw_shards": 1, "documents": 10, "tokens": 0, "not_needed": 0},
+        {"name": "books", "raw_shards": 1, "documents": 5, "tokens": 0, "not_needed": 0},
     ]
 
 

@@ -29,6 +29,7 @@ from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Input, Step
 from gristmill.phases.inputs.inputs import find, is_as_made
+from gristmill.phases.inputs.plan import NAMING
 from gristmill.phases.process.redecide import redecide
 from gristmill.phases.relations.corpus_filters import (
     Rule,
@@ -300,7 +301,12 @@ def _duplicates(
 
 
 def _check(new: Recipe, old: Recipe) -> None:
-    """Refuse a recipe that would measure something else."""
+    """Refuse a recipe that would measure something else, or with targets."""
+    if new.targets() or old.targets():
+        raise RecipeError(
+            "a source has a target: with other thresholds it ends elsewhere. `gristmill run` with "
+            "another output folder, and compare the two by `gristmill diff`"
+        )
 
     def measuring(recipe: Recipe) -> dict[str, Any]:
         table = stored(recipe)
@@ -346,21 +352,10 @@ def _check(new: Recipe, old: Recipe) -> None:
 
 # The keys of a source that say what is read of it. Others give a plan's new shards their numbers,
 # or check or fetch the same bytes.
-READ = frozenset(
-    (
-        "urls",
-        "files",
-        "commoncrawl",
-        "paths",
-        "base_url",
-        "sample",
-        "kind",
-        "text",
-        "url",
-        "limit",
-        "max_document_bytes",
-        "max_shard_bytes",
-    )
+READ = (
+    (frozenset(NAMING) - {"sha256sums"})
+    | {"files", "text", "url", "limit", "enabled"}
+    | {"max_document_bytes", "max_shard_bytes", "target_shards", "target_tokens"}
 )
 
 

@@ -64,7 +64,7 @@ def _refuse_return(recipe: Recipe, inputs: dict[str, Input], path: Path) -> None
             raise RecipeError(
                 f"{path.parent}: {len(wanted - dropped):,} documents were withdrawn from it and "
                 f"the recipe does not drop them. Put this before its other steps: [[step]] with "
-                f'use = "withdrawn" and list = "{path}"'
+                f'use = "{Withdrawn.name}" and list = "{path}"'
             )
 
 
