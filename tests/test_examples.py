@@ -1,5 +1,6 @@
 """The examples run: training that is killed and goes on has the losses of one that is not."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -33,7 +34,11 @@ def train(corpus: Path, out: Path, *more: str, ranks: int = 1) -> "subprocess.Po
     if ranks > 1:  # torchrun's; it warns of itself
         run = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     return subprocess.Popen(
-        [sys.executable, *run, *script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, *run, *script],
+        # Threads of a model this small wait for each other where the processors are busy.
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 

@@ -95,7 +95,9 @@ def needs_torch() -> None:
         missing("torch", "torch is not installed (pip install 'gristmill[torch]')")
 
 
-@pytest.mark.parametrize("way", ["file", pytest.param("-c", marks=pytest.mark.soak), "typed"])
+@pytest.mark.parametrize(
+    "way", ["file", *(pytest.param(way, marks=pytest.mark.soak) for way in ("-c", "typed"))]
+)
 def test_workers_of_a_script_without_main_guard(root: Path, tmp_path: Path, way: str) -> None:
     """A file, `python -c`, and lines typed at the prompt."""
     needs_torch()
@@ -106,6 +108,7 @@ def test_workers_of_a_script_without_main_guard(root: Path, tmp_path: Path, way:
     assert said.split() == ["equal"]
 
 
+@pytest.mark.soak
 def test_workers_of_a_notebook(root: Path, tmp_path: Path) -> None:
     needs_torch()
     if find_spec("nbclient") is None or find_spec("ipykernel") is None:
