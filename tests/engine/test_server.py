@@ -2,6 +2,7 @@
 load.
 """
 
+import importlib
 import json
 import os
 import signal
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from gristmill import run
-from gristmill.engine.engine import worker_count
+from gristmill.engine import server
+from gristmill.engine.engine import Job, worker_count
+from gristmill.engine.local import LocalEngine
 from gristmill.engine.server import FORKS
 from gristmill.errors import RecipeError
 from gristmill.filters.api import registry
@@ -111,3 +114,27 @@ def test_more_workers_than_a_machine_has_use_for_are_refused(folder: Path, worke
     assert not (folder / "corpus").exists()
     assert worker_count(None) == os.cpu_count()
     assert worker_count(8) == 8
+
+
+def load_kernels(module: str, on_progress: object) -> bool:
+    """Whether a module is loaded; then it is."""
+    loaded = module in sys.modules
+    importlib.import_module(module)
+    return loaded
+
+
+def test_workers_of_a_later_run_have_what_those_before_have_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "_servers", [])  # a server that has loaded nothing yet
+    task = Job("load", load_kernels, "gristmill.kernels.lists.urls")
+
+    def answer() -> bool:
+        with LocalEngine(1) as engine:
+            (event,) = engine.run([task])
+        return bool(event.result)
+
+    try:
+        assert [answer() for _ in range(3)] == [False, True, True]
+    finally:
+        server._end()

@@ -4,6 +4,7 @@ asked (server.py has the protocol).
 It has one thread and takes no part in the work, so that a fork copies nothing that is half done.
 """
 
+import importlib
 import os
 import selectors
 import signal
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gristmill.engine.local import serve
-from gristmill.engine.server import CODE, MOST_HANDLES
+from gristmill.engine.server import CODE, LOAD, MOST_HANDLES, SIZE
 
 # seconds between two looks whether the caller is still there: a process that it forked may hold the
 # socket open
@@ -63,7 +64,7 @@ class _Server:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake)
         self._selector = selectors.DefaultSelector()
-        self._selector.register(control, selectors.EVENT_READ, self._fork)
+        self._selector.register(control, selectors.EVENT_READ, self._answer)
         self._selector.register(self._woken, selectors.EVENT_READ, self._reap)
 
     def turn(self) -> bool:
@@ -79,8 +80,8 @@ class _Server:
         for child in self._children:
             os.kill(child, signal.SIGKILL)
 
-    def _fork(self) -> bool:
-        """One worker, as asked."""
+    def _answer(self) -> bool:
+        """Do what the caller asks: fork a worker, or load modules."""
         try:
             asked, handles, _, _ = socket.recv_fds(self._control, 1, MOST_HANDLES)
         except BlockingIOError:
@@ -89,6 +90,23 @@ class _Server:
             return False
         if not asked:
             return False
+        return self._load() if asked == LOAD else self._fork(handles)
+
+    def _load(self) -> bool:
+        """Load modules. One that fails is left to the worker, which says so."""
+        self._control.setblocking(True)
+        size = self._control.recv(SIZE.size, socket.MSG_WAITALL)
+        if len(size) < SIZE.size:
+            return False
+        names = self._control.recv(SIZE.unpack(size)[0], socket.MSG_WAITALL)
+        self._control.setblocking(False)
+        for name in names.decode().split("\n"):
+            with suppress(Exception):
+                importlib.import_module(name)
+        return True
+
+    def _fork(self, handles: list[int]) -> bool:
+        """One worker, as asked."""
         status = socket.socket(fileno=handles[0])
         child = _forked()
         if child == 0:

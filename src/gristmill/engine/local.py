@@ -33,6 +33,8 @@ Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 NAMES = "local"
+# Modules that start no thread and open nothing when they are imported, kernels among them.
+SAFE_TO_FORK = ("gristmill.", "duckdb.", "pyarrow.", "dateutil.", "numpy.")
 TICK = 0.1  # seconds between two messages of progress
 
 
@@ -145,6 +147,9 @@ class LocalEngine:
         assert job is not None
         try:
             kind, value = worker.pipe.recv()
+            if kind == "modules":  # the answer follows
+                server.used(value)
+                kind, value = worker.pipe.recv()
         except (EOFError, OSError):
             code = worker.process.wait()
             self._workers.remove(worker)
@@ -192,6 +197,7 @@ def serve(handles: list[int]) -> None:
     sys.path[:], folder = pipe.recv()
     os.chdir(folder)
     reporter = _Reporter(pipe)
+    known = _modules()
     while True:
         try:
             function, task = pipe.recv()
@@ -203,7 +209,15 @@ def serve(handles: list[int]) -> None:
         except BaseException as error:  # noqa: BLE001 - the parent reports it with the task's name
             answer = ("error", portable(error))
         reporter.flush()
+        if loaded := _modules() - known:
+            known |= loaded
+            pipe.send(("modules", sorted(loaded)))
         pipe.send(answer)
+
+
+def _modules() -> set[str]:
+    """The modules that are loaded and that a fork does not harm."""
+    return {name for name in [*sys.modules] if name.startswith(SAFE_TO_FORK)}
 
 
 def portable(error: BaseException) -> BaseException:

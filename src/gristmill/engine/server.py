@@ -8,6 +8,7 @@ has no name, and knows nothing of the caller's program. The command line, which 
 ours, forks it from itself: what both need is loaded once.
 
 caller                                server (forking.py)
+names of modules                 ->   loads them: workers of an earlier run have used them
 `fork`, with a worker's handles  ->   forks; the child serves (local.serve)
 end of a worker's status socket  ->   kills that worker
 its exit code                    <-   when it has ended
@@ -24,14 +25,15 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from gristmill import interpreter
 from gristmill.errors import MachineError
 
-FORK = b"f"
+FORK, LOAD = b"f", b"l"
+SIZE = struct.Struct("<I")  # of the names behind LOAD, in bytes
 CODE = struct.Struct("<q")  # a worker's exit code, on its status socket
 MOST_HANDLES = 64  # of one worker
 FORKS = sys.platform != "darwin"  # Apple's libraries do not survive a fork
@@ -87,12 +89,24 @@ def fork() -> None:
         _servers.append(ForkServer(forked=True))
 
 
+def used(modules: Iterable[str]) -> None:
+    """Note modules that a worker has loaded, kernels among them: the server loads them before it
+    forks the workers of a later run, which then have them.
+    """
+    with _lock:
+        if _servers and not _servers[-1].is_gone():
+            _servers[-1].note(modules)
+
+
 class ForkServer:
     """The fork server's process. It ends with this one, however that ends."""
 
     def __init__(self, *, forked: bool = False) -> None:
         """Start it: a fork of this process, or a fresh one."""
         self._owner = os.getpid()
+        self._lock = threading.Lock()  # two messages at once would be none
+        self._loaded: set[str] = set()
+        self._used: set[str] = set()
         self._control, theirs = socket.socketpair()
         with theirs, _deaf():
             self._process: _ServerProcess = (
@@ -127,11 +141,19 @@ class ForkServer:
         """Whether it has ended, or is another process' (this one was forked from it)."""
         return self._owner != os.getpid() or self._process.poll() is not None
 
+    def note(self, modules: Iterable[str]) -> None:
+        """Note modules that it should load before it forks the next worker."""
+        self._used.update(modules)
+
     def start(self, handles: list[int]) -> Child:
         """Fork a worker."""
         status, theirs = socket.socketpair()
-        with theirs:
+        with theirs, self._lock:
             try:
+                if new := self._used - self._loaded:
+                    names = "\n".join(sorted(new)).encode()
+                    self._control.sendall(LOAD + SIZE.pack(len(names)) + names)
+                    self._loaded |= new
                 socket.send_fds(self._control, [FORK], [theirs.fileno(), *handles])
             except OSError as error:
                 status.close()
