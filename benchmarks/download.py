@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from section import Section
+
 HERE = Path(__file__).parent
 MB = 1_000_000
 CHILD = """
@@ -228,3 +230,16 @@ def render(rows: list[dict[str, Any]]) -> list[str]:
             f"{verify['one'] / MB:,.0f} MB/s."
         ),
     ]
+
+
+SECTION = Section(
+    name="download",
+    title="Downloading 1 GB from nginx on loopback, one connection",
+    remarks=(
+        "In every round each way runs once. Ours is timed in a process that has its modules "
+        "loaded, up to the file under its final name; curl is timed from outside. The server uses"
+        " the same cores."
+    ),
+    measure=lambda bench: measure(bench.data, bench.asked.rounds, bench.say),
+    table=render,
+)

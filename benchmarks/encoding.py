@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import rounds
+from measured import Measured, PeerFailed
+from section import Section, met, number
 
 HERE = Path(__file__).parent
 TOKENIZERS = {"gpt2": "r50k_base", "cl100k": "cl100k_base", "o200k": "o200k_base"}
@@ -273,16 +275,12 @@ def rows(bench: Any) -> list[dict[str, Any]]:
 
 
 def _start(bench: Any, encoder: str, work: str, path: Path, megabytes: float) -> Any:
-    import bench as harness
-
     python = sys.executable if encoder == "ours" else bench.peers
     environment = bench.environment if encoder == "ours" else bench.peer_environment
-    return harness.Measured(python, "encoding.py", work, path, int(megabytes * 1e6), environment)
+    return Measured(python, "encoding.py", work, path, int(megabytes * 1e6), environment)
 
 
 def _compare(bench: Any, peer: str, name: str, text: str, path: Path) -> list[dict[str, Any]]:
-    import bench as harness
-
     row = {"peer": peer, "tokenizer": name, "text": text}
     if bench.peers is None:
         return [{**row, "state": "cold", "failed": "no environment of peers"}]
@@ -297,7 +295,7 @@ def _compare(bench: Any, peer: str, name: str, text: str, path: Path) -> list[di
                 if turn > 1:  # the first rounds are for caches and branch predictors
                     times[STATES[turn % 2]][place].append(took)
         checks = [process.ask("check")["check"] for process in pair]
-    except harness.PeerFailed as error:
+    except PeerFailed as error:
         return [{**row, "state": "cold", "failed": str(error)}]
     finally:
         for process in pair:
@@ -333,8 +331,6 @@ def _compare(bench: Any, peer: str, name: str, text: str, path: Path) -> list[di
 
 
 def _memory(bench: Any, encoder: str, name: str, path: Path) -> dict[str, Any]:
-    import bench as harness
-
     row = {"memory": encoder, "tokenizer": name, "megabytes": ODD_MEGABYTES}
     if encoder != "ours" and bench.peers is None:
         return {**row, "failed": "no environment of peers"}
@@ -345,7 +341,7 @@ def _memory(bench: Any, encoder: str, name: str, path: Path) -> dict[str, Any]:
         for _ in range(2):
             process.ask("round")
             grown.append(process.ask("check")["check"]["bytes"] / 1e6)
-    except harness.PeerFailed as error:
+    except PeerFailed as error:
         return {**row, "failed": str(error)}
     finally:
         if process is not None:
@@ -356,9 +352,6 @@ def _memory(bench: Any, encoder: str, name: str, path: Path) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """The rows as lines of Markdown."""
-    import bench as harness
-
-    number = harness._number
     lines = [
         (
             "| tokenizer | text | | MB | ours, MB/s | peer | peer, MB/s | ratio (least to most) "
@@ -377,7 +370,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
             f"{front} {row['megabytes']:.1f} | {number(row['ours'])} | {row['peer']} "
             f"| {number(row['theirs'])} "
             f"| {number(row['ratio'])} ({number(row['least'])} to {number(row['most'])}) "
-            f"| {harness._met(row['ratio'], row['target'])} "
+            f"| {met(row['ratio'], row['target'])} "
             f"| {'yes' if row['equal'] else '**no**'} |"
         )
     lines += [
@@ -397,6 +390,21 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
                 cells = [f"{grown:.0f}" for grown in row["grown"]]
             lines.append(f"| {row['memory']} | {row['tokenizer']} | {' | '.join(cells)} |")
     return lines
+
+
+SECTION = Section(
+    name="encode",
+    title="Byte-pair encoding",
+    remarks=(
+        "One core, processor time. Equal: the same tokens for every document. Cold: a new encoder"
+        " that has read nothing; warm: a new one that has read other texts of the same kind (4 "
+        "MB, or a sixth of what there is). gigatoken gets bytes in a batch, tiktoken a string a "
+        "call, HF tokenizers a batch of strings; ours columns of Arrow of about 4 MB. `datasets` "
+        "is HF datasets' `map` in batches with a fast tokenizer, in one process and in memory."
+    ),
+    measure=rows,
+    table=table,
+)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import documents
+import make_corpus
 import pyarrow as pa
+from section import Section
 
 from gristmill.filters.api.step import Input
 from gristmill.filters.language.language import PACKAGED, Language
@@ -144,6 +147,23 @@ def table(found: list[dict[str, Any]]) -> list[str]:
             )
             lines += ["", f"{row['what']}, each language: {told}."]
     return lines
+
+
+def _measure(bench: Any) -> list[dict[str, Any]]:
+    web = documents.prepare(bench.data, ["web"])["web"]
+    return rows(make_corpus.data_folder(), bench.lid, web)
+
+
+SECTION = Section(
+    name="languages",
+    title="Languages: accuracy, and documents dropped",
+    remarks=(
+        "Labels of lid.176.ftz, as the step `language` computes them (equal to fastText's own, "
+        "label and score: tests/filters/models/test_fasttext.py)."
+    ),
+    measure=_measure,
+    table=table,
+)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from section import Section
 
 HERE = Path(__file__).parent
 TOKENS, LENGTH, ROWS = 60_000_000, 2048, 64
@@ -185,3 +186,23 @@ def render(rows: list[dict[str, Any]]) -> list[str]:
             f"{start['p999'] * 1e6:,.0f} us, on a machine that does other work as well."
         ),
     ]
+
+
+def _measure(bench: Any) -> list[dict[str, Any]]:
+    rows, versions = measure(bench.data, bench.peers, bench.asked.rounds, bench.say)
+    bench.versions |= versions
+    return rows
+
+
+SECTION = Section(
+    name="loader",
+    title="Loading: random windows of 2,048 tokens in batches of 64, one process",
+    remarks=(
+        "The same 60 M random tokens (uint16), in memory; documents as long as web pages. Every "
+        "way yields windows in random order. Ours also yields the documents of every window, and "
+        "its tokens stay uint16; nanoGPT's are int64, drawn with replacement. "
+        "benchmarks/loading_ways.py is what each does. Processor time is of all threads."
+    ),
+    measure=_measure,
+    table=render,
+)

@@ -34,6 +34,7 @@ from typing import Any
 import make_corpus
 import numpy as np
 import pyarrow as pa
+from section import Section
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 PIECE = 50
@@ -489,6 +490,20 @@ def table(found: list[dict[str, Any]]) -> list[str]:
                 f"{row['documents']:,} | {row['spearman']:.4f} |"
             )
     return lines
+
+
+SECTION = Section(
+    name="models",
+    title="Accuracy of models",
+    remarks=(
+        "benchmarks/models.py says what each set is. scikit-learn's logistic regression (C = 1, "
+        "balanced classes) has the same normalised words and word pairs, unhashed. Seconds are "
+        "processor time of one process, for ours including reading. All n-gram models are of the "
+        "same text."
+    ),
+    measure=lambda bench: rows(make_corpus.data_folder(), bench.peers),
+    table=table,
+)
 
 
 if __name__ == "__main__":

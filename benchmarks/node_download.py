@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from section import Section
 
 HERE = Path(__file__).parent
 SHARDS, TOKENS, DOCUMENT = 10, 25_000_000, 250_000  # 50 MB a shard
@@ -125,3 +126,16 @@ def render(rows: list[dict[str, Any]]) -> list[str]:
             f"{'' if number != 1 else f'at least 0.8: {met}'} |"
         )
     return lines
+
+
+SECTION = Section(
+    name="node",
+    title="A node fetches ten shards from nginx on loopback",
+    remarks=(
+        "In every round each way runs once. Ours reads the release and the manifest, fetches the "
+        "shards with their documents, hashes and fsyncs them and links them into a view; curl "
+        "fetches the shards alone. The server uses the same cores."
+    ),
+    measure=lambda bench: measure(bench.data, bench.asked.rounds, bench.say),
+    table=render,
+)

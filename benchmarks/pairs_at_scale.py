@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from section import Section
 
 if TYPE_CHECKING:
     from dedup import Hands
@@ -328,6 +329,19 @@ def main() -> None:
         make(asked.folder, asked.documents, asked.seed, asked.hot)
     else:
         asked.told.write_text(json.dumps(deduplicate(asked.folder, asked.cuts)))
+
+
+SECTION = Section(
+    name="dedup-scale",
+    title="Deduplication of ten times as much",
+    remarks=(
+        "One run each. Signatures are made with known duplicates (pairs_at_scale.py); recall and "
+        "precision are relative to those."
+    ),
+    measure=lambda bench: measure(bench.hands(), bench.asked.documents),
+    table=table,
+    large=True,
+)
 
 
 if __name__ == "__main__":

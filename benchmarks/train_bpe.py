@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from section import Section
+
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 END = "<|endoftext|>"
 # How often each one trains for a size; ours trains as often as the most of them.
@@ -251,6 +253,26 @@ def main() -> None:
         "processors": len(os.sched_getaffinity(0)),
     }
     print(json.dumps(told))
+
+
+def _measure(bench: Any) -> list[dict[str, Any]]:
+    found, versions = rows(bench.data, bench.peers, bench.plain(), bench.say)
+    bench.versions |= versions
+    return found
+
+
+SECTION = Section(
+    name="train-bpe",
+    title="Training byte-pair encoding",
+    remarks=(
+        "Novels, split by GPT-2's pattern, on all processors; seconds of processor time of all "
+        "threads, and of a clock. Reading is not timed: each trainer has the texts in memory. "
+        "Equal: the same merges in the same order. Trainings take turns, each in a fresh process;"
+        " HF tokenizers and rustbpe train once for a size, and not for the largest one."
+    ),
+    measure=_measure,
+    table=table,
+)
 
 
 if __name__ == "__main__":

