@@ -10,8 +10,12 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network import withdraw_release as module
 from gristmill.network.cdn import CloudFront
+from gristmill.network.keys import PASSPHRASE, load_signers, new_key
+from gristmill.network.layout import WithdrawnDocument
 from gristmill.network.publish import publish
+from gristmill.network.publisher import Publisher
 from gristmill.network.release import ReleaseReader
+from gristmill.network.targets import open_target
 from gristmill.network.withdraw_release import withdraw_release
 from tests.support.corpora import article, jsonl
 from tests.support.releases import bucket
@@ -49,7 +53,7 @@ def test_readers_get_a_release_that_they_cannot_go_back_from(corpus: Path, tmp_p
     assert (result["documents"], result["release"], result["minimum"]) == (1, 2, 2)
     second = reader.newest()
     assert (second.release.minimum, second.release.previous) == (2, first.sha256)
-    assert second.release.withdrawn == [{"document": 3, "source": "web"}]
+    assert second.release.withdrawn == [WithdrawnDocument(document=3, source="web")]
     assert second.release.has("withdrawn.txt")
     assert second.release.has("documents/00000.parquet")
     # Of the parts only those are new that held it; the objects of the others are kept.
@@ -99,7 +103,34 @@ def test_killed_after_any_step_the_same_command_goes_on(
     # The next one keeps the list and raises the minimum.
     assert withdraw_release(corpus, target, ["0:1"])["minimum"] == 3
     reader = ReleaseReader(target)
-    assert [one["document"] for one in reader.newest().release.withdrawn] == [1, 3]
+    assert [one.document for one in reader.newest().release.withdrawn] == [1, 3]
+    reader.close()
+
+
+def test_it_lists_what_publishing_lists_and_refuses_what_publishing_refuses(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a key whose passphrase is that of the environment."""
+    monkeypatch.setenv(PASSPHRASE, "secret words")
+    new_key(tmp_path / "key", "secret words")
+    target, keys = tmp_path / "public", [tmp_path / "key"]
+    shutil.copytree(corpus, tmp_path / "copy")
+    publish(corpus, target, keys=keys)
+    # A document of another corpus, which was published there before.
+    publisher = Publisher(open_target(target), load_signers(keys, None))
+    other = WithdrawnDocument(document=77, source="books")
+    data = (corpus / "manifest.json").read_bytes()
+    publisher.release(data, publisher.current[0].included, withdrawn=[other])
+    publisher.close()
+    withdraw_release(corpus, target, ["0:3"], keys=keys)
+    reader = ReleaseReader(target, root=target / "trust/root.json")
+    assert [one.document for one in reader.newest().release.withdrawn] == [3, 77]
+    # The same corpus, where 0:3 is still a document.
+    with pytest.raises(RecipeError, match="document 0:3 was withdrawn from the target"):
+        withdraw_release(tmp_path / "copy", target, ["0:1"], keys=keys)
+    assert reader.newest().release.number == 3
+    withdraw_release(tmp_path / "copy", target, ["0:3"], keys=keys)
+    assert [one.document for one in reader.newest().release.withdrawn] == [1, 3, 77]
     reader.close()
 
 

@@ -18,6 +18,7 @@ from gristmill.network.dataset_facts import (
     sources_of,
 )
 from gristmill.phases.output.write_manifest import recipe_bytes
+from gristmill.schema import document_name
 
 SIZES = (  # of the hub: rows below, and the word
     (1_000, "n<1K"),
@@ -163,8 +164,8 @@ def _digests(facts: DatasetFacts) -> str:
 def _samples(facts: DatasetFacts) -> str:
     shown = []
     for sample in facts.samples:
-        where = f"{sample.document >> 32}:{sample.document & 0xFFFFFFFF}"
-        shown.append(f"{sample.source}, document {where}:\n\n{_fenced(sample.text)}")
+        name = document_name(sample.document)
+        shown.append(f"{sample.source}, document {name}:\n\n{_fenced(sample.text)}")
     return "\n\n".join(shown)
 
 

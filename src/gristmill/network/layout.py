@@ -11,7 +11,8 @@ docs/publishing.md describes the fields. Pure: takes and gives bytes and values,
 
 import hashlib
 import re
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -33,6 +34,13 @@ DIGITS = 8  # of a release's number in its name
 ALWAYS = ("tokens", "tokenizer", "plan.json", "recipe.toml", "funnel.json", "withdrawn.txt")
 
 
+class WithdrawnDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A document that was taken back."""
+
+    document: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+    source: str | None  # of its raw shard; null: the plan has no such raw shard
+
+
 class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One state of a corpus, as it was published. No clock is in it."""
 
@@ -44,7 +52,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     # The folders and files of the corpus whose parts are in the store. The manifest names all
     # parts of the corpus; those elsewhere are not here.
     included: list[str]
-    withdrawn: list[dict[str, Any]] = []  # documents that were taken back, of all releases so far
+    withdrawn: list[WithdrawnDocument] = []  # of all releases so far
     minimum: int = 0  # readers refuse releases with a lower number
     # the list of what the next run needs besides the parts (run_state.py); null: it is not here
     state: str | None = None
@@ -63,7 +71,7 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     sha256: str  # of the release
 
 
-def is_included(path: str, included: list[str]) -> bool:
+def is_included(path: str, included: Sequence[str]) -> bool:
     """Whether a part lies in one of the folders, or is one of the files."""
     return path in included or path.partition("/")[0] in included
 

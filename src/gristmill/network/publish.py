@@ -14,12 +14,13 @@ from gristmill.network import layout, run_state
 from gristmill.network.cdn import CloudFront
 from gristmill.network.corpus_check import checked_corpus
 from gristmill.network.keys import load_signers
-from gristmill.network.layout import Release
+from gristmill.network.layout import Release, WithdrawnDocument
 from gristmill.network.publisher import OnUpload, Publisher, UploadSettings
 from gristmill.network.targets import FolderTarget, Target, open_target
 from gristmill.network.withdraw import withdrawn_documents
-from gristmill.schema import ROW_BITS
+from gristmill.schema import document_name, shard_of
 from gristmill.store.manifest import Manifest
+from gristmill.store.parts import Part
 from gristmill.store.proof import damaged
 
 ALL = "all"
@@ -53,9 +54,7 @@ def publish(
     manifest, data = checked_corpus(root)
     state = run_state.needed_for_next_run(root, manifest) if run_state.STATE in with_ else None
     included = included_of(manifest, with_, root)
-    parts = [part for part in manifest.parts if layout.is_included(part.path, included)]
-    if wrong := damaged(parts, root):
-        raise VerificationError(f"{wrong[0]}. Nothing was published: run the recipe again")
+    parts = whole_parts(manifest, included, root)
     signers = load_signers(keys, passphrase)
     if cdn is not None:
         cdn.check()
@@ -63,41 +62,24 @@ def publish(
     try:
         _refuse_inside(opened, root)
         publisher = Publisher(opened, signers, settings, cdn)
-        digest = hashlib.sha256(data).hexdigest()
-        current = publisher.current
-        withdrawn = withdrawn_documents(root, manifest)
-        if current is not None:
-            _refuse_withdrawn(current[0], withdrawn, manifest, root)
-        result: dict[str, Any] = {"target": opened.url, "manifest": digest}
+        withdrawn = withdrawn_so_far(publisher.current, manifest, root)
         files = [(root / part.path, part.sha256, part.size) for part in parts]
         uploaded = publisher.upload([*files, *(state.files if state else ())], on_upload)
         listed = None if state is None else publisher.put_bytes(state.data)
-        same = current is not None and (
-            (current[0].manifest, current[0].included) == (digest, sorted(included))
-            and current[0].state == listed
-        )
-        if same and current is not None:
-            release = current[0]
-            behind = publisher.pointer is None or publisher.pointer.release != release.number
-            unsigned = publisher.trust is not None and publisher.trust.signed_release() != (
-                release.number,
-                current[1],
-            )
-            if unsigned:
-                publisher.sign(release)
-            if behind:
-                publisher.point(release)
-            changed = behind or unsigned
+        digest = hashlib.sha256(data).hexdigest()
+        release = _made_before(publisher.current, digest, included, listed)
+        if release is not None:
+            new = publisher.complete()
         else:
-            if current is not None:  # those of another corpus stay in the list
-                withdrawn += [one for one in current[0].withdrawn if one not in withdrawn]
+            new = True
             named = (listed, 0 if state is None else len(state.data))
             release = publisher.release(data, included, withdrawn=withdrawn, state=named)
-            changed = True
-        result |= {
+        result = {
+            "target": opened.url,
+            "manifest": digest,
             "release": release.number,
             "sha256": hashlib.sha256(layout.encode(release)).hexdigest(),
-            "new": changed,
+            "new": new,
             "objects": uploaded.objects,
             "bytes": uploaded.bytes,
             "present": uploaded.present,
@@ -136,20 +118,48 @@ def included_of(manifest: Manifest, with_: Sequence[str], root: Path) -> list[st
     return sorted((tops & set(layout.ALWAYS)) | set(with_))
 
 
-def _refuse_withdrawn(
-    current: Release, withdrawn: list[dict[str, Any]], manifest: Manifest, root: Path
-) -> None:
-    """Raise RecipeError where a corpus has documents that were withdrawn from the target."""
+def whole_parts(manifest: Manifest, included: Sequence[str], root: Path) -> list[Part]:
+    """The parts in these folders, compared with the manifest. Raises VerificationError if one is
+    not as it says.
+    """
+    parts = [part for part in manifest.parts if layout.is_included(part.path, included)]
+    if wrong := damaged(parts, root):
+        raise VerificationError(f"{wrong[0]}. Nothing was published: run the recipe again")
+    return parts
+
+
+def withdrawn_so_far(
+    current: tuple[Release, str] | None, manifest: Manifest, root: Path
+) -> list[WithdrawnDocument]:
+    """What the next release lists: the documents withdrawn from the corpus, and those that the
+    release before lists of other corpora. Raises RecipeError for a document of this corpus that was
+    withdrawn from the target alone.
+    """
+    withdrawn = withdrawn_documents(root, manifest)
+    if current is None:
+        return withdrawn
+    here = set(withdrawn)
     sources = {shard.number: shard.source for shard in manifest.raw_shards}
-    known = {one["document"] for one in withdrawn}
-    for one in current.withdrawn:
-        document = one.get("document", -1)
-        shard, row = document >> ROW_BITS, document & ((1 << ROW_BITS) - 1)
-        if document not in known and sources.get(shard) == one.get("source"):
+    others = [one for one in current[0].withdrawn if one not in here]
+    for one in others:
+        if sources.get(shard_of(one.document)) == one.source:
             raise RecipeError(
-                f"{root}: document {shard}:{row} was withdrawn from the target, and not from this "
-                "corpus. Withdraw it here too (`gristmill release withdraw`), then publish"
+                f"{root}: document {document_name(one.document)} was withdrawn from the target, "
+                "and not from this corpus. Withdraw it here too (`gristmill release withdraw`), "
+                "then publish"
             )
+    return [*withdrawn, *others]
+
+
+def _made_before(
+    current: tuple[Release, str] | None, manifest: str, included: list[str], state: str | None
+) -> Release | None:
+    """The newest release, if it is of this manifest, these folders and this state."""
+    if current is None:
+        return None
+    wanted = (manifest, included, state)
+    found = current[0]
+    return found if (found.manifest, found.included, found.state) == wanted else None
 
 
 def _refuse_inside(target: Target, root: Path) -> None:

@@ -14,12 +14,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network.cdn import CloudFront
-from gristmill.network.layout import IMMUTABLE, Pointer, Release
+from gristmill.network.layout import IMMUTABLE, Pointer, Release, WithdrawnDocument
 from gristmill.network.targets import Target, TargetChangedError, Version, changed
 from gristmill.network.trust import FIXED, JSON, TIMESTAMP, Trust
 from gristmill.store import manifest as manifests
@@ -78,9 +78,9 @@ class Publisher:
         where = f"{self.target.url}/{layout.POINTER}"
         found = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
         if found is None:
-            if strangers := self.target.strangers():
+            if unknown := self.target.unknown_names():
                 raise RecipeError(
-                    f"{self.target.url}: holds other files ({', '.join(strangers)}) and no "
+                    f"{self.target.url}: holds other files ({', '.join(unknown)}) and no "
                     f"{layout.POINTER}: name an empty folder or prefix"
                 )
             return None
@@ -200,7 +200,7 @@ class Publisher:
         manifest: bytes,
         included: Sequence[str],
         *,
-        withdrawn: Sequence[dict[str, Any]] | None = None,
+        withdrawn: Sequence[WithdrawnDocument] | None = None,
         raise_minimum: bool = False,
         state: tuple[str | None, int] = (None, 0),
     ) -> Release:
@@ -214,19 +214,21 @@ class Publisher:
         sha256 = self.put_bytes(manifest)
         for small in (layout.lock_for(sha256), manifests.sums(manifests.decode(manifest).parts)):
             self.put_bytes(small)
-        before, before_sha256 = self.current or (None, None)
+        previous, minimum = None, 0
+        if self.current is not None:
+            before, previous = self.current
+            minimum = before.minimum
+            withdrawn = before.withdrawn if withdrawn is None else withdrawn
 
         def made(number: int) -> Release:
             return Release(
                 number=number,
                 manifest=sha256,
                 manifest_size=len(manifest),
-                previous=before_sha256,
+                previous=previous,
                 included=sorted(included),
-                withdrawn=list(
-                    withdrawn if withdrawn is not None else _of(before, "withdrawn", [])
-                ),
-                minimum=number if raise_minimum else _of(before, "minimum", 0),
+                withdrawn=list(withdrawn or ()),
+                minimum=number if raise_minimum else minimum,
                 state=state[0],
                 state_size=state[1],
             )
@@ -235,6 +237,21 @@ class Publisher:
         self.sign(release)
         self.point(release)
         return release
+
+    def complete(self) -> bool:
+        """Sign the newest release and point to it, where a publisher was stopped before that;
+        whether anything was left to do.
+        """
+        assert self.current is not None
+        release, sha256 = self.current
+        newest = (release.number, sha256)
+        unsigned = self.trust is not None and self.trust.signed_release() != newest
+        behind = self.pointer is None or self.pointer.release != release.number
+        if unsigned:
+            self.sign(release)
+        if behind:
+            self.point(release)
+        return behind or unsigned
 
     def sign(self, release: Release) -> None:
         """Sign a release as the newest, where there are keys. The first signature of a target makes
@@ -299,7 +316,3 @@ class Publisher:
     def close(self) -> None:
         """Let go of the target."""
         self.target.close()
-
-
-def _of(release: Release | None, name: str, default: Any) -> Any:
-    return getattr(release, name) if release is not None else default

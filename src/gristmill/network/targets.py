@@ -74,7 +74,7 @@ class Target(Protocol):
     def sizes(self, prefix: str) -> dict[str, int]:
         """The names below a folder, and their bytes."""
 
-    def strangers(self) -> list[str]:
+    def unknown_names(self) -> list[str]:
         """Some of the names at the top that are not of network/layout.py."""
 
     def delete(self, key: str) -> None:
@@ -179,9 +179,9 @@ class FolderTarget:
                         found[path.relative_to(self.root).as_posix()] = path.stat().st_size
         return found
 
-    def strangers(self) -> list[str]:
+    def unknown_names(self) -> list[str]:
         with machine_errors(self.root, every=True):
-            return _strangers(sorted(os.listdir(self.root)))
+            return _unknown(sorted(os.listdir(self.root)))
 
     def delete(self, key: str) -> None:
         with machine_errors(self.root / key, every=True):
@@ -285,13 +285,13 @@ class BucketTarget:
                 for entry in page
             }
 
-    def strangers(self) -> list[str]:
+    def unknown_names(self) -> list[str]:
         import obstore
 
         with self._explained(""):
             found = obstore.list_with_delimiter(self._store, self._prefix.rstrip("/") or None)
         names = [*found["common_prefixes"], *(entry["path"] for entry in found["objects"])]
-        return _strangers([name.removeprefix(self._prefix) for name in names])
+        return _unknown([name.removeprefix(self._prefix) for name in names])
 
     def delete(self, key: str) -> None:
         import obstore
@@ -356,7 +356,7 @@ def hashed(path: Path, sha256: str, size: int) -> Iterator[bytes]:
 OWN = {layout.OBJECTS, layout.RELEASES, layout.TRUST, layout.POINTER, ".lock", ".publishers"}
 
 
-def _strangers(names: list[str]) -> list[str]:
+def _unknown(names: list[str]) -> list[str]:
     own = {name.rstrip("/") for name in names} & OWN
     return sorted({name.rstrip("/") for name in names} - own)[:3]
 

@@ -34,6 +34,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import WITHDRAWN
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.lists.withdrawn import REASON, read_list, write_list
+from gristmill.network.layout import WithdrawnDocument
 from gristmill.phases.output.write_manifest import FUNNEL, RECIPE, recipe_bytes
 from gristmill.recipe import Recipe, stored
 from gristmill.schema import shard_name
@@ -70,7 +71,7 @@ class _Withdrawal(NamedTuple):
     @property
     def shards(self) -> list[int]:
         """The raw shards that the documents are in."""
-        return sorted({number >> schema.ROW_BITS for number in self.now})
+        return sorted({schema.shard_of(number) for number in self.now})
 
 
 def withdraw(
@@ -115,16 +116,16 @@ def withdraw(
         "documents": len(now),
         "withdrawn": len(before | now),
         **done,
-        "raw_shards": _purge_cache(cache, root, manifest, {n >> schema.ROW_BITS for n in found}),
+        "raw_shards": _purge_cache(cache, root, manifest, set(map(schema.shard_of, found))),
         "manifest": hashlib.sha256(data).hexdigest(),
     }
 
 
-def withdrawn_documents(root: Path, manifest: Manifest) -> list[dict[str, Any]]:
-    """The documents that were withdrawn from a corpus: `document` and `source`, by number."""
+def withdrawn_documents(root: Path, manifest: Manifest) -> list[WithdrawnDocument]:
+    """The documents that were withdrawn from a corpus, by number."""
     sources = {shard.number: shard.source for shard in manifest.raw_shards}
     return [
-        {"document": number, "source": sources.get(number >> schema.ROW_BITS)}
+        WithdrawnDocument(document=number, source=sources.get(schema.shard_of(number)))
         for number in sorted(_listed(root, manifest))
     ]
 
@@ -308,7 +309,7 @@ def _dropped(batch: pa.RecordBatch, hit: pa.Array, reasons: dict[str, int]) -> p
     `kept N` those that were kept, by raw shard N.
     """
     for row in batch.filter(hit).select(["document", "reason"]).to_pylist():
-        before = row["reason"] or f"kept {row['document'] >> schema.ROW_BITS}"
+        before = row["reason"] or f"kept {schema.shard_of(row['document'])}"
         reasons[before] = reasons.get(before, 0) + 1
     columns = []
     for name in batch.schema.names:

@@ -16,19 +16,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gristmill.errors import RecipeError, VerificationError
+from gristmill.errors import RecipeError
 from gristmill.network import layout, run_state
 from gristmill.network.cdn import CloudFront
 from gristmill.network.corpus_check import checked_corpus
-from gristmill.network.keys import load_signer
+from gristmill.network.keys import load_signers
 from gristmill.network.layout import Release
-from gristmill.network.publish import tops_of
+from gristmill.network.publish import tops_of, whole_parts, withdrawn_so_far
 from gristmill.network.publisher import Publisher, UploadSettings
 from gristmill.network.targets import Target, open_target
-from gristmill.network.withdraw import LIST, withdraw, withdrawn_documents
+from gristmill.network.withdraw import LIST, withdraw
 from gristmill.store import manifest as manifests
 from gristmill.store.manifest import Manifest
-from gristmill.store.proof import damaged
 
 
 def withdraw_release(
@@ -53,7 +52,7 @@ def withdraw_release(
     `publish` raise. Nothing of the corpus is changed if the target cannot be published to.
     """
     root = Path(corpus)
-    signers = [load_signer(Path(key), passphrase or "") for key in keys]
+    signers = load_signers(keys, passphrase)
     if cdn is not None:
         cdn.check()
     opened = open_target(target)
@@ -86,16 +85,13 @@ def _released(publisher: Publisher, root: Path) -> tuple[Release, Manifest]:
     before = publisher.current[0]
     manifest, data = checked_corpus(root)
     included = sorted((set(before.included) | {LIST}) & tops_of(manifest))
-    parts = [part for part in manifest.parts if layout.is_included(part.path, included)]
-    if wrong := damaged(parts, root):
-        raise VerificationError(f"{wrong[0]}. Nothing was published: run the recipe again")
+    parts = whole_parts(manifest, included, root)
+    withdrawn = withdrawn_so_far(publisher.current, manifest, root)
     publisher.upload((root / part.path, part.sha256, part.size) for part in parts)
     if before.manifest == hashlib.sha256(data).hexdigest() and before.minimum == before.number:
-        publisher.sign(before)
-        publisher.point(before)
+        publisher.complete()
         return before, manifest
-    gone = withdrawn_documents(root, manifest)
-    release = publisher.release(data, included, withdrawn=gone, raise_minimum=True)
+    release = publisher.release(data, included, withdrawn=withdrawn, raise_minimum=True)
     return release, manifest
 
 
