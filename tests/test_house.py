@@ -179,17 +179,21 @@ OPTIONS = {
         "--tokenizer --tokens-per-shard"
     ),
     "publish": (
-        "--check-all --cloudfront --cloudfront-path --connections --days --help --json --key "
-        "--max-age --private --read-back --with"
+        "--check-all --cloudfront --cloudfront-path --connections --days --draft --help --json "
+        "--key --max-age --private --read-back --signed --with"
     ),
     "release withdraw": (
-        "--cache-dir --cloudfront --cloudfront-path --corpus --days --help --json --key --target"
+        "--cache-dir --cloudfront --cloudfront-path --corpus --days --draft --help --json --key "
+        "--signed --target"
     ),
     "pull": "--connections --help --json --only --root",
     "release key": "--help --json",
-    "release sign": ("--all --cloudfront --cloudfront-path --days --help --json --key --max-age"),
+    "release sign": (
+        "--all --cloudfront --cloudfront-path --days --draft --help --json --key --max-age --signed"
+    ),
     "release rotate": (
-        "--add --cloudfront --cloudfront-path --days --help --json --key --remove --threshold"
+        "--add --cloudfront --cloudfront-path --days --draft --help --json --key --remove --signed "
+        "--threshold"
     ),
     "demo": "--help --workers",
     "version": "--help",

@@ -18,9 +18,10 @@ from gristmill.errors import GristmillError, MachineError
 from gristmill.loader_verbs import bench_loader, seen
 from gristmill.model_verbs import app as model_app
 from gristmill.model_verbs import tokenizer_app
-from gristmill.network_verbs import publish, pull, release_app
+from gristmill.network_verbs import publish, pull
 from gristmill.node_verb import node
 from gristmill.packing_verbs import pack
+from gristmill.release_verbs import release_app
 from gristmill.report_verbs import (
     Corpus,
     contamination,

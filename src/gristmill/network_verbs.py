@@ -2,27 +2,14 @@
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from gristmill.arguments import EXIT_CODES, Json
+from gristmill.arguments import Json
 from gristmill.terminal import handle_ctrl_c, print_result, warn
 
-if TYPE_CHECKING:
-    from gristmill.network.trust import RoleChange
-
-release_app = typer.Typer(
-    help="Sign the releases of a published corpus, and withdraw documents from it.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
-Target = Annotated[
-    str, typer.Argument(help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder.")
-]
 HubTarget = Annotated[
     str,
     typer.Argument(
@@ -39,6 +26,15 @@ Days = Annotated[
         help="ROLE=N: signatures of root, targets, snapshot or timestamp expire after N days "
         "(365, 90, 7, 1)."
     ),
+]
+DraftFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--draft", help="Write this file for the holders of other keys to sign, and stop."
+    ),
+]
+SignedFile = Annotated[
+    Path | None, typer.Option("--signed", help="A draft of targets that has enough signatures.")
 ]
 CloudFrontId = Annotated[
     str | None, typer.Option("--cloudfront", help="Invalidate this distribution's copies.")
@@ -62,6 +58,8 @@ def publish(
     ] = None,
     key: Keys = None,
     days: Days = None,
+    draft: DraftFile = None,
+    signed: SignedFile = None,
     connections: Annotated[int, typer.Option(min=1, help="The number of uploads at once.")] = 4,
     max_age: Annotated[
         int, typer.Option(min=0, help="Seconds that caches may show an old pointer.")
@@ -86,7 +84,8 @@ def publish(
     """
     if target.startswith("hf://"):
         folders = [name for given in with_ or () for name in given.split(",") if name]
-        _publish_on_hub(corpus, target, folders, bool(key or cloudfront), private, as_json)
+        others = bool(key or cloudfront or draft or signed)
+        _publish_on_hub(corpus, target, folders, others, private, as_json)
         return
     from gristmill.network.cdn import cloudfront_of
     from gristmill.network.publish import publish as write
@@ -99,12 +98,15 @@ def publish(
         target,
         with_=[name for given in with_ or () for name in given.split(",") if name],
         keys=key or (),
-        passphrase=_passphrase(key),
-        settings=UploadSettings(connections, read_back, check_all, max_age, _days(days)),
+        passphrase=passphrase_of(key),
+        settings=UploadSettings(
+            connections, read_back, check_all, max_age, days_of(days), draft, signed
+        ),
         cdn=cloudfront_of(cloudfront, cloudfront_path),
         on_line=lines.append,
     )
     what = "" if result["new"] else " is this corpus already"
+    what = " waits for signatures" if result["waiting"] else what
     lines = [
         f"{result['target']}: release {result['release']}{what}",
         (
@@ -116,7 +118,7 @@ def publish(
     ]
     if "root" in result:
         lines.append(f"signed; readers pin trust/root.json, sha256 {result['root']}")
-    print_result(result, as_json, lines)
+    print_result(result, as_json, lines + draft_lines_of(result))
 
 
 def _publish_on_hub(
@@ -127,8 +129,8 @@ def _publish_on_hub(
 
     if set(folders) - {"text"} or others:
         raise RecipeError(
-            f"{target}: the hub takes tokens, or texts (--with text); --key and --cloudfront are "
-            "for object stores"
+            f"{target}: the hub takes tokens, or texts (--with text); keys, drafts and "
+            "--cloudfront are for object stores"
         )
     handle_ctrl_c()
     result = publish_to_hub(
@@ -141,68 +143,6 @@ def _publish_on_hub(
             f"new, {result['removed']} of the release before are removed"
         ),
     ]
-    print_result(result, as_json, lines)
-
-
-@release_app.command(epilog=EXIT_CODES)
-def withdraw(
-    documents: Annotated[
-        list[str],
-        typer.Argument(metavar="DOCUMENT...", help="shard:row, a document's number, or its URL."),
-    ],
-    corpus: Annotated[Path, typer.Option(help="The folder of the corpus.")],
-    target: Annotated[
-        str | None, typer.Option(help="Where the corpus is published (default: nowhere).")
-    ] = None,
-    key: Keys = None,
-    days: Days = None,
-    cloudfront: CloudFrontId = None,
-    cloudfront_path: CloudFrontPath = None,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="The cache from which raw shards are removed.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Take documents and their copies out of a corpus, and of all its releases.
-
-    Shards keep their lengths; the documents' tokens become end-of-text tokens.
-    """
-    from gristmill.network.cdn import cloudfront_of
-    from gristmill.network.publisher import UploadSettings
-    from gristmill.network.withdraw import withdraw as take_out
-    from gristmill.network.withdraw_release import withdraw_release
-
-    handle_ctrl_c()
-    if target is None:
-        result = take_out(corpus, documents, cache_dir=cache_dir, on_line=warn)
-    else:
-        result = withdraw_release(
-            corpus,
-            target,
-            documents,
-            keys=key or (),
-            passphrase=_passphrase(key),
-            settings=UploadSettings(days=_days(days)),
-            cdn=cloudfront_of(cloudfront, cloudfront_path),
-            cache_dir=cache_dir,
-            on_line=warn,
-        )
-    lines = [
-        (
-            f"{corpus}: {result['documents']:,} documents withdrawn with their copies, "
-            f"{result['withdrawn']:,} so far; {result['tokens']:,} tokens in {result['shards']} "
-            "shards are end-of-text tokens"
-        ),
-        f"manifest {result['manifest']}",
-    ]
-    if target is not None:
-        lines.append(
-            f"{result['target']}: release {result['release']}; readers refuse releases below "
-            f"{result['minimum']}; {result['deleted']} old objects deleted"
-        )
-    lines += [f"still holds them: {name}" for name in result["raw_shards"]]
-    step = f'[[step]] use = "withdrawn", list = "{corpus / "withdrawn.txt"}"'
-    lines.append(f"put this before the other steps of the recipe: {step}")
     print_result(result, as_json, lines)
 
 
@@ -240,104 +180,14 @@ def pull(
     print_result(found, as_json, lines)
 
 
-@release_app.command(epilog=EXIT_CODES)
-def key(
-    path: Annotated[Path, typer.Argument(help="The file to write; .pub beside it is public.")],
-    as_json: Json = False,
-) -> None:
-    """Make a key that signs releases (ed25519). A passphrase encrypts it: from the environment
-    (GRISTMILL_KEY_PASSPHRASE), or typed.
-    """
-    from gristmill.network.keys import new_key
+def draft_lines_of(result: dict[str, Any]) -> list[str]:
+    """What is said of a draft that waits for signatures."""
+    from gristmill.network.drafts import draft_lines
 
-    made = new_key(path, _passphrase([path], confirm=True) or "")
-    lines = [f"{made['private']}: keep it secret", f"{made['public']}: key {made['keyid']}"]
-    print_result(made, as_json, lines)
+    return draft_lines(result["waiting"]) if result["waiting"] else []
 
 
-@release_app.command(epilog=EXIT_CODES)
-def sign(
-    target: Target,
-    key: Keys = None,
-    everything: Annotated[
-        bool,
-        typer.Option("--all", help="Sign targets and snapshot as well, though they are young."),
-    ] = False,
-    days: Days = None,
-    max_age: Annotated[
-        int, typer.Option(min=0, help="Seconds that caches may show an old timestamp.")
-    ] = 10,
-    cloudfront: CloudFrontId = None,
-    cloudfront_path: CloudFrontPath = None,
-    as_json: Json = False,
-) -> None:
-    """Renew the signatures of the newest release before they expire: run it daily."""
-    from gristmill.network.cdn import cloudfront_of
-    from gristmill.network.signing import sign as renew
-
-    result = renew(
-        target,
-        key or (),
-        _passphrase(key),
-        everything=everything,
-        days=_days(days),
-        max_age=max_age,
-        cdn=cloudfront_of(cloudfront, cloudfront_path),
-    )
-    lines = [
-        f"{role}: version {has['version']}, expires {has['expires']}"
-        for role, has in result["roles"].items()
-    ]
-    print_result(result, as_json, lines)
-
-
-@release_app.command(epilog=EXIT_CODES)
-def rotate(
-    target: Target,
-    key: Keys = None,
-    add: Annotated[
-        list[str] | None,
-        typer.Option(help="ROLE=FILE.pub: this key may sign the role from now on."),
-    ] = None,
-    remove: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="ROLE=KEYID: this key may not sign the role any more (8 digits or more)."
-        ),
-    ] = None,
-    threshold: Annotated[
-        list[str] | None, typer.Option(help="ROLE=N: the role needs signatures of N keys.")
-    ] = None,
-    days: Days = None,
-    cloudfront: CloudFrontId = None,
-    cloudfront_path: CloudFrontPath = None,
-    as_json: Json = False,
-) -> None:
-    """Write a new root: change the keys and thresholds of root, targets, snapshot and timestamp.
-
-    On a target without a root it makes the first one; roles without --add get every --key. Give the
-    keys that the root needs before and after, and those of the roles that change.
-    """
-    from gristmill.network.cdn import cloudfront_of
-    from gristmill.network.signing import rotate as write
-
-    result = write(
-        target,
-        key or (),
-        _passphrase(key),
-        changes=_changes(add, remove, threshold),
-        days=_days(days),
-        cdn=cloudfront_of(cloudfront, cloudfront_path),
-    )
-    lines = [f"{result['target']}: root version {result['version']}, sha256 {result['sha256']}"]
-    lines += [
-        f"{role}: {has['threshold']} of {', '.join(keyid[:12] for keyid in has['keys'])}"
-        for role, has in result["roles"].items()
-    ]
-    print_result(result, as_json, lines)
-
-
-def _passphrase(keys: list[Path] | None, *, confirm: bool = False) -> str | None:
+def passphrase_of(keys: list[Path] | None, *, confirm: bool = False) -> str | None:
     """The passphrase of keys: from the environment, else typed; None if there are no keys."""
     from gristmill.network.keys import PASSPHRASE
 
@@ -349,10 +199,10 @@ def _passphrase(keys: list[Path] | None, *, confirm: bool = False) -> str | None
     return found
 
 
-def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
+def roles_given(option: str, given: list[str] | None) -> list[tuple[str, str]]:
     """(role, value) of ROLE=VALUE options. Raises RecipeError."""
     from gristmill.errors import RecipeError
-    from gristmill.network.trust import ROLES
+    from gristmill.network.trust_metadata import ROLES
 
     found = []
     for text in given or []:
@@ -365,35 +215,18 @@ def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
     return found
 
 
-def _numbers(option: str, given: list[str] | None) -> dict[str, int]:
+def numbers_of(option: str, given: list[str] | None) -> dict[str, int]:
+    """Numbers of ROLE=N options. Raises RecipeError."""
     from gristmill.errors import RecipeError
 
     found = {}
-    for role, value in _pairs(option, given):
+    for role, value in roles_given(option, given):
         if not (value.isascii() and value.isdigit() and 1 <= int(value[:6]) <= 36_500):
             raise RecipeError(f"{option} {role}={value}: write a number from 1 to 36500")
         found[role] = int(value)
     return found
 
 
-def _days(given: list[str] | None) -> dict[str, int]:
-    return _numbers("--days", given)
-
-
-def _changes(
-    add: list[str] | None, remove: list[str] | None, threshold: list[str] | None
-) -> "Mapping[str, RoleChange]":
-    from gristmill.network.keys import load_public
-    from gristmill.network.trust import ROLES, RoleChange
-
-    added, removed = _pairs("--add", add), _pairs("--remove", remove)
-    thresholds = _numbers("--threshold", threshold)
-    changes: dict[str, Any] = {
-        role: RoleChange(
-            [load_public(Path(file)) for name, file in added if name == role],
-            [keyid for name, keyid in removed if name == role],
-            thresholds.get(role),
-        )
-        for role in ROLES
-    }
-    return {role: change for role, change in changes.items() if change != RoleChange([], [])}
+def days_of(given: list[str] | None) -> dict[str, int]:
+    """What --days says, by role. Raises RecipeError."""
+    return numbers_of("--days", given)

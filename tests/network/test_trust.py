@@ -19,7 +19,8 @@ from gristmill.network.publish import publish
 from gristmill.network.release import ReleaseReader
 from gristmill.network.signing import rotate, sign
 from gristmill.network.targets import TargetChangedError, open_target
-from gristmill.network.trust import RoleChange, Trust
+from gristmill.network.trust import Trust
+from gristmill.network.trust_metadata import RoleChange
 from tests.support.command import command_line
 from tests.support.releases import PASSPHRASE, everything_at, small_corpus
 

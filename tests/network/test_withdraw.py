@@ -14,7 +14,8 @@ import gristmill
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.loader.loader import Loader
-from gristmill.network.withdraw import withdraw, withdrawn_documents
+from gristmill.network.publish import withdrawn_documents
+from gristmill.network.withdraw import withdraw
 from gristmill.report.stats import stats
 from gristmill.report.verify import verify
 from gristmill.report.why import why

@@ -10,21 +10,25 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network import withdraw_release as module
 from gristmill.network.cdn import CloudFront
+from gristmill.network.drafts import sign_draft
 from gristmill.network.keys import PASSPHRASE, load_signers, new_key
 from gristmill.network.layout import WithdrawnDocument
 from gristmill.network.publish import publish
-from gristmill.network.publisher import Publisher
+from gristmill.network.publisher import Publisher, UploadSettings
 from gristmill.network.release import ReleaseReader
+from gristmill.network.signing import rotate
 from gristmill.network.targets import open_target
+from gristmill.network.trust_metadata import RoleChange
 from gristmill.network.withdraw_release import withdraw_release
 from tests.support.corpora import article, jsonl
-from tests.support.releases import bucket
+from tests.support.releases import bucket, everything_at, names
 
 PHRASE = "the miller's private letter"
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tmp_path = tmp_path_factory.mktemp("made")
     rows = [{"text": article(f"r {number}", 12)} for number in range(8)]
     rows[3]["text"] = f"{PHRASE} {rows[3]['text']}"
     (tmp_path / "a.jsonl").write_bytes(jsonl(rows))
@@ -35,6 +39,11 @@ def corpus(tmp_path: Path) -> Path:
     )
     gristmill.run(tmp_path / "recipe.toml", out=tmp_path / "corpus", workers=1)
     return tmp_path / "corpus"
+
+
+@pytest.fixture
+def corpus(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "corpus"))
 
 
 def objects(target: Path) -> set[str]:
@@ -132,6 +141,28 @@ def test_it_lists_what_publishing_lists_and_refuses_what_publishing_refuses(
     withdraw_release(tmp_path / "copy", target, ["0:3"], keys=keys)
     assert [one.document for one in reader.newest().release.withdrawn] == [1, 3, 77]
     reader.close()
+
+
+def test_with_a_draft_it_waits_for_signatures_and_deletes_nothing_before(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PASSPHRASE, "secret words")
+    for name in ("mine", "other"):
+        new_key(tmp_path / name, "secret words")
+    keys, target = [tmp_path / "mine", tmp_path / "other"], tmp_path / "public"
+    rotate(target, keys, changes={"targets": RoleChange(threshold=2)})
+    publish(corpus, target, keys=keys)
+    before = set(names(target))
+    settings = UploadSettings(draft=tmp_path / "draft.json")
+    done = withdraw_release(corpus, target, ["0:3"], keys=keys[:1], settings=settings)
+    assert (done["documents"], done["deleted"], done["waiting"]["release"]) == (1, 0, 2)
+    assert everything_at(target, root=target / "trust/root.json").release.number == 1
+    assert before <= set(names(target))
+    sign_draft(tmp_path / "draft.json", keys[1:])
+    settings = UploadSettings(signed=tmp_path / "draft.json")
+    done = withdraw_release(corpus, target, ["0:3"], keys=keys[:1], settings=settings)
+    assert (done["minimum"], done["waiting"], done["deleted"] > 0) == (2, None, True)
+    assert everything_at(target, root=target / "trust/root.json").release.number == 2
 
 
 def test_nothing_is_withdrawn_where_nothing_is_published(corpus: Path, tmp_path: Path) -> None:

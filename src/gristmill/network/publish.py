@@ -17,7 +17,7 @@ from gristmill.network.keys import load_signers
 from gristmill.network.layout import Release, WithdrawnDocument
 from gristmill.network.publisher import OnUpload, Publisher, UploadSettings
 from gristmill.network.targets import FolderTarget, Target, open_target
-from gristmill.network.withdraw import withdrawn_documents
+from gristmill.network.withdraw import listed_documents
 from gristmill.schema import document_name, shard_of
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part
@@ -47,8 +47,10 @@ def publish(
     `passphrase` opens them (default: the environment's GRISTMILL_KEY_PASSPHRASE). `on_line` gets
     what a person should know.
 
-    Returns what the verb prints. Raises VerificationError if the corpus is not finished or not as
-    its manifest says, RecipeError, or MachineError (TargetChangedError: another publisher).
+    Returns what the verb prints; `waiting` is the draft of `settings.draft` (network/drafts.py):
+    the release has no reader until it is signed. Raises VerificationError if the corpus is not
+    finished or not as its manifest says, RecipeError, or MachineError (TargetChangedError: another
+    publisher).
     """
     root = Path(corpus)
     manifest, data = checked_corpus(root)
@@ -86,12 +88,16 @@ def publish(
             "parts": len(parts),
             "included": release.included,
             "signed": publisher.trust is not None,
+            "waiting": publisher.waiting,
         }
         if publisher.trust is not None:
             root_bytes = publisher.trust.root.to_bytes()
             result["root"] = hashlib.sha256(root_bytes).hexdigest()
         # Also where nothing changed: an earlier call may have been stopped before it.
         result["invalidations"] = publisher.invalidate()
+        if publisher.trust is not None:
+            for line in publisher.trust.warnings():
+                on_line(line)
     finally:
         opened.close()
     if any(part.path not in {found.path for found in parts} for part in manifest.parts):
@@ -126,6 +132,15 @@ def whole_parts(manifest: Manifest, included: Sequence[str], root: Path) -> list
     if wrong := damaged(parts, root):
         raise VerificationError(f"{wrong[0]}. Nothing was published: run the recipe again")
     return parts
+
+
+def withdrawn_documents(root: Path, manifest: Manifest) -> list[WithdrawnDocument]:
+    """The documents that were withdrawn from a corpus, by number."""
+    sources = {shard.number: shard.source for shard in manifest.raw_shards}
+    return [
+        WithdrawnDocument(document=number, source=sources.get(shard_of(number)))
+        for number in sorted(listed_documents(root, manifest))
+    ]
 
 
 def withdrawn_so_far(

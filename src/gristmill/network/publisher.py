@@ -14,14 +14,16 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network.cdn import CloudFront
+from gristmill.network.drafts import read_draft, refuse_existing, write_draft
 from gristmill.network.layout import IMMUTABLE, Pointer, Release, WithdrawnDocument
 from gristmill.network.targets import Target, TargetChangedError, Version, changed
-from gristmill.network.trust import FIXED, JSON, TIMESTAMP, Trust
+from gristmill.network.trust import Trust
+from gristmill.network.trust_metadata import FIXED, JSON, TIMESTAMP
 from gristmill.store import manifest as manifests
 
 if TYPE_CHECKING:
@@ -40,7 +42,10 @@ class UploadSettings(NamedTuple):
     read_back: bool = True  # compare what was uploaded with its sha256, by reading it
     check_all: bool = False  # read and compare what the target had as well
     max_age: int = layout.MAX_AGE  # seconds that caches may show an old pointer
-    days: Mapping[str, int] = {}  # until signatures expire, by role; the others as trust.DAYS
+    # until signatures expire, by role; the others as trust_metadata.DAYS
+    days: Mapping[str, int] = {}
+    draft: Path | None = None  # write the targets there, for others to sign; point to nothing
+    signed: Path | None = None  # a draft that has enough signatures
 
 
 class Uploaded(NamedTuple):
@@ -67,6 +72,7 @@ class Publisher:
         RecipeError if the target is none, or is signed and no key was given.
         """
         self.target, self.cdn = target, cdn
+        self.waiting: dict[str, Any] | None = None  # a draft that was written (network/drafts.py)
         self.settings = settings or UploadSettings()
         self._signers = list(signers)
         self._version: Version = None  # of the pointer
@@ -88,19 +94,27 @@ class Publisher:
         return layout.decode_pointer(found.data, where)
 
     def _read_trust(self) -> Trust | None:
+        settings = self.settings
+        refuse_existing(settings.draft)
         first = f"{layout.TRUST}/1.root.json"
         signed = self.target.get(first, layout.LARGEST_RELEASE) is not None
-        if signed and not self._signers:
+        if signed and not self._signers and settings.draft is None:
             raise RecipeError(
                 f"{self.target.url}: its releases are signed, and readers who pinned its root "
                 "refuse unsigned ones: add --key"
             )
-        if not self._signers:
+        if settings.draft is not None and not signed:
+            raise RecipeError(
+                f"{self.target.url}: its releases are not signed: make a root first "
+                "(`gristmill release rotate`)"
+            )
+        if not signed and not self._signers:
             return None
-        settings = self.settings
         trust = Trust(self.target, self._signers, days=settings.days, max_age=settings.max_age)
-        if trust.exists:
-            trust.check_signers(("targets", "snapshot", "timestamp"))
+        if settings.signed is not None:
+            trust.take(read_draft(settings.signed, "targets"))
+        if trust.exists and settings.draft is None:
+            trust.check_signers_at_hand(("targets", "snapshot", "timestamp"))
         return trust
 
     def _current(self) -> tuple[Release, str] | None:
@@ -208,7 +222,8 @@ class Publisher:
 
         `withdrawn`: all documents withdrawn so far (default: those of the release before);
         `raise_minimum`: readers refuse every earlier release; `state`: sha256 and size of the list
-        of what the next run needs, which is there. Raises TargetChangedError if another
+        of what the next run needs, which is there. With `settings.draft` it waits for signatures,
+        and nobody is pointed to it. Raises TargetChangedError if another
         publisher was faster.
         """
         sha256 = self.put_bytes(manifest)
@@ -234,9 +249,19 @@ class Publisher:
             )
 
         release = self._claim(made)
-        self.sign(release)
-        self.point(release)
+        if self.settings.draft is None:
+            self.sign(release)
+            self.point(release)
+        else:
+            self._draft(release, self.settings.draft)
         return release
+
+    def _draft(self, release: Release, path: Path) -> None:
+        """Write the targets that name a release, for others to sign; readers see nothing of it."""
+        assert self.trust is not None
+        lock = layout.lock_for(release.manifest)
+        targets = self.trust.draft_targets(release.number, layout.encode(release), lock)
+        self.waiting = write_draft(path, targets, self._signers, [self.trust.root])
 
     def complete(self) -> bool:
         """Sign the newest release and point to it, where a publisher was stopped before that;
@@ -260,7 +285,7 @@ class Publisher:
         if self.trust is None:
             return
         if not self.trust.exists:
-            self.trust.create()
+            self.trust.rotate({})
         lock = layout.lock_for(release.manifest)
         self.trust.sign_release(release.number, layout.encode(release), lock)
 
@@ -308,7 +333,7 @@ class Publisher:
 
     def invalidate(self, more: Sequence[str] = ()) -> list[str]:
         """Have the CDN forget the names that changed, and `more`. Raises MachineError."""
-        if self.cdn is None:
+        if self.cdn is None or self.waiting is not None:
             return []
         signed = [TIMESTAMP, f"{layout.TRUST}/root.json"] if self.trust is not None else []
         return self.cdn.invalidate([layout.POINTER, *signed, *more])

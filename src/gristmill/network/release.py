@@ -16,6 +16,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -38,6 +39,7 @@ from gristmill.store.urls import is_url, local_path
 T = TypeVar("T")
 SEEN = "seen.json"
 BLOCK = 1 << 20
+LARGEST_METADATA = 5_000_000  # bytes of TUF metadata, as python-tuf reads at most
 # A reader has other addresses, and asks again soon: it waits less than a run for a raw shard.
 PATIENCE = Settings(retries=2, timeout=20.0, patience=30.0)
 
@@ -60,6 +62,16 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     release: int = 0
     sha256: str | None = None
     minimum: int = 0
+
+
+class _ExpiryField(msgspec.Struct, frozen=True):
+    expires: datetime
+
+
+class _Expiring(msgspec.Struct, frozen=True):
+    """TUF metadata, of which the expiry alone is read."""
+
+    signed: _ExpiryField
 
 
 class ReleaseReader:
@@ -126,6 +138,25 @@ class ReleaseReader:
 
         with self._locked():
             return newest_signed(fetch, self.root, self.state / layout.TRUST, Remote(url).shown)
+
+    def expires(self, release: CheckedRelease) -> dict[str, datetime]:
+        """When the signatures of the newest release expire, by role. Without a pinned root it is
+        what its address says of root and timestamp; nothing where it has none.
+        """
+        url = next(url for url in self.urls if Remote(url).shown == release.url)
+        found = {}
+        for role in ("root", "targets", "snapshot", "timestamp"):
+            try:
+                if self.root is not None:
+                    data = (self.state / layout.TRUST / f"{role}.json").read_bytes()
+                elif role in ("root", "timestamp"):
+                    data = self.small(f"{url}/{layout.TRUST}/{role}.json", LARGEST_METADATA)
+                else:
+                    continue
+                found[role] = msgspec.json.decode(data, type=_Expiring).signed.expires
+            except (SourceError, OSError, msgspec.DecodeError):
+                continue  # it is not signed; what is wrong with signatures `newest` says
+        return found
 
     def _named(self, url: str) -> tuple[int, str]:
         """(number, sha256) of the newest release, by the pointer."""

@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gristmill.errors import RecipeError
 from gristmill.network import layout
 from gristmill.network.cdn import CloudFront
+from gristmill.network.drafts import read_draft, refuse_existing, roles_of, write_draft
 from gristmill.network.keys import load_signers
+from gristmill.network.publisher import UploadSettings
 from gristmill.network.targets import open_target
-from gristmill.network.trust import ROLES, TIMESTAMP, RoleChange, Trust
+from gristmill.network.trust import Trust
+from gristmill.network.trust_metadata import TIMESTAMP, RoleChange
 
 CHANGING = (TIMESTAMP, f"{layout.TRUST}/root.json")
 
@@ -22,24 +26,40 @@ def sign(
     passphrase: str | None = None,
     *,
     everything: bool = False,
-    days: Mapping[str, int] | None = None,
-    max_age: int = layout.MAX_AGE,
+    settings: UploadSettings | None = None,
     cdn: CloudFront | None = None,
 ) -> dict[str, Any]:
     """Renew the timestamp, and targets and snapshot where half of their time is over or
     `everything` is asked.
 
-    Returns versions and expiry of the roles. Raises RecipeError if nothing is signed there or keys
-    are missing; TargetChangedError, MachineError.
+    Of `settings`, `days` and `max_age` count; with `draft` the targets with a new expiry are
+    written there, for others to sign (network/drafts.py), and with `signed` such a draft is
+    published.
+
+    Returns versions and expiry of the roles, `warnings` and `waiting`. Raises RecipeError if
+    nothing is signed there or keys are missing; TargetChangedError, MachineError.
     """
+    asked = settings or UploadSettings()
     signers = load_signers(keys, passphrase)
     opened = open_target(target)
     try:
-        trust = Trust(opened, signers, days=days, max_age=max_age)
-        renewed = trust.renew(everything=everything)
-        result = {"target": opened.url, "renewed": renewed, "roles": trust.versions()}
-        result["invalidations"] = cdn.invalidate(CHANGING) if cdn else []
-        return result
+        trust = Trust(opened, signers, days=asked.days, max_age=asked.max_age)
+        waiting, renewed = None, list[str]()
+        if asked.draft is not None:
+            draft = trust.draft_renewal()
+            waiting = write_draft(asked.draft, draft, signers, trust.roots[-1:])
+        else:
+            if asked.signed is not None:
+                trust.take(read_draft(asked.signed, "targets"))
+            renewed = trust.renew(everything=everything)
+        return {
+            "target": opened.url,
+            "renewed": renewed,
+            "roles": trust.versions(),
+            "warnings": trust.warnings(),
+            "waiting": waiting,
+            "invalidations": cdn.invalidate(CHANGING) if cdn and renewed else [],
+        }
     finally:
         opened.close()
 
@@ -50,37 +70,45 @@ def rotate(
     passphrase: str | None = None,
     *,
     changes: Mapping[str, RoleChange],
-    days: Mapping[str, int] | None = None,
-    max_age: int = layout.MAX_AGE,
+    draft: Path | None = None,
+    signed: Sequence[Path] = (),
+    settings: UploadSettings | None = None,
     cdn: CloudFront | None = None,
 ) -> dict[str, Any]:
     """Write a new root, or the first one.
 
-    Returns its version, sha256 and roles. Raises RecipeError if keys are missing;
+    `draft`: write it there, for others to sign, and publish nothing. `signed`: the draft of a root
+    that has enough signatures; and one of targets, if those that are there lose theirs.
+
+    Returns its version, sha256, roles and `waiting`. Raises RecipeError if keys are missing;
     TargetChangedError, MachineError.
     """
+    asked = settings or UploadSettings()
+    refuse_existing(draft)
+    drafts = {found.signed.type: found for found in map(read_draft, signed)}
+    if signed and ("root" not in drafts or len(drafts) != len(signed) or changes or draft):
+        raise RecipeError(
+            "--signed: name one draft of a root, and at most one of targets; what it changes is in "
+            "it"
+        )
     signers = load_signers(keys, passphrase)
     opened = open_target(target)
     try:
-        trust = Trust(opened, signers, days=days, max_age=max_age)
-        if trust.exists:
-            trust.rotate(changes)
+        trust = Trust(opened, signers, days=asked.days, max_age=asked.max_age)
+        waiting = None
+        if draft is not None:
+            made = trust.draft_root(changes)
+            waiting = write_draft(draft, made, signers, [*trust.roots[-1:], made])
         else:
-            trust.create(changes)
-        root = trust.root.signed
-        result = {
+            trust.rotate(changes, drafts.get("root"), drafts.get("targets"))
+            made = trust.root
+        return {
             "target": opened.url,
-            "version": root.version,
-            "sha256": hashlib.sha256(trust.root.to_bytes()).hexdigest(),
-            "roles": {
-                role: {
-                    "threshold": root.roles[role].threshold,
-                    "keys": sorted(root.roles[role].keyids),
-                }
-                for role in ROLES
-            },
+            "version": made.signed.version,
+            "sha256": hashlib.sha256(made.to_bytes()).hexdigest(),
+            "roles": roles_of(made),
+            "waiting": waiting,
+            "invalidations": cdn.invalidate(CHANGING) if cdn and waiting is None else [],
         }
-        result["invalidations"] = cdn.invalidate(CHANGING) if cdn else []
-        return result
     finally:
         opened.close()

@@ -8,19 +8,23 @@ from typing import Any
 from gristmill.corpus import summary
 from gristmill.errors import GristmillError
 from gristmill.network.release import ReleaseReader
+from gristmill.network.trust_metadata import expiry_lines
 
 # What grows: its rate is shown.
 GROWING = ("documents", "tokens", "token_shards", "bytes")
 
 
 def status_of_release(reader: ReleaseReader) -> dict[str, Any]:
-    """The newest release: `release`, `minimum`, `signed`, `manifest`, `included`, `url`, and the
-    figures of its manifest (corpus/summary.py).
+    """The newest release: `release`, `minimum`, `signed`, `manifest`, `included`, `url`, when its
+    signatures expire (`expires`, by role: checked where a root is pinned, else as the address says;
+    empty where nothing is signed) and `warnings` of that, and the figures of its manifest
+    (corpus/summary.py).
 
     Raises SourceError if no address can be read, VerificationError if what is there must not be
     used.
     """
     found = reader.newest()
+    expires = reader.expires(found)
     return {
         "url": found.url,
         "release": found.release.number,
@@ -28,6 +32,8 @@ def status_of_release(reader: ReleaseReader) -> dict[str, Any]:
         "signed": found.signed,
         "manifest": found.release.manifest,
         "included": found.release.included,
+        "expires": {role: time.isoformat() for role, time in expires.items()},
+        "warnings": expiry_lines(expires),
         **summary.summary(found.manifest),
     }
 
@@ -40,6 +46,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"{found['url']}: release {found['release']}, {signed}{older}",
         f"manifest {found['manifest']}",
         *summary.lines(found),
+        *found["warnings"],
     ]
 
 

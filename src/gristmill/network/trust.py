@@ -12,36 +12,38 @@ only over the one that was read: of two publishers the second is refused.
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
 from gristmill.network import layout
-from gristmill.network.layout import IMMUTABLE, TRUST
-from gristmill.network.targets import Target, TargetChangedError, Version
+from gristmill.network.layout import TRUST
+from gristmill.network.targets import Target, TargetChangedError, Version, changed
+from gristmill.network.trust_metadata import (
+    DAYS,
+    FIXED,
+    JSON,
+    LARGEST,
+    ROLES,
+    TIMESTAMP,
+    VERSIONS,
+    RoleChange,
+    change,
+    check_draft,
+    decoded,
+    expiry,
+    expiry_lines,
+    is_signed,
+    named_targets,
+    read_roots,
+    signers_of,
+    unpublished,
+)
 from gristmill.network.trust_reader import EXTRA, number_of
 from gristmill.store.manifest import LOCK
 
 if TYPE_CHECKING:
-    from securesystemslib.signer import Key, Signer
-    from tuf.api.metadata import Metadata, Root
-
-ROLES = ("root", "targets", "snapshot", "timestamp")
-DAYS = {"root": 365, "targets": 90, "snapshot": 7, "timestamp": 1}  # until metadata expire
-TIMESTAMP = f"{TRUST}/timestamp.json"
-LARGEST = 5_000_000  # bytes, as python-tuf reads at most
-VERSIONS = 1000  # that killed publishers may have left and are stepped over
-
-
-JSON = {"Content-Type": "application/json"}
-FIXED = {**JSON, "Cache-Control": IMMUTABLE}
-
-
-class RoleChange(NamedTuple):
-    """Who may sign a role from now on."""
-
-    add: Sequence["Key"] = ()
-    remove: Sequence[str] = ()  # key ids
-    threshold: int | None = None  # signatures that are needed; None: as before
+    from securesystemslib.signer import Signer
+    from tuf.api.metadata import Metadata, Root, TargetFile, Targets
 
 
 class Trust:
@@ -65,9 +67,10 @@ class Trust:
         self._target, self._signers = target, list(signers)
         self._days = DAYS | dict(days or {})
         self._age = {**JSON, "Cache-Control": f"public, max-age={max_age}"}
-        self.roots = self._read_roots()  # the newest one last
+        self.roots = read_roots(target)  # the newest one last
         self._version: Version = None  # of timestamp.json, as it was read
         self._found: dict[str, Metadata[Any]] = {}
+        self._signed_targets: Metadata[Targets] | None = None
         if self.roots:
             self._load()
 
@@ -93,30 +96,6 @@ class Trust:
             return None
         return number, str(targets[layout.release_key(number)].hashes["sha256"])
 
-    def _read_roots(self) -> "list[Metadata[Root]]":
-        from tuf.api.metadata import Root
-
-        roots: list[Metadata[Root]] = []
-        for version in range(1, VERSIONS):
-            key = f"{TRUST}/{version}.root.json"
-            found = self._target.get(key, LARGEST)
-            if found is None:
-                break
-            where = f"{self._target.url}/{key}"
-            root: Metadata[Root] = _decoded(found.data, "root", where)
-            wrong = [
-                by
-                for by in (*roots[-1:], root)
-                if root.signed.version != version or not _is_signed(by, root)
-            ]
-            if wrong:
-                raise VerificationError(
-                    f"{where}: not version {version} of the root, signed by enough keys of the "
-                    "root before it and its own. The store was altered"
-                )
-            roots.append(root)
-        return roots
-
     def _load(self) -> None:
         found = self._target.get(TIMESTAMP, LARGEST)
         if found is None:
@@ -139,8 +118,8 @@ class Trust:
         may have been killed between a new root and what its keys sign.
         """
         where = f"{self._target.url}/{key}"
-        found = _decoded(data, role, where)
-        if not any(_is_signed(root, found) for root in self.roots[-2:]):
+        found = decoded(data, role, where)
+        if not any(is_signed(root, found) for root in self.roots[-2:]):
             raise VerificationError(
                 f"{where}: not signed by enough keys of the root. The store was altered"
             )
@@ -158,13 +137,18 @@ class Trust:
             if role in every
         }
 
+    def warnings(self) -> list[str]:
+        """What people are told of signatures that expire soon."""
+        every = {"root": self.root, **self._found}
+        return expiry_lines({role: found.signed.expires for role, found in every.items()})
+
     # -- signing
 
     def check_signers(self, roles: Sequence[str]) -> None:
         """Raise RecipeError if the keys at hand do not suffice for roles."""
         for role in roles:
             needed = self.root.signed.roles[role]
-            have = len(self._signers_of(self.root, role))
+            have = len(signers_of(self._signers, role, self.root))
             if have < needed.threshold:
                 raise RecipeError(
                     f"{self._target.url}: {role} needs {needed.threshold} of the keys "
@@ -172,122 +156,181 @@ class Trust:
                     "them were given: add --key"
                 )
 
-    def create(self, changes: Mapping[str, RoleChange] | None = None) -> None:
-        """Write the first root. Without changes every given key may sign every role, alone."""
-        from tuf.api.metadata import Metadata, Root
+    def take(self, draft: "Metadata[Targets]") -> None:
+        """Write these targets in place of new ones: several people signed them one after another
+        (network/drafts.py). Raises RecipeError if they are older than those that are there, expired
+        or not signed by enough keys.
+        """
+        check_draft(draft, self._found.get("targets"), self._target.url)
+        if not is_signed(self.root, draft):
+            raise RecipeError(
+                f"{self._target.url}: the targets are not signed by enough keys of the root: "
+                "`gristmill release sign FILE --key KEY` adds a signature"
+            )
+        self._signed_targets = draft
 
-        root = Metadata(Root(consistent_snapshot=True))
-        every = RoleChange([signer.public_key for signer in self._signers], threshold=1)
-        for role in ROLES:
-            change = (changes or {}).get(role, every)
-            if not change.add:
-                change = change._replace(add=every.add, threshold=change.threshold or 1)
-            _change(root.signed, role, change)
-        self._write_root(root)
+    def draft_targets(self, number: int, release: bytes, lock: bytes) -> "Metadata[Targets]":
+        """The targets that say that a release is the newest, without a signature."""
+        return self._next_targets(named_targets(number, release, lock))
+
+    def draft_renewal(self) -> "Metadata[Targets]":
+        """The targets that are there with a new expiry, without a signature."""
+        self._refuse_empty()
+        return self._next_targets(self._found["targets"].signed.targets)
+
+    def _next_targets(self, files: "dict[str, TargetFile]") -> "Metadata[Targets]":
+        from tuf.api.metadata import Metadata, Targets
+
+        made = Metadata(Targets())
+        found = self._found.get("targets")
+        made.signed.version = 1 + (found.signed.version if found else 0)
+        while self._target.get(f"{TRUST}/{made.signed.version}.targets.json", LARGEST):
+            made.signed.version += 1
+        made.signed.targets = files
+        made.signed.expires = expiry(self._days["targets"])
+        return made
 
     def sign_release(self, number: int, release: bytes, lock: bytes) -> None:
         """Say that a release is the newest. Raises TargetChangedError if another publisher did."""
-        from tuf.api.metadata import Metadata, TargetFile, Targets
+        from tuf.api.metadata import Metadata, Targets
 
-        key = layout.release_key(number)
-        named = TargetFile.from_data(LOCK, lock, ["sha256"])
-        named.unrecognized_fields["custom"] = {"release": number}
-        files = {LOCK: named, key: TargetFile.from_data(key, release, ["sha256"])}
+        files = named_targets(number, release, lock)
         if "targets" in self._found and self._found["targets"].signed.targets == files:
             self.renew()
             return
+        if self._signed_targets is not None:
+            self._refuse_other(files)
         if "targets" not in self._found:
-            self._found["targets"] = _fresh(Metadata(Targets()))
+            self._found["targets"] = unpublished(Metadata(Targets()))
         self._found["targets"].signed.targets = files
         self._write(["targets", "snapshot", "timestamp"])
+
+    def _refuse_other(self, files: "dict[str, TargetFile]") -> None:
+        assert self._signed_targets is not None
+        if self._signed_targets.signed.targets != files:
+            names = ", ".join(sorted(self._signed_targets.signed.targets))
+            raise RecipeError(
+                f"{self._target.url}: the draft names {names}, and what would be published is "
+                f"{', '.join(sorted(files))} with other bytes. Make a new draft"
+            )
+
+    def _refuse_empty(self) -> None:
+        if not self._found:
+            raise RecipeError(f"{self._target.url}: no signed release: publish one with --key")
 
     def renew(self, *, everything: bool = False) -> list[str]:
         """Sign again what is there: the timestamp, and what has lived for half of its time or more
         and the keys at hand can sign; with `everything`, all three roles. Returns the roles.
         """
-        if not self._found:
-            raise RecipeError(f"{self._target.url}: no signed release: publish one with --key")
+        self._refuse_empty()
+        if self._signed_targets is not None:
+            self._refuse_other(self._found["targets"].signed.targets)
+            everything = True
         roles = ["timestamp"]
         for role in ("snapshot", "targets"):
             left = self._found[role].signed.expires - datetime.now(UTC)
             old = left < timedelta(days=self._days[role]) / 2
             needed = self.root.signed.roles[role].threshold
-            can = len(self._signers_of(self.root, role)) >= needed
-            if everything or (old and can) or not _is_signed(self.root, self._found[role]):
+            can = len(signers_of(self._signers, role, self.root)) >= needed
+            if everything or (old and can) or not is_signed(self.root, self._found[role]):
                 roles.insert(0, role)
         if roles[0] == "targets" and "snapshot" not in roles:
             roles.insert(1, "snapshot")
-        self.check_signers(roles)
+        self.check_signers_at_hand(roles)
         self._write(roles)
         return roles
 
-    def rotate(self, changes: Mapping[str, RoleChange]) -> int:
-        """Write a new root: other keys or thresholds, and a new expiry. Returns its version.
+    def _unsigned(self) -> list[str]:
+        """The first role that the newest root's keys did not sign, or that is to be written, and
+        those that name it.
+        """
+        if not self._found:
+            return []
+        for place, role in enumerate(ROLES[1:], 1):
+            given = role == "targets" and self._signed_targets is not None
+            if given or not is_signed(self.root, self._found[role]):
+                return list(ROLES[place:])
+        return []
 
-        The keys at hand must suffice for the root before and for the new one, and for every role
-        whose keys change: what they sign is signed again.
+    def check_signers_at_hand(self, roles: Sequence[str]) -> None:
+        """Raise RecipeError if the keys do not suffice for what is not signed by others."""
+        given = {"targets"} if self._signed_targets is not None else set()
+        self.check_signers([role for role in roles if role not in given])
+
+    def draft_root(self, changes: Mapping[str, RoleChange]) -> "Metadata[Root]":
+        """The next root, without a signature: other keys or thresholds, and a new expiry.
+
+        Of the first one, a role without keys gets every key at hand, of which one suffices.
         """
         from tuf.api.metadata import Metadata, Root
 
-        if not self.exists:
-            raise RecipeError(f"{self._target.url}: no root: publish with --key first")
-        before = self.root
-        root: Metadata[Root] = Metadata.from_bytes(before.to_bytes())
-        for role, change in changes.items():
-            _change(root.signed, role, change)
-        root.signed.version += 1
-        self.check_signers(["root"])
+        if self.exists:
+            root: Metadata[Root] = Metadata.from_bytes(self.root.to_bytes())
+            root.signed.version += 1
+        else:
+            root = Metadata(Root(consistent_snapshot=True))
+        every = [signer.public_key for signer in self._signers]
+        for role in ROLES:
+            wanted = changes.get(role, RoleChange())
+            if not self.exists and not wanted.add:
+                wanted = wanted._replace(add=every)
+            change(root.signed, role, wanted)
+        root.signed.expires = expiry(self._days["root"])
+        root.signatures.clear()
+        return root
+
+    def rotate(
+        self,
+        changes: Mapping[str, RoleChange],
+        signed: "Metadata[Root] | None" = None,
+        targets: "Metadata[Targets] | None" = None,
+    ) -> int:
+        """Write a new root, or `signed`, which has signatures of others. Returns its version.
+
+        The keys at hand and the signatures must suffice for the root before and for the new one,
+        and the keys for every role that loses the signatures that it needs: it is signed again, or
+        in its place `targets` is written, which others signed.
+        """
+        before = self.root if self.exists else None
+        root = self.draft_root(changes) if signed is None else signed
+        if before is not None and root.signed == before.signed:
+            if any(not is_signed(before, found) for found in self._found.values()):
+                self.renew()  # a publisher was killed after this root
+            return int(root.signed.version)
+        if signed is not None:
+            check_draft(root, before, self._target.url)
+        for signer in signers_of(self._signers, "root", root, before):
+            root.sign(signer, append=True)
+        for by in (root, *([before] if before else [])):
+            if not is_signed(by, root):
+                needed = by.signed.roles["root"]
+                raise RecipeError(
+                    f"{self._target.url}: root needs {needed.threshold} of the keys "
+                    f"{', '.join(keyid[:12] for keyid in sorted(needed.keyids))}, and fewer of "
+                    "them signed the new one: add --key"
+                )
         self.roots.append(root)
-        roles = [role for role in ROLES[1:] if changes.get(role, RoleChange()) != RoleChange()]
-        # The timestamp names the snapshot, and the snapshot the targets.
-        roles = list(ROLES[1:][ROLES[1:].index(roles[0]) :]) if roles and self._found else []
-        self.check_signers(["root", *roles])
-        both = [
-            role
+        if targets is not None:
+            self.take(targets)
+        roles = self._unsigned()
+        self.check_signers_at_hand(roles)
+        both = before is not None and all(
+            len(signers_of(self._signers, role, before)) >= before.signed.roles[role].threshold
             for role in roles
-            if len(self._signers_of(before, role)) >= before.signed.roles[role].threshold
-        ]
-        if both == roles and roles:
+        )
+        if roles and both:
             # Signed by the old keys and the new ones: no reader is ever without a sound state.
             self._write(roles, also=before)
-            roles = []
-        self.roots.pop()
         self._write_root(root)
-        if roles:
+        if roles and not both:
             self._write(roles)
         return int(root.signed.version)
 
-    def _signers_of(
-        self, root: "Metadata[Root]", role: str, also: "Metadata[Root] | None" = None
-    ) -> "list[Signer]":
-        keys = {*root.signed.roles[role].keyids}
-        if also is not None:
-            keys |= {*also.signed.roles[role].keyids}
-        return [signer for signer in self._signers if signer.public_key.keyid in keys]
-
-    def _expires(self, role: str) -> datetime:
-        now = datetime.now(UTC).replace(microsecond=0)
-        return now + timedelta(days=self._days[role])
-
     def _write_root(self, root: "Metadata[Root]") -> None:
         """Write a new version of the root, and root.json, which people copy to pin it."""
-        root.signed.expires = self._expires("root")
-        root.signatures.clear()
-        before = self.roots[-1] if self.roots else None
-        for signer in self._signers_of(root, "root", before):
-            root.sign(signer, append=True)
-        if not all(_is_signed(by, root) for by in (root, *self.roots[-1:])):
-            raise RecipeError(
-                f"{self._target.url}: the new root is not signed by enough keys of the root before "
-                "it and its own: add --key"
-            )
         data, key = root.to_bytes(), f"{TRUST}/{root.signed.version}.root.json"
         if not self._target.put_new(key, data, FIXED):
-            raise TargetChangedError(
-                f"{self._target.url}/{key}: another publisher wrote it meanwhile: look at it, then "
-                "run the command again"
-            )
-        self.roots.append(root)
+            raise TargetChangedError(changed(self._target.url, key))
         plain = self._target.get(f"{TRUST}/root.json", LARGEST)
         self._target.put_pointer(
             f"{TRUST}/root.json", data, plain.version if plain else None, self._age
@@ -302,9 +345,9 @@ class Trust:
         for role in roles:
             if role not in self._found:
                 kind: Any = Snapshot if role == "snapshot" else Timestamp
-                self._found[role] = _fresh(Metadata(kind()))
+                self._found[role] = unpublished(Metadata(kind()))
             made = self._found[role]
-            made.signed.expires = self._expires(role)
+            made.signed.expires = expiry(self._days[role])
             if role == "timestamp":
                 made.signed.version += 1
                 data = self._signed(role, also)
@@ -312,71 +355,39 @@ class Trust:
                 now = self._target.get(TIMESTAMP, LARGEST)
                 self._version = now.version if now else None
                 return
-            for _ in range(VERSIONS):  # a killed publisher may have written the next one
-                made.signed.version += 1
-                data = self._signed(role, also)
-                if self._target.put_new(f"{TRUST}/{made.signed.version}.{role}.json", data, FIXED):
-                    break
+            data = self._put_version(role, also)
+            made = self._found[role]
             meta = MetaFile.from_data(made.signed.version, data, ["sha256"])
             if role == "targets":
                 if "snapshot" not in self._found:
-                    self._found["snapshot"] = _fresh(Metadata(Snapshot()))
+                    self._found["snapshot"] = unpublished(Metadata(Snapshot()))
                 self._found["snapshot"].signed.meta["targets.json"] = meta
             else:
                 if "timestamp" not in self._found:
-                    self._found["timestamp"] = _fresh(Metadata(Timestamp()))
+                    self._found["timestamp"] = unpublished(Metadata(Timestamp()))
                 self._found["timestamp"].signed.snapshot_meta = meta
+
+    def _put_version(self, role: str, also: "Metadata[Root] | None") -> bytes:
+        """Write targets or snapshot under the next free number; its bytes."""
+        if role == "targets" and self._signed_targets is not None:
+            made = self._found[role] = self._signed_targets
+            key, data = f"{TRUST}/{made.signed.version}.targets.json", made.to_bytes()
+            if not self._target.put_new(key, data, FIXED):
+                there = self._target.get(key, LARGEST)
+                if there is None or there.data != data:
+                    raise TargetChangedError(changed(self._target.url, key))
+            return bytes(data)
+        made = self._found[role]
+        for _ in range(VERSIONS):  # a killed publisher may have written the next one
+            made.signed.version += 1
+            data = self._signed(role, also)
+            if self._target.put_new(f"{TRUST}/{made.signed.version}.{role}.json", data, FIXED):
+                break
+        return data
 
     def _signed(self, role: str, also: "Metadata[Root] | None") -> bytes:
         made = self._found[role]
         made.signatures.clear()
-        for signer in self._signers_of(self.root, role, also):
+        for signer in signers_of(self._signers, role, self.root, also):
             made.sign(signer, append=True)
         return bytes(made.to_bytes())
-
-
-def _fresh(made: "Metadata[Any]") -> "Metadata[Any]":
-    """Metadata whose first version is still to be written."""
-    made.signed.version = 0
-    return made
-
-
-def _decoded(data: bytes, role: str, where: str) -> "Metadata[Any]":
-    """Metadata of a role. Raises VerificationError."""
-    from tuf.api.exceptions import RepositoryError
-    from tuf.api.metadata import Metadata
-
-    try:
-        found: Metadata[Any] = Metadata.from_bytes(data)
-    except (RepositoryError, ValueError, RecursionError) as error:
-        raise VerificationError(f"{where}: no TUF metadata: {error}") from error
-    if found.signed.type != role:
-        raise VerificationError(f"{where}: expected metadata of {role}, got {found.signed.type}")
-    return found
-
-
-def _is_signed(root: "Metadata[Root]", found: "Metadata[Any]") -> bool:
-    """Whether enough keys of a root signed metadata."""
-    from tuf.api.exceptions import UnsignedMetadataError
-
-    try:
-        root.signed.verify_delegate(found.signed.type, found.signed_bytes, found.signatures)
-    except UnsignedMetadataError:
-        return False
-    return True
-
-
-def _change(root: "Root", role: str, change: RoleChange) -> None:
-    """Change the keys and the threshold of a role. Raises RecipeError if that cannot be."""
-    for keyid in change.remove:
-        known = [known for known in root.roles[role].keyids if known.startswith(keyid)]
-        if len(known) != 1 or len(keyid) < 8:
-            raise RecipeError(f"{role}: {len(known)} of its keys begin with {keyid!r}: expected 1")
-        root.revoke_key(known[0], role)
-    for key in change.add:
-        root.add_key(key, role)
-    if change.threshold is not None:
-        root.roles[role].threshold = change.threshold
-    keys, threshold = len(root.roles[role].keyids), root.roles[role].threshold
-    if not 1 <= threshold <= keys:
-        raise RecipeError(f"{role}: {threshold} signatures of {keys} keys: they cannot be had")

@@ -34,7 +34,6 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import WITHDRAWN
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.lists.withdrawn import REASON, read_list, write_list
-from gristmill.network.layout import WithdrawnDocument
 from gristmill.phases.output.write_manifest import FUNNEL, RECIPE, recipe_bytes
 from gristmill.recipe import Recipe, stored
 from gristmill.schema import shard_name
@@ -102,7 +101,7 @@ def withdraw(
             finished = here.finished()
             assert finished is not None
             manifest = finished[0]
-            before = _listed(root, manifest)
+            before = listed_documents(root, manifest)
             found = _found(root, manifest, documents)
             now = {number: url for number, url in found.items() if number not in before}
             task = _Withdrawal(here, manifest, before, now)
@@ -121,16 +120,8 @@ def withdraw(
     }
 
 
-def withdrawn_documents(root: Path, manifest: Manifest) -> list[WithdrawnDocument]:
-    """The documents that were withdrawn from a corpus, by number."""
-    sources = {shard.number: shard.source for shard in manifest.raw_shards}
-    return [
-        WithdrawnDocument(document=number, source=sources.get(schema.shard_of(number)))
-        for number in sorted(_listed(root, manifest))
-    ]
-
-
-def _listed(root: Path, manifest: Manifest) -> Urls:
+def listed_documents(root: Path, manifest: Manifest) -> Urls:
+    """The documents that were withdrawn from a corpus."""
     if all(part.path != WITHDRAWN for part in manifest.parts):
         return {}
     return read_list((root / WITHDRAWN).read_bytes(), str(root / WITHDRAWN)).urls

@@ -46,7 +46,7 @@ def withdraw_release(
 
     `target`, `keys`, `passphrase`, `settings` and `cdn` are as in `publish`; `documents` and
     `cache_dir` as in `withdraw`. Returns what `withdraw` returns, and `target`, `release`,
-    `minimum`, `deleted` (objects) and `invalidations`.
+    `minimum`, `deleted` (objects), `invalidations` and `waiting` (as `publish`).
 
     Raises RecipeError if the target has no release of this corpus' kind, and what `withdraw` and
     `publish` raise. Nothing of the corpus is changed if the target cannot be published to.
@@ -65,7 +65,9 @@ def withdraw_release(
             )
         done = withdraw(root, documents, cache_dir=cache_dir, on_line=on_line)
         release, manifest = _released(publisher, root)
-        deleted = _deleted(opened, release, manifest)
+        # Readers still see the release before while a draft waits for signatures.
+        waits = publisher.waiting is not None
+        deleted = [] if waits else _deleted(opened, release, manifest)
         invalidated = publisher.invalidate(deleted)
     finally:
         opened.close()
@@ -76,6 +78,7 @@ def withdraw_release(
         "minimum": release.minimum,
         "deleted": len(deleted),
         "invalidations": invalidated,
+        "waiting": publisher.waiting,
     }
 
 

@@ -1,0 +1,245 @@
+"""The verbs `release ...`: thin, as cli.py."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gristmill.arguments import EXIT_CODES, Json
+from gristmill.network_verbs import (
+    CloudFrontId,
+    CloudFrontPath,
+    Days,
+    DraftFile,
+    Keys,
+    SignedFile,
+    days_of,
+    draft_lines_of,
+    numbers_of,
+    passphrase_of,
+    roles_given,
+)
+from gristmill.terminal import handle_ctrl_c, print_result, warn
+
+if TYPE_CHECKING:
+    from gristmill.network.trust_metadata import RoleChange
+
+release_app = typer.Typer(
+    help="Sign the releases of a published corpus, and withdraw documents from it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Target = Annotated[
+    str, typer.Argument(help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder.")
+]
+
+
+@release_app.command(epilog=EXIT_CODES)
+def withdraw(
+    documents: Annotated[
+        list[str],
+        typer.Argument(metavar="DOCUMENT...", help="shard:row, a document's number, or its URL."),
+    ],
+    corpus: Annotated[Path, typer.Option(help="The folder of the corpus.")],
+    target: Annotated[
+        str | None, typer.Option(help="Where the corpus is published (default: nowhere).")
+    ] = None,
+    key: Keys = None,
+    days: Days = None,
+    draft: DraftFile = None,
+    signed: SignedFile = None,
+    cloudfront: CloudFrontId = None,
+    cloudfront_path: CloudFrontPath = None,
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="The cache from which raw shards are removed.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Take documents and their copies out of a corpus, and of all its releases.
+
+    Shards keep their lengths; the documents' tokens become end-of-text tokens.
+    """
+    from gristmill.network.cdn import cloudfront_of
+    from gristmill.network.publisher import UploadSettings
+    from gristmill.network.withdraw import withdraw as take_out
+    from gristmill.network.withdraw_release import withdraw_release
+
+    handle_ctrl_c()
+    if target is None:
+        result = take_out(corpus, documents, cache_dir=cache_dir, on_line=warn)
+    else:
+        result = withdraw_release(
+            corpus,
+            target,
+            documents,
+            keys=key or (),
+            passphrase=passphrase_of(key),
+            settings=UploadSettings(days=days_of(days), draft=draft, signed=signed),
+            cdn=cloudfront_of(cloudfront, cloudfront_path),
+            cache_dir=cache_dir,
+            on_line=warn,
+        )
+    lines = [
+        (
+            f"{corpus}: {result['documents']:,} documents withdrawn with their copies, "
+            f"{result['withdrawn']:,} so far; {result['tokens']:,} tokens in {result['shards']} "
+            "shards are end-of-text tokens"
+        ),
+        f"manifest {result['manifest']}",
+    ]
+    if target is not None:
+        lines.append(
+            f"{result['target']}: release {result['release']}; readers refuse releases below "
+            f"{result['minimum']}; {result['deleted']} old objects deleted"
+        )
+        lines += draft_lines_of(result)
+    lines += [f"still holds them: {name}" for name in result["raw_shards"]]
+    step = f'[[step]] use = "withdrawn", list = "{corpus / "withdrawn.txt"}"'
+    lines.append(f"put this before the other steps of the recipe: {step}")
+    print_result(result, as_json, lines)
+
+
+@release_app.command(epilog=EXIT_CODES)
+def key(
+    path: Annotated[Path, typer.Argument(help="The file to write; .pub beside it is public.")],
+    as_json: Json = False,
+) -> None:
+    """Make a key that signs releases (ed25519). A passphrase encrypts it: from the environment
+    (GRISTMILL_KEY_PASSPHRASE), or typed.
+    """
+    from gristmill.network.keys import new_key
+
+    made = new_key(path, passphrase_of([path], confirm=True) or "")
+    lines = [f"{made['private']}: keep it secret", f"{made['public']}: key {made['keyid']}"]
+    print_result(made, as_json, lines)
+
+
+@release_app.command(epilog=EXIT_CODES)
+def sign(
+    target: Annotated[
+        str,
+        typer.Argument(help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder; or a draft."),
+    ],
+    key: Keys = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Sign targets and snapshot as well, though they are young."),
+    ] = False,
+    days: Days = None,
+    draft: DraftFile = None,
+    signed: SignedFile = None,
+    max_age: Annotated[
+        int, typer.Option(min=0, help="Seconds that caches may show an old timestamp.")
+    ] = 10,
+    cloudfront: CloudFrontId = None,
+    cloudfront_path: CloudFrontPath = None,
+    as_json: Json = False,
+) -> None:
+    """Renew the signatures of the newest release before they expire: run it daily.
+
+    Of a draft (the file of --draft): add a signature, without any network.
+    """
+    from gristmill.errors import RecipeError
+    from gristmill.network.cdn import cloudfront_of
+    from gristmill.network.drafts import draft_lines, sign_draft
+    from gristmill.network.publisher import UploadSettings
+    from gristmill.network.signing import sign as renew
+
+    if Path(target).is_file():
+        if everything or days or draft or signed or cloudfront:
+            raise RecipeError(f"{target}: a draft: it takes --key alone")
+        described = sign_draft(target, key or (), passphrase_of(key))
+        print_result(described, as_json, draft_lines(described))
+        return
+    result = renew(
+        target,
+        key or (),
+        passphrase_of(key),
+        everything=everything,
+        settings=UploadSettings(max_age=max_age, days=days_of(days), draft=draft, signed=signed),
+        cdn=cloudfront_of(cloudfront, cloudfront_path),
+    )
+    lines = [
+        f"{role}: version {has['version']}, expires {has['expires']}"
+        for role, has in result["roles"].items()
+    ]
+    print_result(result, as_json, [*lines, *result["warnings"], *draft_lines_of(result)])
+
+
+@release_app.command(epilog=EXIT_CODES)
+def rotate(
+    target: Target,
+    key: Keys = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(help="ROLE=FILE.pub: this key may sign the role from now on."),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="ROLE=KEYID: this key may not sign the role any more (8 digits or more)."
+        ),
+    ] = None,
+    threshold: Annotated[
+        list[str] | None, typer.Option(help="ROLE=N: the role needs signatures of N keys.")
+    ] = None,
+    days: Days = None,
+    draft: DraftFile = None,
+    signed: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--signed",
+            help="A draft of a root that has enough signatures; also one of targets, if they lose "
+            "theirs.",
+        ),
+    ] = None,
+    cloudfront: CloudFrontId = None,
+    cloudfront_path: CloudFrontPath = None,
+    as_json: Json = False,
+) -> None:
+    """Write a new root: change the keys and thresholds of root, targets, snapshot and timestamp.
+
+    On a target without a root it makes the first one; roles without --add get every --key. Give the
+    keys that the root needs before and after, and those of the roles that change.
+    """
+    from gristmill.network.cdn import cloudfront_of
+    from gristmill.network.publisher import UploadSettings
+    from gristmill.network.signing import rotate as write
+
+    result = write(
+        target,
+        key or (),
+        passphrase_of(key),
+        changes=_changes(add, remove, threshold),
+        draft=draft,
+        signed=signed or (),
+        settings=UploadSettings(days=days_of(days)),
+        cdn=cloudfront_of(cloudfront, cloudfront_path),
+    )
+    lines = [f"{result['target']}: root version {result['version']}, sha256 {result['sha256']}"]
+    lines += [
+        f"{role}: {has['threshold']} of {', '.join(keyid[:12] for keyid in has['keys'])}"
+        for role, has in result["roles"].items()
+    ]
+    print_result(result, as_json, draft_lines_of(result) or lines)
+
+
+def _changes(
+    add: list[str] | None, remove: list[str] | None, threshold: list[str] | None
+) -> "Mapping[str, RoleChange]":
+    from gristmill.network.keys import load_public
+    from gristmill.network.trust_metadata import ROLES, RoleChange
+
+    added, removed = roles_given("--add", add), roles_given("--remove", remove)
+    thresholds = numbers_of("--threshold", threshold)
+    changes: dict[str, Any] = {
+        role: RoleChange(
+            [load_public(Path(file)) for name, file in added if name == role],
+            [keyid for name, keyid in removed if name == role],
+            thresholds.get(role),
+        )
+        for role in ROLES
+    }
+    return {role: change for role, change in changes.items() if change != RoleChange([], [])}
