@@ -43,11 +43,13 @@ def addresses(text: str) -> list[tuple[int, int]]:
             name = label.rstrip("-").lower()
             if not name or name.startswith("-") or len(name) > 63:
                 break
-            if count > 1 and name in DOMAINS and name[0].isalpha():
+            dash = name.find("--", 4 if name[:2] == "xn" and len(name) > 4 else 1)
+            top = name if dash < 0 else name[:dash]
+            if count > 1 and top in DOMAINS and top[0].isalpha():
                 end = (
                     None
-                    if before == "example" and name in ("com", "net", "org")
-                    else place + len(name)
+                    if before == "example" and top in ("com", "net", "org")
+                    else place + len(top)
                 )
             if len(name) < len(label):
                 break
@@ -142,7 +144,7 @@ def ipv4(text: str, at: int) -> int | None:
     match = re.compile(rf"{octet}(?:\.{octet}){{3}}").match(text, at)
     if not match or after(text, match.end()) or not public(match[0]) or counted(match[0]):
         return None
-    if re.match("[+~][A-Za-z0-9]", text[match.end() :]):
+    if re.match("[+~](?![A-Za-z]{2}[0-9]{2})[A-Za-z]", text[match.end() :]):
         return None
     if text[at - 1 : at] == "[" and text[match.end() : match.end() + 1] == "]":
         return match.end()
@@ -545,6 +547,10 @@ def test_fuzz_find(drawn: tuple[list[str], pa.Array], kinds: set[str]) -> None:
 
 @strategies.fuzz(300)
 @given(pieces())
+@example("172.32.1.1~172.32.1.1")
+@example("git@foo.com--2a00::1.2.3.4")
+@example("a@foo.de--2a00::1 a@foo.xn--p1ai--2a00::1 a@b.xn2a00::1 a@b.com--x.org a@b.com--x.y")
+@example("172.32.1.1~412-34-5678 172.32.1.1+de89370400440532013000")
 def test_fuzz_redacted_twice_is_once(text: str) -> None:
     """What stands beside what was found is judged alike before and after."""
     offsets, data = strategies.buffers([text])
@@ -573,6 +579,7 @@ CASES = {
     ): [],
     "2001:4860:4860::8888 [2a00:1450::1]:80 IPv6:2a00::1 2a00::1: 2a00::1/64": ["ip"] * 5,
     "V8 65.6.85.28, version 65.6.85.28: OID 65.6.85.28, 65.6.85.28+dfsg 65.6.85.28~rc": [],
+    "65.6.85.28~65.6.85.31 me@foo.com--and more": ["ip", "ip", "email"],
     (
         "to 4.6.85.28 (>= 1.9.99.12) 3.43.6.1 libXi 1.91.6.1 V8 from 4.2.77.18 to 4.2.77.20 "
         "-2.12 3.51.98.32 Oct 25 2000::"

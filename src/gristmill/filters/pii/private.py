@@ -91,7 +91,7 @@ class Private(Step, frozen=True, kw_only=True):
     """Redact personal data."""
 
     name: ClassVar[str] = "private"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     redacts: ClassVar[bool] = True
 
     kinds: Annotated[list[Kind], Meta(min_length=1)] = msgspec.field(

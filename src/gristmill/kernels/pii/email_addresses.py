@@ -7,7 +7,8 @@ kernels/pii/numbers.py.
 
 gristmill   before the `@` letters, digits and `._%+-`, without `..`, trimmed of `.-%` at the start
             and not ending in a dot; behind it labels
-            of letters, digits and inner hyphens, up to the last one that is a top-level domain.
+            of letters, digits and inner hyphens, up to the last one that is a top-level domain, or
+            is one up to a dash of two hyphens.
             Domains for examples and tests (RFC 2606, RFC 6761) are nobody's, nor is what programs
             log in as where code is kept: `git`, `hg` or `svn` at one of HOSTS, in `//git@host` or
             before a path, `git@host:path`
@@ -79,6 +80,18 @@ def _label_stop(data, at, stop):
 
 
 @helper
+def _dash(data, label, last):
+    """Where the first of two hyphens stands in a label, that of `xn--` aside; `last`: nowhere."""
+    first = label + 1
+    if last - label > 4 and data[label] | 0x20 == 0x78 and data[label + 1] | 0x20 == 0x6E:
+        first = label + 4
+    for at in range(first, last - 1):
+        if data[at] == HYPHEN and data[at + 1] == HYPHEN:
+            return at
+    return last
+
+
+@helper
 def address(data, wall, at, stop, known_domains, every):
     """The e-mail address round the `@` at `at`, by gristmill's rules: (start, stop); stop 0: there
     is none. `every`: also one that is nobody's.
@@ -112,13 +125,15 @@ def address(data, wall, at, stop, known_domains, every):
             break
         labels += 1
         value = hash_of(data, label, last)
-        if last - label >= SHORT and last - label <= LONG and is_letter(data[label]):
-            if labels > 1 and known(value, known_domains.top):
-                end = last
+        top = _dash(data, label, last)  # `me@example.org--and more`: a dash ends it as well
+        name = value if top == last else hash_of(data, label, top)
+        if top - label >= SHORT and top - label <= LONG and is_letter(data[label]):
+            if labels > 1 and known(name, known_domains.top):
+                end = top
                 ours = not (
                     known(before, known_domains.examples[:1])
-                    and last - label == 3
-                    and known(value, known_domains.examples[1:])
+                    and top - label == 3
+                    and known(name, known_domains.examples[1:])
                 )
         before = value
         if last < after or after >= stop or data[after] != DOT:

@@ -10,7 +10,7 @@ ipv4    four octets without leading zeros, public: IANA's IPv4 and IPv6 Special-
         3.51.98.32`, a drawing's), needs a sign that it is one: in brackets, behind `//`, `@`, `::`
         or `ffff:`, with a prefix length or a port, in a log's ` - -`, or behind a word of
         ADDRESSED, no word of NUMBERED nearer. Others are one unless a word of NUMBERED stands right
-        before (`V8 65.0.11.9`), or `+` or `~` and a letter or digit behind (`65.9.1.2+dfsg`)
+        before (`V8 65.0.11.9`), or a suffix follows: `+` or `~` and a letter (`65.9.1.2+dfsg`)
 ipv6    as in RFC 4291, section 2.2; of 2000::/3, which is all that IANA has given out, what is
         public. Not a year and `::`
 
@@ -219,6 +219,23 @@ def _is_low(data, wall, at, value):
 
 
 @helper
+def _is_suffixed(data, end, stop):
+    """Whether a version's suffix stands at `end`. A digit starts none, nor do two letters and two
+    digits: that may be an address or an account, and be gone when the text is read once more.
+    """
+    if end + 1 >= stop or (data[end] != 0x2B and data[end] != 0x7E):
+        return False
+    if not is_letter(data[end + 1]):
+        return False
+    return not (
+        end + 4 < stop
+        and is_letter(data[end + 2])
+        and is_digit(data[end + 3])
+        and is_digit(data[end + 4])
+    )
+
+
+@helper
 def ipv4_stop(data, wall, at, stop, every):
     """Where an IPv4 address that starts at `at` stops; 0: there is none. `every`: four octets are
     one, whatever they are and stand by.
@@ -230,7 +247,7 @@ def ipv4_stop(data, wall, at, stop, every):
         return end
     if not public_v4(value, True) or not (value & 0xE0E0E0E0 and value & 0x00F0F0F0):
         return np.int64(0)
-    if end + 1 < stop and (data[end] == 0x2B or data[end] == 0x7E) and is_alnum(data[end + 1]):
+    if _is_suffixed(data, end, stop):
         return np.int64(0)
     if at > wall and data[at - 1] == 0x5B and end < stop and data[end] == 0x5D:
         return end
