@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from gristmill.report.verify import verify
 from gristmill.report.why import why
 from gristmill.store.manifest import decode
 from gristmill.trainer_formats.export import export
+from gristmill.trainer_formats.token_source import TokenDocuments
 from tests.support.corpora import article, jsonl
 from tests.support.skips import missing
 from tests.support.token_corpora import token_corpus
@@ -147,6 +149,54 @@ def test_a_rebuild_drops_them_again(folder: Path) -> None:
         gristmill.run(recipe, out=folder / "new", workers=1)
 
 
+def test_tables_have_the_bytes_that_a_run_with_the_list_writes(tmp_path: Path) -> None:
+    """Documents, measures, signatures, pairs, index and all other tables: nothing that was made
+    from a withdrawn document is left. But for the list of frequent lines, which still counts it.
+    """
+    rows = [page("web", number) for number in range(12)]
+    rows[5]["text"] = f"{rows[2]['text']} a few more words"
+    rows[7]["text"] = rows[2]["text"]
+    for number in (2, *range(8, 12)):
+        rows[number]["text"] += f"\n{'SIGN UP ' if number == 2 else 'Sign up '}for our letters now"
+    (tmp_path / "a.jsonl").write_bytes(jsonl(rows[:6]))
+    (tmp_path / "b.jsonl").write_bytes(jsonl([*rows[6:], {"no": "text"}]))
+    recipe = (
+        '[[source]]\nname = "web"\nfiles = ["*.jsonl"]\n[[step]]\nuse = "simple"\nmin_words = 5\n'
+        "[deduplicate]\nindex = true\nnear = {}\n[deduplicate.lines]\nmost = 2\n"
+        '[[step]]\nuse = "private"\nafter_dedup = true\n'
+    )
+    (tmp_path / "recipe.toml").write_text(recipe)
+    corpus, again = tmp_path / "corpus", tmp_path / "again"
+    gristmill.run(tmp_path / "recipe.toml", out=corpus, workers=1)
+    lines = pq.read_table(corpus / "duplicates/lines.parquet").to_pylist()
+    assert [row["text"][:7] for row in lines] == ["SIGN UP"]
+    result = withdraw(corpus, ["0:2"])
+    assert result["documents"] == 3
+    step = f'[[step]]\nuse = "withdrawn"\nlist = "{corpus / "withdrawn.txt"}"\n'
+    (tmp_path / "recipe.toml").write_text(recipe.replace("[[step]]", f"{step}[[step]]", 1))
+    gristmill.run(tmp_path / "recipe.toml", out=again, workers=1)
+    paths = {
+        path.relative_to(again).as_posix()
+        for path in again.rglob("*.*")
+        if path.suffix in (".parquet", ".keys", ".documents") and "work" not in path.parts
+    }
+    assert {"measures/00001.parquet", "signatures/00000.parquet", "index/0000.keys"} <= paths
+    different = {
+        name for name in paths if (corpus / name).read_bytes() != (again / name).read_bytes()
+    }
+    assert different == {"duplicates/lines.parquet"}
+    lines = pq.read_table(corpus / "duplicates/lines.parquet").to_pylist()
+    assert [row["text"] for row in lines] == [""]
+    funnels = [decode((one / "manifest.json").read_bytes()).funnel for one in (corpus, again)]
+    for funnel in funnels:
+        del funnel["lines"]
+    assert funnels[0] == funnels[1]
+    verify(corpus)
+    result = withdraw(corpus, ["1:0"])  # the column of the measures is there
+    assert result["withdrawn"] == 4
+    verify(corpus)
+
+
 def test_refused_with_the_reason(folder: Path, tmp_path: Path) -> None:
     corpus = folder / "corpus"
     before = (corpus / "manifest.json").read_bytes()
@@ -167,6 +217,9 @@ def test_exports_leave_them_out(folder: Path, tmp_path: Path) -> None:
     train = np.fromfile(tmp_path / "out/train.bin", "<u2").tolist()
     at = next(n for n in range(len(before)) if before[n : n + len(gone)] == gone)
     assert train == before[:at] + before[at + len(gone) :]
+    documents = TokenDocuments(corpus, sources=["web"])
+    assert np.concatenate(list(documents)).tolist() == train
+    assert len(pickle.loads(pickle.dumps(documents))) == len(documents)
     export(corpus, tmp_path / "text", to="jsonl")
     rows = (tmp_path / "text/web/00000.jsonl").read_text().splitlines()
     assert "https://web.example/2" not in {json.loads(row)["url"] for row in rows}

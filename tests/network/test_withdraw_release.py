@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import gristmill
+from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network import withdraw_release as module
@@ -15,12 +16,16 @@ from gristmill.network.keys import PASSPHRASE, load_signers, new_key
 from gristmill.network.layout import WithdrawnDocument
 from gristmill.network.publish import publish
 from gristmill.network.publisher import Publisher, UploadSettings
+from gristmill.network.pull import pull
 from gristmill.network.release import ReleaseReader
 from gristmill.network.signing import rotate
 from gristmill.network.targets import open_target
 from gristmill.network.trust_metadata import RoleChange
+from gristmill.network.withdraw import withdraw
 from gristmill.network.withdraw_release import withdraw_release
+from gristmill.report.why import why
 from tests.support.corpora import article, jsonl
+from tests.support.every_phase import in_process
 from tests.support.releases import bucket, everything_at, names
 
 PHRASE = "the miller's private letter"
@@ -163,6 +168,45 @@ def test_with_a_draft_it_waits_for_signatures_and_deletes_nothing_before(
     done = withdraw_release(corpus, target, ["0:3"], keys=keys[:1], settings=settings)
     assert (done["minimum"], done["waiting"], done["deleted"] > 0) == (2, None, True)
     assert everything_at(target, root=target / "trust/root.json").release.number == 2
+
+
+def test_the_state_of_a_run_goes_and_the_next_run_starts_from_the_store_alone(
+    made: Path, corpus: Path, tmp_path: Path
+) -> None:
+    target, fresh = tmp_path / "public", tmp_path / "fresh"
+    published = publish(corpus, target, with_=["state"])
+    reader = ReleaseReader(target)
+    state = reader.newest().release.state
+    assert state in objects(target)
+    assert published["objects"] > len(reader.newest().manifest.parts)
+    withdraw_release(corpus, target, ["0:3"])
+    newest = reader.newest()
+    reader.close()
+    assert newest.release.state is None
+    parts = {part.sha256 for part in newest.manifest.parts}
+    assert len(objects(target) - parts) == 3  # manifest, lock and list of digests
+    # A fresh machine with the raw file, which still has the document.
+    pull(target, fresh / "corpus")
+    for name in ("a.jsonl", "t.json"):
+        shutil.copy(made.parent / name, fresh)
+    recipe = (made.parent / "recipe.toml").read_text()
+    step = '[[step]]\nuse = "withdrawn"\nlist = "corpus/withdrawn.txt"\n'
+    (fresh / "recipe.toml").write_text(recipe.replace("[tokens]", f"{step}[tokens]"))
+    shutil.copytree(fresh, tmp_path / "other")
+    with in_process():
+        gristmill.run(fresh / "recipe.toml", out=fresh / "corpus", workers=1)
+        with open(tmp_path / "other/recipe.toml", "a") as file:
+            file.write('order = "append"\n')
+        gristmill.run(tmp_path / "other/recipe.toml", out=tmp_path / "other/corpus", workers=1)
+    assert why(fresh / "corpus", "0:3")[0]["reason"] == "withdrawn.listed"
+    tokens = TokenCorpus.open(fresh / "corpus").stream("web")
+    assert all((numbers >= 0).all() and 3 not in numbers for numbers, _ in tokens.every_document())
+    again = publish(fresh / "corpus", target, with_=["state"])
+    assert (again["release"], again["new"]) == (3, True)
+    # Full shards of a corpus that grows are never written anew.
+    withdraw(tmp_path / "other/corpus", ["0:1"])
+    with pytest.raises(RecipeError, match="token shards that are written never do"), in_process():
+        gristmill.run(tmp_path / "other/recipe.toml", out=tmp_path / "other/corpus", workers=1)
 
 
 def test_nothing_is_withdrawn_where_nothing_is_published(corpus: Path, tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """Withdrawal: documents are taken back out of a finished corpus, which keeps its shape.
 
-    tokens/*.bin       their tokens are end-of-text tokens; every shard keeps its length
-    tokens/*.docs      their numbers n are -1 - n: loaders mask them for the loss
-    verdicts/          dropped, for the reason `withdrawn.listed`
-    documents/, text/, samples/, contamination/     without their texts
+    the parts          without the documents (network/withdraw_parts.py); token shards keep their
+                       lengths
     withdrawn.txt      the list; the recipe gets the step `withdrawn` with it as its input
     recipe, funnel, manifest                        written anew
     work/, the cache   what a run left of them there, and the raw shards that hold them, are removed
@@ -20,57 +18,28 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gristmill import schema
-from gristmill.corpus.clusters import TABLE as COPIES
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import WITHDRAWN
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.lists.withdrawn import REASON, read_list, write_list
+from gristmill.network.withdraw_parts import Before, Urls, Withdrawal, rewritten, token_shard
 from gristmill.phases.output.write_manifest import FUNNEL, RECIPE, recipe_bytes
 from gristmill.recipe import Recipe, stored
 from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import MANIFEST, Manifest, RawShard, content_of
-from gristmill.store.parts import (
-    Part,
-    machine_errors,
-    read_batches,
-    write_bytes,
-    write_json,
-    writing,
-    writing_table,
-)
+from gristmill.store.parts import Part, machine_errors, read_batches, write_bytes, write_json
 from gristmill.store.urls import is_url
 
 LIST = WITHDRAWN  # the part with the documents
 STEP = "withdrawn"
-Urls = dict[int, str | None]  # of documents, by number
-
-
-class _Withdrawal(NamedTuple):
-    """A withdrawal under way."""
-
-    corpus: Corpus
-    manifest: Manifest
-    before: Urls  # documents that were withdrawn earlier
-    now: Urls  # those that go now
-
-    @property
-    def numbers(self) -> np.ndarray:
-        return np.array(sorted(self.now), np.int64)
-
-    @property
-    def shards(self) -> list[int]:
-        """The raw shards that the documents are in."""
-        return sorted({schema.shard_of(number) for number in self.now})
 
 
 def withdraw(
@@ -104,7 +73,7 @@ def withdraw(
             before = listed_documents(root, manifest)
             found = _found(root, manifest, documents)
             now = {number: url for number, url in found.items() if number not in before}
-            task = _Withdrawal(here, manifest, before, now)
+            task = Withdrawal(here, manifest, before, now)
             done = _written(task) if now else {"tokens": 0, "shards": 0}
             _purge_work(here)
     finally:
@@ -178,27 +147,23 @@ def _found(root: Path, manifest: Manifest, asked: Sequence[str]) -> Urls:
 # -- the new state
 
 
-def _written(task: _Withdrawal) -> dict[str, int]:
+def _written(task: Withdrawal) -> dict[str, int]:
     """Write the parts that change, and make them the corpus' state."""
     corpus, manifest = task.corpus, task.manifest
     changed: dict[str, Part] = {}
-    reasons: dict[str, int] = {}
+    before = Before({}, {}, {})
     tokens = shards = 0
-    for part in manifest.parts:
-        folder = part.path.partition("/")[0]
-        if folder == "tokens" and part.path.endswith(".docs"):
-            overwritten, parts = _shard(task, part)
+    # The verdicts first: what they said before is counted, and other parts need the counts.
+    for part in sorted(manifest.parts, key=lambda part: not part.path.startswith("verdicts/")):
+        if part.path.startswith("tokens/") and part.path.endswith(".docs"):
+            overwritten, parts = token_shard(task, part)
             tokens, shards = tokens + overwritten, shards + bool(parts)
-        elif part.path.endswith(".parquet") and _of_shard(part.path) in task.shards:
-            parts = _table(task, part, folder, reasons)
-        elif part.path == COPIES:
-            parts = [_without_rows(task, part, "keeper")]
         else:
-            continue
+            parts = rewritten(task, part, before)
         changed |= {one.path: one for one in parts}
     listed = write_bytes(corpus.stage, WITHDRAWN, write_list(task.before | task.now))
     table = _recipe(manifest)
-    funnel = _funnel(manifest, reasons, len(task.now))
+    funnel = _funnel(manifest, before, len(task.now))
     for one in (
         listed,
         write_bytes(corpus.stage, RECIPE, recipe_bytes(table)),
@@ -215,100 +180,12 @@ def _written(task: _Withdrawal) -> dict[str, int]:
             recipe_sha256=changed[RECIPE].sha256,
             recipe=table,
             inputs=dict(sorted({**manifest.inputs, f"{STEP}.list": entry}.items())),
-            raw_shards=[_counted(task, shard, reasons) for shard in manifest.raw_shards],
+            raw_shards=[_counted(shard, before.reasons) for shard in manifest.raw_shards],
             funnel=funnel,
             parts=ordered,
         )
     )
     return {"tokens": tokens, "shards": shards}
-
-
-def _of_shard(path: str) -> int:
-    """The raw shard of a table, such as verdicts/00042.parquet; -1: it is of none."""
-    name = path.rpartition("/")[2].removesuffix(".parquet")
-    return int(name) if name.isdecimal() else -1
-
-
-def _shard(task: _Withdrawal, docs: Part) -> tuple[int, list[Part]]:
-    """Overwrite the documents' tokens in a token shard: (how many, the two parts)."""
-    root, stage, stated = task.corpus.root, task.corpus.stage, task.manifest.tokens
-    assert stated is not None
-    table = np.fromfile(root / docs.path, "<i8")
-    numbers, ends = table[: len(table) // 2], table[len(table) // 2 :]
-    rows = np.flatnonzero(np.isin(numbers, task.numbers))
-    if not len(rows):
-        return 0, []
-    path = docs.path.removesuffix(".docs") + ".bin"
-    part = next(one for one in task.manifest.parts if one.path == path)
-    tokens = np.fromfile(root / path, "<u2" if stated.dtype == "uint16" else "<u4")
-    starts = np.concatenate([[0], ends[:-1]])
-    count = 0
-    for row in rows.tolist():
-        tokens[starts[row] : ends[row]] = stated.end_of_text
-        count += int(ends[row] - starts[row])
-    numbers[rows] = ~numbers[rows]
-    with writing(stage, path) as file:
-        file.write(tokens)
-    written = Part(path, file.size, file.hexdigest(), part.counts)
-    return count, [written, write_bytes(stage, docs.path, table.tobytes(), **docs.counts)]
-
-
-def _table(task: _Withdrawal, part: Part, folder: str, reasons: dict[str, int]) -> list[Part]:
-    """A table of a raw shard without the documents' texts; nothing for one that has none."""
-    if folder in ("text", "samples", "contamination", "tables"):
-        return [_without_rows(task, part, "document")]
-    if folder == "verdicts":
-        return [_rewritten(task, part, lambda batch, hit: _dropped(batch, hit, reasons))]
-    if folder == "documents":
-        return [_rewritten(task, part, _emptied)]
-    return []
-
-
-def _without_rows(task: _Withdrawal, part: Part, column: str) -> Part:
-    numbers = pa.array(task.numbers)
-    path = task.corpus.root / part.path
-    with writing_table(task.corpus.stage, part.path, pq.read_schema(path)) as (table, written):
-        for batch in read_batches(path):
-            table.write(batch.filter(pc.invert(pc.is_in(batch[column], numbers))))
-    return written[0]
-
-
-def _rewritten(
-    task: _Withdrawal, part: Part, change: Callable[[pa.RecordBatch, pa.Array], pa.RecordBatch]
-) -> Part:
-    numbers = pa.array(task.numbers)
-    path = task.corpus.root / part.path
-    with writing_table(task.corpus.stage, part.path, pq.read_schema(path)) as (table, written):
-        for batch in read_batches(path):
-            table.write(change(batch, pc.is_in(batch["document"], numbers)))
-    return written[0]
-
-
-def _emptied(batch: pa.RecordBatch, hit: pa.Array) -> pa.RecordBatch:
-    """DOCUMENTS, of which some have their number and URL alone."""
-    columns = [
-        batch[name]
-        if name in ("document", "url")
-        else pc.if_else(hit, "" if name == "text" else None, batch[name])
-        for name in batch.schema.names
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-
-def _dropped(batch: pa.RecordBatch, hit: pa.Array, reasons: dict[str, int]) -> pa.RecordBatch:
-    """VERDICTS, of which some are dropped as withdrawn; `reasons` counts what they were before, and
-    `kept N` those that were kept, by raw shard N.
-    """
-    for row in batch.filter(hit).select(["document", "reason"]).to_pylist():
-        before = row["reason"] or f"kept {schema.shard_of(row['document'])}"
-        reasons[before] = reasons.get(before, 0) + 1
-    columns = []
-    for name in batch.schema.names:
-        column = batch[name]
-        if name not in ("document", "url"):
-            column = pc.if_else(hit, REASON if name == "reason" else None, column)
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _recipe(manifest: Manifest) -> dict[str, Any]:
@@ -319,11 +196,11 @@ def _recipe(manifest: Manifest) -> dict[str, Any]:
     return {**manifest.recipe, "step": [*ours, *steps]}
 
 
-def _funnel(manifest: Manifest, reasons: dict[str, int], count: int) -> dict[str, Any]:
+def _funnel(manifest: Manifest, before: Before, count: int) -> dict[str, Any]:
     """The funnel with the documents dropped by the step that comes after `read`."""
     funnel = msgspec.to_builtins(manifest.funnel)
     steps = {step["step"]: dict(step["reasons"]) for step in funnel["steps"]}
-    for reason, number in reasons.items():
+    for reason, number in before.reasons.items():
         of_step = steps.get(reason.partition(".")[0])
         if of_step is not None:
             of_step[reason] -= number
@@ -338,10 +215,11 @@ def _funnel(manifest: Manifest, reasons: dict[str, int], count: int) -> dict[str
         funnel["steps"].append(
             {"step": name, "dropped": sum(own.values()), "left": left, "reasons": own}
         )
-    return {**funnel, "kept": left}
+    texts = {name: funnel[name] - count for name, count in before.texts.items()}
+    return {**funnel, **texts, "kept": left}
 
 
-def _counted(task: _Withdrawal, shard: RawShard, reasons: dict[str, int]) -> RawShard:
+def _counted(shard: RawShard, reasons: dict[str, int]) -> RawShard:
     kept = shard.unique_documents - reasons.get(f"kept {shard.number}", 0)
     return msgspec.structs.replace(shard, unique_documents=kept)
 

@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from gristmill.corpus.layout import WITHDRAWN
 from gristmill.corpus.token_corpus import Split, TokenCorpus, TokenStream
 
 
 class TokenDocuments:
     """The documents of one or several sources, one source after another, in the order of their
-    shards. An item is an array of tokens (n,) of `dtype`, its end of text included.
+    shards. An item is an array of tokens (n,) of `dtype`, its end of text included. Documents that
+    were withdrawn (docs/withdrawal.md) are left out.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class TokenDocuments:
         stream, number = self._shards[shard]
         numbers, ends = stream.boundaries(number)
         # A document that goes on from the shard before is counted there.
-        row = place - int(self._firsts[shard]) + int(self._continued[shard])
+        row = place - int(self._firsts[shard])
+        row += int(np.searchsorted(self._withdrawn[shard], row, "right"))
+        row += int(self._continued[shard])
         base = int(stream.starts[number])
         start = base + (int(ends[row - 1]) if row else 0)
         stop = base + int(ends[row])
@@ -86,15 +90,21 @@ class TokenDocuments:
 
     def _open(self, corpus: TokenCorpus) -> None:
         self._shards: list[tuple[TokenStream, int]] = []
+        # By shard, how many documents of those that begin in it come before each withdrawn one.
+        self._withdrawn: list[np.ndarray] = []
         begins: list[int] = []
         continued: list[bool] = []
+        none = np.empty(0, np.int64)
+        withdrawn = any(part.path == WITHDRAWN for part in corpus.manifest.parts)
         for name in self._names:
             stream = corpus.stream(name, self._split)
             last = None
             for number in range(len(stream.shards)):
                 numbers = stream.boundaries(number)[0]
                 continued.append(bool(numbers[0] == last))
-                begins.append(len(numbers) - continued[-1])
+                gone = np.flatnonzero(numbers[int(continued[-1]) :] < 0) if withdrawn else none
+                self._withdrawn.append(gone - np.arange(len(gone)))
+                begins.append(len(numbers) - continued[-1] - len(gone))
                 self._shards.append((stream, number))
                 last = numbers[-1]
         self._continued = continued
