@@ -270,10 +270,19 @@ def test_what_is_in_full_shards_is_not_read_again(
 
     with in_process():
         run(recipe, out=tmp_path / "corpus", **options)
-        (tmp_path / "first/3.jsonl").write_bytes(jsonl([{"text": text} for text in rows[3]]))
+        # Its second document is a copy of one in the first raw shard.
+        coming = [{"text": text} for text in [*rows[3], TEXTS[8]]]
+        (tmp_path / "first/3.jsonl").write_bytes(jsonl(coming))
+        verdicts = tmp_path / "corpus/work/state/write_verdicts"
+        before = {path.name: path.stat().st_mtime_ns for path in verdicts.iterdir()}
         monkeypatch.setattr(shards_module, "Reading", reading)
         run(recipe, out=tmp_path / "corpus", **options)
         # 31 + 30, 37 + 38, 26 + 17 tokens in shards of 40: the third raw shard is in the last one.
         assert [name for name in read if "train" in name] == ["00002.train", "00004.train"]
+        # Nor are verdicts written again that are as they were.
+        after = {path.name: path.stat().st_mtime_ns for path in verdicts.iterdir()}
+        assert set(after.items()) - set(before.items()) == {
+            ("00004.json", after["00004.json"]),
+        }
         run(recipe, out=tmp_path / "again", plan_file=tmp_path / "corpus/plan.json", **options)
     assert digests(tmp_path / "again") == digests(tmp_path / "corpus")

@@ -6,12 +6,17 @@
     the plan                              where a source reached its target
       -> verdicts/<shard>.parquet
 
+A shard's verdicts depend on the rows of the tables that are about its own documents: a corpus that
+grows writes the verdicts of the new shards only, and of those where a duplicate came or went.
+
 When all are written the guard looks for a cluster that is too large (corpus/clusters.py): it is
 asked of these bytes and is in no key.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -65,29 +70,73 @@ class VerdictsTask(msgspec.Struct, frozen=True, kw_only=True):
     root: Runtime[str]
     number: int
     provisional: str  # sha256 of process's verdicts
-    # sha256 of what corpus filters dropped; null: there are none
+    # digests of this shard's rows: of what corpus filters dropped (null: there are none), and of the
+    # corpus' duplicates (null: the recipe does not deduplicate)
     corpus_filtered: str | None
-    drops: str | None  # sha256 of the corpus' duplicates; null: the recipe does not deduplicate
+    drops: str | None
     near_threshold: float | None
     cut: Later[TargetCut | None] = None  # where the source reached its target, in this shard
+    # and the sha256 of both tables
+    tables: Runtime[tuple[str | None, str | None]] = (None, None)
 
 
 def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
     """A task for each shard that was processed."""
     near = state.recipe.deduplicate.near if state.recipe.deduplicate else None
     filtered, deduplicated = state.one(CORPUS_FILTERS), state.one(DEDUPLICATE)
+    tables = tuple(one.work[0].sha256 if one else None for one in (filtered, deduplicated))
+    processed = state.of(PROCESS)
+    rows = [
+        row_digests(proven(state.corpus.work / path, sha256), list(processed)) if sha256 else {}
+        for path, sha256 in zip((DROPPED, DUPLICATES), tables, strict=True)
+    ]
     yield {
         number: VerdictsTask(
             root=str(state.corpus.root),
             number=number,
             provisional=record.work[0].sha256,
             near_threshold=near.threshold if near else None,
-            corpus_filtered=filtered.work[0].sha256 if filtered else None,
-            drops=deduplicated.work[0].sha256 if deduplicated else None,
+            corpus_filtered=rows[0].get(number),
+            drops=rows[1].get(number),
             cut=state.plan.shards[number].cut,
+            tables=(tables[0], tables[1]),
         )
-        for number, record in state.of(PROCESS).items()
+        for number, record in processed.items()
     }
+
+
+def row_digests(path: Path, numbers: list[int]) -> dict[int, str]:
+    """By raw shard, the sha256 over its rows of a table that is sorted by `document`: of each
+    column its values, a text as its place among the texts of these rows in the order in which they
+    come, and then these texts.
+    """
+    found = {number: hashlib.sha256() for number in numbers}
+    waiting: list[pa.RecordBatch] = []  # of the shard that the last batch ended in
+    for batch in read_batches(path):
+        shards = batch["document"].to_numpy() >> schema.ROW_BITS
+        starts = np.flatnonzero(np.diff(shards, prepend=-1)).tolist()
+        for first, end in zip(starts, [*starts[1:], len(batch)], strict=True):
+            if waiting and waiting[-1]["document"][0].as_py() >> schema.ROW_BITS != shards[first]:
+                _add(found, waiting)
+                waiting = []
+            waiting.append(batch.slice(first, end - first))
+    if waiting:
+        _add(found, waiting)
+    return {number: digest.hexdigest() for number, digest in found.items()}
+
+
+def _add(found: dict[int, Any], batches: list[pa.RecordBatch]) -> None:
+    """Digest the rows of one shard."""
+    table = pa.Table.from_batches(batches)
+    digest = found[table["document"][0].as_py() >> schema.ROW_BITS]
+    for column in table.columns:
+        values = column.combine_chunks()
+        if pa.types.is_string(values.type):
+            texts = values.dictionary_encode()
+            digest.update(msgspec.json.encode(texts.dictionary.to_pylist()))
+            values = texts.indices.cast(pa.int64())
+        digest.update(values.is_null().to_numpy(zero_copy_only=False).tobytes())
+        digest.update(values.fill_null(0).to_numpy(zero_copy_only=False).tobytes())
 
 
 def check(state: State) -> dict[int, GristmillError]:
@@ -136,15 +185,16 @@ def _drops_of(corpus: Corpus, task: VerdictsTask) -> pa.Table:
     low, high = schema.first_document(task.number), schema.first_document(task.number + 1)
     own = [("document", ">=", low), ("document", "<", high)]
     found = [FILLED.empty_table()]
-    if task.corpus_filtered is not None:
+    filtered, duplicates = task.tables
+    if filtered is not None:
         table = pq.read_table(
-            proven(corpus.work / DROPPED, task.corpus_filtered), filters=own, use_threads=False
+            proven(corpus.work / DROPPED, filtered), filters=own, use_threads=False
         )
         nothing = [pa.nulls(len(table), FILLED.field(name).type) for name in FILLED.names[4:]]
         found.append(pa.table([*table.columns, *nothing], schema=FILLED))
-    if task.drops is not None:
+    if duplicates is not None:
         table = pq.read_table(
-            proven(corpus.work / DUPLICATES, task.drops), filters=own, use_threads=False
+            proven(corpus.work / DUPLICATES, duplicates), filters=own, use_threads=False
         )
         near = pc.equal(table["reason"], NEAR)
         threshold = pc.if_else(near, pa.scalar(task.near_threshold, pa.float64()), pa.scalar(1.0))
