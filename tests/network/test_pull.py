@@ -3,7 +3,10 @@ that was altered gets.
 """
 
 import json
+import random
 import shutil
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from gristmill.pipeline import run
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import Part
 from gristmill.training.train_tokenizer import train_tokenizer
+from tests.support.command import command_line
 from tests.support.corpora import digests, jsonl, pages
 from tests.support.every_phase import in_process
 
@@ -119,6 +123,34 @@ def test_a_pull_brings_only_what_is_missing_and_what_is_asked_for(
     assert digests(tmp_path / "corpus") == digests(first / "corpus")
     with pytest.raises(RecipeError, match="--only text: release 1 has none; it has "):
         pull(first / "store", tmp_path / "other", only=["text"])
+
+
+def test_a_killed_pull_goes_on(first: Path, tmp_path: Path, soak: int) -> None:
+    """Killed when some files are there, at 2 places (soak: 100); what is there is not fetched
+    again.
+    """
+    corpus, pick = tmp_path / "corpus", random.Random(6)
+    told = pull(first / "store", corpus)
+    most = len(list(corpus.rglob("*")))
+    at_work = 0
+    for _ in range(2 if soak == 1 else 5 * soak):
+        shutil.rmtree(corpus)
+        wanted = pick.randrange(most)
+        process = subprocess.Popen(
+            command_line("pull", first / "store", corpus), stdout=subprocess.DEVNULL
+        )
+        while process.poll() is None and sum(1 for _ in corpus.rglob("*")) < wanted:
+            time.sleep(0.001)
+        at_work += process.poll() is None
+        process.kill()
+        process.wait()
+        whole = sum(path.stat().st_size for path in corpus.rglob("*.bin"))
+        again = pull(first / "store", corpus)
+        assert again["bytes"] <= told["bytes"] - whole
+        assert (again["parts"], again["state"]) == (told["parts"], told["state"])
+        assert digests(corpus) == digests(first / "corpus")
+        assert verify(corpus)["parts"]
+    assert at_work > 0
 
 
 def test_a_folder_with_an_earlier_release_becomes_the_newest(first: Path, tmp_path: Path) -> None:

@@ -281,8 +281,6 @@ def test_what_is_in_full_shards_is_not_read_again(
         assert [name for name in read if "train" in name] == ["00002.train", "00004.train"]
         # Nor are verdicts written again that are as they were.
         after = {path.name: path.stat().st_mtime_ns for path in verdicts.iterdir()}
-        assert set(after.items()) - set(before.items()) == {
-            ("00004.json", after["00004.json"]),
-        }
+        assert set(after.items()) - set(before.items()) == {("00004.json", after["00004.json"])}
         run(recipe, out=tmp_path / "again", plan_file=tmp_path / "corpus/plan.json", **options)
     assert digests(tmp_path / "again") == digests(tmp_path / "corpus")

@@ -7,11 +7,13 @@ Genesis reads priority 1 first, and a recipe the highest: numbers are turned rou
 counterpart is said.
 """
 
+import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import tomli_w
+from msgspec import Meta
 
 from gristmill.errors import RecipeError
 from gristmill.recipe.explain import suggest
@@ -19,6 +21,7 @@ from gristmill.recipe.recipe import parse
 
 TOKENS_PER_SHARD = 2_500_000
 LONGEST = 1 << 24  # bytes of the file
+MOST = 1 << 31  # of a priority or a target
 KEYS = ("name", "hf_path", "hf_name", "text_field", "target_shards", "priority", "enabled")
 HEAD = """\
 # From the sources of a Genesis data pipeline. Its shards are cut as Genesis cuts them: 2,500,000
@@ -41,8 +44,8 @@ class GenesisSource(msgspec.Struct, kw_only=True):
     hf_path: str
     hf_name: str | None = None
     text_field: str = "text"
-    target_shards: int | None = None
-    priority: int = 1
+    target_shards: Annotated[int, Meta(ge=1, le=MOST)] | None = None
+    priority: Annotated[int, Meta(ge=-MOST, le=MOST)] = 1
     enabled: bool = True
 
 
@@ -57,30 +60,8 @@ def from_genesis(path: Path, recipe: str, tokenizer: str = "tokenizer.json") -> 
     """The recipe for the sources in a JSON file; `recipe` is the name that it will have. Raises
     RecipeError where there are none.
     """
-    tables = _tables(path)
-    sources = []
-    lines = []
-    for place, table in enumerate(tables):
-        try:
-            source = msgspec.convert(table, GenesisSource)
-        except msgspec.ValidationError as error:
-            raise RecipeError(f"{path}: sources[{place}]: {error}") from error
-        sources.append(source)
-        for key in sorted(set(table) - set(KEYS)):
-            lines.append(f"{source.name}.{key} has no counterpart{suggest(key, KEYS)}")
+    sources, lines = _sources(path)
     most = max(source.priority for source in sources)
-    made: list[dict[str, Any]] = []
-    for source in sources:
-        values = {
-            "name": source.name,
-            "hub": source.hf_path,
-            "subset": source.hf_name,
-            "text": source.text_field,
-            "priority": most + 1 - source.priority,
-            "target_shards": source.target_shards,
-            "enabled": None if source.enabled else False,
-        }
-        made.append({key: value for key, value in values.items() if value is not None})
     if most > 1:
         lines.append(
             f"priority: Genesis reads 1 first, a recipe the highest: 1 to {most} became {most} to 1"
@@ -97,19 +78,54 @@ def from_genesis(path: Path, recipe: str, tokenizer: str = "tokenizer.json") -> 
     }
     text = (
         HEAD.format(name=recipe)
-        + tomli_w.dumps({"output": "corpus", "source": made})
+        + tomli_w.dumps({"output": "corpus"})
+        + "".join(f"\n[[source]]\n{tomli_w.dumps(_table(one, most))}" for one in sources)
         + TAIL
         + tomli_w.dumps({"tokens": tokens})
     )
-    parse(text, str(path))
+    try:
+        parse(text, str(path))
+    except RecipeError as error:
+        # Its line is one of the recipe, which is not written.
+        raise RecipeError(re.sub(r":\d+: ", ": ", str(error), count=1)) from error
     return Converted(text, lines)
+
+
+def _sources(path: Path) -> tuple[list[GenesisSource], list[str]]:
+    """The sources in a file, and lines about keys that a recipe does not have."""
+    sources, lines = [], []
+    for place, table in enumerate(_tables(path)):
+        try:
+            source = msgspec.convert(table, GenesisSource)
+        except msgspec.ValidationError as error:
+            raise RecipeError(f"{path}: sources[{place}]: {error}") from error
+        sources.append(source)
+        for key in sorted(set(table) - set(KEYS)):
+            lines.append(f"{source.name}.{key} has no counterpart{suggest(key, KEYS)}")
+    return sources, lines
+
+
+def _table(source: GenesisSource, most: int) -> dict[str, Any]:
+    """A source as a recipe has it; `most` is the highest number of a priority."""
+    values = {
+        "name": source.name,
+        "hub": source.hf_path,
+        "subset": source.hf_name,
+        "text": source.text_field,
+        "priority": most + 1 - source.priority,
+        "target_shards": source.target_shards,
+        "enabled": None if source.enabled else False,
+    }
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _tables(path: Path) -> list[dict[str, Any]]:
     try:
-        if path.stat().st_size > LONGEST:
+        with open(path, "rb") as file:
+            data = file.read(LONGEST + 1)
+        if len(data) > LONGEST:
             raise RecipeError(f"{path}: more than {LONGEST:,} bytes: no list of sources")
-        found = msgspec.json.decode(path.read_bytes())
+        found = msgspec.json.decode(data)
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, RecursionError) as error:

@@ -70,7 +70,7 @@ class VerdictsTask(msgspec.Struct, frozen=True, kw_only=True):
     root: Runtime[str]
     number: int
     provisional: str  # sha256 of process's verdicts
-    # digests of this shard's rows: of what corpus filters dropped (null: there are none), and of the
+    # digests of this shard's rows: of what corpus filters dropped (null: there are none), of the
     # corpus' duplicates (null: the recipe does not deduplicate)
     corpus_filtered: str | None
     drops: str | None
