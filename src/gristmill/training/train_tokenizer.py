@@ -64,15 +64,15 @@ def train_tokenizer(
     cannot be, for an `out` that is there already, and if there is no text; MachineError if there is
     too little memory for choosing merges; SourceError for a file that cannot be read.
     """
-    from gristmill.kernels.bpe_training.pairs import choose_merges
-    from gristmill.training.count_pieces import check_memory, count_pieces_that_fit
-
     target = output_file(out, force=force)
     check_special(special)
     check_numbers(vocabulary, len(special), sample=sample, least=least)
     published = pattern_of(pattern)
     skipped: list[int] = []
     sources = sources_of(files, text=text, limit=limit, on_skipped=skipped.append)
+    # Kernels are loaded, or compiled, when all that was asked for is right.
+    from gristmill.kernels.bpe_training.pairs import choose_merges
+    from gristmill.training.count_pieces import check_memory, count_pieces_that_fit
 
     def batches() -> Iterator[pa.RecordBatch]:
         skipped.clear()

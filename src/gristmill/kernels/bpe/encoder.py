@@ -6,7 +6,9 @@ r"""Byte-pair encoding (Sennrich 2016, Radford 2019), exact, for any pattern of 
 Most pieces were seen before: their tokens are in a table (tables.py), found always by all of their
 bytes. The table's lines lie far apart in memory, so a group of pieces first asks for all of them
 and then reads them: that, and one loop without branches for most pieces, is what makes this fast.
-Pieces that were not seen are merged (merging.py).
+Pieces that were not seen are merged: short ones are gathered, merged by turns (batches.py), and
+their tokens are written between those that stand there already; longer ones one by one
+(merging.py).
 """
 
 from typing import NamedTuple
@@ -14,26 +16,28 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from gristmill.kernels.bpe.batches import MOST as MOST_GATHERED
+from gristmill.kernels.bpe.batches import merge_batch, write_piece
 from gristmill.kernels.bpe.merging import Scratch, merge_piece, room_of
 from gristmill.kernels.bpe.pairs import Merges, rules_of
+from gristmill.kernels.bpe.spans import (
+    Spans,
+    addresses_of_spans,
+    collect,
+    find_keys,
+    find_wide,
+    search_start,
+)
 from gristmill.kernels.bpe.tables import (
     COUNT_SHIFT,
     FULL,
     INLINE,
-    LENGTH_SHIFT,
     LONG,
     MIDDLE,
     MOST_SHORT,
     SHORT,
     Learned,
     copy_entries,
-    hash_long,
-    hash_middle,
-    hash_short,
-    is_long,
-    is_middle,
-    line_of,
-    load_up_to_8_before,
     remember_long,
     remember_middle,
     remember_short,
@@ -42,22 +46,11 @@ from gristmill.kernels.bpe.tables import (
 )
 from gristmill.kernels.jit import memory
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, UINT64S, helper, kernel
-from gristmill.kernels.jit.groups import Int32s, Int64s, Uint64s
-from gristmill.kernels.jit.loads import ONE, count_ones, count_trailing_zeros, load_u64
-from gristmill.kernels.jit.vectors import address_of, equal_entries, prefetch, store_tokens
+from gristmill.kernels.jit.groups import Int32s, Int64s
+from gristmill.kernels.jit.loads import count_ones
+from gristmill.kernels.jit.vectors import address_of, equal_entries, move_tokens, store_tokens
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.kernels.pieces.patterns import mark
-
-GROUP = 256  # pieces whose entries are asked for together
-
-
-class _Spans(NamedTuple):
-    """A group of pieces; a mask of 64 bytes may add 63 to it, and writes 8 at a time."""
-
-    starts: Int32s  # (GROUP + 80,)
-    keys: Uint64s  # the first two words of short entries, or the hash of a long piece
-    places: Int64s  # the word at which an entry's table is searched first
-    masks: Uint64s  # (32,) of each length the bytes that it leaves of the two words
 
 
 class _Tokens(NamedTuple):
@@ -68,92 +61,28 @@ class _Tokens(NamedTuple):
 
 
 @helper
-def _write_ones(mask, base, out, count):
-    """Write the positions of a mask's set bits; up to 8 places more are written and mean nothing.
-    (As kernels/text/words.py does.)
+def _write_gathered(gathered, end, batch, out, rules, room, tables):
+    """Merge the pieces that were gathered, write their tokens between those that stand in `out`,
+    and remember them; where tokens end.
     """
-    ones = count_ones(mask)
-    written = np.int64(0)
-    while written < ones:
-        for k in range(8):
-            out[count + written + k] = base + count_trailing_zeros(mask)
-            mask &= mask - ONE
-        written += 8
-    return count + ones
-
-
-@helper
-def _collect(marks, word, last, starts):
-    """Write the starts of a group of pieces, and where the last of them stops; (pieces, next word).
-
-    The last mark of all is no start.
-    """
-    count = np.int64(0)
-    while count < GROUP and word <= last:
-        count = _write_ones(marks[word], word << 6, starts, count)
-        word += 1
-    ahead = word
-    while ahead <= last and marks[ahead] == 0:
-        ahead += 1
-    if ahead > last:
-        return count - 1, word
-    starts[count] = (ahead << 6) + count_trailing_zeros(marks[ahead])
-    return count, word
-
-
-@helper
-def _find_keys(data, readable, count, spans, tables):
-    """Compute where each piece's entry is searched, and ask for its line."""
-    starts, keys, places, masks_of_length = spans
-    short, middle, long, masks = tables[0], tables[1], tables[2], tables[7]
-    safe = readable - 16
-    for j in range(count):
-        start = np.int64(starts[j])
-        length = np.int64(starts[j + 1]) - start
-        if length <= SHORT:
-            if start <= safe:
-                head = load_u64(data, start) & masks_of_length[2 * length]
-                tail = load_u64(data, start + 8) & masks_of_length[2 * length + 1]
-            else:
-                head = load_up_to_8_before(data, start, length, readable)
-                tail = np.uint64(0)
-                if length > 8:
-                    tail = load_up_to_8_before(data, start + 8, length - 8, readable)
-            tail |= np.uint64(length) << LENGTH_SHIFT
-            place = line_of(hash_short(head, tail), masks[0])
-            prefetch(short, place)
-            keys[2 * j] = head
-            keys[2 * j + 1] = tail
-            places[j] = place
-        elif length <= MIDDLE:
-            place = line_of(hash_middle(data, start, length), masks[1])
-            prefetch(middle, place)
-            places[j] = place
-        elif length <= LONG:
-            hashed = hash_long(data, start, length)
-            place = line_of(hashed, masks[2])
-            prefetch(long, place)
-            keys[2 * j] = hashed
-            places[j] = place
-
-
-@helper
-def _find_wide(data, start, length, readable, head, place, tables):
-    """The two words of tokens of a piece of more than SHORT bytes; 0 where it has no entry."""
-    middle, long, spelling, masks = tables[1], tables[2], tables[4], tables[7]
-    if length <= MIDDLE:
-        while middle[place + 5] != 0:
-            if is_middle(data, start, length, readable, place, middle):
-                return middle[place + 6], middle[place + 7]
-            place = np.int64(np.uint64(place + 8) & masks[1])
-    elif length <= LONG:
-        while long[place] != 0:
-            if long[place] == head and long[place + 1] >> np.uint64(32) == np.uint64(length):
-                begin = np.int64(long[place + 1] & np.uint64(0xFFFFFFFF))
-                if is_long(data, start, length, begin, spelling):
-                    return long[place + 2], long[place + 3]
-            place = np.int64(np.uint64(place + 4) & masks[2])
-    return np.uint64(0), np.uint64(0)
+    keys, ends, living = batch[0], batch[1], batch[4]
+    merge_batch(gathered, batch, rules)
+    more = np.int64(0)
+    for slot in range(gathered):
+        more += count_ones(living[slot])
+    parts = room[0]
+    stop = end
+    end += more
+    for slot in range(gathered - 1, -1, -1):
+        begin = ends[slot]
+        move_tokens(out, begin + more, begin, stop - begin)
+        count = write_piece(slot, batch, parts)
+        more -= count
+        for k in range(count):
+            out[begin + more + k] = parts[k]
+        remember_short(keys[2 * slot], keys[2 * slot + 1], parts, count, tables)
+        stop = begin
+    return end
 
 
 @helper
@@ -174,25 +103,8 @@ def _learn(piece, keys, out, end, rules, room, tables):
     return count
 
 
-@helper
-def _search(offsets, text, starts, first, count):
-    """The piece from first + 1 on at which a text starts; `count` if that is in a later group."""
-    boundary = offsets[text]
-    if boundary >= starts[count]:
-        return count
-    low = first + 1
-    high = count
-    while low < high:
-        middle = (low + high) >> 1
-        if starts[middle] < boundary:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @kernel(
-    *(OFFSETS, BYTES, UINT64S, Merges, Learned, Scratch, _Spans, _Tokens, Int64s),
+    *(OFFSETS, BYTES, UINT64S, Merges, Learned, Scratch, Spans, _Tokens, Int64s),
     returns=types.boolean,
 )
 def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, progress):
@@ -201,13 +113,10 @@ def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, prog
     """
     tables, rules, room = tables_of(learned), rules_of(merges), room_of(scratch)
     short, arena, used, masks = tables[0], tables[3], tables[5], tables[7]
-    addresses = (
-        address_of(spans.starts),
-        address_of(spans.keys),
-        address_of(spans.places),
-        address_of(spans.masks),
-    )
+    addresses = addresses_of_spans(spans)
     starts, keys, places = addresses[:3]
+    batch = addresses[4]
+    gathered = np.int64(0)
     text_starts, text_bytes, marked = address_of(offsets), address_of(data), address_of(marks)
     out_offsets, out = address_of(encoded.offsets), address_of(encoded.tokens)
     readable = np.int64(len(data))
@@ -215,19 +124,24 @@ def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, prog
     word, text, end = progress[0], progress[1], progress[2]
     while word <= last:
         if used[FULL]:
+            if gathered:
+                end = _write_gathered(gathered, end, batch, out, rules, room, tables)
             progress[0] = word
             progress[1] = text
             progress[2] = end
             return False
-        count, word = _collect(marked, word, last, starts)
-        _find_keys(text_bytes, readable, count, addresses, tables)
+        count, word = collect(marked, word, last, starts)
+        find_keys(text_bytes, readable, count, addresses, tables)
         j = np.int64(0)
         while j < count:
             if text_starts[text] == starts[j]:
+                if gathered:
+                    end = _write_gathered(gathered, end, batch, out, rules, room, tables)
+                    gathered = np.int64(0)
                 out_offsets[text] = end
                 text += 1
                 continue
-            stop = _search(text_starts, text, starts, j, count)
+            stop = search_start(text_starts, text, starts, j, count)
             while j < stop:
                 start = np.int64(starts[j])
                 length = np.int64(starts[j + 1]) - start
@@ -246,12 +160,20 @@ def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, prog
                             break
                         place = np.int64(np.uint64(place + 8) & masks[0])
                 else:
-                    low, high = _find_wide(
+                    low, high = find_wide(
                         text_bytes, start, length, readable, keys[2 * j], place, tables
                     )
                 many = np.int64(low >> COUNT_SHIFT)
                 if np.uint64(many - 1) < np.uint64(INLINE):
                     store_tokens(out, end, low, high)
+                elif many == 0 and length <= SHORT:
+                    if gathered == MOST_GATHERED:
+                        end = _write_gathered(gathered, end, batch, out, rules, room, tables)
+                        gathered = np.int64(0)
+                    batch[0][2 * gathered] = keys[2 * j]
+                    batch[0][2 * gathered + 1] = keys[2 * j + 1]
+                    batch[1][gathered] = end
+                    gathered += 1
                 elif many == 0:
                     piece = (text_bytes, start, length, readable)
                     many = _learn(
@@ -264,6 +186,8 @@ def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, prog
                         out[end + k] = arena[begin + k]
                 end += many
                 j += 1
+    if gathered:
+        end = _write_gathered(gathered, end, batch, out, rules, room, tables)
     while text < len(offsets):
         out_offsets[text] = end
         text += 1
@@ -303,13 +227,7 @@ class Encoder:
         self._limits = Limits(*map(max, least, limits))
         self._learned = _tables(Limits(*map(min, first, self._limits)), self._limits)
         self._scratch = Scratch.of(1 << 12)
-        room = GROUP + 80
-        self._spans = _Spans(
-            np.zeros(room, np.int32),
-            np.zeros(2 * room, np.uint64),
-            np.zeros(room, np.int64),
-            _masks(),
-        )
+        self._spans = Spans.empty()
         self._remember_whole()
 
     def encode(self, offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -363,13 +281,6 @@ class Encoder:
         copy_entries(before, before.middle.view(np.uint8), new)
         new.used[FULL] = 0
         self._learned = new
-
-
-def _masks() -> np.ndarray:
-    """Of each length up to SHORT, the bits of its bytes in two words, (32,) uint64."""
-    bits = [(1 << 8 * length) - 1 for length in range(SHORT + 1)]
-    words = [word for mask in bits for word in (mask & (1 << 64) - 1, mask >> 64)]
-    return np.array(words, np.uint64)
 
 
 def _powers(sizes: np.ndarray) -> Limits:

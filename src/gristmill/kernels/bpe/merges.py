@@ -89,16 +89,25 @@ def _empty(tokens: list[bytes], pairs: int, merged: np.ndarray) -> tuple[Merges,
     lengths = np.array([len(token) for token in tokens], np.int64)
     token_offsets = np.zeros(len(tokens) + 1, np.int64)
     np.cumsum(lengths, out=token_offsets[1:])
-    # Of 16 places of a line 9 are used, so that few lines are full.
-    pair_table = memory.zeros((pairs // 9 + 1) * LINE_OF_PAIRS, np.uint32)
+    byte_tokens, byte_pairs, pair_table, ranked, given = memory.together(
+        (256, np.int32),
+        (1 << 16, np.uint32),
+        # Of 16 places of a line 9 are used, so that few lines are full.
+        ((pairs // 9 + 1) * LINE_OF_PAIRS, np.uint32),
+        (len(merged), np.uint64),
+        (len(merged), np.int32),
+    )
+    byte_tokens[:] = [numbers[bytes([byte])] for byte in range(256)]
+    byte_pairs[:] = UNRANKED
     pair_table[:] = NO_ENTRY
+    given[:] = merged
     steps = np.unique(merged - np.arange(len(merged)))
     merges = Merges(
-        np.array([numbers[bytes([byte])] for byte in range(256)], np.int32),
-        np.full(1 << 16, UNRANKED, np.uint32),
+        byte_tokens,
+        byte_pairs,
         pair_table,
-        np.zeros(len(merged), np.uint64),
-        merged,
+        ranked,
+        given,
         np.array([steps[0] if len(steps) == 1 and steps[0] >= 0 else NO_STEP], np.int64),
         np.frombuffer(bytearray(b"".join(tokens)), np.uint8),
         token_offsets,

@@ -61,7 +61,7 @@ def pair_of(left, right):
 
 @helper
 def place_of_pair(pair, size):
-    """The first place of a pair's line in a table of so many places, and its mark: any but that of
+    """The first place of a pair's line in a table of `size` places, and its mark: any but that of
     NO_ENTRY.
     """
     hashed = pair * GOLDEN
@@ -79,15 +79,21 @@ def next_line(place, size):
 
 @helper
 def likely_rank(left, right, rules):
-    """The rank at which two neighbours merge, times 64, or that of a lower one whose pair has the
-    same mark; UNRANKED where no entry of their line has it.
+    """The rank at which two neighbours merge, as `rank_in_line` finds it."""
+    place, mark = place_of_pair(pair_of(left, right), rules[5])
+    return rank_in_line(place, mark, rules)
+
+
+@helper
+def rank_in_line(place, mark, rules):
+    """The rank at which the pair of a place and a mark merges, times 64, or that of a lower one
+    whose pair has the same mark; UNRANKED where no entry of their line has it.
 
     Nearly every search ends in the first line, and no branch asks whether it has the pair. Lines
     are in the order of ranks, and what found its line full has a higher rank than all in there: so
     another pair's rank that is taken for this one's is lower. Before a merge `is_pair` asks.
     """
     table, size = rules[2], rules[5]
-    place, mark = place_of_pair(pair_of(left, right), size)
     while True:
         equal = equal_marks(table, place, mark)
         entry = table[place + count_trailing_zeros(equal | np.uint64(1 << 15))]

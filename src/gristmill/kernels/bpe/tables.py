@@ -51,7 +51,9 @@ class Learned(NamedTuple):
     def of(
         cls, short: int, middle: int, long: int, arena: int, spelling: int, most: int
     ) -> "Learned":
-        """Empty tables of so many entries, tokens and bytes; `most`: MOST_SHORT."""
+        """Empty tables with room for these numbers of entries, tokens and bytes; `most`:
+        MOST_SHORT.
+        """
         used = np.zeros(8, np.int64)
         used[MOST_SHORT] = most
         return cls(
@@ -212,15 +214,19 @@ def line_of(hashed, mask):
 
 @helper
 def remember_short(head, tail, parts, count, tables):
-    """Write a piece that is in no entry yet."""
+    """Write a piece, if it is in no entry yet."""
     short, used, masks = tables[0], tables[5], tables[7]
     if not _has_room(USED_SHORT, count, tables):
         return
     place = line_of(hash_short(head, tail), masks[0])
     while short[place + 1] != 0:
+        if short[place] == head and short[place + 1] == tail:
+            return
         if short[place + 5] == 0:
             place += 4
             break
+        if short[place + 4] == head and short[place + 5] == tail:
+            return
         place = np.int64(np.uint64(place + 8) & masks[0])
     low, high = pack_tokens(parts, count, tables)
     short[place] = head

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 LARGE = 1 << 20  # bytes from which on large pages are asked for
+LARGEST = 1 << 21  # bytes of a large page
 LINE = 64  # bytes of a line of the processor's cache
 
 
@@ -29,3 +30,18 @@ def zeros(count: int, kind: Any) -> np.ndarray:
     except OSError:
         pass  # a kernel without large pages
     return np.frombuffer(memory, kind, count)
+
+
+def together(*sizes: tuple[int, Any]) -> list[np.ndarray]:
+    """Arrays of zeros, each as `zeros` gives it, side by side in memory: small tables that are read
+    together share large pages. sizes: (count, kind) of each.
+    """
+    bytes_of = [-(-count * np.dtype(kind).itemsize // LINE) * LINE for count, kind in sizes]
+    # Linux gives large pages only to what fills them.
+    whole = -(-sum(bytes_of) // LARGEST) * LARGEST if sum(bytes_of) >= LARGE else sum(bytes_of)
+    room = zeros(whole, np.uint8)
+    starts = np.cumsum([0, *bytes_of[:-1]]).tolist()
+    return [
+        room[start : start + count * np.dtype(kind).itemsize].view(kind)
+        for start, (count, kind) in zip(starts, sizes, strict=True)
+    ]

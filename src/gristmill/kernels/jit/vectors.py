@@ -130,6 +130,27 @@ def store_tokens(typing_context, out, at, low, high):
 
 
 @intrinsic
+def move_tokens(typing_context, tokens, at, first, count):
+    """Copy `count` int32 from the index `first` to the index `at`; the two may overlap. The room is
+    the caller's.
+    """
+
+    def generate(context, builder, signature, arguments):
+        start = _start(context, builder, signature.args[0], arguments[0])
+        target, source = (
+            builder.bitcast(builder.gep(start, [place]), _BYTE.as_pointer())
+            for place in arguments[1:3]
+        )
+        size = builder.mul(arguments[3], ir.Constant(_WORD, 4))
+        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _BYTE.as_pointer(), _WORD, _BIT])
+        move = cgutils.get_or_insert_function(builder.module, kind, "llvm.memmove.p0.p0.i64")
+        builder.call(move, [target, source, size, ir.Constant(_BIT, 0)])
+        return context.get_dummy_value()
+
+    return types.void(tokens, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
 def differing_bytes(typing_context, one, at, other, place):
     """Of 64 bytes at an index of one array, which differ from those at an index of another: bit j
     is byte j. Both indices count elements; the room is the caller's.
