@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -170,6 +171,54 @@ def test_an_upload_that_was_cut_off_goes_on(folder: Path, hub: Hub, tmp_path: Pa
     assert seen == [before]  # it was not laid out again
     assert len(hub.uploads) == len(set(hub.uploads)) == 3
     assert not list((tmp_path / "cache/gristmill/hub").iterdir())
+
+
+def test_a_killed_publisher_goes_on(folder: Path, hub: Hub, tmp_path: Path) -> None:
+    """SIGKILL while it uploads; the same command again."""
+    words = command_line("publish", folder / "texts", TARGET, "--with", "text", "--json")
+    environment = {**os.environ, "HF_HUB_DISABLE_XET": "1"}
+    running = subprocess.Popen(
+        words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    hub.after_upload = running.kill
+    assert running.wait(60) == -signal.SIGKILL
+    hub.after_upload = None
+    sent = len(hub.uploads)
+    assert sent >= 1
+    assert [*hub.files("mill/flour")] == [".gitattributes"]
+    publish_to_hub(folder / "texts", TARGET)
+    assert len(hub.uploads) == len(set(hub.uploads)) == 3
+    assert len(hub.commits["mill/flour"]) == 2
+    assert not list((tmp_path / "cache/gristmill/hub").iterdir())
+
+
+def test_large_files_by_xet(
+    folder: Path, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What huggingface_hub does where hf_xet is installed, with its storage in a folder."""
+    package("hf_xet")
+    from huggingface_hub import _commit_api
+    from huggingface_hub.utils._runtime import is_xet_available
+
+    monkeypatch.setattr(_commit_api, "is_xet_available", is_xet_available)
+    monkeypatch.setenv("HF_XET_CACHE", str(tmp_path / "cache/xet"))
+    # The hub gives no token for the storage.
+    with pytest.raises(GristmillError, match="mill/flour"):
+        publish_to_hub(folder / "texts", TARGET)
+    hub.xet = f"local://{tmp_path / 'xet'}"
+    (tmp_path / "xet").mkdir()
+    publish_to_hub(folder / "texts", TARGET)
+    assert hub.xet_tokens > 0
+    assert hub.uploads == []  # nothing by LFS
+    stored = [path for path in (tmp_path / "xet").rglob("*") if path.is_file()]
+    assert stored
+    tree = hub.commits["mill/flour"][-1][1]
+    sums = dict(line.split("  ")[::-1] for line in tree["SHA256SUMS"].data.decode().splitlines())
+    large = {path: blob.stored[0] for path, blob in tree.items() if blob.stored}
+    assert len(large) == 3
+    assert large == {path: sums[path] for path in large}
+    again = publish_to_hub(folder / "texts", TARGET)
+    assert (again["uploaded"], again["removed"]) == (0, 0)
 
 
 def test_of_two_publishers_the_second_is_refused(folder: Path, hub: Hub) -> None:

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,22 +24,24 @@ PART = 1 << 14  # bytes: larger objects are uploaded in parts
 
 @dataclass
 class Blob:
-    """A file of a commit."""
+    """A file of a commit; `stored` is the sha256 and size of one whose bytes are in the service for
+    large files.
+    """
 
     data: bytes
     lfs: bool
+    stored: tuple[str, int] | None = None
 
     def entry(self, path: str) -> dict[str, Any]:
-        sha256 = hashlib.sha256(self.data).hexdigest()
+        sha256, size = self.stored or (hashlib.sha256(self.data).hexdigest(), len(self.data))
         pointer = (
-            f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\n"
-            f"size {len(self.data)}\n"
+            f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n"
         ).encode()
         stored = pointer if self.lfs else self.data
         oid = hashlib.sha1(b"blob %d\0" % len(stored) + stored).hexdigest()
-        found = {"type": "file", "path": path, "size": len(self.data), "oid": oid}
+        found = {"type": "file", "path": path, "size": size, "oid": oid}
         if self.lfs:
-            found["lfs"] = {"oid": sha256, "size": len(self.data), "pointerSize": len(pointer)}
+            found["lfs"] = {"oid": sha256, "size": size, "pointerSize": len(pointer)}
         return found
 
 
@@ -52,6 +55,9 @@ class Hub:
     parts: dict[tuple[str, int], bytes] = field(default_factory=dict)
     uploads: list[str] = field(default_factory=list)  # sha256 of each object that was sent
     refuse_uploads_after: int | None = None
+    after_upload: Any = None  # called after each object
+    xet: str = ""  # where Xet keeps large files: local:// and a folder; empty: not offered
+    xet_tokens: int = 0  # how often one was asked for
     before_commit: Any = None  # called once, before the next commit is taken
     corrupt: bool = False  # the next commit loses the last byte of its large files
     lock: Any = field(default_factory=threading.RLock)
@@ -133,7 +139,19 @@ class _Handler(BaseHTTPRequestHandler):
     def _dataset(self, name: str, rest: list[str]) -> None:
         revision = rest[1] if len(rest) > 1 else "main"
         commit, files = self.hub.at(name, revision)
-        if rest[:1] == ["tree"]:
+        if rest[:1] == ["xet-write-token"] and not self.hub.xet:
+            self._refuse(404, "Not found")
+        elif rest[:1] == ["xet-write-token"]:
+            self.hub.xet_tokens += 1
+            ends = int(time.time()) + 3600
+            said = {"casUrl": self.hub.xet, "accessToken": "xet", "exp": ends}
+            headers = {
+                "X-Xet-Cas-Url": self.hub.xet,
+                "X-Xet-Access-Token": "xet",
+                "X-Xet-Token-Expiration": str(ends),
+            }
+            self._answer(200, said, headers)
+        elif rest[:1] == ["tree"]:
             self._answer(200, [blob.entry(path) for path, blob in sorted(files.items())])
         else:
             siblings = [{"rfilename": path} for path in sorted(files)]
@@ -242,6 +260,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(403, "the tests' server takes no more")
         self.hub.uploads.append(oid)
         self.hub.objects[oid] = data
+        if self.hub.after_upload is not None:
+            self.hub.after_upload()
         return self._answer(200, {})
 
     def _commit(self, name: str, body: bytes) -> None:
@@ -259,6 +279,10 @@ class _Handler(BaseHTTPRequestHandler):
                 files[value["path"]] = Blob(base64.b64decode(value["content"]), lfs=False)
             elif line["key"] == "lfsFile":
                 data = self.hub.objects.get(value["oid"])
+                if data is None and self.hub.xet:
+                    stored = (value["oid"], value["size"])
+                    files[value["path"]] = Blob(b"", lfs=True, stored=stored)
+                    continue
                 if data is None:
                     return self._refuse(400, f"{value['path']}: its object was not uploaded")
                 files[value["path"]] = Blob(data[:-1] if self.hub.corrupt else data, lfs=True)

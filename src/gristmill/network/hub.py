@@ -303,7 +303,9 @@ class _Upload:
                 raise _explained(self._name, error.__cause__) from error
             chain = (type(error), type(error.__cause__))
             packages = {one.__module__.partition(".")[0] for one in chain}
-            if not packages & {"httpx", "httpx2", "requests", "huggingface_hub"}:
+            # hf_xet, which uploads large files where it is installed, raises Python's own errors.
+            theirs = packages & {"httpx", "httpx2", "requests", "huggingface_hub", "hf_xet"}
+            if not theirs and not isinstance(error, ConnectionError | TimeoutError | RuntimeError):
                 raise
             raise SourceError(
                 f"{self._name}: the hub cannot be reached: {error}. What was uploaded is kept: "
