@@ -28,11 +28,11 @@ from tests.support.command import command_line
 from tests.support.corpora import article, jsonl
 from tests.support.hub_server import TOKEN, Blob, Hub, hub_server
 from tests.support.skips import missing
-from tests.support.trainer_readers import word_tokenizer
 
 # Of huggingface_hub's own upload.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<:DeprecationWarning")
 TARGET = "hf://datasets/mill/flour"
+MAIL = "anna.miller@flour-mill.com"
 RECIPE = """
 [[source]]
 name = "books"
@@ -64,8 +64,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, count in (("books", 40), ("web-a", 20), ("web-b", 5)):
         rows = [{"text": article(f"{name} {n}", 30), "tags": ["a", "b"]} for n in range(count)]
         rows[0]["text"] = f"```\n---\n| a <b> pipe |\n{rows[0]['text']}"
+        for row in rows:
+            row["text"] = row["text"].replace("\n", f"\nWrite to {MAIL}.\n", 1)
         (folder / f"{name}.jsonl").write_bytes(jsonl([*rows, rows[1]]))
-    (folder / "tokenizer.json").write_bytes(word_tokenizer(100))
+    gristmill.train_tokenizer([folder / "books.jsonl"], folder / "tokenizer.json", vocabulary=300)
     (folder / "recipe.toml").write_text(RECIPE)
     gristmill.run(folder / "recipe.toml", out=folder / "texts", workers=1)
     tokens = RECIPE + '[tokens]\ntokenizer = "tokenizer.json"\nvalidation = 0.2\n'
@@ -128,7 +130,9 @@ def test_texts_with_a_card_and_croissant(folder: Path, hub: Hub, tmp_path: Path)
     assert "Terms of the mill" in readme
     assert result["url"] not in readme  # nothing of this server
     # What a text has in it ends no block of the card.
-    assert "````text\n```\n---\n| a <b> pipe |" in readme
+    assert "````text\n```\n" in readme
+    assert readme.count("<EMAIL>") == 4
+    assert MAIL not in readme + files["croissant.json"].decode()
     described = json.loads(files["croissant.json"])
     listed = {one["@id"]: one.get("sha256") for one in described["distribution"]}
     assert {name: sums[name] for name in data} == {k: v for k, v in listed.items() if v}
@@ -144,7 +148,11 @@ def test_tokens_and_then_texts_in_one_commit_each(folder: Path, hub: Hub) -> Non
         "data/train-00000.parquet",
         "data/val-00000.parquet",
     }
-    assert tokens["tokenizer.json"] == word_tokenizer(100)
+    assert tokens["tokenizer.json"] == (folder / "tokenizer.json").read_bytes()
+    samples = tokens["README.md"].decode().split("## Samples")[1]
+    assert samples.count("books, document 0:") == samples.count("web, document ") == 2
+    assert "<EMAIL>" in samples
+    assert MAIL not in samples
     splits = front_matter(hub)["configs"][0]["data_files"]
     assert [one["split"] for one in splits] == ["train", "validation"]
     again = publish_to_hub(folder / "tokens", TARGET)

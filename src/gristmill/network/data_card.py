@@ -162,7 +162,7 @@ def _digests(facts: DatasetFacts) -> str:
 
 
 def _samples(facts: DatasetFacts) -> str:
-    shown = []
+    shown = ["The beginnings of documents; personal data is redacted in them."]
     for sample in facts.samples:
         name = document_name(sample.document)
         shown.append(f"{sample.source}, document {name}:\n\n{_fenced(sample.text)}")

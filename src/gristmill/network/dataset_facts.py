@@ -13,8 +13,6 @@ from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part
 
 Kind = Literal["text", "tokens"]
-SAMPLE = 400  # characters of a sample that are shown
-SAMPLES = 4
 # Licences that the hub knows by an identifier (https://huggingface.co/docs/hub/repositories-licenses)
 _LICENCES = """
 apache-2.0 mit bsd bsd-2-clause bsd-3-clause cc cc0-1.0 cc-by-2.0 cc-by-2.5 cc-by-3.0 cc-by-4.0
@@ -36,7 +34,7 @@ class Config(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The beginning of a published document."""
+    """The beginning of a published document, for its card."""
 
     source: str
     document: int
@@ -103,18 +101,3 @@ def schema_and_rows(files: dict[str, Path]) -> tuple[pa.Schema, int]:
         with pq.ParquetFile(path, memory_map=False) as file:
             schema, rows = file.schema_arrow, rows + file.metadata.num_rows
     return schema, rows
-
-
-def first_texts(files: list[tuple[str, Path]]) -> list[Sample]:
-    """The beginnings of the first documents of a few (source, file of texts)."""
-    found = []
-    for source, path in files:
-        with pq.ParquetFile(path, memory_map=False) as file:
-            batches = file.iter_batches(1, columns=["document", "text"], use_threads=False)
-            for batch in batches:
-                row = batch.to_pylist()[0]
-                found.append(Sample(source, row["document"], row["text"][:SAMPLE]))
-                break
-        if len(found) == SAMPLES:
-            break
-    return found

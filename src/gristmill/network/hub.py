@@ -30,7 +30,8 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.errors import MachineError, RecipeError, SourceError, VerificationError
 from gristmill.network.croissant import croissant
 from gristmill.network.data_card import data_card
-from gristmill.network.dataset_facts import Config, DatasetFacts, Kind, first_texts, schema_and_rows
+from gristmill.network.dataset_facts import Config, DatasetFacts, Kind, schema_and_rows
+from gristmill.network.samples import text_samples, token_samples
 from gristmill.store.cache import default_cache
 from gristmill.store.manifest import LOCK, MANIFEST, SUMS, Manifest, lock_of, sums
 from gristmill.store.parts import Part, machine_errors, sha256_of, to_json, write_bytes
@@ -82,7 +83,7 @@ def publish_to_hub(
     folder = cache / f"{digest[:16]}-{chosen}"
     on_line(f"{folder}: the files of {name}")
     files = _laid_out(root, folder, chosen, manifest)
-    facts = _facts(name, endpoint, chosen, manifest, digest, files)
+    facts = _facts(root, name, endpoint, chosen, manifest, digest, files)
     files += _described(root, folder, facts, [file.part for file in files])
     done = _Upload(name, endpoint, on_line).publish(files, digest, private)
     shutil.rmtree(folder, ignore_errors=True)
@@ -143,7 +144,13 @@ def _summed(folder: Path) -> list[Part]:
 
 
 def _facts(
-    name: str, endpoint: str, kind: Kind, manifest: Manifest, digest: str, files: list[_ReleaseFile]
+    root: Path,
+    name: str,
+    endpoint: str,
+    kind: Kind,
+    manifest: Manifest,
+    digest: str,
+    files: list[_ReleaseFile],
 ) -> DatasetFacts:
     data = {file.part.path: file.path for file in files if file.part.path.endswith(".parquet")}
     by_split = {
@@ -168,7 +175,7 @@ def _facts(
         schema=schema,
         rows=rows,
         configs=_configs(kind, list(data), list(rows)),
-        samples=_samples(data) if kind == "text" else [],
+        samples=text_samples(_first_files(data)) if kind == "text" else token_samples(root),
     )
 
 
@@ -183,12 +190,12 @@ def _configs(kind: Kind, paths: list[str], splits: list[str]) -> list[Config]:
     return configs
 
 
-def _samples(data: dict[str, Path]) -> list[Any]:
-    """The first document of each source."""
+def _first_files(data: dict[str, Path]) -> dict[str, Path]:
+    """The first file of each source's texts."""
     firsts: dict[str, Path] = {}
     for name, path in sorted(data.items()):
         firsts.setdefault(name.split("/")[1], path)
-    return list(first_texts(list(firsts.items())))
+    return firsts
 
 
 def _described(

@@ -22,7 +22,7 @@ from typing import Any
 
 from gristmill.corpus.layout import WITHDRAWN
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Input
+from gristmill.filters.api.step import Input, Step
 from gristmill.filters.lists.withdrawn import Withdrawn, read_list
 from gristmill.recipe import Recipe
 from gristmill.store import urls
@@ -73,16 +73,23 @@ def installed(recipe: Recipe, source: str) -> dict[str, Input]:
 
     Raises RecipeError where a file does.
     """
-    found = {}
+    found: dict[str, Input] = {}
     for step in recipe.post_dedup_steps(source):
-        for what, location in step.inputs().items():
-            if not location.startswith(("package:", "version:")):
-                raise RecipeError(f"{what} = {location!r}: a corpus does not hold it")
-            found[location] = (
-                _installed(location.removeprefix("version:"))
-                if location.startswith("version:")
-                else _file(what, location, Path())
-            )
+        found |= installed_inputs(step)
+    return found
+
+
+def installed_inputs(step: Step) -> dict[str, Input]:
+    """The inputs of a step, where packages hold them all. Raises RecipeError where a file does."""
+    found = {}
+    for what, location in step.inputs().items():
+        if not location.startswith(("package:", "version:")):
+            raise RecipeError(f"{what} = {location!r}: a corpus does not hold it")
+        found[location] = (
+            _installed(location.removeprefix("version:"))
+            if location.startswith("version:")
+            else _file(what, location, Path())
+        )
     return found
 
 

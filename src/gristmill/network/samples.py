@@ -1,0 +1,91 @@
+"""Samples of a published data set for its card: the beginnings of a few documents of each source,
+with personal data redacted, whatever the recipe redacts.
+
+    texts     the first documents of the files that are published
+    tokens    the first documents of the token shards, decoded by the corpus' tokenizer
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.errors import RecipeError
+from gristmill.filters.pii.private import Private
+from gristmill.network.dataset_facts import Sample
+from gristmill.phases.inputs.inputs import installed_inputs
+from gristmill.store.manifest import end_of_text_literal
+from gristmill.tokens.tokenizer import Tokenizer
+
+SAMPLE = 400  # characters of a sample that are shown
+READ = 4 * SAMPLE  # characters or tokens that are read of it: what is redacted becomes shorter
+SAMPLES = 4  # of all sources together, but one of each source at least, up to as many
+MOST = 12
+
+
+def text_samples(files: dict[str, Path]) -> list[Sample]:
+    """Of the sources' first files of texts."""
+    found = []
+    each = _each(len(files))
+    for source, path in list(files.items())[:MOST]:
+        with pq.ParquetFile(path, memory_map=False) as file:
+            columns = ["document", "text"]
+            batches = file.iter_batches(each, columns=columns, use_threads=False)
+            rows = next(batches, pa.RecordBatch.from_pylist([])).to_pylist()
+        found += [Sample(source, row["document"], row["text"][:READ]) for row in rows]
+    return redacted(found)
+
+
+def token_samples(root: Path) -> list[Sample]:
+    """Of the first training shards of a corpus; none where no tokenizer that we read is in it."""
+    corpus = TokenCorpus.open(root)
+    tokenizer = _tokenizer(corpus)
+    if tokenizer is None:
+        return []
+    found = []
+    sources = corpus.sources("train")
+    each = _each(len(sources))
+    for source in sources[:MOST]:
+        stream = corpus.stream(source, "train")
+        taken, start = 0, 0
+        # A document that was withdrawn (its number is below 0) is no sample.
+        for number, end in zip(*(one.tolist() for one in stream.boundaries(0)), strict=True):
+            if number >= 0 and taken < each:
+                tokens = stream.read(start, min(end, start + READ))
+                text = tokenizer.decode(tokens[tokens != corpus.format.end_of_text])
+                found.append(Sample(source, number, text))
+                taken += 1
+            start = end
+            if taken == each:
+                break
+    return redacted(found)
+
+
+def redacted(samples: list[Sample]) -> list[Sample]:
+    """Samples without personal data, as the step `private` finds it, cut to their length."""
+    if not samples:
+        return []
+    step = Private()
+    batch = pa.RecordBatch.from_arrays([pa.array([one.text for one in samples])], ["text"])
+    texts = step.load(installed_inputs(step))(batch).text
+    assert texts is not None
+    return [
+        one._replace(text=text[:SAMPLE])
+        for one, text in zip(samples, texts.to_pylist(), strict=True)
+    ]
+
+
+def _each(sources: int) -> int:
+    return max(1, SAMPLES // max(sources, 1))
+
+
+def _tokenizer(corpus: TokenCorpus) -> Tokenizer | None:
+    for part in corpus.manifest.parts:
+        if part.path.startswith("tokenizer/") and part.sha256 == corpus.format.tokenizer:
+            data = (corpus.root / part.path).read_bytes()
+            try:
+                return Tokenizer(part.path, data, end_of_text_literal(corpus.manifest))
+            except RecipeError:
+                return None
+    return None
