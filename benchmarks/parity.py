@@ -26,6 +26,7 @@ import pyarrow as pa
 from wrapping import wrapped
 
 from gristmill.columns import utf8_buffers
+from gristmill.filters.api.texts import BatchTexts
 from gristmill.filters.rules.c4 import C4
 from gristmill.filters.rules.fineweb import FineWeb
 from gristmill.filters.rules.gopher import Quality
@@ -135,7 +136,7 @@ def compare(task: dict[str, Any], told: list[dict[str, Any]], found: "Findings")
         theirs = [one[name] and one[name].removeprefix("gopher_") for one in told]
         passing &= np.array([reason is None for reason in theirs], bool)
         found.add(name, task["texts"], theirs, ours, plain)
-    lines = steps["c4"].cut(pa.RecordBatch.from_arrays([texts], names=["text"]))
+    lines = steps["c4"].cut(BatchTexts(texts))
     sentences = np.array([sentences_of(one["c4_lines"]) for one in told], np.int64)
     bounds = words.find(lines.offsets, lines.data)
     kept = lines.fates[c4_lines.KEPT]

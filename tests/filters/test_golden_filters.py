@@ -16,9 +16,11 @@ from gristmill import schema
 from gristmill.corpus.corpus import versions
 from gristmill.errors import RecipeError
 from gristmill.filters.api import registry
-from gristmill.filters.api.judge import LEFT, Judgement, NamedStep, judge
+from gristmill.filters.api.judge import LEFT, judge
 from gristmill.filters.api.step import Input, Step
+from gristmill.filters.api.texts import BatchTexts
 from gristmill.phases.inputs.inputs import find
+from gristmill.phases.process import process
 from gristmill.recipe import PRESETS, Recipe, make_step, packaged, parse
 from gristmill.store.cache import Cache
 from gristmill.store.client import Settings
@@ -223,13 +225,9 @@ def judge_all(steps: list[Step], folder: Path) -> dict[str, Any]:
     for step in steps:
         measure = step.load(inputs_of(step, folder))
 
-        def call(batch: pa.RecordBatch, step: Step = step, measure: Any = measure) -> Judgement:
-            found = measure(batch)
-            said = step.decide(found.measures)
-            return Judgement(*said, found.measures, found.text, found.columns, found.found)
-
-        calls.append(NamedStep(step.name, call))
-        said = call(pa.RecordBatch.from_pylist([], schema.DOCUMENTS))
+        calls.append(process.named(step, measure))
+        nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
+        said = calls[-1].call(nothing, BatchTexts(nothing["text"]))
         columns = (
             said.measures
             if said.text is None

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from gristmill import interpreter
-from gristmill.engine import server
+from gristmill.engine import allocation, server
 from gristmill.engine.engine import Event, Job, WorkerDied
 from gristmill.engine.executor import threads_with
 from gristmill.engine.relations import RELATIONS_MEMORY_MB, Relations, duckdb_with
@@ -197,6 +197,7 @@ def serve(handles: list[int]) -> None:
     sys.path[:], folder = pipe.recv()
     os.chdir(folder)
     reporter = _Reporter(pipe)
+    allocation.keep_freed()
     known = _modules()
     while True:
         try:
@@ -208,6 +209,7 @@ def serve(handles: list[int]) -> None:
                 answer = ("result", function(task, reporter.add))
         except BaseException as error:  # noqa: BLE001 - the parent reports it with the task's name
             answer = ("error", portable(error))
+        allocation.give_back()
         reporter.flush()
         if loaded := _modules() - known:
             known |= loaded

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gristmill.filters.api.texts import BatchTexts
 from gristmill.schema import DOCUMENTS, VERDICTS
 
 
@@ -27,13 +28,15 @@ class Judgement(NamedTuple):
     text: pa.Array | None = None  # (n,) string: as the step rewrites it
     columns: Mapping[str, pa.Array] = {}  # other columns that it fills
     found: pa.RecordBatch | None = None  # rows of a table of its own
+    texts: BatchTexts | None = None  # of `text`: what the step has found in it already
 
 
 class NamedStep(NamedTuple):
     """A step under the name that its reasons carry."""
 
     name: str
-    call: Callable[[pa.RecordBatch], Judgement]
+    call: Callable[[pa.RecordBatch, BatchTexts], Judgement]  # a batch, and the texts of its rows
+    texts_only: bool = False  # it looks at nothing but texts, and costs little
 
 
 class Judged(NamedTuple):
@@ -49,6 +52,9 @@ class Judged(NamedTuple):
     found: Mapping[str, Sequence[pa.RecordBatch]] = {}
 
 
+# Of a batch's bytes: dropped texts of as many are still measured by steps that look at texts only,
+# which costs less than to take them out.
+FEW = 1 / 8
 EMPTY = "empty"  # the reason where a rewriting step leaves nothing
 LEFT = "bytes_left"  # a measure of every rewriting step: bytes of the text that it leaves
 
@@ -68,46 +74,44 @@ def judge(
     first one's verdict stands.
     """
     verdicts = _Verdicts(batch)
+    rows = _JudgedRows(batch.select(DOCUMENTS.names))
     # Rows that are no readable document come with their reason.
-    rows, _ = verdicts.split(
-        batch.select(DOCUMENTS.names),
-        batch["reason"],
-        batch["value"],
-        pa.nulls(len(batch), pa.float64()),
+    rows.drop(
+        verdicts.note(
+            rows.batch, batch["reason"], batch["value"], pa.nulls(len(batch), pa.float64())
+        )
     )
-    measured: dict[str, _Column] = {}
+    rows.take_out()
+    measured: dict[str, pa.Array] = {}
     found: dict[str, list[pa.RecordBatch]] = {}
-    alive = pa.array(np.ones(len(rows), bool))
     for step in steps:
-        if not len(rows):
+        if not everything and not (step.texts_only and rows.few_dropped()):
+            rows.take_out()
+        if not len(rows.batch):
             break
-        said = _of_text(step.call(rows))
+        said = _of_text(step.call(rows.batch, rows.texts))
         if said.found is not None:
             found.setdefault(step.name, []).append(said.found)
+        places = rows.places_in(batch["document"], only_kept=not everything)
         for name, column in said.measures.items():
             full = f"{step.name}.{name}"
-            measured[full] = _Column(batch["document"], measures.field(full).type)
-            measured[full].put(rows["document"], column)
-        reason = pc.if_else(alive, said.reason, None) if everything else said.reason
-        named = pc.binary_join_element_wise(step.name, reason, ".").cast(pa.string())
-        left, kept = verdicts.split(rows, named, said.value, said.threshold)
-        if everything:
-            alive = pc.and_(alive, kept)
-            rows = _rewritten(rows, said, None)
-        else:
-            rows = _rewritten(left, said, None if len(left) == len(rows) else kept)
-    if everything:
-        rows = rows.filter(alive)
+            column = column.cast(measures.field(full).type)
+            measured[full] = column if places is None else column.take(places)
+        named = pc.binary_join_element_wise(step.name, rows.of_kept(said.reason), ".")
+        rows.drop(verdicts.note(rows.batch, named.cast(pa.string()), said.value, said.threshold))
+        rows.rewrite(said)
+    rows.take_out()
     table = verdicts.table()
-    if not len(batch) == len(table) == len(rows) + sum(len(part) for part in verdicts.dropped):
-        raise AssertionError(f"{len(batch)} rows in, {len(table)} verdicts, {len(rows)} kept")
+    kept = rows.batch
+    if not len(batch) == len(table) == len(kept) + sum(len(part) for part in verdicts.dropped):
+        raise AssertionError(f"{len(batch)} rows in, {len(table)} verdicts, {len(kept)} kept")
     fields = list(measures)[1:]
     filled = [
-        measured[field.name].array() if field.name in measured else pa.nulls(len(batch), field.type)
+        measured[field.name] if field.name in measured else pa.nulls(len(batch), field.type)
         for field in fields
     ]
     columns = pa.RecordBatch.from_arrays([batch["document"], *filled], schema=measures)
-    return Judged(rows, table, columns, verdicts.dropped, found)
+    return Judged(kept, table, columns, verdicts.dropped, found)
 
 
 def _of_text(said: Judgement) -> Judgement:
@@ -122,16 +126,72 @@ def _of_text(said: Judgement) -> Judgement:
     )
 
 
-def _rewritten(rows: pa.RecordBatch, said: Judgement, kept: pa.Array | None) -> pa.RecordBatch:
-    """Rows with what the step fills in; `kept`: which of the step's rows they are, null: all."""
-    new = dict(said.columns) if said.text is None else {"text": said.text, **said.columns}
-    for name, column in new.items():
-        rows = rows.set_column(
-            rows.schema.get_field_index(name),
-            rows.schema.field(name),
-            column if kept is None else column.filter(kept),
-        )
-    return rows
+class _JudgedRows:
+    """Rows on their way through the steps.
+
+    Those that are dropped stay among the others for a while: taking them out copies all texts, and
+    what was found in these is lost. No step's word about them counts.
+    """
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+        self.dropped = 0  # rows of the batch that are no longer kept
+        self._kept = pa.array(np.ones(len(batch), bool))
+        self._texts: BatchTexts | None = None
+
+    @property
+    def texts(self) -> BatchTexts:
+        if self._texts is None:
+            self._texts = BatchTexts(self.batch["text"])
+        return self._texts
+
+    def few_dropped(self) -> bool:
+        """Whether the texts that are no longer kept are small among all."""
+        if not self.dropped:
+            return True
+        sizes = np.diff(self.texts.offsets)
+        dropped = sizes[~self._kept.to_numpy(zero_copy_only=False)]
+        return int(dropped.sum()) < FEW * int(sizes.sum())
+
+    def of_kept(self, column: pa.Array) -> pa.Array:
+        """A column of the rows, null where a row is no longer kept."""
+        return pc.if_else(self._kept, column, None) if self.dropped else column
+
+    def places_in(self, documents: pa.Array, *, only_kept: bool) -> pa.Array | None:
+        """Of all documents of the batch in which row each is; null where in none, or in one that is
+        no longer kept. None: each is in its own.
+        """
+        if len(self.batch) == len(documents) and not (only_kept and self.dropped):
+            return None
+        rows = np.full(len(documents), -1, np.int64)
+        at = np.searchsorted(documents.to_numpy(), self.batch["document"].to_numpy())
+        rows[at] = np.arange(len(at))
+        if only_kept:
+            rows[at[~self._kept.to_numpy(zero_copy_only=False)]] = -1
+        return pa.array(rows, mask=rows < 0)
+
+    def drop(self, kept: pa.Array | None) -> None:
+        """Keep these rows only, of those that were kept; null: all."""
+        if kept is not None:
+            self._kept = pc.and_(self._kept, kept)
+            self.dropped = len(self.batch) - (pc.sum(self._kept).as_py() or 0)
+
+    def take_out(self) -> None:
+        """Take out the rows that are no longer kept."""
+        if self.dropped:
+            self.batch = self.batch.filter(self._kept)
+            self.dropped = 0
+            self._kept = pa.array(np.ones(len(self.batch), bool))
+            self._texts = None
+
+    def rewrite(self, said: Judgement) -> None:
+        """Fill in what a step rewrites."""
+        new = dict(said.columns) if said.text is None else {"text": said.text, **said.columns}
+        for name, column in new.items():
+            place = self.batch.schema.get_field_index(name)
+            self.batch = self.batch.set_column(place, self.batch.schema.field(name), column)
+        if said.text is not None:
+            self._texts = said.texts
 
 
 class _Verdicts:
@@ -144,23 +204,21 @@ class _Verdicts:
         self._thresholds = _Column(batch["document"], pa.float64())
         self.dropped: list[pa.RecordBatch] = []
 
-    def split(
+    def note(
         self, rows: pa.RecordBatch, reason: pa.Array, value: pa.Array, threshold: pa.Array
-    ) -> tuple[pa.RecordBatch, pa.Array]:
-        """Note the verdicts of rows with a reason; give the others, and which they are."""
+    ) -> pa.Array | None:
+        """Note the verdicts of rows with a reason; which rows have none, or null: all."""
+        if reason.null_count == len(reason):
+            return None
         kept = pc.is_null(reason)
         dropped = pc.invert(kept)
-        if pc.any(dropped).as_py():
-            out = rows.filter(dropped)
-            reason, value, threshold = (
-                column.filter(dropped) for column in (reason, value, threshold)
-            )
-            self._reasons.put(out["document"], reason)
-            self._values.put(out["document"], value)
-            self._thresholds.put(out["document"], threshold)
-            self.dropped.append(out.append_column("reason", reason).append_column("value", value))
-            rows = rows.filter(kept)
-        return rows, kept
+        out = rows.filter(dropped)
+        reason, value, threshold = (column.filter(dropped) for column in (reason, value, threshold))
+        self._reasons.put(out["document"], reason)
+        self._values.put(out["document"], value)
+        self._thresholds.put(out["document"], threshold)
+        self.dropped.append(out.append_column("reason", reason).append_column("value", value))
+        return kept
 
     def table(self) -> pa.RecordBatch:
         """VERDICTS, one a row of the batch."""

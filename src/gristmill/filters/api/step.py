@@ -19,10 +19,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
-
 if TYPE_CHECKING:
     from gristmill.filters.api.corpus_rules import CorpusRule
+    from gristmill.filters.api.texts import BatchTexts
 
 
 class Input(NamedTuple):
@@ -49,6 +48,7 @@ class Measured(NamedTuple):
     # rows for the step's own table, with `document`, in document order; an empty batch shows the
     # schema
     found: pa.RecordBatch | None = None
+    texts: "BatchTexts | None" = None  # of `text`: what the step has found in it already
 
 
 class Decision(NamedTuple):
@@ -142,21 +142,6 @@ def refuse_nan(parameters: Iterable[object]) -> None:
     """Raise ValueError where a parameter is NaN: compared with it, nothing is broken."""
     if any(isinstance(value, float) and math.isnan(value) for value in parameters):
         raise ValueError("a threshold that is no number decides nothing")
-
-
-def by_words(
-    measure: Callable[[np.ndarray, np.ndarray, Any], Measured],
-) -> Callable[[pa.RecordBatch], Measured]:
-    """What measures texts by their words (offsets, data, kernels.text.words.WordBounds), as what
-    measures a batch: the words are ours.
-    """
-    from gristmill.kernels.text import words
-
-    def measure_batch(batch: pa.RecordBatch) -> Measured:
-        offsets, data = utf8_buffers(batch["text"])
-        return measure(offsets, data, words.separate(offsets, data, words.find(offsets, data)))
-
-    return measure_batch
 
 
 def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision:

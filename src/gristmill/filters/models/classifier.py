@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
-from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import (
     Check,
@@ -39,11 +38,12 @@ from gristmill.filters.api.step import (
     check,
     refuse_nan,
 )
+from gristmill.filters.api.texts import BatchTexts, TextMeasure
 from gristmill.filters.language.language import PREFIX, library_model
 from gristmill.filters.models import fasttext_format, model_file
 
 Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
-Score = Callable[[pa.Array], np.ndarray]  # n texts: (n,) float64
+Score = Callable[[BatchTexts], np.ndarray]  # n texts: (n,) float64
 
 
 class Classifier(Step, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Classifier(Step, frozen=True, kw_only=True):
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         score = scorer("classifier", inputs[self.model], self.label)
-        return lambda batch: Measured({"score": pa.array(score(batch["text"]))})
+        return TextMeasure(lambda texts: Measured({"score": pa.array(score(texts))}))
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         checks = (
@@ -116,11 +116,10 @@ def scorer(step: str, file: Input, label: str | None) -> Score:
     return lambda texts: _linear(texts, weights)
 
 
-def _linear(texts: pa.Array, weights: Any) -> np.ndarray:
+def _linear(texts: BatchTexts, weights: Any) -> np.ndarray:
     from gristmill.kernels.models import linear_classifier as kernel
-    from gristmill.kernels.unicode.normalised import normalise
 
-    return kernel.score(*normalise(*utf8_buffers(texts)), weights)
+    return kernel.score(*texts.normalised, weights)
 
 
 def _by_fasttext(where: str, file: Input, label: str | None, data: mmap) -> Score:
@@ -137,10 +136,10 @@ def _by_fasttext(where: str, file: Input, label: str | None, data: mmap) -> Scor
 
         place = labels.index(wanted)
         return lambda texts: fasttext_softmax.probability(
-            *utf8_buffers(texts), known.model, label=place
+            texts.offsets, texts.data, known.model, label=place
         ).astype(np.float64)
     library = library_model(file.path, where)
-    return lambda texts: _by_library(texts, library, PREFIX + wanted, len(labels))
+    return lambda texts: _by_library(texts.column, library, PREFIX + wanted, len(labels))
 
 
 def _by_library(texts: pa.Array, library: Any, label: str, labels: int) -> np.ndarray:

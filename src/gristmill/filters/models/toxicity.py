@@ -17,7 +17,6 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gristmill.columns import utf8_buffers
 from gristmill.filters.api.step import (
@@ -30,6 +29,7 @@ from gristmill.filters.api.step import (
     refuse_nan,
     share,
 )
+from gristmill.filters.api.texts import BatchTexts, TextMeasure
 from gristmill.filters.models.classifier import scorer
 
 
@@ -70,22 +70,22 @@ class Toxicity(Step, frozen=True, kw_only=True):
             scorer("toxicity", inputs[self.model], self.label) if self.model is not None else None
         )
 
-        def measure(batch: pa.RecordBatch) -> Measured:
+        def measure(texts: BatchTexts) -> Measured:
             found: dict[str, pa.Array] = {}
             if count is not None:
-                places, words = count(batch["text"])
+                places = count(texts)
+                words = np.diff(texts.words.word_offsets)
                 found |= {"words": pa.array(places), "share": pa.array(share(places, words))}
             if score is not None:
-                found["score"] = pa.array(score(batch["text"]))
+                found["score"] = pa.array(score(texts))
             return Measured(found)
 
-        return measure
+        return TextMeasure(measure)
 
-    def _counter(self, inputs: Inputs) -> Callable[[pa.Array], tuple[np.ndarray, np.ndarray]]:
-        """What counts, of n texts, places of listed phrases and words, (n,) int64 each."""
+    def _counter(self, inputs: Inputs) -> Callable[[BatchTexts], np.ndarray]:
+        """What counts places of listed phrases in n texts, (n,) int64."""
         from gristmill.filters.lists.lists import read
         from gristmill.kernels.lists import aho_corasick
-        from gristmill.kernels.text import words
 
         entries = {
             entry.decode("utf-8", "replace").lower().encode()
@@ -95,13 +95,9 @@ class Toxicity(Step, frozen=True, kw_only=True):
         }
         automaton = aho_corasick.build(sorted(entries))
 
-        def count(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-            places = aho_corasick.count(
-                *utf8_buffers(pc.utf8_lower(texts)), automaton, bounded=self.bounded
-            )
-            return places, np.diff(words.find(*utf8_buffers(texts)).word_offsets)
-
-        return count
+        return lambda texts: aho_corasick.count(
+            *utf8_buffers(texts.lower), automaton, bounded=self.bounded
+        )
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         checks = (

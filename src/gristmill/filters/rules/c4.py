@@ -30,6 +30,7 @@ from msgspec import Meta
 
 from gristmill.columns import strings_of, utf8_buffers
 from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check, measured
+from gristmill.filters.api.texts import BatchTexts, TextMeasure
 
 
 class C4(Step, frozen=True, kw_only=True):
@@ -58,7 +59,6 @@ class C4(Step, frozen=True, kw_only=True):
         from gristmill.filters.lists.lists import read
         from gristmill.kernels.filters.sentences import count_sentences
         from gristmill.kernels.lists import aho_corasick
-        from gristmill.kernels.text import words
 
         automaton = None
         if self.bad_words:
@@ -67,22 +67,20 @@ class C4(Step, frozen=True, kw_only=True):
                 [entry.decode("utf-8", "replace").lower().encode() for entry in entries]
             )
 
-        def measure(batch: pa.RecordBatch) -> Measured:
-            lines = self.cut(batch)
-            bounds = words.find(lines.offsets, lines.data)
-            sentences = count_sentences(
-                lines.data, words.separate(lines.offsets, lines.data, bounds), whole_words=False
-            )
-            return self.measure(lines, bounds, sentences, automaton)
+        def measure(texts: BatchTexts) -> Measured:
+            lines = self.cut(texts)
+            left = BatchTexts(strings_of(lines.offsets, lines.data))
+            sentences = count_sentences(left.data, left.separate_words, whole_words=False)
+            found = self.measure(lines, left.words, sentences, automaton)
+            same = found.text is not None and len(utf8_buffers(found.text)[1]) == len(left.data)
+            return found._replace(texts=left) if same else found
 
-        return measure
+        return TextMeasure(measure)
 
-    def cut(self, batch: pa.RecordBatch) -> Any:
+    def cut(self, texts: BatchTexts) -> Any:
         """The texts as the line rules leave them (kernels.filters.c4_lines.KeptLines)."""
         from gristmill.kernels.filters import c4_lines
-        from gristmill.kernels.text import words
 
-        offsets, data = utf8_buffers(batch["text"])
         switches = (
             (self.lorem_ipsum, c4_lines.LOREM_CODE),
             (self.javascript, c4_lines.SCRIPT_CODE),
@@ -96,7 +94,7 @@ class C4(Step, frozen=True, kw_only=True):
             -1 if self.longest_word is None else self.longest_word,
             sum(code for on, code in switches if on),
         )
-        return c4_lines.cut(offsets, data, words.find(offsets, data), rules)
+        return c4_lines.cut(texts.offsets, texts.data, texts.words, rules)
 
     def measure(
         self, lines: Any, bounds: Any, sentences: np.ndarray, automaton: Any = None

@@ -30,12 +30,12 @@ from gristmill.filters.api.step import (
     Inputs,
     Measured,
     Step,
-    by_words,
     check,
     measured,
     refuse_nan,
     share,
 )
+from gristmill.filters.api.texts import by_words
 
 
 class FineWeb(Step, frozen=True, kw_only=True):

@@ -39,19 +39,18 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
 from gristmill.filters.api.step import (
     Check,
     Decision,
     Inputs,
     Measured,
     Step,
-    by_words,
     check,
     measured,
     refuse_nan,
     share,
 )
+from gristmill.filters.api.texts import BatchTexts, TextMeasure, by_words
 
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
@@ -94,16 +93,14 @@ class Lab(Step, frozen=True, kw_only=True):
         return cls if table.get("rules", "lab") == "lab" else Quality
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        return self._measure
+        return TextMeasure(self._measure)
 
-    def _measure(self, batch: pa.RecordBatch) -> Measured:
+    def _measure(self, texts: BatchTexts) -> Measured:
         from gristmill.kernels.filters import gopher_lines, gopher_quality
-        from gristmill.kernels.text import words
 
-        offsets, data = utf8_buffers(batch["text"])
-        bounds = words.find(offsets, data)
-        counts = gopher_lines.count(data, bounds, most_words=self.max_words)
-        hashes, dotted = gopher_quality.count_signs(offsets, data)
+        bounds = texts.words
+        counts = gopher_lines.count(texts.data, bounds, most_words=self.max_words)
+        hashes, dotted = gopher_quality.count_signs(texts.offsets, texts.data)
         n_words, n_lines = np.diff(bounds.word_offsets), np.diff(bounds.line_offsets)
         counted = counts.top_2_gram >= 0
         values = {

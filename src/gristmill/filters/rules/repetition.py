@@ -28,12 +28,12 @@ from gristmill.filters.api.step import (
     Inputs,
     Measured,
     Step,
-    by_words,
     check,
     measured,
     refuse_nan,
     share,
 )
+from gristmill.filters.api.texts import by_words
 
 
 class Repetition(Step, frozen=True, kw_only=True):

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
 from gristmill.filters.api.step import (
     Check,
     Decision,
@@ -25,6 +24,7 @@ from gristmill.filters.api.step import (
     refuse_nan,
     share,
 )
+from gristmill.filters.api.texts import BatchTexts, TextMeasure
 
 
 class Simple(Step, frozen=True, kw_only=True):
@@ -42,15 +42,13 @@ class Simple(Step, frozen=True, kw_only=True):
         refuse_nan(msgspec.structs.astuple(self))
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        return self._measure
+        return TextMeasure(self._measure)
 
-    def _measure(self, batch: pa.RecordBatch) -> Measured:
+    def _measure(self, texts: BatchTexts) -> Measured:
         from gristmill.kernels.filters import simple_counts
-        from gristmill.kernels.text import words
 
-        offsets, data = utf8_buffers(batch["text"])
-        bounds = words.find(offsets, data)
-        capitals, special = simple_counts.count(data, bounds)
+        bounds = texts.words
+        capitals, special = simple_counts.count(texts.data, bounds)
         n_words = np.diff(bounds.word_offsets)
         values = {
             "words": n_words,

@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from gristmill.filters.api.texts import BatchTexts
+
 
 class Clock:
     """Counts what each step took."""
@@ -22,12 +24,12 @@ class Clock:
         return _Span(self, name)
 
     def around(
-        self, name: str, call: Callable[[pa.RecordBatch], Any]
-    ) -> Callable[[pa.RecordBatch], Any]:
-        def timed(batch: pa.RecordBatch) -> Any:
+        self, name: str, call: Callable[[pa.RecordBatch, BatchTexts], Any]
+    ) -> Callable[[pa.RecordBatch, BatchTexts], Any]:
+        def timed(batch: pa.RecordBatch, texts: BatchTexts) -> Any:
             self.bytes[name] = self.bytes.get(name, 0) + batch["text"].nbytes
             with self.of(name):
-                return call(batch)
+                return call(batch, texts)
 
         return timed
 

@@ -28,6 +28,7 @@ from gristmill.corpus.corpus import Corpus, content_key
 from gristmill.errors import GristmillError, MachineError, SourceError
 from gristmill.filters.api.judge import LEFT, Judged, Judgement, NamedStep, judge
 from gristmill.filters.api.step import Measured, Step
+from gristmill.filters.api.texts import BatchTexts, TextMeasure
 from gristmill.phases.inputs.fetch import label
 from gristmill.phases.inputs.plan import PlannedShard
 from gristmill.phases.phase import Output, Phase, State
@@ -189,13 +190,10 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
     name = shard_name(task.number)
     corpus = Corpus(Path(task.root))
     clock = Clock()
-    steps = [
-        NamedStep(step.name, call)
-        for step, call in zip(task.steps.made(), _calls(task.steps), strict=True)
-    ]
+    steps = _named(task.steps)
     measures, found = _schemas(steps)
     tables = {step.name: step.table for step in task.steps.made() if step.table is not None}
-    timed = [NamedStep(step.name, clock.around(step.name, step.call)) for step in steps]
+    timed = [step._replace(call=clock.around(step.name, step.call)) for step in steps]
     shard = ShardReader(
         Path(task.path),
         task.number,
@@ -260,7 +258,7 @@ def _counted(counts: dict[str, Any], before: int) -> RawCounts:
     return msgspec.convert(counts | {"documents": counts["documents"] - before}, RawCounts)
 
 
-def _calls(steps: Steps) -> list[Callable[[pa.RecordBatch], Judgement]]:
+def _named(steps: Steps) -> list[NamedStep]:
     """The steps as calls. What they load (models, lists of millions) a worker loads once and not
     for each shard.
     """
@@ -274,19 +272,18 @@ def _calls(steps: Steps) -> list[Callable[[pa.RecordBatch], Judgement]]:
     measures = loaded(
         "steps", {key: partial(step.load, steps.inputs) for key, step in made.items()}
     )
-    return [_call(step, measures[key]) for key, step in made.items()]
+    return [named(step, measures[key]) for key, step in made.items()]
 
 
-def _call(
-    step: Step, measure: Callable[[pa.RecordBatch], Measured]
-) -> Callable[[pa.RecordBatch], Judgement]:
-    def call(batch: pa.RecordBatch) -> Judgement:
-        found = measure(batch)
-        return Judgement(
-            *step.decide(found.measures), found.measures, found.text, found.columns, found.found
-        )
+def named(step: Step, measure: Callable[[pa.RecordBatch], Measured]) -> NamedStep:
+    """A step with what it has loaded, as the judge calls it."""
 
-    return call
+    def call(batch: pa.RecordBatch, texts: BatchTexts) -> Judgement:
+        found = measure.measure(texts) if isinstance(measure, TextMeasure) else measure(batch)
+        said = step.decide(found.measures)
+        return Judgement(*said, found.measures, found.text, found.columns, found.found, found.texts)
+
+    return NamedStep(step.name, call, isinstance(measure, TextMeasure))
 
 
 def _schemas(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
@@ -297,7 +294,7 @@ def _schemas(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
     fields = []
     found = {}
     for step in steps:
-        said = step.call(nothing)
+        said = step.call(nothing, BatchTexts(nothing["text"]))
         if said.found is not None:
             found[step.name] = said.found.schema
         fields += [
