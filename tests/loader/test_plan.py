@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +78,43 @@ def test_fuzz_a_change_of_the_mix_repeats_nothing_and_leaves_no_hole(
         while loader.windows < window + 12:
             rows += next(loader).tokens.tolist()
     assert rows == [one.tokens for one in windows[: len(rows)]]
+
+
+@strategies.fuzz(60)
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.booleans(), st.sampled_from(MIXES[:2])), max_size=8)
+)
+def test_fuzz_no_epoch_of_a_source_is_begun_twice_by_two_corpora(
+    root: Path, grown: Path, changes: list[tuple[int, bool, dict[str, float] | None]]
+) -> None:
+    """As a node's plan has it, which goes from shards to shards: what a source has begun is looked
+    for in all segments, window after window.
+    """
+    plan = LoaderPlan.start(root, **SETTINGS)  # type: ignore[arg-type]
+    window = 0
+    for steps, other, weights in changes:
+        window += steps * plan.segments[-1].batch_size
+        before = plan.segments[-1].corpus
+        corpus = TokenCorpus.open(grown if other else root)
+        mix = None if other else weights
+        plan = plan.changed(corpus, from_window=window, weights=mix or {"web": 1, "code": 1})
+        last = plan.segments[-1]
+        if last.corpus == before:
+            continue
+        begun = {name: -1 for name in corpus.sources()}
+        ends = [segment.from_window for segment in plan.segments[1:]]
+        for segment, end in zip(plan.segments, ends, strict=False):
+            places, _ = segment.mixture.place(np.arange(end - segment.from_window))
+            read = Counter(segment.sources[place].name for place in places)
+            for source in segment.sources:
+                for place in range(source.rank, source.rank + read[source.name]):
+                    epoch = source.epoch + place // source.windows
+                    begun[source.name] = max(begun.get(source.name, -1), epoch)
+                if source.rank:
+                    begun[source.name] = max(begun.get(source.name, -1), source.epoch)
+        assert {one.name: (one.epoch, one.rank) for one in last.sources} == {
+            one.name: (begun[one.name] + 1, 0) for one in last.sources
+        }
 
 
 def test_steps_count_through_all_changes(root: Path) -> None:

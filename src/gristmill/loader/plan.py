@@ -174,7 +174,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             if source.windows:
                 epochs, rank = divmod(source.rank + count, source.windows)
                 places[source.name] = source.epoch + epochs, rank, source.windows
-        begun = self._begun(found.from_window)
+        begun = self._begun(found.from_window, {source.name for source in found.sources})
         sources = []
         for source in found.sources:
             epoch, rank, count = places.get(source.name, (0, 0, 0))
@@ -186,12 +186,20 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             sources.append(msgspec.structs.replace(source, **place))
         return msgspec.structs.replace(found, sources=sources)
 
-    def _begun(self, until: int) -> dict[str, int]:
-        """The last epoch of each source that is begun before a window."""
-        ends = [*(segment.from_window for segment in self.segments[1:]), until]
+    def _begun(self, until: int, names: set[str]) -> dict[str, int]:
+        """The last epoch of each of these sources that is begun before a window.
+
+        From one segment to the next no source goes back, so the last one that reads it says it:
+        a node's plan has a segment for each rotation, and a mix takes a millisecond to compute.
+        """
         begun: dict[str, int] = {}
-        for segment, end in zip(self.segments, ends, strict=True):
-            _update(begun, segment, end - segment.from_window)
+        end = until
+        for segment in reversed(self.segments):
+            if any(one.windows and one.name in names - begun.keys() for one in segment.sources):
+                begun = _begun_in(segment, end - segment.from_window) | begun
+            if names <= begun.keys():
+                break
+            end = segment.from_window
         return begun
 
     def segment_at(self, window: int) -> int:
@@ -266,12 +274,14 @@ def _has_grown_from(corpus: TokenCorpus, tokenizer: str) -> bool:
     return version is not None and tokenizer in version.previous
 
 
-def _update(begun: dict[str, int], segment: PlanSegment, windows: int) -> None:
-    """Raise the last epoch begun of each source by what the first windows of a segment begin."""
+def _begun_in(segment: PlanSegment, windows: int) -> dict[str, int]:
+    """The last epoch of each source that the first windows of a segment begin, or go on with."""
+    begun = {}
     for source, count in zip(segment.sources, segment.mixture.before(windows), strict=True):
         if source.windows and (count or source.rank):
-            last = source.epoch + (source.rank + max(int(count), 1) - 1) // source.windows
-            begun[source.name] = max(begun.get(source.name, -1), last)
+            epochs = (source.rank + max(int(count), 1) - 1) // source.windows
+            begun[source.name] = source.epoch + epochs
+    return begun
 
 
 def _format_of(data: bytes) -> int:
