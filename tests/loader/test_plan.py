@@ -101,7 +101,7 @@ def test_fuzz_no_epoch_of_a_source_is_begun_twice_by_two_corpora(
         last = plan.segments[-1]
         if last.corpus == before:
             continue
-        begun = {name: -1 for name in corpus.sources()}
+        begun = dict.fromkeys(corpus.sources(), -1)
         ends = [segment.from_window for segment in plan.segments[1:]]
         for segment, end in zip(plan.segments, ends, strict=False):
             places, _ = segment.mixture.place(np.arange(end - segment.from_window))

@@ -2,8 +2,10 @@
 refuses.
 """
 
+import hashlib
 import itertools
 import json
+import random
 import shutil
 import signal
 import subprocess
@@ -21,6 +23,7 @@ from gristmill.errors import MachineError, RecipeError, SourceError, Verificatio
 from gristmill.loader.batch import Batch
 from gristmill.loader.ledger import seen
 from gristmill.network.node import Node
+from gristmill.network.node_cache import NodeCache
 from gristmill.network.node_loader import NodeLoader
 from gristmill.network.node_log import LOG, Loss, Rotated, plan_of_log, read_log
 from gristmill.network.rotation import PlateauRule
@@ -592,3 +595,41 @@ def test_a_killed_trainer_goes_on_and_its_log_replays(
         child.stdout.close()
     with Node(str(target), "n", cache_dir=cache) as node:
         assert rows(node.replay()) == whole
+
+
+def test_eight_processes_share_a_cache_and_some_are_killed(
+    target: Path, cache: Path, soak: int
+) -> None:
+    """Each fetches its shards; the limit leaves room for those of all, but not for what is left of
+    earlier rotations. Soak: 40 rotations.
+    """
+    pick = random.Random(3)
+    size = 8 * (200 + 16 * 10) + 1000
+    for rotation in range(2 if soak == 1 else 2 * soak):
+        processes = []
+        for number in range(8):
+            words = ["node", target, "--node-id", f"node-{number}", "--cache-dir", cache]
+            words += ["--cache-bytes", size, "--shards", 1, "--rotation", rotation, "--json"]
+            processes.append(
+                subprocess.Popen(
+                    command_line(*words),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            )
+        for process in pick.sample(processes, 2):
+            time.sleep(pick.uniform(0, 0.2))
+            process.kill()
+        for process in processes:
+            out, said = process.communicate()
+            assert process.returncode in (0, -signal.SIGKILL), said
+            if process.returncode == 0:
+                assert len(json.loads(out)["shards"]) == 1
+    use = NodeCache(cache, size).use()
+    assert (use.bytes <= size, use.quarantined) == (True, 0)
+    for path in (cache / "objects").rglob("*"):
+        if path.is_file():
+            assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
+    NodeCache(cache, size).evict(1 << 30)
+    assert NodeCache(cache, size).use() == (0, 0, 0, 0)  # the killed hold nothing

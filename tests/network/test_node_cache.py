@@ -135,6 +135,31 @@ def test_what_changed_on_disk_goes_into_quarantine_and_is_fetched_again(
         assert cached.use()[2:] == (4, 0)
 
 
+def test_links_in_the_cache_are_not_followed_and_others_who_may_write_are_named(
+    cache: Path, origin: Origin
+) -> None:
+    told: list[str] = []
+    cached = NodeCache(cache, on_event=told.append)
+    cached.view(manifest(0, 1), origin).close()
+    assert not told
+    outside = cache.parent / "outside"
+    outside.write_bytes(FILES["tokens/web/train_00000.bin"])
+    for number, target in ((0, outside), (1, cache.parent / "nowhere")):
+        path = cached.path_of(parts(number)[0].sha256)
+        path.unlink()
+        path.symlink_to(target)
+    (cache / "partial" / parts(2)[0].sha256).symlink_to(outside)
+    cache.chmod(0o777)
+    with cached.view(manifest(0, 1, 2), origin) as view:
+        right(view, 0, 1, 2)
+        assert not any(path.is_symlink() for path in view.root.rglob("*"))
+    assert outside.read_bytes() == FILES["tokens/web/train_00000.bin"]
+    assert not (cache.parent / "nowhere").exists()
+    assert len(origin.fetched) == 5
+    assert sum("other users may write this cache" in line for line in told) == 1
+    assert sum("a link: moved into" in line for line in told) == 3
+
+
 def test_a_failed_fetch_leaves_no_view_and_nothing_outside(cache: Path, origin: Origin) -> None:
     def refuse(sha256: str, size: int, to: Path) -> None:
         raise SourceError("gone", "unreachable")

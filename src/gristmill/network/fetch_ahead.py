@@ -12,9 +12,9 @@ class FetchAhead:
     """The shards of one rotation, fetched by a thread."""
 
     def __init__(
-        self, rotation: int, hold: Callable[[], Held], tell: Callable[[str], None]
+        self, rotation: int, hold: Callable[[], Held], on_event: Callable[[str], None]
     ) -> None:
-        self._rotation, self._make, self._tell = rotation, hold, tell
+        self._rotation, self._make, self._on_event = rotation, hold, on_event
         self._held: Held | None = None
         self._failed: BaseException | None = None
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class FetchAhead:
             held = self._make()
         except GristmillError as error:
             if not isinstance(error, CacheLimitError):
-                self._tell(f"rotation {self._rotation} could not be fetched ahead: {error}")
+                self._on_event(f"rotation {self._rotation} could not be fetched ahead: {error}")
             return
         except BaseException as error:  # noqa: BLE001 - `result` raises it
             self._failed = error

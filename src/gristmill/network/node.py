@@ -86,10 +86,10 @@ class Node:
         self.urls = [url] if isinstance(url, str) else list(url)
         self._nodes = None if nodes is None else list(nodes)
         self._holders = holders
-        self._tell = on_event or _ignore
+        self._on_event = on_event or _ignore
         folder = default_cache() if cache_dir is None else local(cache_dir, "cache_dir")
         self.log_folder = folder / "logs" / hashlib.sha256(node_id.encode()).hexdigest()[:16]
-        self.cache = NodeCache(folder, cache_bytes, self._tell)
+        self.cache = NodeCache(folder, cache_bytes, self._on_event)
         if not self.urls:
             raise RecipeError("no URL to read releases from: give one, or several")
         self._reader = ReleaseReader(
@@ -126,7 +126,7 @@ class Node:
             try:
                 found = self._reader.newest()
             except SourceError as error:
-                self._tell(f"stays with release {self.release}: {error}")
+                self._on_event(f"stays with release {self.release}: {error}")
                 return False
             if found.release.number == self.release:
                 return False
@@ -149,7 +149,7 @@ class Node:
             old, new = before.manifest.tokens, found.manifest.tokens
             if old.tokenizer != new.tokenizer:
                 self._check_growth(found, old.tokenizer)
-                self._tell(
+                self._on_event(
                     f"release {found.release.number}: the tokenizer has grown to "
                     f"{new.vocabulary:,} tokens"
                 )
@@ -266,7 +266,7 @@ class Node:
         """
         if self._ahead is not None:
             self._ahead.cancel()
-        self._ahead = FetchAhead(rotation, lambda: self._hold(rotation, refresh), self._tell)
+        self._ahead = FetchAhead(rotation, lambda: self._hold(rotation, refresh), self._on_event)
 
     def _fetch(self, sha256: str, size: int, to: Path) -> None:
         self._reader.download(sha256, size, to)

@@ -20,6 +20,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -93,6 +94,7 @@ class NodeCache:
         """
         self.root, self.limit = root, limit
         self._on_event = on_event or _ignore
+        self._warned = False
 
     def path_of(self, sha256: str) -> Path:
         """The path of the bytes with this digest, whether they exist or not."""
@@ -117,6 +119,7 @@ class NodeCache:
         digest = hashlib.sha256(data).hexdigest()
         for part in manifest.parts:
             manifests.check_path(part.path)
+        self._warn_of_others()
         with (
             machine_errors(self.root),
             self._reserved(digest, {part.sha256: part.size for part in manifest.parts}) as view,
@@ -136,6 +139,22 @@ class NodeCache:
                 raise
         return view
 
+    def _warn_of_others(self) -> None:
+        """Say once where other users may write the cache: they could change a file after it was
+        verified.
+        """
+        try:
+            status = os.stat(self.root)
+        except FileNotFoundError:
+            return
+        foreign = status.st_uid not in (os.geteuid(), 0)
+        if (foreign or status.st_mode & stat.S_IWOTH) and not self._warned:
+            self._warned = True
+            self._on_event(
+                f"{self.root}: other users may write this cache, and could change tokens after "
+                "they were verified: choose a folder that only this user may write"
+            )
+
     def _bring_all(
         self, root: Path, parts: list[Part], fetch: Fetch, on_interrupt: Callable[[], None]
     ) -> None:
@@ -152,9 +171,9 @@ class NodeCache:
         place, object_ = root / part.path, self.path_of(part.sha256)
         place.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.root / "partial" / f"{part.sha256}.lock"):
-            if not (object_.exists() and self._is_right(object_, part)):
+            if not (os.path.lexists(object_) and self._is_right(object_, part)):
                 coming = self.root / "partial" / part.sha256
-                if not coming.exists() or not self._is_right(coming, part):
+                if not os.path.lexists(coming) or not self._is_right(coming, part):
                     self._with_room(
                         part.size, coming, lambda: fetch(part.sha256, part.size, coming)
                     )
@@ -180,7 +199,7 @@ class NodeCache:
 
     def _is_right(self, path: Path, part: Part) -> bool:
         """Whether a file has the bytes of a part; one that has not goes into quarantine."""
-        wrong = damage(path, part.sha256, part.size)
+        wrong = "a link" if path.is_symlink() else damage(path, part.sha256, part.size)
         if wrong is None:
             return True
         folder = self.root / "quarantine"
@@ -321,8 +340,10 @@ class NodeCache:
     def _remove_unused_views(self) -> None:
         for lock in (self.root / "views").glob("*.lock"):
             if (handle := free_lock(lock)) is not None:
-                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-                lock.unlink(missing_ok=True)
+                view = lock.with_suffix("")
+                shutil.rmtree(view, ignore_errors=True)
+                if not view.exists():  # else the next call tries again: it holds files in use
+                    lock.unlink(missing_ok=True)
                 os.close(handle)
 
     def _needs(self) -> dict[str, int]:

@@ -212,7 +212,7 @@ class NodeLoader:
         if self._loader is not None:
             self._loader.close()
             self._loader = None
-        self._let_go()
+        self._close_view()
 
     def __enter__(self) -> "NodeLoader":
         return self
@@ -268,12 +268,12 @@ class NodeLoader:
         self._begin(held, corpus, plan, window)
 
     def _begin(self, held: Held, corpus: TokenCorpus, plan: LoaderPlan, window: int) -> None:
-        """Read from a window on; what was read before is let go."""
+        """Read from a window on; what was read before is closed."""
         loader = Loader(corpus, plan=plan, **self._ranks)
         loader.seek(window)
         if self._loader is not None:
             self._loader.close()
-        self._let_go()
+        self._close_view()
         self._loader, self._held, self._view = loader, held, held.manifest
         self._rotation, self._release = held.rotation, held.release
         self._release_manifest = held.release_manifest
@@ -283,17 +283,17 @@ class NodeLoader:
 
     def _hold(self, rotation: int) -> Held:
         """The shards of a rotation; where the cache has no room for them beside the current ones,
-        these go first.
+        these are closed first.
         """
         try:
             return self._node.hold(rotation, refresh=self._refresh)
         except CacheLimitError:
             if self._held is None:
                 raise
-            self._let_go()
+            self._close_view()
             return self._node.hold(rotation, refresh=self._refresh)
 
-    def _let_go(self) -> None:
+    def _close_view(self) -> None:
         if self._held is not None:
             self._held.view.close()
             self._held = None

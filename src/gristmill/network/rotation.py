@@ -27,8 +27,8 @@ class PlateauRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """The rule itself. Raises RecipeError if it could never be asked."""
         if isinstance(self.window, bool) or self.window < 1:
             raise RecipeError(f"plateau: window = {self.window!r}: it is a number of 1 or more")
-        for name in ("variance", "mean"):
-            if math.isnan(getattr(self, name)):
+        for name, value in (("variance", self.variance), ("mean", self.mean)):
+            if math.isnan(value):
                 raise RecipeError(f"plateau: {name} is not a number")
         return self
 
