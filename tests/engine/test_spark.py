@@ -23,8 +23,9 @@ from gristmill import RecipeError, run, verify
 from gristmill.engine import nodes
 from gristmill.engine.spark import work
 from gristmill.training.train_models import train_perplexity
+from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support import ROOT
-from tests.support.corpora import article, digests, jsonl
+from tests.support.corpora import article, digests, jsonl, pages
 from tests.support.duplicates import edited, real_documents
 from tests.support.skips import missing
 from tests.support.spark import JAVA, Cluster, cluster
@@ -154,6 +155,53 @@ def test_the_same_bytes_from_both_engines(spark: Cluster, tmp_path: Path, scope:
     verify(tmp_path / "spark")
     # The other engine finds nothing to do: what was done is not Spark's, or the embedded engine's.
     assert run(recipe, out=tmp_path / "spark", workers=1).table == here
+
+
+GROWING = """
+[[source]]
+name = "web"
+files = ["web/*"]
+priority = 2
+target_shards = FIRST
+[[source]]
+name = "docs"
+files = ["docs/*"]
+target_tokens = SECOND
+[[step]]
+use = "gopher"
+[deduplicate]
+near = {}
+[tokens]
+tokenizer = "tokenizer.json"
+tokens_per_shard = 2_000
+validation = 0.1
+order = "append"
+"""
+
+
+@pytest.mark.soak
+def test_targets_and_a_corpus_that_grows(spark: Cluster, tmp_path: Path) -> None:
+    """Sources with priorities and targets, and then with higher ones, on each engine; the third
+    corpus begins on one engine and grows on the other.
+    """
+    for source in ("web", "docs"):
+        (tmp_path / source).mkdir()
+        for number in range(5):
+            rows = pages(12, f"{source} {number}") + pages(6, f"web {number + 1}")
+            (tmp_path / source / f"{number}.jsonl").write_bytes(jsonl(rows))
+    train_tokenizer([tmp_path / "web/0.jsonl"], tmp_path / "tokenizer.json", vocabulary=400)
+    recipe = tmp_path / "recipe.toml"
+    for first, second in (("3", "5_000"), ("6", "11_000")):
+        recipe.write_text(GROWING.replace("FIRST", first).replace("SECOND", second))
+        if (tmp_path / "local").exists():
+            shutil.copytree(tmp_path / "local", tmp_path / "mixed")
+            ended(run_on(spark, recipe, tmp_path / "mixed"))
+        ended(run_on(spark, recipe, tmp_path / "spark"))
+        run(recipe, out=tmp_path / "local", workers=2)
+        assert digests(tmp_path / "spark") == digests(tmp_path / "local")
+        verify(tmp_path / "spark")
+    assert digests(tmp_path / "mixed") == digests(tmp_path / "local")
+    assert len(list((tmp_path / "local/tokens/web").glob("train_*.bin"))) >= 5
 
 
 @pytest.mark.soak
