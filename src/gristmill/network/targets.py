@@ -27,6 +27,7 @@ from gristmill.store.urls import STORES, is_url, local_path, shown, split
 
 BLOCK = 4 << 20  # bytes that go to a store at a time
 MOST_BLOCKS = 9_000  # of one upload; S3 allows 10,000
+NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")  # as S3 and Azure say it
 AT_ONCE = 2  # blocks of one file on their way
 
 Headers = dict[str, str]
@@ -256,7 +257,7 @@ class BucketTarget:
             try:
                 found = obstore.get(self._store, self._prefix + key)
             except FileNotFoundError as error:
-                if "NoSuchBucket" in str(error):
+                if any(word in str(error) for word in NO_BUCKET):
                     raise
                 return None
             if found.meta["size"] > most:
@@ -314,7 +315,7 @@ class BucketTarget:
             word = re.search(r"<Code>([A-Za-z]{1,60})</Code>", str(error))
             said = word[1] if word else type(error).__name__
             where = f"{self.url}/{key}"
-            if said in ("NoSuchBucket", "FileNotFoundError"):
+            if said in (*NO_BUCKET, "FileNotFoundError"):
                 raise RecipeError(f"{where}: there is no such bucket ({said}): make it") from error
             if isinstance(
                 error,

@@ -98,7 +98,7 @@ def store_of(url: str, *, patient: bool = True) -> tuple[Any, str]:
     name = f"{scheme}://{bucket}"
     with _stores_lock:
         if (name, patient) not in _stores:
-            options: Any = {"allow_http": True} if _plain_http() else {}
+            options: Any = {"allow_http": True} if _plain_http(scheme) else {}
             limits: Any = {}
             if not patient:
                 options["connect_timeout"] = "5s"
@@ -114,11 +114,21 @@ def store_of(url: str, *, patient: bool = True) -> tuple[Any, str]:
         return _stores[name, patient], _key(path.lstrip("/"))
 
 
-def _plain_http() -> bool:
-    """Whether the environment allows a store over plain http, as obstore reads it."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-    default = "true" if endpoint.startswith("http://") else "false"
-    return os.environ.get("AWS_ALLOW_HTTP", default) in ("true", "1")
+# By scheme, the variables of obstore that name an address, and allow plain http to it.
+PLAIN_HTTP = {
+    "s3": ("AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP"),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ALLOW_HTTP"),
+}
+
+
+def _plain_http(scheme: str) -> bool:
+    """Whether the environment allows a store over plain http: for emulators, and stores of one's
+    own.
+    """
+    azure = scheme in ("az", "azure", "abfs", "abfss")
+    address, allowed = PLAIN_HTTP["az" if azure else "s3"]
+    default = "true" if os.environ.get(address, "").startswith("http://") else "false"
+    return os.environ.get(allowed, default) in ("true", "1")
 
 
 def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
