@@ -74,6 +74,9 @@ TWINS = {
     "filters.simple_counts.count": Pair(f"{RULES}::test_fuzz_simple", "rules.simple", "Simple"),
     "hashing.band_keys.Repeated": Pair(f"{BANDS}::test_fuzz_repeated", "naive.Repeated"),
     "hashing.band_keys.split": Pair(f"{BANDS}::test_fuzz_split", "naive.split"),
+    "hashing.blake2b.hash_texts": Pair(
+        "kernels/hashing/test_blake2b.py::test_fuzz_hash_texts", "hashlib:blake2b"
+    ),
     "hashing.minhash.band_keys": Pair(f"{MINHASH}::test_fuzz_band_keys", "naive.band_keys"),
     "hashing.minhash.distinct_shingles": Pair(
         f"{MINHASH}::test_fuzz_distinct_shingles", "naive.distinct_shingles"

@@ -3,6 +3,10 @@
 import gzip
 import itertools
 import json
+import os
+import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +18,15 @@ from gristmill.kernels.hashing import minhash
 from gristmill.kernels.unicode.normalised import normalise
 from tests.support import naive, strategies
 
+LONG = tuple(letter * length for letter, length in zip("lmnop", (16, 17, 63, 64, 70), strict=True))
 UINT64 = st.integers(0, naive.MASK_64)
 
 
 def normalised_batches() -> st.SearchStrategy[list[str]]:
     """Batches as normalise leaves them: one space between words."""
-    few_words = st.lists(st.sampled_from(("a", "b", "the", "中", "é" * 9)), max_size=40).map(
-        " ".join
-    )
+    # words shorter and longer than what is hashed side by side: 8 bytes, 64 bytes
+    words = ("a", "b", "the", "中", "é" * 9, "sevenby", "eight by", "nine byte", *LONG)
+    few_words = st.lists(st.sampled_from(words), max_size=40).map(" ".join)
     return strategies.batches(st.one_of(strategies.texts().map(naive.normalise), few_words))
 
 
@@ -89,6 +94,21 @@ def test_fuzz_band_keys(data: st.DataObject, count: int, bands: int, rows: int) 
         for of_one in zip(signatures, scopes, strict=True)
     ]
     assert keys.tolist() == twins
+
+
+@pytest.mark.soak  # it compiles what it uses
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="it names a processor of x86-64")
+def test_another_processor_hashes_the_same() -> None:
+    """Code for a processor that has AVX2 and no AVX-512, against the same twins."""
+    plain = {
+        "GRISTMILL_KERNELS": "/dev/null/none",
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": "",
+    }
+    modules = ["test_minhash.py", "test_blake2b.py", "../unicode/test_normalised.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "not soak"]
+    command += [str(Path(__file__).parent / module) for module in modules]
+    subprocess.run(command, env={**os.environ, **plain}, check=True)
 
 
 def test_shingles_of_a_long_text() -> None:

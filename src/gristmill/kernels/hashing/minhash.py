@@ -10,31 +10,94 @@ all it has; one without words has none, and its signature is all ones. Shingles 
 the spaces between words, one each.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import types
 
 from gristmill.kernels.hashing.primitives import BASIS, GOLDEN, PRIME, mix, splitmix64
 from gristmill.kernels.jit.compile import BYTES, INT64S, UINT32S, UINT64S, helper, kernel
+from gristmill.kernels.jit.groups import Bytes, Int64s, Uint64s
+from gristmill.kernels.jit.lanes import (
+    LANES,
+    fnv_of_8_longer,
+    fnv_of_8_words,
+    minima_of_16,
+    shingle_of_8,
+)
+from gristmill.kernels.jit.loads import block_of, copy_tail, mask_of_range, valid_in, write_ones
 
 SPACE = 0x20
-EMPTY = np.uint32(0xFFFFFFFF)
+LONGEST = 64  # bytes of words that are hashed side by side
+SLACK = 4 * LANES  # places that are written or read and mean nothing
+
+
+class ShingleRoom(NamedTuple):
+    """What hashing shingles takes."""
+
+    shingles: Uint64s
+    stops: Int64s  # where words stop
+    listed: Int64s  # words that are longer than 8 bytes
+    tail: Bytes  # (64,)
 
 
 @helper
-def _hash_words(data, start, stop, out):
+def _find_words(data, start, stop, tail, stops):
+    """Where words stop: stops[j + 1] is the place behind word j, stops[0] the one before the text.
+
+    How many words there are. Eight places more say that there is nothing.
+    """
+    stops[0] = start - 1
+    if start == stop:
+        return np.int64(0)
     words = np.int64(0)
-    word = BASIS
+    for at in range(start, stop, 64):
+        if at + 64 > len(data):
+            copy_tail(data, at, stop, tail)
+        spaces = mask_of_range(block_of(data, at, tail), 0, SPACE, 0) & valid_in(at, stop)
+        words = write_ones(spaces, at, stops, words + 1) - 1
+    for j in range(words + 1, words + 2 + LANES):
+        stops[j] = stop
+    return words + 1
+
+
+@helper
+def _hash_word(data, start, stop):
+    value = BASIS
     for at in range(start, stop):
-        byte = data[at]
-        if byte == SPACE:
-            out[words] = mix(word)
-            words += 1
-            word = BASIS
+        value = (value ^ np.uint64(data[at])) * PRIME
+    return mix(value)
+
+
+@helper
+def _hash_words(data, start, stop, room, out):
+    """The hashes of a text's words: of eight side by side the first 8 bytes, then, of those that
+    are longer, the rest.
+    """
+    stops, listed = room.stops, room.listed
+    words = _find_words(data, start, stop, room.tail, stops)
+    longer = np.int64(0)
+    for first in range(0, words, LANES):
+        if stops[first + LANES - 1] + 1 + 8 > len(data):
+            # The end of the buffer is near: no 8 bytes may be loaded.
+            for j in range(first, min(first + LANES, words)):
+                out[j] = _hash_word(data, stops[j] + 1, stops[j + 1])
         else:
-            word = (word ^ np.uint64(byte)) * PRIME
-    if stop > start:
-        out[words] = mix(word)
-        words += 1
+            longer = write_ones(fnv_of_8_words(data, stops, first, out), first, listed, longer)
+    beside = np.int64(0)
+    for place in range(longer):
+        j = listed[place]
+        # A very long word is no faster beside others; near the end as above.
+        if stops[j + 1] - stops[j] > LONGEST or stops[j + 1] + 8 > len(data):
+            out[j] = _hash_word(data, stops[j] + 1, stops[j + 1])
+        else:
+            listed[beside] = j
+            beside += 1
+    if beside > 0:
+        for j in range(beside, beside + LANES - 1):
+            listed[j] = listed[beside - 1]
+        for first in range(0, beside, LANES):
+            fnv_of_8_longer(data, stops, listed, first, out)
     return words
 
 
@@ -52,73 +115,52 @@ def _hash_characters(data, start, stop, out):
 
 
 @helper
-def hash_shingles(data, start, stop, width, characters, out):
+def hash_shingles(data, start, stop, width, characters, room, out):
     """Write the hashes of a normalised text's shingles; return how many. `out` has place for one a
-    word or character, and `width`.
+    word or character, and SLACK and `width` more.
     """
-    top = np.uint64(1)
-    for _ in range(width):
-        top *= GOLDEN
     # `out` holds the hashes of words first, each shingle's hash then takes the place of a word no
     # longer needed.
     words = (
         _hash_characters(data, start, stop, out)
         if characters
-        else _hash_words(data, start, stop, out)
+        else _hash_words(data, start, stop, room, out)
     )
     if words == 0:
         return np.int64(0)
-    polynomial = np.uint64(0)
-    for j in range(min(words, width)):
-        polynomial = polynomial * GOLDEN + out[j]
     if words <= width:
+        polynomial = np.uint64(0)
+        for j in range(words):
+            polynomial = polynomial * GOLDEN + out[j]
         out[0] = mix(polynomial + np.uint64(words))
         return np.int64(1)
     shingles = words - width + 1
-    for j in range(shingles - 1):
-        leaving = out[j]
-        out[j] = mix(polynomial + np.uint64(width))
-        polynomial = polynomial * GOLDEN + out[j + width] - leaving * top
-    out[shingles - 1] = mix(polynomial + np.uint64(width))
+    for j in range(0, shingles, LANES):
+        shingle_of_8(out, j, width, GOLDEN)
     return shingles
 
 
 @kernel(
-    INT64S,
-    BYTES,
-    types.int64,
-    types.boolean,
-    UINT32S,
-    UINT32S,
-    types.uint64[::1],
-    types.uint32[:, ::1],
-    types.int64[::1],
+    *(INT64S, BYTES, types.int64, types.boolean, UINT32S, UINT32S, ShingleRoom),
+    *(types.uint32[::1], types.uint32[:, ::1], types.int64[::1]),
 )
-def _sign(offsets, data, width, characters, multipliers, addends, shingles, signatures, counts):
-    permutations = len(multipliers)
+def _sign(offsets, data, width, characters, multipliers, addends, room, minima, signatures, counts):
+    shingles = room.shingles
     for i in range(len(offsets) - 1):
-        count = hash_shingles(data, offsets[i], offsets[i + 1], width, characters, shingles)
+        count = hash_shingles(data, offsets[i], offsets[i + 1], width, characters, room, shingles)
         counts[i] = count
-        minima = signatures[i]
-        for k in range(permutations):
-            minima[k] = EMPTY
-        # Four shingles a turn: a minimum is loaded and stored once for four.
-        whole = count - count % 4
-        for j in range(0, whole, 4):
-            one = np.uint32(shingles[j] >> np.uint64(32))
-            two = np.uint32(shingles[j + 1] >> np.uint64(32))
-            three = np.uint32(shingles[j + 2] >> np.uint64(32))
-            four = np.uint32(shingles[j + 3] >> np.uint64(32))
-            for k in range(permutations):
-                a = multipliers[k]
-                b = addends[k]
-                first = min(np.uint32(a * one + b), np.uint32(a * two + b))
-                second = min(np.uint32(a * three + b), np.uint32(a * four + b))
-                minima[k] = min(minima[k], min(first, second))
-        for j in range(whole, count):
-            one = np.uint32(shingles[j] >> np.uint64(32))
-            for k in range(permutations):
-                minima[k] = min(minima[k], np.uint32(multipliers[k] * one + addends[k]))
+        # Four shingles a turn: the last one is repeated, which changes no minimum.
+        if count > 0:
+            for j in range(count, count + 3):
+                shingles[j] = shingles[count - 1]
+        fours = (count + 3) // 4
+        k = np.int64(0)
+        while k < len(minima):
+            minima_of_16(shingles, fours, multipliers, addends, k, minima)
+            k += 16
+        of_text = signatures[i]
+        for k in range(len(of_text)):
+            of_text[k] = minima[k]
 
 
 @kernel(
@@ -159,24 +201,30 @@ def keep_distinct(values, count, table, stamps, stamp):
 
 
 @kernel(
-    INT64S,
-    BYTES,
-    types.int64,
-    types.boolean,
-    types.uint64[::1],
-    types.int32[::1],
-    types.uint64[::1],
+    *(INT64S, BYTES, types.int64, types.boolean, types.uint64[::1], types.int32[::1], ShingleRoom),
     types.int64[::1],
     returns=types.int64,
 )
-def _distinct(offsets, data, width, characters, table, stamps, out, out_offsets):
+def _distinct(offsets, data, width, characters, table, stamps, room, out_offsets):
+    out = room.shingles
     end = np.int64(0)
     for i in range(len(offsets) - 1):
         out_offsets[i] = end
-        count = hash_shingles(data, offsets[i], offsets[i + 1], width, characters, out[end:])
+        count = hash_shingles(data, offsets[i], offsets[i + 1], width, characters, room, out[end:])
         end += keep_distinct(out[end:], count, table, stamps, np.int32(i + 1))
     out_offsets[len(offsets) - 1] = end
     return end
+
+
+def _room_of(longest: int, hashes: int, width: int) -> ShingleRoom:
+    """Room for texts of at most `longest` bytes, and for so many hashes."""
+    words = longest // 2 + 1
+    return ShingleRoom(
+        np.empty(hashes + width + SLACK, np.uint64),
+        np.empty(words + SLACK, np.int64),
+        np.empty(words + SLACK, np.int64),
+        np.empty(64, np.uint8),
+    )
 
 
 def permutations(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -203,10 +251,13 @@ def sign(
     Returns (signatures (n, k) uint32, number of shingles (n,) int64).
     """
     longest = int(np.diff(offsets).max(initial=0))
-    signatures = np.empty((len(offsets) - 1, len(multipliers)), np.uint32)
+    count = len(multipliers)
+    signatures = np.empty((len(offsets) - 1, count), np.uint32)
     counts = np.empty(len(offsets) - 1, np.int64)
-    shingles = np.empty((longest if characters else longest // 2) + width + 2, np.uint64)
-    _sign(offsets, data, width, characters, multipliers, addends, shingles, signatures, counts)
+    factors, terms = (np.pad(array, (0, -count % 16)) for array in (multipliers, addends))
+    minima = np.empty(len(factors), np.uint32)
+    room = _room_of(longest, longest if characters else longest // 2, width)
+    _sign(offsets, data, width, characters, factors, terms, room, minima, signatures, counts)
     return signatures, counts
 
 
@@ -231,10 +282,8 @@ def distinct_shingles(
     size = 64
     while size < longest + 2:
         size *= 2
-    out = np.empty(
-        (len(data) if characters else (len(data) + len(offsets)) // 2) + width + len(offsets),
-        np.uint64,
-    )
+    hashes = len(data) if characters else (len(data) + len(offsets)) // 2
+    room = _room_of(longest, hashes + len(offsets), width)
     out_offsets = np.empty(len(offsets), np.int64)
     end = _distinct(
         offsets,
@@ -243,7 +292,7 @@ def distinct_shingles(
         characters,
         np.empty(size, np.uint64),
         np.zeros(size, np.int32),
-        out,
+        room,
         out_offsets,
     )
-    return out_offsets, out[:end]
+    return out_offsets, room.shingles[:end]

@@ -21,6 +21,7 @@ from gristmill.kernels.jit.loads import (
     count_trailing_zeros,
     mask_of_range,
     valid_in,
+    write_ones,
 )
 from gristmill.kernels.unicode.tables import CLASSES, UNSPACED, PointBits, code_point, unicode_bits
 
@@ -70,24 +71,6 @@ def _wide_space(data, at, stop):
     elif second == 0x80 and third == 0x80:  # E3: U+3000
         return 3
     return 0
-
-
-@helper
-def _write_ones(mask, base, out, count):
-    """Write the positions of a mask's set bits; up to 8 places more are written and mean nothing.
-
-    Eight at a time without asking costs less than a branch for each, which no processor can predict
-    (simdjson's way, Langdale and Lemire 2019: doi 10.1007/s00778-019-00578-5).
-    """
-    ones = count_ones(mask)
-    written = np.int64(0)
-    while True:
-        for k in range(8):
-            out[count + written + k] = base + count_trailing_zeros(mask)
-            mask &= mask - ONE
-        written += 8
-        if written >= ones:
-            return count + ones
 
 
 @kernel(OFFSETS, BYTES, Bytes, WordBounds, returns=types.int64)
@@ -142,8 +125,8 @@ def _find(offsets, data, tail, out):
             # Past the text everything is white space, which ends its last word.
             spaces |= ~valid
             shifted = (spaces << ONE) | space_before
-            words_begun = _write_ones(shifted & ~spaces, at, starts, words_begun)
-            words_ended = _write_ones(spaces & ~shifted, at, stops, words_ended)
+            words_begun = write_ones(shifted & ~spaces, at, starts, words_begun)
+            words_ended = write_ones(spaces & ~shifted, at, stops, words_ended)
             space_before = spaces >> np.uint64(63)
             breaks &= valid
             while breaks:

@@ -8,15 +8,16 @@ without spaces (Han, Kana, Thai, Lao, Khmer, Burmese, Tibetan) is a word of its 
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, OFFSETS, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
 from gristmill.kernels.jit.groups import Bytes
 from gristmill.kernels.jit.loads import (
+    ALL,
     ONE,
     block_of,
     copy_tail,
     count_trailing_zeros,
     mask_of_range,
-    store_lower_16,
+    store_lower_64,
     valid_in,
 )
 from gristmill.kernels.unicode.tables import (
@@ -34,16 +35,33 @@ from gristmill.kernels.unicode.tables import (
 )
 
 GAP = 0x20
-BLOCK = 64 + 16  # bytes that may be loaded or stored together: 16 more where a word is copied
+# bytes that may be loaded or stored together: 64 from any place of a block of 64
+BLOCK = 64 + 64
 _GAPS = CLASSES.every()[:128] & (PYTHON_SPACE | SYMBOL) != 0
 # what an ASCII character becomes
 _ASCII = np.array([GAP if _GAPS[code] else ord(chr(code).lower()) for code in range(128)], np.uint8)
 
 
+@helper
+def _copy_ascii(block, place, length, solid, out, end):
+    """Write the ASCII at `place` of a block, which is `solid` there: of each run of gaps the first
+    one as a space. What lies between runs of two gaps and more is copied at once.
+    """
+    gaps = ~(solid >> np.uint64(place))
+    left = (ALL >> np.uint64(64 - length)) & ~(gaps & (gaps << ONE))
+    while left:
+        skip = count_trailing_zeros(left)
+        store_lower_64(out, end, block, place + skip, gaps >> np.uint64(skip))
+        end += count_trailing_zeros(~(left >> np.uint64(skip)))
+        # A carry from the first bit of a run clears the run.
+        left &= left + (ONE << np.uint64(skip))
+    return end
+
+
 @kernel(OFFSETS, BYTES, PointBits, PointSteps, Bytes, Bytes, types.int64[::1])
 def _normalise(offsets, data, classes, lower_case, tail, out, out_offsets):
-    """A block of 64 bytes at a time: its ASCII words by masks, 16 bytes a step; what is not ASCII
-    one character at a time.
+    """A block of 64 bytes at a time: what is ASCII in it by masks, what is not one character at a
+    time.
     """
     end = np.int64(0)
     for i in range(len(offsets) - 1):
@@ -76,14 +94,14 @@ def _normalise(offsets, data, classes, lower_case, tail, out, out_offsets):
                 if place == held:
                     break
                 if (solid >> np.uint64(place)) & ONE:
-                    length = count_trailing_zeros(~(solid >> np.uint64(place)))
                     out[end] = GAP
                     end += gap & np.int64(end > begin)
-                    for step in range(0, length, 16):
-                        store_lower_16(out, end + step, block, place + step)
-                    gap = np.int64(0)
-                    end += length
+                    length = min(count_trailing_zeros(wide >> np.uint64(place)), held - place)
+                    end = _copy_ascii(block, place, length, solid, out, end)
                     place += length
+                    # A gap at the end waits for what follows.
+                    gap = np.int64(~(solid >> np.uint64(place - 1)) & ONE)
+                    end -= gap
                     continue
                 width = width_of(data[at + place])
                 point = code_point(data, at + place, width)
