@@ -203,3 +203,27 @@ def minima_of_16(typing_context, values, fours, multipliers, addends, at, out):
 
     signature = types.void(values, types.int64, multipliers, addends, types.int64, out)
     return signature, generate
+
+
+@intrinsic
+def add_rows_of_16(typing_context, rows, listed, count, sums):
+    """Add the first `count` of the rows (float32, 16 columns) that `listed` (int32) numbers to
+    `sums` (float32), one after another: the sums stay in a register.
+    """
+
+    def generate(context, builder, signature, arguments):
+        vector = ir.VectorType(ir.FloatType(), 16)
+        start, numbers, totals = (
+            _array(context, builder, signature, arguments, place) for place in (0, 1, 3)
+        )
+        zero = ir.Constant(_WORD, 0)
+        total = cgutils.alloca_once_value(builder, _load(builder, totals, zero, vector, 4))
+        with cgutils.for_range(builder, arguments[2]) as loop:
+            row = builder.sext(builder.load(builder.gep(numbers, [loop.index])), _WORD)
+            at = builder.mul(row, ir.Constant(_WORD, 16))
+            added = builder.fadd(builder.load(total), _load(builder, start, at, vector, 4))
+            builder.store(added, total)
+        _store(builder, builder.load(total), totals, zero, 4)
+        return context.get_dummy_value()
+
+    return types.void(rows, listed, types.int64, sums), generate

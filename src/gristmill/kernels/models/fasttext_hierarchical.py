@@ -36,7 +36,8 @@ from gristmill.kernels.jit.groups import (
     Uint64s,
     read_only,
 )
-from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64
+from gristmill.kernels.jit.lanes import add_rows_of_16
+from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64, prefetch
 from gristmill.kernels.models.subwords import (
     AHEAD,
     BASIS,
@@ -262,7 +263,9 @@ def _list_rows(text, total, model, listed):
     for k in range(count):
         entry = listed[k]
         row = row_of(np.uint32(max(entry, np.int32(0))), kept, kept_before, model.words)
-        listed[k] = ~entry if entry < 0 else np.int32(row)
+        row = ~np.int64(entry) if entry < 0 else row
+        prefetch(model.rows, row * model.rows.shape[1])
+        listed[k] = np.int32(row)
     return count
 
 
@@ -325,8 +328,11 @@ def _predict(offsets, data, characters, room, model, text, words, search, labels
             number = find_words(tail, blank, total, hashes, words.begins, words.ends, words.values)
             total, ended = _mark_words(text, total, number, words, model)
             some = _list_rows(text, total, model, listed)
-            for k in range(some):
-                _add_row(rows, listed[k], hidden)
+            if len(hidden) == 16:
+                add_rows_of_16(rows, listed, some, hidden)
+            else:
+                for k in range(some):
+                    _add_row(rows, listed[k], hidden)
             count += some
             at = end
         if not ended:
