@@ -38,6 +38,7 @@ PIECES = "kernels/pieces/test_patterns.py"
 CHOOSE, CUT = "kernels/packing/test_choose.py", "kernels/packing/test_lengths.py"
 ROW_DOCUMENTS = "kernels/packing/test_row_documents.py"
 LITERALS = "kernels/pieces/test_literals.py"
+READING = "kernels/reading/test_reading.py"
 OVERLAP = "kernels/decontaminate/test_overlap.py"
 LABELS = "kernels/decontaminate/test_labels.py"
 QUALITY, GOPHER = ("kernels/filters/test_gopher_quality.py", "kernels/filters/test_gopher_lines.py")
@@ -165,6 +166,9 @@ TWINS = {
     "pii.redact.find": Pair(f"{REDACT}::check", "find"),
     "pii.redact.find_as_datatrove": Pair(f"{REDACT}::check", "find_as_datatrove"),
     "pii.rewrite.rewrite": Pair(f"{REDACT}::check", "rewrite"),
+    "reading.members.inflate": Pair(f"{READING}::test_fuzz_inflate", "naive_reading.inflate"),
+    "reading.spans.gather": Pair(f"{READING}::test_fuzz_gather", "naive_reading.gather"),
+    "reading.warc_records.frame": Pair(f"{READING}::test_fuzz_frame", "naive_reading.frame"),
     "text.lines.cut_lines": Pair(f"{LINES}::test_fuzz_lines_and_cutting", "cut_lines"),
     "text.lines.find": Pair(f"{LINES}::test_fuzz_lines_and_cutting", "find"),
     "text.lines.hash_lines": Pair(f"{LINES}::test_fuzz_hashes_of_normalised_lines", "hash_lines"),

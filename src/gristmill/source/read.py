@@ -106,6 +106,12 @@ class ShardReader:
             if not self._rows.full:
                 raise
             kind = self._kind or "text"
+        # With a limit the number of decoded bytes, which is counted, would depend on how many are
+        # decoded together.
+        if pieces.codec == "gzip" and self._rows.left is None:
+            from gristmill.source.libdeflate import member_inflater
+
+            pieces.inflate = member_inflater()
         if self._rows.full:
             pass  # the source's limit was reached before this shard
         elif kind == "parquet":

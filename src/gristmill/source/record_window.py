@@ -26,20 +26,35 @@ class Window:
     def __init__(self, pieces: Iterator[bytes | Damage], framing: Framing) -> None:
         self._pieces = pieces
         self._framing = framing
+        self._coming: bytes | Damage | None = None  # a piece that was looked at
         self.data = b""
         self.at = 0  # the next byte to consume
         self.offset = 0  # of data[0] in the decoded shard
         self.damage: Damage | None = None  # what follows the data; None: the end, or not known yet
         self.ended = False  # no bytes follow the data: damage, or the end of the shard
 
+    def _next(self) -> bytes | None:
+        """The next piece; None: the stretch has ended."""
+        piece, self._coming = self._coming, None
+        if piece is None and not self.ended:
+            piece = next(self._pieces, None)
+        if piece is None or isinstance(piece, Damage):
+            self.damage = piece if piece is not None else self.damage
+            self.ended = True
+            return None
+        return piece
+
+    def is_followed_by(self, start: bytes) -> bool:
+        """Whether bytes follow the data, and begin like this."""
+        if self._coming is None and not self.ended:
+            self._coming = next(self._pieces, None)
+            self.ended = self._coming is None
+        return isinstance(self._coming, bytes) and self._coming.startswith(start)
+
     def more(self) -> bool:
         """Read another piece; False: the stretch has ended."""
-        if self.ended:
-            return False
-        piece = next(self._pieces, None)
-        if piece is None or isinstance(piece, Damage):
-            self.damage = piece
-            self.ended = True
+        piece = self._next()
+        if piece is None:
             return False
         self.data = self.data[self.at :] + piece
         self.offset += self.at
@@ -52,14 +67,9 @@ class Window:
         if size >= count:
             return True
         parts = [self.data[self.at :]]
-        while size < count and not self.ended:
-            piece = next(self._pieces, None)
-            if piece is None or isinstance(piece, Damage):
-                self.damage = piece
-                self.ended = True
-            else:
-                parts.append(piece)
-                size += len(piece)
+        while size < count and (piece := self._next()) is not None:
+            parts.append(piece)
+            size += len(piece)
         self.offset += self.at
         self.at = 0
         self.data = b"".join(parts)
@@ -131,8 +141,8 @@ def read_stretches(
     framing: Framing,
     read_record: Callable[[Window], bool],
 ) -> Iterator[pa.RecordBatch]:
-    """Read the records of all stretches. `read_record` reads one record; it returns False if the
-    stretch ended inside it.
+    """Read the records of all stretches. `read_record` reads one record, or some; it returns False
+    if the stretch ended inside it.
     """
     stream = iter(pieces)
     while True:

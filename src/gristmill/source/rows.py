@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from gristmill.errors import SourceError
 from gristmill.schema import MOST_ROWS, RAW, first_document
 
-BATCH_BYTES = 4 << 20  # of text
+BATCH_BYTES = 3 << 20  # of text
 BATCH_ROWS = 1 << 13
 MAX_DOCUMENT_BYTES = 16 << 20
 
@@ -123,7 +123,7 @@ class RowCollector:
         )
         given = {
             "document": document,
-            "text": _texts(texts.fill_null(b"")),
+            "text": texts_of(texts.fill_null(b"")),
             "url": urls,
             "extra": extras,
             "reason": reasons,
@@ -136,6 +136,29 @@ class RowCollector:
         self._bytes += sum(
             pc.sum(pc.binary_length(column)).as_py() or 0 for column in (texts, extras)
         )
+
+    def extend_records(
+        self, places: np.ndarray, count: int, columns: dict[str, pa.Array], skipped: list[str]
+    ) -> None:
+        """Add `count` records of an archive, of which those at `places` (n,) int64 are documents:
+        their columns of RAW, (n,) each. The others are counted as `skipped`, by their types.
+        """
+        self._pack()
+        first = self._next(count)
+        for what in skipped:
+            self.skipped[what] = self.skipped.get(what, 0) + 1
+        if not len(places):
+            return
+        given = {"document": pa.array(places + first), **columns}
+        self._pieces.append(
+            pa.RecordBatch.from_arrays(
+                [given.get(field.name, pa.nulls(len(places), field.type)) for field in RAW],
+                schema=RAW,
+            )
+        )
+        self.documents += len(places)
+        self._rows += len(places)
+        self._bytes += columns["text"].nbytes
 
     def _append(self, values: tuple[object, ...]) -> None:
         """Add the values of a row, in the order of RAW."""
@@ -172,12 +195,12 @@ class RowCollector:
                     if field.name == "text"
                     else pa.array(values, field.type)
                 )
-                columns.append(_texts(values_of) if field.name == "text" else values_of)
+                columns.append(texts_of(values_of) if field.name == "text" else values_of)
                 values.clear()
             self._pieces.append(pa.RecordBatch.from_arrays(columns, schema=RAW))
 
 
-def _texts(values: pa.Array) -> pa.Array:
+def texts_of(values: pa.Array) -> pa.Array:
     """Bytes as strings: each maximal ill-formed part becomes one U+FFFD."""
     try:
         return values.cast(pa.string())

@@ -13,22 +13,19 @@ record. Line ends are CRLF, or LF, as some tools rewrite them.
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from gristmill.columns import well_formed
-from gristmill.source import html_page, http
+from gristmill.source import warc_rows
 from gristmill.source.record_window import Framing, Window, read_stretches
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.warc_rows import PAGES, WarcRecord
 from gristmill.store.codecs import Damage
 
 MAX_HEADER_BYTES = 1 << 20
 USUAL = 1 << 12  # bytes that most heads fit in
 PEEK = 1 << 16  # bytes from which the kind of a file is detected
-# Types of records that hold a page, or name a record that holds it.
-PAGES = ("response", "resource", "revisit")
 _START = re.compile(rb"\r?\n(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n")
 _VERSION = re.compile(rb"(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n")
 _BREAK = re.compile(rb"\r?\n")
@@ -67,9 +64,15 @@ class _WarcHeader(NamedTuple):
     def url(self) -> str | None:
         return (self.get(b"warc-target-uri") or "").strip("<>") or None
 
-    @property
-    def record_id(self) -> str | None:
-        return (self.get(b"warc-record-id") or "").strip("<>") or None
+    def record(self) -> WarcRecord:
+        return WarcRecord(
+            self.type,
+            self.url,
+            self.get(b"warc-date"),
+            (self.get(b"warc-record-id") or "").strip("<>") or None,
+            self.get(b"warc-identified-content-language"),
+            self.get(b"content-type"),
+        )
 
 
 def _parse(block: bytes) -> _WarcHeader:
@@ -170,8 +173,18 @@ def kind_within(data: bytes, *, ended: bool) -> str | None:
 def read(
     pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
-    """Read the records of a shard."""
-    return read_stretches(pieces, rows, FRAMING, partial(_read_record, rows=rows, fields=fields))
+    """Read the records of a shard.
+
+    Records without flaw are found many at a time (flawless.py), all others one by one.
+    """
+    from gristmill.source.flawless import FlawlessRecords
+
+    flawless = FlawlessRecords(rows, fields)
+
+    def read_records(window: Window) -> bool:
+        return flawless.read(window) or _read_record(window, rows, fields)
+
+    return read_stretches(pieces, rows, FRAMING, read_records)
 
 
 def _read_record(window: Window, rows: RowCollector, fields: Fields) -> bool:
@@ -180,8 +193,10 @@ def _read_record(window: Window, rows: RowCollector, fields: Fields) -> bool:
     while not (stop := _head(window.data, window.at)):
         if len(window.data) - window.at > MAX_HEADER_BYTES or not window.more():
             break
-    if stop is None or not _VERSION.match(window.data, window.at):
-        if stop is None and window.ended:
+    # The same for a head that a large piece holds whole.
+    size = (stop[0] if stop else len(window.data)) - window.at
+    if stop is None or size > MAX_HEADER_BYTES or not _VERSION.match(window.data, window.at):
+        if stop is None and size <= MAX_HEADER_BYTES:
             window.at = len(window.data)
             return False
         rows.fail("no_record", begin)
@@ -218,49 +233,8 @@ def _read_record(window: Window, rows: RowCollector, fields: Fields) -> bool:
         return True
     body = window.data[window.at : window.at + header.length]
     window.at += header.length
-    _add(header, body, begin, rows, fields)
+    warc_rows.add(header.record(), body, begin, rows, fields)
     return True
-
-
-def _add(header: _WarcHeader, body: bytes, begin: int, rows: RowCollector, fields: Fields) -> None:
-    """Add a row for a complete record, or count it."""
-    get, kind = header.get, header.type
-    language = get(b"warc-identified-content-language")
-    if kind == "conversion":
-        rows.add(
-            body,
-            header.url,
-            get(b"warc-date"),
-            header.record_id,
-            language,
-            None,
-            http.media_type(get(b"content-type")),
-        )
-    elif kind not in PAGES:
-        _skip(header, rows)
-    elif not fields.pages:
-        rows.fail("not_text", begin, header.url)
-    elif kind == "revisit":
-        rows.fail("revisit", begin, header.url)
-    else:
-        most = fields.max_document_bytes
-        got = html_page.read(body, get(b"content-type"), most, response=kind == "response")
-        if isinstance(got, html_page.HtmlPage):
-            rows.add(
-                got.text,
-                header.url,
-                get(b"warc-date"),
-                header.record_id,
-                language or got.language,
-                None,
-                got.content_type,
-            )
-        else:
-            rows.fail(got.reason, begin if got.value is None else got.value, header.url)
-
-
-def _skip(header: _WarcHeader, rows: RowCollector) -> None:
-    rows.skip(well_formed(header.type)[:40] or "no type")
 
 
 def _ends_well(window: Window, length: int) -> bool:
@@ -292,5 +266,5 @@ def _skip_block(
     elif header.type in PAGES:
         rows.fail("revisit" if fields.pages else "not_text", begin, header.url)
     else:
-        _skip(header, rows)
+        warc_rows.skip(header.type, rows)
     return True

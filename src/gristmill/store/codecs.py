@@ -24,6 +24,8 @@ else:
     from backports import zstd
 
 BLOCK = 1 << 18  # bytes read, and about most bytes given, at a time
+AHEAD = 2 << 20  # bytes read at a time where whole members are decoded together
+MOST_WAIT = 64  # members left to the decoder after one that could not be decoded with others
 FEED = 1 << 14  # bytes given to a decoder at a time
 ZSTD_WINDOW_LOG = 27  # 128 MiB, what zstd --long=27 makes
 # A bomb: beyond this many bytes, more than this many times what was read. Real text reaches 20,
@@ -75,6 +77,18 @@ class _Decoder(Protocol):
     @property
     def unused_data(self) -> bytes: ...
     def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+
+
+class Inflate(Protocol):
+    """Decodes whole gzip members together, much faster than one after another."""
+
+    def __call__(self, data: bytes, at: int, *, ended: bool) -> tuple[bytes, int]:
+        """Decode members of `data` from a place on; stop before one that is not whole, sound, and
+        followed by another (or by the end: `ended`).
+
+        Returns the decoded bytes and the place behind the last member.
+        """
+        ...
 
 
 class _Lz4:
@@ -144,6 +158,7 @@ class DecodedPieces:
         self.read_bytes = len(self._data)  # as stored
         self.decoded_bytes = 0
         self._lost = False  # the first bytes are none of the codec's
+        self.inflate: Inflate | None = None  # for gzip, of a seekable file
 
     @property
     def first(self) -> bytes:
@@ -174,18 +189,30 @@ class DecodedPieces:
         # What small members give is gathered to larger pieces.
         gathered: list[bytes] = []
         size = 0
+        wait = attempts = 0  # members until whole ones are tried together again, and tries in vain
         while self._fill():
             if self._skip_padding():
                 continue
-            own = len(gathered)  # of this member's pieces, the first that is still held
+            if self.inflate is not None and self.codec == "gzip":
+                if wait:
+                    wait -= 1
+                else:
+                    if gathered:
+                        yield b"".join(gathered)
+                        gathered, size = [], 0
+                    before = self._start + self._at
+                    yield from self._whole_members(self.inflate)
+                    attempts = 0 if self._start + self._at > before else attempts + 1
+                    wait = min(1 << attempts, MOST_WAIT)
+                    continue
+            own: list[bytes] = []  # of this member, what is held
+            held = 0
             for piece in self._member():
                 if isinstance(piece, Damage):
-                    if piece.reason == "corrupt" and own >= 0 and piece.offset == self._member_at:
-                        del gathered[
-                            own:
-                            # of a member that is broken nothing comes out, as long as all of it is
-                            # held
-                        ]
+                    # Of a member that is broken nothing comes out, as long as all of it is held.
+                    if piece.reason != "corrupt" or piece.offset != self._member_at:
+                        gathered += own
+                    own = []
                     yield b"".join(gathered)
                     gathered, size = [], 0
                     yield piece
@@ -195,13 +222,60 @@ class DecodedPieces:
                     # to the end of the file.
                     self._seek_member(piece.offset)
                     continue
-                gathered.append(piece)
-                size += len(piece)
+                own.append(piece)
+                held += len(piece)
+                if held < BLOCK:
+                    continue
+                gathered += own
+                size += sum(map(len, own))
+                own = []
                 if size >= BLOCK:
                     yield b"".join(gathered)
-                    gathered, size, own = [], 0, -1
+                    gathered, size = [], 0
+            gathered += own
+            size += sum(map(len, own))
+            if size >= BLOCK:
+                yield b"".join(gathered)
+                gathered, size = [], 0
         if gathered:
             yield b"".join(gathered)
+
+    def _whole_members(self, inflate: Inflate) -> Iterator[bytes]:
+        """Decode members together until one must be left to the decoder; then be where the decoder
+        would be, had it decoded them.
+        """
+        first, data, start = self._start + len(self._data), self._data, self._start
+        at, ended = self._at, False
+        while True:
+            piece, stop = inflate(data, at, ended=ended)
+            given = self.decoded_bytes + len(piece)
+            if given > self._most or (given > BOMB_BYTES and given > BOMB_RATIO * (start + stop)):
+                self.inflate = None  # perhaps a bomb
+                break
+            if piece or stop > at:
+                at, self.decoded_bytes = stop, given
+                yield piece
+            elif ended or len(data) - at >= BLOCK:
+                break
+            if not ended and len(data) - at < BLOCK:
+                block = self._file.read(AHEAD)
+                ended = not block
+                data, start, at = data[at:] + block, start + at, 0
+        self._go_to(start + at, first)
+
+    def _go_to(self, place: int, first: int) -> None:
+        """Be at a place of the file, with the block around it: blocks follow each other from
+        `first` on, the end of the one at hand.
+        """
+        self._file.seek(first)
+        if place < first or place == self._start + self._at:
+            self._at = place - self._start
+            return
+        begin = first + (place - first) // BLOCK * BLOCK
+        self._file.seek(begin)
+        self._data = b"" if begin == place else self._file.read(BLOCK)
+        self._start, self._at = begin, place - begin
+        self.read_bytes += begin + len(self._data) - first
 
     def _member(self) -> Iterator[bytes | Damage]:
         """Decode one member; what is wrong with it, or right behind it, comes last."""

@@ -1,0 +1,61 @@
+"""The row of a WARC record: a document, a verdict, or only a count."""
+
+from typing import NamedTuple
+
+from gristmill.columns import well_formed
+from gristmill.source import html_page, http
+from gristmill.source.rows import Fields, RowCollector
+
+# Types of records that hold a page, or name a record that holds it.
+PAGES = ("response", "resource", "revisit")
+
+
+class WarcRecord(NamedTuple):
+    """What a record's head says; None: it has no such field, or an empty one."""
+
+    type: str  # in lower case
+    url: str | None
+    date: str | None
+    record_id: str | None
+    language: str | None
+    content_type: str | None
+
+
+def add(record: WarcRecord, block: bytes, begin: int, rows: RowCollector, fields: Fields) -> None:
+    """Add a row for a complete record, or count it. `begin` is its place in the decoded shard."""
+    if record.type == "conversion":
+        rows.add(
+            block,
+            record.url,
+            record.date,
+            record.record_id,
+            record.language,
+            None,
+            http.media_type(record.content_type),
+        )
+    elif record.type not in PAGES:
+        skip(record.type, rows)
+    elif not fields.pages:
+        rows.fail("not_text", begin, record.url)
+    elif record.type == "revisit":
+        rows.fail("revisit", begin, record.url)
+    else:
+        most, response = fields.max_document_bytes, record.type == "response"
+        got = html_page.read(block, record.content_type, most, response=response)
+        if isinstance(got, html_page.HtmlPage):
+            rows.add(
+                got.text,
+                record.url,
+                record.date,
+                record.record_id,
+                record.language or got.language,
+                None,
+                got.content_type,
+            )
+        else:
+            rows.fail(got.reason, begin if got.value is None else got.value, record.url)
+
+
+def skip(kind: str, rows: RowCollector) -> None:
+    """Count a record of a type that is not a document."""
+    rows.skip(well_formed(kind)[:40] or "no type")
