@@ -1,7 +1,9 @@
 """Slow twins of kernels/reading: members by zlib, records by regular expressions."""
 
+import json
 import re
 import zlib
+from typing import Any
 
 TYPES = (b"conversion", b"warcinfo", b"request", b"metadata", b"response", b"resource", b"revisit")
 _HEAD = re.compile(rb"WARC/[0-9]\.[0-9]\r?\n(?:[!-.0-9;-~]*: *[ -~]*\r?\n)*\r?\n")
@@ -98,3 +100,51 @@ def frame(
 
 def _is_document(kind: object) -> bool:
     return kind in (b"conversion", b"response", b"resource", b"revisit")
+
+
+class Unusual(Exception):
+    """A line that json_lines.read leaves alone."""
+
+
+def read_lines(
+    data: bytes, text: str, url: str, most: int, count: int
+) -> list[tuple[str, str | None, list[Any], int]]:
+    """The lines that json_lines.read takes: text, URL (None: there is none), the other members, and
+    where the next line begins.
+    """
+    found: list[tuple[str, str | None, list[Any], int]] = []
+    at = 0
+    for line in data.split(b"\n")[:-1]:
+        at += len(line) + 1
+        try:
+            pairs = _members(line)
+        except (ValueError, Unusual):
+            break
+        names = [name for name, _ in pairs]
+        values = dict(pairs)
+        strings = values.get(text), values.get(url, "")
+        if names.count(text) != 1 or names.count(url) > 1 or len(line) >= most:
+            break
+        if len(found) == count or not all(isinstance(value, str) for value in strings):
+            break
+        if any("\ud800" <= sign <= "\udfff" for sign in "".join(map(str, strings))):
+            break
+        others = [pair for pair in pairs if pair[0] not in (text, url)]
+        found.append((values[text], values.get(url), others, at))
+    return found
+
+
+def _members(line: bytes) -> list[tuple[str, Any]]:
+    """The members of an object whose names have no escapes."""
+
+    def members(pairs: list[tuple[str, Any]]) -> Any:
+        return pairs
+
+    if not line.strip(b" \t\r").startswith(b"{"):
+        raise Unusual
+    pairs: list[tuple[str, Any]] = json.loads(line, object_pairs_hook=members)
+    if line != line.decode().encode() or any(
+        json.dumps(name, ensure_ascii=False).encode() not in line for name, _ in pairs
+    ):
+        raise Unusual
+    return pairs

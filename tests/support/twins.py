@@ -166,6 +166,11 @@ TWINS = {
     "pii.redact.find": Pair(f"{REDACT}::check", "find"),
     "pii.redact.find_as_datatrove": Pair(f"{REDACT}::check", "find_as_datatrove"),
     "pii.rewrite.rewrite": Pair(f"{REDACT}::check", "rewrite"),
+    "reading.json_lines.read": Pair(
+        "kernels/reading/test_json_lines.py::test_fuzz_read",
+        "naive_reading.read_lines",
+        "kernel_rows",
+    ),
     "reading.members.inflate": Pair(f"{READING}::test_fuzz_inflate", "naive_reading.inflate"),
     "reading.spans.gather": Pair(f"{READING}::test_fuzz_gather", "naive_reading.gather"),
     "reading.warc_records.frame": Pair(f"{READING}::test_fuzz_frame", "naive_reading.frame"),

@@ -20,7 +20,7 @@ from gristmill.store.codecs import Damage
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some tools write it before the first line of a file
 MOST_VALUES = 4_000_000  # of a long line with unusual JSON: each takes up to 64 bytes
 
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -28,7 +28,13 @@ _encode = msgspec.json.Encoder().encode
 def read(
     pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
-    """Read the lines of a shard."""
+    """Read the lines of a shard.
+
+    Lines without flaw are read many at a time (flawless_lines.py), all others one by one.
+    """
+    from gristmill.source.flawless_lines import FlawlessLines
+
+    flawless = FlawlessLines(rows, fields)
     offset = 0  # of the line's first byte in the decoded shard
     waiting: list[bytes] = []  # the start of a line that has not ended
     size = 0
@@ -41,8 +47,17 @@ def read(
             offset += size
             waiting, size = [], 0
             continue
-        *whole, rest = piece.split(b"\n")
-        for line in whole:
+        at = 0
+        while not rows.full:
+            if not size:
+                offset -= at
+                at = flawless.read(piece, at)
+                offset += at
+            end = -1 if rows.full else piece.find(b"\n", at)
+            if end < 0:
+                break
+            line = piece[at:end]
+            at = end + 1
             size += len(line)
             if waiting:
                 waiting.append(line)
@@ -51,10 +66,9 @@ def read(
             _read_line(line, size, offset, rows, fields, most)
             offset += size + 1
             size = 0
-            if rows.full:
-                break
         if rows.full:
             break
+        rest = piece[at:]
         size += len(rest)
         if size <= most:
             waiting.append(rest)
@@ -128,7 +142,7 @@ def add_record(record: dict[str, Any], value: int, rows: RowCollector, fields: F
 def parse(line: bytes) -> dict[str, Any] | None:
     """A line as a JSON object; None: it is not one."""
     try:
-        return _decode(line)
+        return decode_object(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     # Python's own reader accepts ill-formed UTF-8, lone surrogates and NaN.

@@ -27,6 +27,8 @@ from gristmill.source import (
 from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage, DecodedPieces
 
+TOGETHER = 2 << 20  # bytes decoded at a time, about
+
 
 class _DigestReader:
     """A file that hashes all its bytes in order, as they are read; `hexdigest` reads the rest."""
@@ -112,6 +114,8 @@ class ShardReader:
             from gristmill.source.libdeflate import member_inflater
 
             pieces.inflate = member_inflater()
+        if self._rows.left is None:
+            pieces.together = TOGETHER
         if self._rows.full:
             pass  # the source's limit was reached before this shard
         elif kind == "parquet":

@@ -158,6 +158,7 @@ class DecodedPieces:
         self.read_bytes = len(self._data)  # as stored
         self.decoded_bytes = 0
         self._lost = False  # the first bytes are none of the codec's
+        self.together = BLOCK  # bytes of a piece, about, where members are small
         self.inflate: Inflate | None = None  # for gzip, of a seekable file
 
     @property
@@ -229,12 +230,12 @@ class DecodedPieces:
                 gathered += own
                 size += sum(map(len, own))
                 own = []
-                if size >= BLOCK:
+                if size >= self.together:
                     yield b"".join(gathered)
                     gathered, size = [], 0
             gathered += own
             size += sum(map(len, own))
-            if size >= BLOCK:
+            if size >= self.together:
                 yield b"".join(gathered)
                 gathered, size = [], 0
         if gathered:

@@ -1,1 +1,1 @@
-"""Raw shards: gzip members, and where records of archives are in their bytes."""
+"""Raw shards: gzip members, where records of archives are in their bytes, and JSON lines."""
