@@ -184,6 +184,39 @@ def test_fuzz_ranks(seed: int, drawn: tuple[list[str], pa.Array]) -> None:
         assert tokens_of(made.encode(*utf8_buffers(column))) == wanted
 
 
+WIDE = ("中", "文", "字", "は", "が", "한", "ก", "ข", "😀", "é", "a", " ", "、")
+
+
+@cache
+def tokens_of_wide_characters(seed: int) -> list[bytes]:
+    """256 bytes, then strings of wide characters; of odd seeds also such that begin or end within a
+    character.
+    """
+    generator = np.random.default_rng(seed)
+    tokens = [bytes([byte]) for byte in range(256)]
+    for _ in range(150):
+        text = "".join(generator.choice(WIDE, generator.integers(1, 5)).tolist()).encode()
+        if seed % 2 and generator.integers(8) == 0:
+            text = text[generator.integers(len(text)) :][: generator.integers(2, 7)]
+        tokens.append(text)
+    return list(dict.fromkeys([tokens[at] for at in generator.permutation(len(tokens))]))
+
+
+@strategies.fuzz(150)
+@given(
+    st.integers(0, 7), strategies.slices(st.lists(st.sampled_from(WIDE), max_size=90).map("".join))
+)
+def test_fuzz_parts_of_long_pieces(seed: int, drawn: tuple[list[str], pa.Array]) -> None:
+    """Long pieces are cut where no token crosses, also between characters that share bytes."""
+    batch, column = drawn
+    tokens = tokens_of_wide_characters(seed)
+    made = encoder.Encoder(merging.merges_of_ranks(tokens))
+    twin = naive.Encoder(naive.merges_of_ranks(tokens))
+    wanted = [twin.encode(text) for text in batch]
+    for _ in ("merged", "from the table"):
+        assert tokens_of(made.encode(*utf8_buffers(column))) == wanted
+
+
 @strategies.fuzz(150)
 @given(
     st.integers(0, 7),

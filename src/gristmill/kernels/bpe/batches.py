@@ -19,6 +19,7 @@ from gristmill.kernels.bpe.pairs import (
     rank_in_line,
     rank_of_pair,
 )
+from gristmill.kernels.bpe.tables import LENGTH_SHIFT, PART
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.groups import Int32s, Int64s, Uint32s, Uint64s
 from gristmill.kernels.jit.loads import ALL, ONE, count_trailing_zeros
@@ -28,7 +29,6 @@ MOST = 16  # pieces that are gathered
 PARTS = 16  # parts of a piece, and one more
 END = 16  # the place of a part that is not there
 ROOM = 24  # places of a piece in `parts`
-LENGTH_SHIFT = np.uint64(56)  # of a key's second word
 
 
 class Batch(NamedTuple):
@@ -80,7 +80,7 @@ def _open_piece(slot, batch, rules):
     byte_tokens, byte_pairs = rules[0], rules[1]
     head = keys[2 * slot]
     tail = keys[2 * slot + 1]
-    length = np.int64(tail >> LENGTH_SHIFT)
+    length = np.int64((tail & ~PART) >> LENGTH_SHIFT)
     byte = np.int64(head & np.uint64(255))
     for j in range(PARTS - 1):
         parts[slot * ROOM + j] = byte_tokens[byte]

@@ -7,8 +7,8 @@ Most pieces were seen before: their tokens are in a table (tables.py), found alw
 bytes. The table's lines lie far apart in memory, so a group of pieces first asks for all of them
 and then reads them: that, and one loop without branches for most pieces, is what makes this fast.
 Pieces that were not seen are merged: short ones are gathered, merged by turns (batches.py), and
-their tokens are written between those that stand there already; longer ones one by one
-(merging.py).
+their tokens are written between those that stand there already; longer ones are cut where no token
+crosses (cutting.py), or merged one by one (merging.py).
 """
 
 from typing import NamedTuple
@@ -25,6 +25,8 @@ from gristmill.kernels.bpe.spans import (
     addresses_of_spans,
     collect,
     find_keys,
+    find_parts,
+    find_short,
     find_wide,
     search_start,
 )
@@ -86,20 +88,64 @@ def _write_gathered(gathered, end, batch, out, rules, room, tables):
 
 
 @helper
-def _learn(piece, keys, out, end, rules, room, tables):
-    """Merge a piece, write its tokens and remember them; how many there are."""
+def _write_parts(piece, gathered, end, spans, out, rules, room, tables):
+    """Write the tokens of a long piece that can be cut, or gather its parts. Returns the number of
+    gathered pieces, where tokens end, and whether it can be cut: if not, nothing is written.
+    """
     data, start, length, readable = piece
-    head, tail = keys
+    stop = start + length
+    batch = spans[4]
+    starts, keys, places = spans[5]
+    arena, parts = tables[3], room[0]
+    count = find_parts(piece, rules[7], spans, tables)
+    if count == 1:
+        return gathered, end, False
+    while True:
+        for j in range(count):
+            size = starts[j + 1] - starts[j]
+            if size > SHORT:
+                many = merge_piece(data, starts[j], size, rules, room)
+                for k in range(many):
+                    out[end + k] = parts[k]
+                end += many
+                continue
+            low, high = find_short(keys, j, places[j], tables)
+            many = np.int64(low >> COUNT_SHIFT)
+            if many == 0:
+                if gathered == MOST_GATHERED:
+                    end = _write_gathered(gathered, end, batch, out, rules, room, tables)
+                    gathered = np.int64(0)
+                batch[0][2 * gathered] = keys[2 * j]
+                batch[0][2 * gathered + 1] = keys[2 * j + 1]
+                batch[1][gathered] = end
+                gathered += 1
+            elif many <= INLINE:
+                store_tokens(out, end, low, high)
+                end += many
+            else:
+                begin = np.int64(high >> np.uint64(32))
+                many = np.int64(high & np.uint64(0xFFFFFFFF))
+                for k in range(many):
+                    out[end + k] = arena[begin + k]
+                end += many
+        at = starts[count]
+        if at == stop:
+            return gathered, end, True
+        count = find_parts((data, at, stop - at, readable), rules[7], spans, tables)
+
+
+@helper
+def _learn(piece, hashed, out, end, rules, room, tables):
+    """Merge a long piece, write its tokens and remember them; how many there are."""
+    data, start, length, readable = piece
     count = merge_piece(data, start, length, rules, room)
     parts = room[0]
     for j in range(count):
         out[end + j] = parts[j]
-    if length <= SHORT:
-        remember_short(head, tail, parts, count, tables)
-    elif length <= MIDDLE:
+    if length <= MIDDLE:
         remember_middle(data, start, length, readable, parts, count, tables)
     elif length <= LONG:
-        remember_long(data, start, length, head, parts, count, tables)
+        remember_long(data, start, length, hashed, parts, count, tables)
     return count
 
 
@@ -176,9 +222,11 @@ def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, prog
                     gathered += 1
                 elif many == 0:
                     piece = (text_bytes, start, length, readable)
-                    many = _learn(
-                        piece, (keys[2 * j], keys[2 * j + 1]), out, end, rules, room, tables
+                    gathered, end, cut = _write_parts(
+                        piece, gathered, end, addresses, out, rules, room, tables
                     )
+                    if not cut:
+                        many = _learn(piece, keys[2 * j], out, end, rules, room, tables)
                 else:
                     begin = np.int64(high >> np.uint64(32))
                     many = np.int64(high & np.uint64(0xFFFFFFFF))

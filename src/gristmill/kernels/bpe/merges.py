@@ -3,6 +3,7 @@
 import numpy as np
 from numba import types
 
+from gristmill.kernels.bpe.cutting import add_joints, no_joints
 from gristmill.kernels.bpe.merging import Scratch, merge_piece, room_of
 from gristmill.kernels.bpe.pairs import (
     LINE_OF_PAIRS,
@@ -83,6 +84,14 @@ def _reach(merges, tokens, scratch, reached):
         reached[j] = count == 1 and scratch.parts[0] == tokens[j]
 
 
+@kernel(Merges)
+def _index_joints(merges):
+    for token in range(len(merges.token_offsets) - 1):
+        start, stop = merges.token_offsets[token], merges.token_offsets[token + 1]
+        if stop - start > 1:
+            add_joints(merges.blob, start, stop, merges.joints)
+
+
 def _empty(tokens: list[bytes], pairs: int, merged: np.ndarray) -> tuple[Merges, np.ndarray]:
     """What knows tokens and no pair, with room for `pairs`; the tokens' lengths."""
     numbers = {token: number for number, token in enumerate(tokens) if len(token) == 1}
@@ -112,7 +121,9 @@ def _empty(tokens: list[bytes], pairs: int, merged: np.ndarray) -> tuple[Merges,
         np.frombuffer(bytearray(b"".join(tokens)), np.uint8),
         token_offsets,
         np.flatnonzero(lengths).astype(np.int32),
+        no_joints(),
     )
+    _index_joints(merges)
     return merges, lengths
 
 

@@ -37,6 +37,7 @@ class Merges(NamedTuple):
     # the tokens that a piece of exactly their bytes becomes; by tiktoken's rule that is every
     # token, also one that merging cannot reach
     whole_tokens: Int32s
+    joints: Uint64s  # where tokens cross from one character to the next (cutting.py)
 
 
 @helper
@@ -50,6 +51,7 @@ def rules_of(merges):
         address_of(merges.merged),
         np.int64(len(merges.pair_table)),
         np.int64(merges.step[0]),
+        address_of(merges.joints),
     )
 
 

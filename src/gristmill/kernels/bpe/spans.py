@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gristmill.kernels.bpe.batches import Batch, addresses_of
+from gristmill.kernels.bpe.cutting import Cuts, addresses_of_cuts, find_cuts
 from gristmill.kernels.bpe.tables import (
     LENGTH_SHIFT,
     LONG,
     MIDDLE,
+    PART,
     SHORT,
     hash_long,
     hash_middle,
@@ -24,7 +26,7 @@ from gristmill.kernels.bpe.tables import (
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.groups import Int32s, Int64s, Uint64s
 from gristmill.kernels.jit.loads import ONE, count_ones, count_trailing_zeros, load_u64
-from gristmill.kernels.jit.vectors import address_of, prefetch
+from gristmill.kernels.jit.vectors import address_of, equal_entries, prefetch
 
 GROUP = 256  # pieces whose entries are asked for together
 
@@ -37,6 +39,7 @@ class Spans(NamedTuple):
     places: Int64s  # the word at which an entry's table is searched first
     masks: Uint64s  # (32,) of each length the bytes that it leaves of the two words
     batch: Batch  # those of up to SHORT bytes that have no entry
+    cuts: Cuts  # parts of one that is longer
 
     @classmethod
     def empty(cls) -> "Spans":
@@ -48,6 +51,7 @@ class Spans(NamedTuple):
             np.zeros(room, np.int64),
             _masks(),
             Batch.empty(),
+            Cuts.empty(),
         )
 
 
@@ -67,6 +71,7 @@ def addresses_of_spans(spans):
         address_of(spans.places),
         address_of(spans.masks),
         addresses_of(spans.batch),
+        addresses_of_cuts(spans.cuts),
     )
 
 
@@ -105,24 +110,29 @@ def collect(marks, word, last, starts):
 
 
 @helper
+def _key_of(data, start, length, readable, masks_of_length):
+    """The first two words of a short piece's entry."""
+    if start <= readable - 16:
+        head = load_u64(data, start) & masks_of_length[2 * length]
+        tail = load_u64(data, start + 8) & masks_of_length[2 * length + 1]
+    else:
+        head = load_up_to_8_before(data, start, length, readable)
+        tail = np.uint64(0)
+        if length > 8:
+            tail = load_up_to_8_before(data, start + 8, length - 8, readable)
+    return head, tail | (np.uint64(length) << LENGTH_SHIFT)
+
+
+@helper
 def find_keys(data, readable, count, spans, tables):
     """Compute where each piece's entry is searched, and ask for its line."""
     starts, keys, places, masks_of_length = spans[:4]
     short, middle, long, masks = tables[0], tables[1], tables[2], tables[7]
-    safe = readable - 16
     for j in range(count):
         start = np.int64(starts[j])
         length = np.int64(starts[j + 1]) - start
         if length <= SHORT:
-            if start <= safe:
-                head = load_u64(data, start) & masks_of_length[2 * length]
-                tail = load_u64(data, start + 8) & masks_of_length[2 * length + 1]
-            else:
-                head = load_up_to_8_before(data, start, length, readable)
-                tail = np.uint64(0)
-                if length > 8:
-                    tail = load_up_to_8_before(data, start + 8, length - 8, readable)
-            tail |= np.uint64(length) << LENGTH_SHIFT
+            head, tail = _key_of(data, start, length, readable, masks_of_length)
             place = line_of(hash_short(head, tail), masks[0])
             prefetch(short, place)
             keys[2 * j] = head
@@ -138,6 +148,44 @@ def find_keys(data, readable, count, spans, tables):
             prefetch(long, place)
             keys[2 * j] = hashed
             places[j] = place
+
+
+@helper
+def find_parts(piece, joints, spans, tables):
+    """Find where a long piece is cut, compute the keys of its short parts, and ask for their lines;
+    how many parts there are.
+
+    What merging makes of a part is not what a piece becomes that is a whole token: parts have
+    entries of their own.
+    """
+    data, start, length, readable = piece
+    starts, keys, places = spans[5]
+    count = find_cuts(data, start, start + length, joints, starts)
+    for j in range(count):
+        size = starts[j + 1] - starts[j]
+        if size <= SHORT:
+            head, tail = _key_of(data, starts[j], size, readable, spans[3])
+            tail |= PART
+            place = line_of(hash_short(head, tail), tables[7][0])
+            prefetch(tables[0], place)
+            keys[2 * j] = head
+            keys[2 * j + 1] = tail
+            places[j] = place
+    return count
+
+
+@helper
+def find_short(keys, j, place, tables):
+    """The two words of tokens of a short piece; 0 where it has no entry."""
+    short, mask = tables[0], tables[7][0]
+    while True:
+        equal = equal_entries(short, place, keys, 2 * j)
+        if equal != 0:
+            at = place + ((equal >> 2) & 4)
+            return short[at + 2], short[at + 3]
+        if short[place + 5] == 0:
+            return np.uint64(0), np.uint64(0)
+        place = np.int64(np.uint64(place + 8) & mask)
 
 
 @helper

@@ -4,10 +4,10 @@
     middle  up to 47 bytes     64 bytes: bytes and length (6 words), tokens (2 words)
     long    up to 1,000 bytes  32 bytes: hash, length and place in `spelling`, tokens (2 words)
 
-A piece is found by all of its bytes, never by a hash alone. A line is one of the processor's
-cache, 64 bytes. Up to six tokens of 20 bits are in the entry:
-three in a word, and their number in the highest bits of the first; of more tokens the second word
-has the place in `arena` and the number.
+The parts of long pieces (cutting.py) are in the first as well. A piece is found by all of its
+bytes, never by a hash alone. A line is one of the processor's cache, 64 bytes. Up to six tokens of
+20 bits are in the entry: three in a word, and their number in the highest bits of the first; of
+more tokens the second word has the place in `arena` and the number.
 
 Nothing grows inside a kernel. An entry that finds no room is not kept, and `used[FULL]` says where:
 the encoder then doubles what is full, up to its limit, or else forgets all but whole tokens.
@@ -28,6 +28,7 @@ SHORT, MIDDLE, LONG = 15, 47, 1000  # bytes
 INLINE = 6  # tokens
 MANY = np.uint64(7)  # the number of tokens that says that they are in the arena
 LENGTH_SHIFT, COUNT_SHIFT = np.uint64(56), np.uint64(60)
+PART = np.uint64(1 << 63)  # of a key: of a part of a piece, which is no piece (cutting.py)
 SEED_0, SEED_1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 SEED_2, SEED_3 = np.uint64(0x165667B19E3779F9), np.uint64(0x9FB21C651E98DF25)
 
