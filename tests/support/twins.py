@@ -228,6 +228,7 @@ def public_functions() -> Iterator[str]:
                 yield f"{module}.{node.name}"  # type: ignore[attr-defined]
 
 
+@cache
 def definitions(path: Path) -> dict[str, ast.stmt]:
     """A file's functions and classes."""
     return {
@@ -237,17 +238,20 @@ def definitions(path: Path) -> dict[str, ast.stmt]:
     }
 
 
+@cache
 def names_in(node: ast.AST) -> set[str]:
     """The names and the attributes that a piece of source uses."""
     used = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     return used | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
 
 
+@cache
 def attributes_in(node: ast.AST) -> set[str]:
     """`a.b` of a piece of source, as written."""
     return {ast.unparse(part) for part in ast.walk(node) if isinstance(part, ast.Attribute)}
 
 
+@cache
 def spellings(path: Path, function: str) -> set[str]:
     """What a kernel's function is called by in a test file, by its imports."""
     module, _, name = f"gristmill.kernels.{function}".rpartition(".")
@@ -263,6 +267,7 @@ def spellings(path: Path, function: str) -> set[str]:
     return found
 
 
+@cache
 def is_run(path: Path, name: str) -> bool:
     """Whether a function of a test file is a test, or one calls it; soak tests do not count."""
     functions = definitions(path)
@@ -302,6 +307,7 @@ def complaint(function: str, pair: Pair, gone: str = "") -> str | None:
     return None
 
 
+@cache
 def place_of(path: Path, twin: str) -> tuple[Path, str]:
     """The file that a test's twin is in, and its name there."""
     holder, dot, name = twin.rpartition(".")
