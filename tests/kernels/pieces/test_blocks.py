@@ -47,7 +47,7 @@ def check(form: str, batch: list[str]) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@strategies.fuzz(300)
+@strategies.fuzz(200)
 @given(batch=strategies.batches())
 def test_fuzz(form: str, batch: list[str]) -> None:
     check(form, batch)
@@ -55,8 +55,8 @@ def test_fuzz(form: str, batch: list[str]) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("letter", ["x", " ", "\n", "1", "!"])
-def test_what_meets_at_the_end_of_a_block(form: str, letter: str) -> None:
-    for size in range(56, 68):
+def test_what_meets_at_the_end_of_a_block(form: str, letter: str, soak: int) -> None:
+    for size in range(61, 66) if soak == 1 else range(56, 68):
         batch = [
             letter * size + one + two + three
             for one in MEETING

@@ -39,7 +39,7 @@ def check(pattern: Pattern, batch: list[str], column: pa.Array | None = None) ->
 
 
 @pytest.mark.parametrize("pattern", Pattern)
-@strategies.fuzz(250)
+@strategies.fuzz(150)
 @given(drawn=strategies.slices())
 def test_fuzz(pattern: Pattern, drawn: tuple[list[str], pa.Array]) -> None:
     check(pattern, *drawn)
@@ -59,10 +59,10 @@ def test_nothing(pattern: Pattern) -> None:
 
 
 @pytest.mark.parametrize("pattern", Pattern)
-def test_every_code_point(pattern: Pattern) -> None:
+def test_every_code_point(pattern: Pattern, soak: int) -> None:
     """Each code point alone, and among others."""
     for number, frame in enumerate(FRAMES):
-        texts = [frame.format(chr(point)) for point in some_points(7 * pattern + number)]
+        texts = [frame.format(chr(point)) for point in some_points(7 * pattern + number, soak)]
         if frame != "{0}":
             texts = ["".join(texts[at : at + 50]) for at in range(0, len(texts), 50)]
         offsets, data = utf8_buffers(pa.array(texts, pa.string()))
