@@ -28,8 +28,9 @@ $(VENV)/.tests: pyproject.toml
 demo: $(VENV)/.installed  ## a small corpus through all of it, offline
 	@$(BIN)/gristmill demo demo
 
+# Byte code is kept whatever the shell says: hundreds of processes load it.
 test: check  ## everything but the long soaks, on all processors
-	@$(BIN)/python -m pytest -q -m "not soak" -n logical --maxprocesses 8 --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -m "not soak" -n logical --maxprocesses 8 --dist worksteal
 
 check: $(VENV)/.tests  ## style, types, imports
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
@@ -37,7 +38,7 @@ check: $(VENV)/.tests  ## style, types, imports
 	@$(BIN)/lint-imports --no-cache
 
 soak: $(VENV)/.tests  ## what `make test` has short: hundreds of kills, long fuzz, large inputs
-	@GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist worksteal
 
 bench: $(VENV)/.tests  ## speed beside peers, into benchmarks/RESULTS.md
 	@$(BIN)/python benchmarks/bench.py

@@ -15,14 +15,14 @@ import json
 import random
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from gristmill.filters.api.step import Input
+from gristmill.filters.api.step import Input, Measured
 from gristmill.filters.decontaminate.benchmarks import Benchmark
 from gristmill.filters.decontaminate.decontaminate import Decontaminate
 
@@ -265,12 +265,14 @@ class Sets:
         return max((count / len(self.parts[part]) for part, count in counts.items()), default=0.0)
 
 
-def overlaps(step: Decontaminate, texts: list[str]) -> dict[str, np.ndarray]:
-    """What the step measures of texts."""
+def overlaps(
+    measure: Callable[[pa.RecordBatch], Measured], texts: list[str]
+) -> dict[str, np.ndarray]:
+    """What the loaded step measures of texts."""
     batch = pa.RecordBatch.from_pydict(
         {"document": pa.array(range(len(texts)), pa.int64()), "text": pa.array(texts)}
     )
-    found = step.load(inputs_of(step))(batch).measures
+    found = measure(batch).measures
     return {name: column.to_numpy(zero_copy_only=False) for name, column in found.items()}
 
 
@@ -292,7 +294,8 @@ def experiment(data: Path, *, items: int, novels: int, **keys: Any) -> dict[str,
         "differs from sets": 0,
         "compared with sets": 0,
     }
-    background = overlaps(step, plain)
+    measure = step.load(inputs_of(step))
+    background = overlaps(measure, plain)
     told["plain"] = {
         "documents": len(plain),
         "any n-gram": int((background["overlap"] > 0).sum()),
@@ -304,7 +307,7 @@ def experiment(data: Path, *, items: int, novels: int, **keys: Any) -> dict[str,
             page = pick.choice(plain)
             at = page.find("\n", pick.randrange(len(page))) + 1
             texts.append(f"{page[:at]}\n{leaked(kind, fields, pick)}\n{page[at:]}")
-        found = overlaps(step, texts)
+        found = overlaps(measure, texts)
         shares = found["overlap"]
         told["kinds"][kind] = {
             "planted": len(texts),

@@ -115,7 +115,8 @@ def experiment(data: Path, *, items: int = ITEMS, **keys: Any) -> dict[str, Any]
     hosts = [text for texts in held.values() for text in texts]
     with tempfile.TemporaryDirectory() as folder:
         step = step_of(every, Path(folder), **keys)
-        background = leaks.overlaps(step, hosts)["overlap"]
+        measure = step.load(leaks.inputs_of(step))
+        background = leaks.overlaps(measure, hosts)["overlap"]
         pick = random.Random("lettered")
         found = {}
         for layout, show in LAYOUTS.items():
@@ -124,7 +125,7 @@ def experiment(data: Path, *, items: int = ITEMS, **keys: Any) -> dict[str, Any]
                 page = pick.choice(hosts)
                 at = page.find("\n", pick.randrange(len(page))) + 1
                 texts.append(f"{page[:at]}\n{show(item)}\n{page[at:]}")
-            dropped = leaks.overlaps(step, texts)["overlap"] >= step.threshold
+            dropped = leaks.overlaps(measure, texts)["overlap"] >= step.threshold
             found[layout] = {"mmlu": int(dropped[:dev].sum()), "arc": int(dropped[dev:].sum())}
     told = {"planted": {"mmlu": dev, "arc": len(chosen) - dev}, "found": found, "clean": {}}
     start = 0

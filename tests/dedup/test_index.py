@@ -258,7 +258,7 @@ with DuplicateIndex(sys.argv[1], near=SMALL) as index:
 
 
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.soak), 7])
-def test_killed_it_holds_whole_additions(tmp_path: Path, size: int) -> None:
+def test_killed_it_holds_whole_additions(tmp_path: Path, size: int, soak: int) -> None:
     texts, pick = chained(300, 4), random.Random(size)
     whole = slow(texts, SMALL)
     kills = told = 0
@@ -266,7 +266,7 @@ def test_killed_it_holds_whole_additions(tmp_path: Path, size: int) -> None:
         command = [sys.executable, "-c", KILLED, str(tmp_path / "index"), str(size)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
             assert process.stdout is not None
-            for _ in range(pick.randrange(1, 150 // size)):
+            for _ in range(pick.randrange(1, (300 if soak == 1 else 150) // size)):
                 told = int(process.stdout.readline() or told)
             time.sleep(pick.random() * 0.004)
             process.send_signal(signal.SIGKILL)

@@ -74,10 +74,11 @@ main()
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def spark(tmp_path_factory: pytest.TempPathFactory, soak: int) -> Iterator[Cluster]:
+    """A cluster of one worker of two cores, or of two workers under `make soak`."""
     if shutil.which("java") is None:
         missing("java", "Spark needs Java, and there is none")
-    with cluster(tmp_path_factory.mktemp("spark")) as started:
+    with cluster(tmp_path_factory.mktemp("spark"), 1 if soak == 1 else 2) as started:
         yield started
 
 
@@ -283,6 +284,7 @@ def said_of(spark: Cluster, *environments: dict[str, str]) -> list[str]:
     return said[1::2]
 
 
+@pytest.mark.soak
 def test_nodes_with_other_libraries_are_named_before_any_work(
     spark: Cluster, tmp_path: Path
 ) -> None:

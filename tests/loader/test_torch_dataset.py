@@ -58,7 +58,11 @@ def inputs(items: list[Any]) -> list[list[list[int]]]:
 
 
 @pytest.mark.parametrize(
-    ("workers", "context"), [(0, None), (1, "fork"), (3, "fork"), (2, "spawn")]
+    ("workers", "context"),
+    [
+        *((0, None), (3, "fork"), (1, "spawn")),
+        *(pytest.param(*how, marks=pytest.mark.soak) for how in ((1, "fork"), (2, "spawn"))),
+    ],
 )
 def test_any_number_of_workers_yields_the_same(
     root: Path, workers: int, context: str | None

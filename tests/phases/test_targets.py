@@ -100,7 +100,7 @@ shards = st.lists(
 targets = st.none() | st.integers(1, 120)
 
 
-@strategies.fuzz(3)
+@strategies.fuzz(3, least=4)
 @given(
     both=st.lists(st.tuples(shards, targets, st.integers(0, 60)), min_size=2, max_size=2),
     waves=st.tuples(st.sampled_from([1, 2, 9]), st.sampled_from([1, 2, 9])),

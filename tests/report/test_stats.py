@@ -221,7 +221,7 @@ def best_fit(lengths: list[int], limit: int) -> int:
 documents = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=40), min_size=1, max_size=12)
 
 
-@strategies.fuzz(60)
+@strategies.fuzz(30)
 @given(
     train=st.dictionaries(st.sampled_from(("a", "b")), documents, min_size=1),
     val=st.dictionaries(st.sampled_from(("a", "c")), documents),

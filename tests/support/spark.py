@@ -14,8 +14,14 @@ import pyspark
 from tests.support import ROOT
 from tests.support.servers import free_port
 
-# What costs a Java that lives for seconds most: its optimising compiler, and collectors on threads.
-JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+# What costs a Java that lives for seconds most: its optimising compiler, collectors on threads, the
+# proof of byte code that was proved before, and a web page for each session.
+JAVA = {
+    "JDK_JAVA_OPTIONS": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions "
+        "-XX:-BytecodeVerificationRemote -Dspark.ui.enabled=false"
+    )
+}
 
 
 class Cluster:
@@ -70,8 +76,8 @@ class Cluster:
             assert time.monotonic() < end, log.read_text("utf-8", "replace")[-2000:]
             time.sleep(0.1)
 
-    def add_worker(self) -> None:
-        """Start one more worker of one core."""
+    def add_worker(self, cores: int = 1) -> None:
+        """Start one more worker."""
         name = f"worker{len(self.workers)}"
         self.workers.append(
             self._start(
@@ -80,7 +86,7 @@ class Cluster:
                 "--host",
                 "127.0.0.1",
                 "--cores",
-                "1",
+                str(cores),
                 "--memory",
                 "1200m",
                 "--webui-port",
@@ -98,11 +104,11 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """A master and its workers; they are ended afterwards."""
+    """A master and its workers, which have two cores together; they are ended afterwards."""
     started = Cluster(folder)
     try:
         for _ in range(workers):
-            started.add_worker()
+            started.add_worker(2 // workers)
         yield started
     finally:
         started.close()

@@ -127,10 +127,12 @@ NUMBERS = ("0", "42", "3.14", "²", "½", "Ⅷ", "٣", "१२", "㊀", "𝟙", 
 FACES = ("😀", "👩‍👩‍👧", "🇩🇪", "👍🏽", "\U0001f9ff")
 
 
-def fuzz(examples: int) -> settings:
-    """The settings of a fuzz test: half as many examples, times GRISTMILL_FUZZ."""
+def fuzz(examples: int, least: int = 8) -> settings:
+    """The settings of a fuzz test: half as many examples, times GRISTMILL_FUZZ; `least` at
+    least.
+    """
     return settings(
-        max_examples=max(8, examples * FUZZ // 2),
+        max_examples=max(least, examples * FUZZ // 2),
         deadline=None,
         suppress_health_check=[
             HealthCheck.too_slow,

@@ -95,6 +95,7 @@ def test_long_runs(name: str, text: str) -> None:
     check(name, [text * 10_000, "x" + text * 9_999 + "y", f"{text * 5_000}  {text * 100}"])
 
 
+@cache
 def real_texts(data: RealData, most: int) -> list[str]:
     """Lines in 200 languages, books, and pages, in documents."""
     texts = []
@@ -153,9 +154,7 @@ def test_fuzz_named_is_tiktokens(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_code_point_named_is_tiktokens(
-    name: str, tiktoken_folder: Path, soak: int
-) -> None:
+def test_every_code_point_named_is_tiktokens(name: str, tiktoken_folder: Path, soak: int) -> None:
     kernel, theirs = named(name)
     for number, frame in enumerate(FRAMES):
         texts = [frame.format(chr(point)) for point in some_points(number, soak)]
