@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gristmill.arguments import Json
-from gristmill.terminal import handle_ctrl_c, print_result, warn
+from gristmill.terminal import Display, handle_ctrl_c, print_result
 
 HubTarget = Annotated[
     str,
@@ -82,29 +82,32 @@ def publish(
 
     Run it again after any failure: it continues.
     """
-    if target.startswith("hf://"):
-        folders = [name for given in with_ or () for name in given.split(",") if name]
-        others = bool(key or cloudfront or draft or signed)
-        _publish_on_hub(corpus, target, folders, others, private, as_json)
-        return
     from gristmill.network.cdn import cloudfront_of
     from gristmill.network.publish import publish as write
     from gristmill.network.publisher import UploadSettings
 
     handle_ctrl_c()
-    lines: list[str] = []
-    result = write(
-        corpus,
-        target,
-        with_=[name for given in with_ or () for name in given.split(",") if name],
-        keys=key or (),
-        passphrase=passphrase_of(key),
-        settings=UploadSettings(
-            connections, read_back, check_all, max_age, days_of(days), draft, signed
-        ),
-        cdn=cloudfront_of(cloudfront, cloudfront_path),
-        on_line=lines.append,
-    )
+    secret = passphrase_of(key)
+    with Display(as_json) as display:
+        result = write(
+            corpus,
+            target,
+            with_=[name for given in with_ or () for name in given.split(",") if name],
+            keys=key or (),
+            passphrase=secret,
+            settings=UploadSettings(
+                connections, read_back, check_all, max_age, days_of(days), draft, signed
+            ),
+            cdn=cloudfront_of(cloudfront, cloudfront_path),
+            private=private,
+            on_upload=display.transfer("publish"),
+            on_line=display.line,
+        )
+    shown = _hub_lines(result) if "commit" in result else _release_lines(result)
+    print_result({"event": "published", **result}, as_json, shown)
+
+
+def _release_lines(result: dict[str, Any]) -> list[str]:
     what = "" if result["new"] else " is this corpus already"
     what = " waits for signatures" if result["waiting"] else what
     lines = [
@@ -114,36 +117,20 @@ def publish(
             f"{result['present']} were there"
         ),
         f"manifest {result['manifest']}",
-        *lines,
     ]
     if "root" in result:
         lines.append(f"signed; readers pin trust/root.json, sha256 {result['root']}")
-    print_result(result, as_json, lines + draft_lines_of(result))
+    return lines + draft_lines_of(result)
 
 
-def _publish_on_hub(
-    corpus: Path, target: str, folders: list[str], others: bool, private: bool, as_json: bool
-) -> None:
-    from gristmill.errors import RecipeError
-    from gristmill.network.hub import publish_to_hub
-
-    if set(folders) - {"text"} or others:
-        raise RecipeError(
-            f"{target}: the hub takes tokens, or texts (--with text); keys, drafts and "
-            "--cloudfront are for object stores"
-        )
-    handle_ctrl_c()
-    result = publish_to_hub(
-        corpus, target, kind="text" if folders else "tokens", private=private, on_line=warn
-    )
-    lines = [
+def _hub_lines(result: dict[str, Any]) -> list[str]:
+    return [
         f"{result['url']}: commit {result['commit']}",
         (
             f"{result['files']} files, {result['bytes'] / 1e6:,.1f} MB; {result['uploaded']} were "
             f"new, {result['removed']} of the release before are removed"
         ),
     ]
-    print_result(result, as_json, lines)
 
 
 def pull(
@@ -169,7 +156,15 @@ def pull(
 
     handle_ctrl_c()
     names = [name for given in only or () for name in given.split(",") if name]
-    found = bring(urls, folder, only=names, root=root, connections=connections)
+    with Display(as_json) as display:
+        found = bring(
+            urls,
+            folder,
+            only=names,
+            root=root,
+            connections=connections,
+            on_bytes=display.transfer("pull"),
+        )
     state = f", and {found['state']} files of the run's state" if found["state"] else ""
     parts = f"{found['parts']} of {found['of']} parts"
     lines = [
@@ -177,7 +172,7 @@ def pull(
         f"{found['bytes'] / 1e6:,.1f} MB fetched",
         f"manifest {found['manifest']}",
     ]
-    print_result(found, as_json, lines)
+    print_result({"event": "pulled", **found}, as_json, lines)
 
 
 def draft_lines_of(result: dict[str, Any]) -> list[str]:

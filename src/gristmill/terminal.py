@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from gristmill.errors import printable
@@ -74,6 +75,25 @@ class Display:
             for shard in event.get("shards", []):
                 warn(f"  {shard['shard']}: {_transfer(shard)}")
 
+    def line(self, text: str) -> None:
+        """Show what a person should know."""
+        self.show({"event": "line", "text": text, "time": _now()})
+
+    def transfer(self, phase: str) -> Callable[[int, int], None]:
+        """Takes (bytes that are there, of all), and shows how far a transfer is."""
+        began = time.monotonic()
+
+        def on_bytes(done: int, total: int) -> None:
+            seconds = time.monotonic() - began
+            if self._bar is not None and self._task is None:
+                self.show({"event": "phase", "phase": phase, "jobs": total})
+            event = {"event": "progress", "phase": phase, "time": _now(), "done": done}
+            left = (total - done) * seconds / done if done else None
+            more = {"jobs": total, "bytes": done, "seconds": seconds, "left_seconds": left}
+            self.show(event | more)
+
+        return on_bytes
+
     def _due(self) -> bool:
         if time.monotonic() - self._last < EVERY:
             return False
@@ -85,7 +105,7 @@ class Display:
             self._task = self._bar.add_task(event["phase"], total=event["jobs"], rate="")
         elif event["event"] in ("progress", "transfers"):
             counted = f"{event['done']:,}/{event['jobs']:,}  {_rate(event)}"
-            self._bar.update(self._task, completed=event["done"], rate=counted)
+            self._bar.update(self._task, completed=event["done"], total=event["jobs"], rate=counted)
             if "shards" in event:
                 self._show_transfers(event["shards"])
         elif event["event"] == "done":
@@ -107,6 +127,10 @@ class Display:
                 total=shard["size"],
                 rate=_transfer(shard),
             )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _rate(event: dict[str, Any]) -> str:

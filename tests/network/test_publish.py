@@ -24,6 +24,7 @@ from gristmill.network.publish import publish
 from gristmill.network.publisher import Publisher, UploadSettings
 from gristmill.network.targets import TargetChangedError, open_target
 from gristmill.store import manifest as manifests
+from gristmill.terminal import Display
 from tests.support.command import command_line
 from tests.support.corpora import jsonl, pages
 from tests.support.releases import bucket, everything_at, names, pointer_of, small_corpus
@@ -464,6 +465,24 @@ def test_no_secret_of_a_run_is_published(tmp_path: Path, monkeypatch: pytest.Mon
 # -- the command line
 
 
+def test_progress_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with Display(as_json=True) as display:
+        shown = display.transfer("publish")
+        shown(1_000, 4_000)
+        shown(2_000, 4_000)  # within 5 seconds: not shown
+        display.line("not published: text")
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["event"] for event in events] == ["progress", "line"]
+    assert (events[0]["phase"], events[0]["done"], events[0]["jobs"]) == ("publish", 1_000, 4_000)
+    assert all(event["time"].endswith("+00:00") for event in events)
+    with Display(as_json=False) as display:
+        display.transfer("pull")(1_000, 4_000)
+        display.line("a line")
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("pull: 1000 of 4000, 0 MB")
+    assert said[1] == "a line"
+
+
 def test_the_verb(first: Path, tmp_path: Path) -> None:
     def mill(*words: object) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(command_line(*words), capture_output=True, text=True, check=False)
@@ -474,7 +493,8 @@ def test_the_verb(first: Path, tmp_path: Path) -> None:
     assert lines[0] == f"{(tmp_path / 'target').as_uri()}: release 1"
     assert lines[1].startswith("9 objects, 0.1 MB uploaded; 0 were there")
     done = mill("publish", first, tmp_path / "target", "--json")
-    assert json.loads(done.stdout)["new"] is False
+    found = json.loads(done.stdout)
+    assert (found["event"], found["new"]) == ("published", False)
     done = mill("publish", tmp_path, tmp_path / "target")
     assert (done.returncode, "not a corpus" in done.stderr) == (4, True)
     done = mill("publish", first, "https://host/x")

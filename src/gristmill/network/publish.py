@@ -13,6 +13,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout, run_state
 from gristmill.network.cdn import CloudFront
 from gristmill.network.corpus_check import checked_corpus
+from gristmill.network.dataset_facts import Kind
 from gristmill.network.keys import load_signers
 from gristmill.network.layout import Release, WithdrawnDocument
 from gristmill.network.publisher import OnUpload, Publisher, UploadSettings
@@ -35,11 +36,13 @@ def publish(
     passphrase: str | None = None,
     settings: UploadSettings | None = None,
     cdn: CloudFront | None = None,
+    private: bool = False,
     on_upload: OnUpload = lambda *_: None,
     on_line: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Make a finished corpus the newest release of a target: s3://, gs://, az://, file:// or a
-    folder.
+    folder; or a data set of the Hugging Face hub: hf://datasets/OWNER/NAME (docs/hub.md), which has
+    its tokens, or with `with_=["text"]` its texts, and is `private` if it is new.
 
     Token shards, tokenizer, recipe, plan and counts go; `with_` names more folders of the corpus
     (text, verdicts, samples ...), or `all`, or `state`: all, and what the next run needs to go on
@@ -52,6 +55,10 @@ def publish(
     finished or not as its manifest says, RecipeError, or MachineError (TargetChangedError: another
     publisher).
     """
+    asked = settings or UploadSettings()
+    if str(target).startswith("hf://"):
+        others = bool(keys or cdn or asked.draft or asked.signed)
+        return _on_hub(corpus, str(target), with_, others, private, on_line)
     root = Path(corpus)
     manifest, data = checked_corpus(root)
     state = run_state.needed_for_next_run(root, manifest) if run_state.STATE in with_ else None
@@ -63,7 +70,7 @@ def publish(
     opened = open_target(target)
     try:
         _refuse_inside(opened, root)
-        publisher = Publisher(opened, signers, settings, cdn)
+        publisher = Publisher(opened, signers, asked, cdn)
         withdrawn = withdrawn_so_far(publisher.current, manifest, root)
         files = [(root / part.path, part.sha256, part.size) for part in parts]
         uploaded = publisher.upload([*files, *(state.files if state else ())], on_upload)
@@ -104,6 +111,25 @@ def publish(
         left = sorted(tops_of(manifest) - set(included))
         on_line(f"not published: {', '.join(left)} (--with adds them)")
     return result
+
+
+def _on_hub(
+    corpus: Path | str,
+    target: str,
+    with_: Sequence[str],
+    others: bool,
+    private: bool,
+    on_line: Callable[[str], None],
+) -> dict[str, Any]:
+    from gristmill.network.hub import publish_to_hub
+
+    if set(with_) - {"text"} or others:
+        raise RecipeError(
+            f"{target}: the hub takes tokens, or texts (--with text); keys, drafts and "
+            "--cloudfront are for object stores"
+        )
+    kind: Kind = "text" if with_ else "tokens"
+    return publish_to_hub(corpus, target, kind=kind, private=private, on_line=on_line)
 
 
 def tops_of(manifest: Manifest) -> set[str]:
