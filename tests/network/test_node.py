@@ -479,6 +479,7 @@ def test_bad_arguments_are_refused(target: Path, cache: Path) -> None:
         ({"shards": 0}, "shards = 0"),
         ({"holders": 0}, "holders = 0"),
         ({"cache_dir": "s3://bucket/x"}, "writes to local folders"),
+        ({"cache_dir": __file__}, "a file: name a folder"),
         ({"url": []}, "no URL to read releases from"),
     ):
         with pytest.raises(RecipeError, match=said):

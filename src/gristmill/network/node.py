@@ -88,6 +88,8 @@ class Node:
         self._holders = holders
         self._on_event = on_event or _ignore
         folder = default_cache() if cache_dir is None else local(cache_dir, "cache_dir")
+        if folder.exists() and not folder.is_dir():
+            raise RecipeError(f"cache_dir = {str(folder)!r}: a file: name a folder")
         self.log_folder = folder / "logs" / hashlib.sha256(node_id.encode()).hexdigest()[:16]
         self.cache = NodeCache(folder, cache_bytes, self._on_event)
         if not self.urls:

@@ -58,7 +58,8 @@ def _reached(state: State, source: str, target: int) -> tuple[int, TargetCut] | 
             total += record.counts.tokens
             continue
         path = state.corpus.work / f"tokens/{shard_name(number)}.parquet"
-        index = pq.read_table(proven(path, record.work[2].sha256), columns=["document", "tokens"])
+        sha256 = next(part.sha256 for part in record.work if part.path.endswith(path.name))
+        index = pq.read_table(proven(path, sha256), columns=["document", "tokens"])
         sums = total + np.cumsum(index["tokens"].to_numpy())
         place = int(np.searchsorted(sums, target))
         row = (index["document"][place].as_py() & 0xFFFFFFFF) + 1
