@@ -17,6 +17,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import balance
 import comparisons
 import decontaminate
 import dedup
@@ -51,6 +52,7 @@ SECTIONS = [  # in the order of the page
     comparisons.MINHASH,
     decontaminate.SECTION,
     packing.SECTION,
+    balance.SECTION,
     startup.SECTION,
     download.SECTION,
     node_download.SECTION,

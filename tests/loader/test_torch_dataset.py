@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.loader.bench_loader import step_ratio
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan
 from tests.support.naive_order import numbered
@@ -165,3 +167,11 @@ def test_on_a_device_tokens_are_wide(root: Path) -> None:
         assert np.array_equal(batch.inputs, item["inputs"].numpy())
         assert np.array_equal(batch.targets, item["targets"].numpy())
         assert batch.segments.lengths.sum() == batch.inputs.size
+
+
+def test_steps_with_data_beside_a_frozen_batch(root: Path) -> None:
+    """What bench-loader does on a GPU, on a processor: steps are made and compared."""
+    ratio = step_ratio(
+        TokenCorpus.open(root), SETTINGS, "cpu", width=8, layers=1, steps=2, rounds=3
+    )
+    assert 0 < ratio < float("inf")

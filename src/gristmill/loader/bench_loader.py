@@ -110,39 +110,59 @@ def _drop_pages(corpus: TokenCorpus) -> bool:
 
 
 def _step_ratio(corpus: TokenCorpus, settings: dict[str, Any]) -> float | None:
-    """The time of a training step with data over that with one batch again and again, on a GPU;
-    None: there is no torch, or no GPU.
-    """
+    """`step_ratio` on a GPU; None: there is no torch, or no GPU."""
     try:
         import torch
-
-        from gristmill.loader.torch_dataset import TokenDataset, on_device
     except ImportError:
         return None
-    if not torch.cuda.is_available():
-        return None
-    width = 1024
+    return step_ratio(corpus, settings) if torch.cuda.is_available() else None
+
+
+def step_ratio(
+    corpus: TokenCorpus,
+    settings: dict[str, Any],
+    device: str = "cuda",
+    *,
+    width: int = 1024,
+    layers: int = 8,
+    steps: int = 20,
+    rounds: int = 7,
+) -> float:
+    """The time of a training step with data over that with one batch again and again: the median
+    of rounds of `steps` steps of each. The model is `layers` linear layers of `width`.
+
+    `settings` are the loader's. On `cpu` it only shows that it works: a loader takes time there
+    that the model would have.
+    """
+    import torch
+
+    from gristmill.loader.torch_dataset import TokenDataset, on_device
+
     model = torch.nn.Sequential(
         torch.nn.Embedding(corpus.format.vocabulary, width),
-        *(torch.nn.Linear(width, width) for _ in range(8)),
-    ).cuda()
+        *(torch.nn.Linear(width, width) for _ in range(layers)),
+    ).to(device)
     dataset = TokenDataset(corpus, rank=0, **settings)
-    items = on_device(dataset, "cuda")
+    items = on_device(dataset, device)
     frozen = next(items)
 
-    def timed(steps: int, *, data: bool) -> float:
-        torch.cuda.synchronize()
+    def wait() -> None:
+        if device != "cpu":
+            torch.cuda.synchronize()
+
+    def timed(*, data: bool) -> float:
+        wait()
         start = time.perf_counter()
         for _ in range(steps):
             item = next(items) if data else frozen
             loss = model(item["inputs"]).square().mean()
             loss.backward()
             model.zero_grad()
-        torch.cuda.synchronize()
+        wait()
         return time.perf_counter() - start
 
-    timed(5, data=True)
-    pairs = [(timed(20, data=True), timed(20, data=False)) for _ in range(7)]
+    timed(data=True)
+    pairs = [(timed(data=True), timed(data=False)) for _ in range(rounds)]
     dataset.close()
     return float(np.median([real / same for real, same in pairs]))
 
