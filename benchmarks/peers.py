@@ -6,7 +6,7 @@ its fastest published form on one thread. It needs:
 
     pip install "datatrove[io,processing]" spacy fasttext-numpy2-wheel faust-cchardet python-magic
     pip install fasteners lxml_html_clean datasketch kenlm scikit-learn rensa daft
-    pip install presidio-analyzer tiktoken quicktok-v1 gigatoken tokenizers rustbpe
+    pip install FastSketchLSH presidio-analyzer tiktoken quicktok-v1 gigatoken tokenizers rustbpe
 """
 
 import argparse
@@ -465,6 +465,28 @@ class Rensa(rounds.Work):
         )
 
 
+class FastSketch(rounds.Work):
+    """FastSketchLSH's batch form, a thousand documents a call: 128 numbers of a fast similarity
+    sketch (Dahlgaard 2017).
+    """
+
+    packages = ("FastSketchLSH",)
+
+    def run(self) -> Any:
+        from FastSketchLSH import FastSimilaritySketch
+
+        texts, sketcher = self.documents.texts, FastSimilaritySketch(size=128, seed=42)
+        return [
+            sketcher.batch([_shingled(text) for text in texts[begin : begin + 1000]], num_threads=1)
+            for begin in range(0, len(texts), 1000)
+        ]
+
+    def check(self, result: Any) -> Any:
+        return rounds.error_of_estimates(
+            [row for sketches in result for row in sketches], self.documents.pairs
+        )
+
+
 class Daft(rounds.Work):
     """Daft's `minhash`, its default hash; words are what single spaces part."""
 
@@ -631,6 +653,7 @@ WORKS: dict[str, Any] = {
     "datatrove-minhash-split": DatatroveMinhashSplit,
     "datasketch": Datasketch,
     "rensa": Rensa,
+    "fast-sketch": FastSketch,
     "daft": Daft,
 }
 
