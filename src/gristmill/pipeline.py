@@ -55,6 +55,7 @@ from gristmill.phases.output.settle import next_wave
 from gristmill.phases.phase import State
 from gristmill.phases.phase_runner import PhaseRunner
 from gristmill.phases.process import process
+from gristmill.phases.process_while_fetching import ProcessWhileFetching
 from gristmill.phases.relations import deduplicate
 from gristmill.phases.rounds import PhaseRounds, ShardsFailed
 from gristmill.phases.running import repair
@@ -236,14 +237,17 @@ class Run(NamedTuple):
         with engines.start(self.engine, self.workers, lock) as engine:
             pinned = [one.number for one in planned.plan.shards if one.sha256 is not None]
             first = next_wave(planned.plan, self.recipe, {}, self.workers)
-            state = self._fetched(planned.sources, state, {*pinned, *first})
+            runner = PhaseRunner(corpus, engine, self.progress)
+            early = None if until == "fetch" else runner
+            begun = process.is_begun(corpus)
+            state = self._fetched(planned.sources, early, state, {*pinned, *first})
             if until == "fetch":
                 return Funnel.empty()
-            process.check_room(corpus, list(state.paths.values()))
+            process.check_room(corpus, list(state.paths.values()), begun=begun)
             rounds = PhaseRounds(
-                PhaseRunner(corpus, engine, self.progress),
+                runner,
                 self.asked.allow_missing,
-                partial(self._fetched, planned.sources),
+                partial(self._fetched, planned.sources, early),
                 self.transfer.cache.drop_damaged,
                 write_manifest.plan_of(finished[0]) if finished else Plan(),
                 only_grows(finished[0] if finished else None, self.recipe),
@@ -320,15 +324,21 @@ class Run(NamedTuple):
         self.progress.line(f"{self.corpus.root}: nothing to do, everything in it is up to date")
         return Funnel.stored(finished.funnel, fresh=False)
 
-    def _fetched(self, sources: plan.Sources, state: State, wanted: Iterable[int]) -> State:
+    def _fetched(
+        self, sources: plan.Sources, early: PhaseRunner | None, state: State, wanted: Iterable[int]
+    ) -> State:
         """Have raw shards of the plan here, and pin them; not those that were processed, where that
-        would fetch them again.
+        would fetch them again. `early`: what processes shards while others are fetched.
         """
         planned = Planned(state.plan, sources)
         wanted = set(wanted)
         if not self.asked.check_inputs:
             wanted -= process.processed(state, self.fetching(planned).not_here(wanted))
-        got = self.fetching(planned, wanted).all(
+        fetching = self.fetching(planned, wanted)
+        if early is not None:
+            begun = process.is_begun(self.corpus)
+            fetching.meanwhile = ProcessWhileFetching(early, state, begun=begun)
+        got = fetching.all(
             self.corpus.root,
             self.progress,
             lambda plan: write_manifest.write_plan(self.corpus, plan),

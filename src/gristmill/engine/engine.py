@@ -70,6 +70,29 @@ class Session(Protocol):
         ...
 
 
+class OpenJobs(Protocol):
+    """Jobs under way, to which more may be added."""
+
+    @property
+    def count(self) -> int:
+        """How many jobs are not done."""
+        ...
+
+    def add(self, job: Job) -> None:
+        """Run one more."""
+        ...
+
+    def events(self, seconds: float | None) -> list[Event]:
+        """Hand jobs to idle workers, wait for an event so long (null: until there is one), and
+        return what came.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Leave no worker at a job of these."""
+        ...
+
+
 class Engine(Protocol):
     """What does the work of a run; use as a context."""
 
@@ -79,6 +102,10 @@ class Engine(Protocol):
 
     def run(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs side by side; yield events as they come."""
+        ...
+
+    def begin(self) -> OpenJobs | None:
+        """Run jobs that are not all known yet; null: this engine cannot."""
         ...
 
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -106,27 +107,18 @@ class LocalEngine:
 
     def run(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs, in order as workers come free; yield events as they come."""
-        waiting = list(reversed(jobs))
-        working = 0
+        begun = self.begin()
+        for job in jobs:
+            begun.add(job)
         try:
-            while waiting or working:
-                for worker in self._idle(len(waiting)):
-                    worker.job = waiting.pop()
-                    worker.give((worker.job.function, worker.job.task))
-                    working += 1
-                busy: dict[Any, _LocalWorker] = {
-                    worker.pipe: worker for worker in self._workers if worker.job is not None
-                }
-                for ready in connection.wait(list(busy)):
-                    event = self._next_event(busy[ready])
-                    if event.result is not None or event.error is not None:
-                        working -= 1
-                    yield event
+            while begun.count:
+                yield from begun.events(None)
         finally:
-            # An iteration that is left early leaves no worker at a job of it.
-            for worker in [worker for worker in self._workers if worker.job is not None]:
-                self._workers.remove(worker)
-                worker.close()
+            begun.stop()  # also where the iteration is left early
+
+    def begin(self) -> "LocalJobs":
+        """Run jobs that are not all known yet; one such at a time."""
+        return LocalJobs(self)
 
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs about the whole corpus, each in a worker with DuckDB and threads."""
@@ -135,14 +127,25 @@ class LocalEngine:
             [job._replace(function=partial(job.function, session=session)) for job in jobs]
         )
 
-    def _idle(self, wanted: int) -> list[_LocalWorker]:
+    def idle(self, wanted: int) -> list[_LocalWorker]:
+        """Workers without a job, new ones among them, at most as many as wanted."""
         idle = [worker for worker in self._workers if worker.job is None]
         while len(idle) < wanted and len(self._workers) < self._most:
             self._workers.append(_LocalWorker(self._inherited))
             idle.append(self._workers[-1])
         return idle[:wanted]
 
-    def _next_event(self, worker: _LocalWorker) -> Event:
+    def busy(self) -> list[_LocalWorker]:
+        """The workers that are at a job."""
+        return [worker for worker in self._workers if worker.job is not None]
+
+    def stop(self, worker: _LocalWorker) -> None:
+        """End a worker."""
+        self._workers.remove(worker)
+        worker.close()
+
+    def next_event(self, worker: _LocalWorker) -> Event:
+        """What a worker says next; it has a job."""
         job = worker.job
         assert job is not None
         try:
@@ -152,8 +155,7 @@ class LocalEngine:
                 kind, value = worker.pipe.recv()
         except (EOFError, OSError):
             code = worker.process.wait()
-            self._workers.remove(worker)
-            worker.close()
+            self.stop(worker)
             return Event(job, error=WorkerDied(f"its worker {_end_of(code)}"))
         if kind == "progress":
             return Event(job, progress=value)
@@ -161,6 +163,35 @@ class LocalEngine:
         if kind == "error":
             return Event(job, error=value)
         return Event(job, result=value)
+
+
+class LocalJobs:
+    """Jobs under way (engine.OpenJobs)."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        self._waiting: deque[Job] = deque()
+        self.count = 0
+
+    def add(self, job: Job) -> None:
+        self._waiting.append(job)
+        self.count += 1
+
+    def events(self, seconds: float | None) -> list[Event]:
+        for worker in self._engine.idle(len(self._waiting)):
+            worker.job = self._waiting.popleft()
+            worker.give((worker.job.function, worker.job.task))
+        busy: dict[Any, _LocalWorker] = {worker.pipe: worker for worker in self._engine.busy()}
+        found = [
+            self._engine.next_event(busy[ready]) for ready in connection.wait(list(busy), seconds)
+        ]
+        self.count -= sum(event.result is not None or event.error is not None for event in found)
+        return found
+
+    def stop(self) -> None:
+        self._waiting.clear()
+        for worker in self._engine.busy():
+            self._engine.stop(worker)
 
 
 def _end_of(code: int | None) -> str:

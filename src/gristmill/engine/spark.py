@@ -109,6 +109,9 @@ class SparkEngine:
             [job._replace(function=partial(job.function, session=self._session)) for job in jobs]
         )
 
+    def begin(self) -> None:
+        """Jobs are run when all are known."""
+
     def run(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs, as cores come free; yield events as they come."""
         events: queue.Queue[Event] = queue.Queue()

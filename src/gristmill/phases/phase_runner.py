@@ -3,14 +3,14 @@ the others finish when one fails.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gristmill.corpus.corpus import Corpus, Record
-from gristmill.engine.engine import Engine, Job, Session
+from gristmill.engine.engine import Engine, Event, Job, OpenJobs, Session
 from gristmill.errors import Damaged, GristmillError, MachineError, RecipeError
 from gristmill.phases.phase import Phase, State
 from gristmill.phases.running.progress import Progress
@@ -39,12 +39,80 @@ def execute(
     return Corpus(Path(task.root)).record(phase.name, name, record)
 
 
+def raise_at_once(error: BaseException) -> None:
+    """Raise an error of a task that ends the run: the machine's and the recipe's would be every
+    task's.
+    """
+    if isinstance(error, MachineError | RecipeError | Damaged) or not isinstance(
+        error, GristmillError
+    ):
+        raise error
+
+
+class _EarlyJobs:
+    """Jobs of a phase that were begun before it."""
+
+    def __init__(self, phase: Phase[Any], jobs: OpenJobs) -> None:
+        self.phase = phase
+        self.keys: dict[int, str] = {}  # by task, the content key that it was begun with
+        self._jobs = jobs
+        self._events: list[Event] = []  # for the phase
+
+    def add(self, number: int, key: str, job: Job) -> None:
+        self.keys[number] = key
+        self._jobs.add(job)
+
+    def go_on(self) -> bool:
+        if self._jobs.count:
+            found = self._jobs.events(0.0)
+            self._events += found
+            for event in found:
+                # What is damaged is mended between phases.
+                if event.error is not None and not isinstance(event.error, Damaged):
+                    raise_at_once(event.error)
+        return self._jobs.count > 0
+
+    def rest(self, jobs: list[Job]) -> Iterator[Event]:
+        """The events so far; then those of the jobs that are left, and of these."""
+        for job in jobs:
+            self._jobs.add(job)
+        try:
+            yield from self._events
+            while self._jobs.count:
+                yield from self._jobs.events(None)
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        self._jobs.stop()
+
+
 class PhaseRunner:
     """Runs the tasks of a phase that are not done."""
 
     def __init__(self, corpus: Corpus, engine: Engine, progress: Progress) -> None:
         """`engine` is open for as long as phases run."""
         self._corpus, self._engine, self._progress = corpus, engine, progress
+        self._early: _EarlyJobs | None = None
+
+    def begin(self, phase: Phase[Any], number: int, task: Any, state: State) -> None:
+        """Begin a task before its phase, unless it is done or the engine cannot: `each` takes it
+        over. All such tasks are of one phase.
+        """
+        name, key = phase.record_name(number, state.recipe), phase.key(task)
+        if self._early is None:
+            jobs = self._engine.begin()
+            if jobs is None:
+                return
+            self._early = _EarlyJobs(phase, jobs)
+        if self._corpus.done(phase.name, name, key, phase.counts) is None:
+            self._early.add(number, key, Job(name, partial(execute, phase, name), task))
+
+    def go_on(self) -> bool:
+        """Go on with what was begun early, without waiting; whether any of it is under way. Raises
+        what `each` raises at once.
+        """
+        return self._early is not None and self._early.go_on()
 
     def each(self, phase: Phase[Any], tasks: dict[int, Any], state: State) -> Ran:
         """Run those tasks of a phase that are not done.
@@ -52,24 +120,24 @@ class PhaseRunner:
         Raises MachineError, RecipeError, Damaged, and errors that are not gristmill's, at once.
         """
         names = {number: phase.record_name(number, state.recipe) for number in tasks}
-        records = self._stored(phase, tasks, names)
+        begun = self._taken_over(phase, tasks)
+        early = begun.keys if begun is not None else {}
+        others = {number: task for number, task in tasks.items() if number not in early}
+        records = self._stored(phase, others, names)
         jobs = [
             Job(names[number], partial(execute, phase, names[number]), task)
-            for number, task in tasks.items()
+            for number, task in others.items()
             if number not in records
         ]
         run = self._engine.run_whole if phase.scope == "corpus" else self._engine.run
         numbers = {name: number for number, name in names.items()}
         failed: dict[int, GristmillError] = {}
-        with self._progress.phase(phase.name, len(jobs)) as progress:
-            for event in run(jobs):
+        with self._progress.phase(phase.name, len(jobs) + len(early)) as progress:
+            for event in run(jobs) if begun is None else begun.rest(jobs):
                 number = numbers[event.job.name]
                 if event.error is not None:
-                    # The recipe's error would be every shard's.
-                    if isinstance(
-                        event.error, MachineError | RecipeError | Damaged
-                    ) or not isinstance(event.error, GristmillError):
-                        raise event.error
+                    raise_at_once(event.error)
+                    assert isinstance(event.error, GristmillError)
                     failed[number] = event.error
                     progress.done(phase.label(number, state))
                 elif event.result is not None:
@@ -78,6 +146,20 @@ class PhaseRunner:
                 else:
                     progress.bytes(event.progress)
         return Ran(dict(sorted(records.items())), failed)
+
+    def _taken_over(self, phase: Phase[Any], tasks: dict[int, Any]) -> "_EarlyJobs | None":
+        """What was begun early of a phase, if it is what the phase would do now."""
+        begun, self._early = self._early, None
+        if begun is None:
+            return None
+        same = begun.phase is phase and all(
+            number in tasks and phase.key(tasks[number]) == key
+            for number, key in begun.keys.items()
+        )
+        if not same:
+            begun.stop()
+            return None
+        return begun
 
     def _stored(
         self, phase: Phase[Any], tasks: dict[int, Any], names: dict[int, str]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -25,6 +25,7 @@ from gristmill.store.transfer import Fetched, Transfer
 from gristmill.store.urls import is_url, shown
 
 TELL_EVERY = 0.2  # seconds
+STEP = 0.02  # seconds between two looks at what is done meanwhile
 KEEP_EVERY = 5.0  # seconds between two writings of the plan
 
 Ended: TypeAlias = "queue.SimpleQueue[tuple[PlannedShard, Future[Fetched]]]"
@@ -35,6 +36,17 @@ class Asked(NamedTuple):
 
     allow_missing: bool = False
     check_inputs: bool = False
+
+
+class Meanwhile(Protocol):
+    """What is done with shards while others are fetched."""
+
+    def shard_is_here(self, shard: PlannedShard, path: Path) -> None:
+        """Begin with a pinned shard."""
+
+    def go_on(self) -> bool:
+        """Go on, without waiting; whether anything is under way."""
+        ...
 
 
 class Result(NamedTuple):
@@ -87,6 +99,7 @@ class Fetch:
         self._came = 0  # bytes from the network of what is finished
         self._sizes: list[int] = []  # of what was downloaded
         self._waiting = 0  # shards that are not finished
+        self.meanwhile: Meanwhile | None = None  # gets the shards that come from the network
 
     # -- before anything is fetched
 
@@ -147,8 +160,8 @@ class Fetch:
     # -- the fetch
 
     def all(self, corpus: Path, progress: Progress, keep: Callable[[Plan], None]) -> Result:
-        """The phase: registered in the cache, so that no other run's eviction takes what this one
-        needs; then `run`.
+        """The phase: registered in the cache, so that no other run evicts what is needed; then
+        `run`.
         """
         remote = [
             shard.url
@@ -240,6 +253,8 @@ class Fetch:
                     pinned[shard.number] = msgspec.structs.replace(
                         shard, sha256=got.sha256, size=got.size
                     )
+                    if self.meanwhile is not None and self._sources.remote(shard) is not None:
+                        self.meanwhile.shard_is_here(pinned[shard.number], got.path)
                 self._finish(shard)
                 progress.transfers(*self._told())
                 progress.done(name_of(shard))
@@ -257,10 +272,15 @@ class Fetch:
     def _next(
         self, ended: Ended, progress: PhaseProgress
     ) -> tuple[PlannedShard, "Future[Fetched]"]:
+        told = time.monotonic()
         while True:
+            busy = self.meanwhile is not None and self.meanwhile.go_on()
             try:
-                return ended.get(timeout=TELL_EVERY)
+                return ended.get(timeout=STEP if busy else TELL_EVERY)
             except queue.Empty:
+                if time.monotonic() < told + TELL_EVERY:
+                    continue
+                told = time.monotonic()
                 while not self._transfer.client.messages.empty():
                     progress.line(self._transfer.client.messages.get())
                 progress.transfers(*self._told())

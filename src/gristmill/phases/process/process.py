@@ -80,6 +80,12 @@ def tasks(state: State) -> Iterator[dict[int, ProcessTask]]:
                 left -= state.of(PROCESS)[number].counts.raw.documents
 
 
+def task_of(state: State, shard: PlannedShard) -> ProcessTask | None:
+    """The task of a shard that is fetched; null where it depends on the shards before it."""
+    source = next(source for source in state.recipe.source if source.name == shard.source)
+    return None if source.limit is not None else _task(state, source, shard)
+
+
 def _task(state: State, source: Source, shard: PlannedShard) -> ProcessTask:
     recipe = state.recipe
     assert shard.sha256 is not None
@@ -172,12 +178,19 @@ def processed(state: State, numbers: Iterable[int]) -> set[int]:
     }
 
 
-def check_room(corpus: Corpus, raw: list[Path]) -> None:
-    """Look at the free space before the work, not only when it is used up. Raises MachineError."""
+def is_begun(corpus: Corpus) -> bool:
+    """Whether shards were processed before."""
+    return (corpus.work / "state" / "process").exists()
+
+
+def check_room(corpus: Corpus, raw: list[Path], *, begun: bool) -> None:
+    """Look at the free space before the work, not only when it is used up; not where it was begun
+    before. Raises MachineError.
+    """
     needed = sum(path.stat().st_size for path in raw) * FREE_SHARE
     status = os.statvfs(corpus.root)
     free = status.f_bavail * status.f_frsize
-    if free < needed and not (corpus.work / "state" / "process").exists():
+    if free < needed and not begun:
         raise MachineError(
             f"{corpus.root}: {free / 1e9:.2f} GB free, and the raw shards alone are "
             f"{needed / 1e9:.2f} GB: a run "
