@@ -175,7 +175,8 @@ def ipv6(text: str, at: int) -> int | None:
         end = at + size
         if (
             after(text, end)
-            or re.compile(r":(?![\0- ])").match(text, end)
+            or re.compile(r":(?=[^\0- ])").match(text, end)
+            or (run[:size].endswith("::") and re.compile(r"[<\[{|]").match(text, end))
             or not public(run[:size])
         ):
             return None
@@ -549,6 +550,8 @@ def test_fuzz_find(drawn: tuple[list[str], pa.Array], kinds: set[str]) -> None:
 @given(pieces())
 @example("172.32.1.1~172.32.1.1")
 @example("git@foo.com--2a00::1.2.3.4")
+@example("2a00::1.2.3.40:")
+@example("2a00::1.2.3.40:412-34-5678")
 @example("a@foo.de--2a00::1 a@foo.xn--p1ai--2a00::1 a@b.xn2a00::1 a@b.com--x.org a@b.com--x.y")
 @example("172.32.1.1~412-34-5678 172.32.1.1+de89370400440532013000")
 def test_fuzz_redacted_twice_is_once(text: str) -> None:
