@@ -32,6 +32,7 @@ import packing
 import page
 import pages
 import pairs_at_scale
+import reading
 import startup
 import train_bpe
 import whole_runs
@@ -40,6 +41,7 @@ from harness import HERE, Bench
 DEFAULT_PEERS = HERE / ".peers" / "bin" / "python"
 TEXT_DEDUP = HERE / ".peers-text-dedup" / "bin" / "python"
 SECTIONS = [  # in the order of the page
+    reading.SECTION,
     encoding.SECTION,
     train_bpe.SECTION,
     comparisons.GOPHER,
