@@ -182,13 +182,17 @@ def _pieces(
         urls = _strings(columns.pop(fields.url))
     extras = _extras(columns, len(batch))
     sizes = pc.binary_length(texts).fill_null(0)
-    too_large = pc.greater(sizes, fields.max_document_bytes)
-    reasons = pc.if_else(
-        too_large, "read.too_large", pc.if_else(pc.is_null(texts), "read.no_text", None)
-    ).cast(pa.string())
-    failed = pc.is_valid(reasons)
-    texts, extras = pc.if_else(failed, None, texts), pc.if_else(failed, None, extras)
-    ends = np.cumsum(pc.if_else(failed, 0, sizes).to_numpy())
+    if texts.null_count or (pc.max(sizes).as_py() or 0) > fields.max_document_bytes:
+        too_large = pc.greater(sizes, fields.max_document_bytes)
+        reasons = pc.if_else(
+            too_large, "read.too_large", pc.if_else(pc.is_null(texts), "read.no_text", None)
+        ).cast(pa.string())
+        failed = pc.is_valid(reasons)
+        texts, extras = pc.if_else(failed, None, texts), pc.if_else(failed, None, extras)
+        sizes = pc.if_else(failed, 0, sizes)
+    else:  # without copies of the texts
+        reasons = pa.nulls(len(batch), pa.string())
+    ends = np.cumsum(sizes.to_numpy())
     start = 0
     while start < len(batch):
         before = int(ends[start - 1]) if start else 0
@@ -248,11 +252,12 @@ def _extras(columns: dict[str, pa.Array], rows: int) -> pa.Array:
     """Columns as JSON, (n,) string; null: the row has no value in any of them."""
     if not columns:
         return pa.nulls(rows, pa.string())
-    records = _plain(
-        pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-    ).to_pylist()
+    names = list(columns)
+    plain = _plain(pa.RecordBatch.from_arrays(list(columns.values()), names=names))
+    values = zip(*(column.to_pylist() for column in plain.columns), strict=True)
     known = [
-        {name: value for name, value in record.items() if value is not None} for record in records
+        {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        for row in values
     ]
     return pa.array([to_extra(record) for record in known], pa.string())
 

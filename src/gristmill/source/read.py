@@ -55,9 +55,10 @@ class _DigestReader:
     def hexdigest(self) -> str:
         """The digest of the whole file; reads the bytes that were not read yet."""
         self._file.seek(self._hashed)
-        while block := self._file.read(1 << 20):
-            self._digest.update(block)
-            self._hashed += len(block)
+        buffer = memoryview(bytearray(1 << 18))
+        while size := self._file.readinto(buffer):  # type: ignore[attr-defined]
+            self._digest.update(buffer[:size])
+            self._hashed += size
         return self._digest.hexdigest()
 
 
