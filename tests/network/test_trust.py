@@ -16,6 +16,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network.keys import load_public, load_signers, new_key
 from gristmill.network.publish import publish
+from gristmill.network.publisher import Publisher
 from gristmill.network.release import ReleaseReader
 from gristmill.network.signing import rotate, sign
 from gristmill.network.targets import TargetChangedError, open_target
@@ -346,11 +347,26 @@ def test_of_two_who_sign_at_once_the_second_is_refused(world: World) -> None:
     assert world.reader().newest().release.number == 2
 
 
+def test_of_two_with_different_keys_at_an_empty_target_one_makes_the_root(world: World) -> None:
+    target = world.folder / "empty"
+    slow = Publisher(open_target(target), load_signers(world.keys("other"), PASSPHRASE))
+    mine = {"keys": world.keys("root"), "passphrase": PASSPHRASE}
+    assert publish(world.corpora[0], target, **mine)["release"] == 1
+    data = (world.corpora[1] / "manifest.json").read_bytes()
+    with pytest.raises(TargetChangedError, match="another publisher wrote it meanwhile"):
+        slow.release(data, ["tokens"])
+    slow.close()
+    root = target / "trust/1.root.json"
+    assert everything_at(target, root=root).release.number == 1
+    with pytest.raises(RecipeError, match=r"targets needs 1 of the keys .*, and 0 of them were"):
+        publish(world.corpora[1], target, keys=world.keys("other"), passphrase=PASSPHRASE)
+    assert publish(world.corpora[1], target, **mine)["release"] == 2
+    assert everything_at(target, root=root).release.number == 2
+
+
 def test_a_publisher_killed_between_signature_and_pointer_continues(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gristmill.network.publisher import Publisher
-
     class Killed(BaseException):
         pass
 

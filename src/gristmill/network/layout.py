@@ -10,6 +10,7 @@ docs/publishing.md describes the fields. Pure: takes and gives bytes and values,
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
@@ -99,18 +100,22 @@ def decode_release(data: bytes, where: str) -> Release:
     Raises VerificationError if it is none, has another format, or contradicts itself.
     """
     release = _decode(data, Release, "release", where)
-    if (
-        not 1 <= release.number < 10**DIGITS
-        or release.minimum > release.number
-        or release.manifest_size < 0
-    ):
+    if not 1 <= release.number < 10**DIGITS or not 0 <= release.minimum <= release.number:
         raise VerificationError(
             f"{where}: release {release.number} with minimum {release.minimum}: expected numbers "
             "from 1, and a minimum that is not above the release's own number"
         )
-    digests = [release.manifest] + ([release.previous] if release.previous else [])
-    for digest in digests:
-        if not SHA256.fullmatch(digest):
+    for size in (release.manifest_size, release.state_size):
+        if not 0 <= size <= LARGEST_MANIFEST:
+            raise VerificationError(
+                f"{where}: {size:,} bytes of a manifest or a state: expected 0 to "
+                f"{LARGEST_MANIFEST:,}"
+            )
+    for name in release.included:
+        if "/" in name or name in ("", ".", ".."):
+            raise VerificationError(f"{where}: {name!r} is no folder or file of a corpus")
+    for digest in (release.manifest, release.previous, release.state):
+        if digest is not None and not SHA256.fullmatch(digest):
             raise VerificationError(f"{where}: {digest!r} is no sha256 (64 digits 0-9 a-f)")
     return release
 
@@ -142,9 +147,19 @@ def _decode(data: bytes, kind: type[Record], what: str, where: str) -> Record:
             )
         if found != FORMAT:
             raise VerificationError(f"{where}: no {what}: it has format {found!r}. {hint}")
-        return msgspec.json.decode(data, type=kind)
+        decoded = msgspec.json.decode(data, type=kind)
+        # Parsers differ in which of two equal keys they take.
+        json.loads(data, object_pairs_hook=_unique)
+        return decoded
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise VerificationError(f"{where}: no {what}: {error}. {hint}") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise msgspec.DecodeError("an object has a key twice")
+    return found
 
 
 def check_digest(data: bytes, sha256: str, where: str) -> bytes:

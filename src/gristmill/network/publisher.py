@@ -131,7 +131,12 @@ class Publisher:
         if found is None:
             raise VerificationError(f"{where}: is named as the newest release, and is not there")
         layout.check_digest(found.data, sha256, where)
-        return layout.decode_release(found.data, where), sha256
+        release = layout.decode_release(found.data, where)
+        if release.number != number:
+            raise VerificationError(
+                f"{where}: it says that it is release {release.number}. The store was altered"
+            )
+        return release, sha256
 
     # -- objects
 

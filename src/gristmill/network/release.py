@@ -178,7 +178,16 @@ class ReleaseReader:
         shown = Remote(url).shown
         self._refuse_older(number, sha256, shown)
         where = f"{shown}/{layout.release_key(number)}"
-        data = self.small(f"{url}/{layout.release_key(number)}", layout.LARGEST_RELEASE)
+        try:
+            data = self.small(f"{url}/{layout.release_key(number)}", layout.LARGEST_RELEASE)
+        except SourceError as error:
+            if error.reason != "not-found":
+                raise
+            raise SourceError(
+                f"{error}. It is named as the newest release: the store lost it, or a cache is "
+                "behind",
+                error.reason,
+            ) from error
         release = layout.decode_release(layout.check_digest(data, sha256, where), where)
         if release.number != number:
             raise VerificationError(
