@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,74 +9,53 @@ from gristmill.errors import MachineError, RecipeError
 from gristmill.network.cdn import CloudFront, cloudfront_of
 from gristmill.network.keys import new_key
 from gristmill.network.publish import publish
-from tests.support.releases import PASSPHRASE, bucket, everything_at, small_corpus
+from tests.support.releases import (
+    PASSPHRASE,
+    Distribution,
+    bucket,
+    distribution,
+    everything_at,
+    small_corpus,
+)
 
 
 @pytest.fixture(scope="module")
-def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str]]:
-    """boto3's client of CloudFront, and a distribution before a bucket."""
-    with bucket(tmp_path_factory.mktemp("s3")):
-        import boto3
-
-        client = boto3.client("cloudfront")
-        origin = {
-            "Id": "origin",
-            "DomainName": "releases.s3.us-east-1.amazonaws.com",
-            "S3OriginConfig": {"OriginAccessIdentity": ""},
-        }
-        made = client.create_distribution(
-            DistributionConfig={
-                "CallerReference": "tests",
-                "Origins": {"Quantity": 1, "Items": [origin]},
-                "DefaultCacheBehavior": {
-                    "TargetOriginId": "origin",
-                    "ViewerProtocolPolicy": "allow-all",
-                    "MinTTL": 0,
-                    "ForwardedValues": {"QueryString": False, "Cookies": {"Forward": "none"}},
-                },
-                "Comment": "",
-                "Enabled": True,
-            }
-        )
-        yield client, made["Distribution"]["Id"]
-        client.close()
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Distribution]:
+    """A distribution before a bucket."""
+    with bucket(tmp_path_factory.mktemp("s3")), distribution() as made:
+        yield made
 
 
-def test_what_changes_is_invalidated(front: tuple[Any, str], tmp_path: Path) -> None:
-    client, distribution = front
+def test_what_changes_is_invalidated(front: Distribution, tmp_path: Path) -> None:
     corpus = small_corpus(tmp_path / "corpus", 1, tokens=4000, shards=1)
 
-    def invalidated(identifier: str) -> list[str]:
-        found = client.get_invalidation(DistributionId=distribution, Id=identifier)
-        return list(found["Invalidation"]["InvalidationBatch"]["Paths"]["Items"])
-
-    done = publish(corpus, "s3://releases/a", cdn=CloudFront(distribution))
-    assert [invalidated(one) for one in done["invalidations"]] == [["/latest.json"]]
+    done = publish(corpus, "s3://releases/a", cdn=CloudFront(front.identifier))
+    assert [front.invalidated(one) for one in done["invalidations"]] == [["/latest.json"]]
     new_key(tmp_path / "key", PASSPHRASE)
     done = publish(
         corpus,
         "s3://releases/b",
         keys=[tmp_path / "key"],
         passphrase=PASSPHRASE,
-        cdn=CloudFront(distribution, "/corpora/b/"),
+        cdn=CloudFront(front.identifier, "/corpora/b/"),
     )
-    assert [sorted(invalidated(one)) for one in done["invalidations"]] == [
+    assert [sorted(front.invalidated(one)) for one in done["invalidations"]] == [
         ["/corpora/b/latest.json", "/corpora/b/trust/root.json", "/corpora/b/trust/timestamp.json"]
     ]
     # More names than one request takes.
     names = [f"objects/{number}" for number in range(1500)]
-    made = CloudFront(distribution).invalidate(names)
-    assert [len(invalidated(one)) for one in made] == [1000, 500]
+    made = CloudFront(front.identifier).invalidate(names)
+    assert [len(front.invalidated(one)) for one in made] == [1000, 500]
 
 
 def test_a_failed_invalidation_is_an_error_and_the_release_is_out(
-    front: tuple[Any, str], tmp_path: Path
+    front: Distribution, tmp_path: Path
 ) -> None:
     corpus = small_corpus(tmp_path / "corpus", 2, tokens=4000, shards=1)
     with pytest.raises(MachineError, match=r"the invalidation failed \(NoSuchDistribution\)"):
         publish(corpus, "s3://releases/c", cdn=CloudFront("E123"))
     assert everything_at("s3://releases/c").release.number == 1
-    done = publish(corpus, "s3://releases/c", cdn=CloudFront(front[1]))
+    done = publish(corpus, "s3://releases/c", cdn=CloudFront(front.identifier))
     assert (done["new"], len(done["invalidations"])) == (False, 1)
 
 

@@ -288,8 +288,8 @@ def test_a_new_release_is_taken_up_at_a_rotation(
             assert releases[0] == 1
             assert releases[-1] == 2
             assert first[-1] == len(releases) - 1
-        told = rows(node.replay())
-        assert len(told) == 71
+        replayed = rows(node.replay())
+        assert len(replayed) == 71
 
 
 def test_what_was_withdrawn_leaves_the_cache(
@@ -350,9 +350,9 @@ def test_the_tokenizer_may_grow_and_may_not_be_another(tmp_path: Path) -> None:
 
     target = published(corpus("one", tokenizers[0], 1000), tmp_path / "target")
     other = Path(shutil.copytree(target, tmp_path / "other"))
-    told: list[str] = []
+    messages: list[str] = []
     with (
-        Node(str(target), "n", cache_dir=tmp_path / "cache", on_event=told.append) as node,
+        Node(str(target), "n", cache_dir=tmp_path / "cache", on_event=messages.append) as node,
         node.batches(**SHAPE) as feed,
     ):
         trained(feed, 1)
@@ -361,7 +361,7 @@ def test_the_tokenizer_may_grow_and_may_not_be_another(tmp_path: Path) -> None:
         trained(feed, 40)
         assert feed.vocabulary == 1200
         assert feed.tokenizer.read_bytes() == tokenizers[1]
-        assert any("has grown to 1,200 tokens" in line for line in told)
+        assert any("has grown to 1,200 tokens" in line for line in messages)
     with Node(str(other), "n", cache_dir=tmp_path / "cache2") as node:
         published(corpus("bad", b"another", 1200), other, 2)
         with pytest.raises(VerificationError, match="another tokenizer"):
@@ -370,9 +370,9 @@ def test_the_tokenizer_may_grow_and_may_not_be_another(tmp_path: Path) -> None:
 
 
 def test_an_origin_that_is_gone_ends_nothing_that_is_here(own_target: Path, cache: Path) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     with (
-        Node(str(own_target), "n", cache_dir=cache, shards=2, on_event=told.append) as node,
+        Node(str(own_target), "n", cache_dir=cache, shards=2, on_event=messages.append) as node,
         node.batches(**SHAPE) as feed,
     ):
         trained(feed, 1)
@@ -382,7 +382,7 @@ def test_an_origin_that_is_gone_ends_nothing_that_is_here(own_target: Path, cach
             for _ in range(100):
                 next(feed)
         assert feed.rotation == 1
-        assert any(line.startswith("stays with release 1") for line in told)
+        assert any(line.startswith("stays with release 1") for line in messages)
         away.rename(own_target)
         next(feed)
         assert feed.rotation == 2

@@ -119,8 +119,8 @@ def test_the_least_recently_used_goes_and_never_what_is_in_use(cache: Path, orig
 def test_what_changed_on_disk_goes_into_quarantine_and_is_fetched_again(
     cache: Path, origin: Origin
 ) -> None:
-    told: list[str] = []
-    cached = NodeCache(cache, on_event=told.append)
+    messages: list[str] = []
+    cached = NodeCache(cache, on_event=messages.append)
     cached.view(manifest(0, 1, 2), origin).close()
     for number, damage in ((0, b"other"), (1, FILES["tokens/web/train_00001.bin"][:-1])):
         cached.path_of(parts(number)[0].sha256).write_bytes(damage)
@@ -128,8 +128,8 @@ def test_what_changed_on_disk_goes_into_quarantine_and_is_fetched_again(
         right(view, 0, 1, 2)
     assert len(origin.fetched) == 5
     assert cached.use().quarantined == 2
-    assert len(told) == 2
-    assert "moved into" in told[0]
+    assert len(messages) == 2
+    assert "moved into" in messages[0]
     # It goes first when there is no room.
     with NodeCache(cache, limit=4 * SIZE).view(manifest(3), origin):
         assert cached.use()[2:] == (4, 0)
@@ -138,10 +138,10 @@ def test_what_changed_on_disk_goes_into_quarantine_and_is_fetched_again(
 def test_links_in_the_cache_are_not_followed_and_others_who_may_write_are_named(
     cache: Path, origin: Origin
 ) -> None:
-    told: list[str] = []
-    cached = NodeCache(cache, on_event=told.append)
+    messages: list[str] = []
+    cached = NodeCache(cache, on_event=messages.append)
     cached.view(manifest(0, 1), origin).close()
-    assert not told
+    assert not messages
     outside = cache.parent / "outside"
     outside.write_bytes(FILES["tokens/web/train_00000.bin"])
     for number, target in ((0, outside), (1, cache.parent / "nowhere")):
@@ -156,8 +156,8 @@ def test_links_in_the_cache_are_not_followed_and_others_who_may_write_are_named(
     assert outside.read_bytes() == FILES["tokens/web/train_00000.bin"]
     assert not (cache.parent / "nowhere").exists()
     assert len(origin.fetched) == 5
-    assert sum("other users may write this cache" in line for line in told) == 1
-    assert sum("a link: moved into" in line for line in told) == 3
+    assert sum("other users may write this cache" in line for line in messages) == 1
+    assert sum("a link: moved into" in line for line in messages) == 3
 
 
 def test_a_failed_fetch_leaves_no_view_and_nothing_outside(cache: Path, origin: Origin) -> None:

@@ -42,8 +42,8 @@ RAISED = ("target_shards = 4", "target_shards = 9")
 
 
 def ran(folder: Path, recipe: str = RECIPE, **more: Any) -> list[dict[str, Any]]:
-    """Run the recipe in a folder; what it told."""
-    told: list[dict[str, Any]] = []
+    """Run the recipe in a folder; the events that it showed."""
+    events: list[dict[str, Any]] = []
     (folder / "recipe.toml").write_text(recipe)
     with in_process():
         run(
@@ -51,10 +51,10 @@ def ran(folder: Path, recipe: str = RECIPE, **more: Any) -> list[dict[str, Any]]
             out=folder / "corpus",
             workers=1,
             cache_dir=folder / "cache",
-            show=told.append,
+            show=events.append,
             **more,
         )
-    return told
+    return events
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +79,8 @@ def test_the_next_run_goes_on_from_the_store_alone(first: Path, tmp_path: Path) 
     shutil.copy(first / "tokenizer.json", stayed)
     fresh.mkdir()
     shutil.copy(first / "tokenizer.json", fresh)
-    told = pull(first / "store", fresh / "corpus")
-    assert (told["parts"], told["state"] > 0) == (told["of"], True)
+    counts = pull(first / "store", fresh / "corpus")
+    assert (counts["parts"], counts["state"] > 0) == (counts["of"], True)
     assert digests(fresh / "corpus") == digests(first / "corpus")
     # Of the raw shards only those are there that the source goes on with.
     plan = json.loads((first / "corpus/plan.json").read_text())["shards"]
@@ -107,7 +107,7 @@ def test_the_next_run_goes_on_from_the_store_alone(first: Path, tmp_path: Path) 
 def test_a_pull_brings_only_what_is_missing_and_what_is_asked_for(
     first: Path, tmp_path: Path
 ) -> None:
-    told = pull(first / "store", tmp_path / "corpus", only=["tokens", "tokenizer"])
+    counts = pull(first / "store", tmp_path / "corpus", only=["tokens", "tokenizer"])
     assert sorted(path.name for path in (tmp_path / "corpus").iterdir() if path.is_dir()) == [
         "tokenizer",
         "tokens",
@@ -117,7 +117,7 @@ def test_a_pull_brings_only_what_is_missing_and_what_is_asked_for(
     damaged = next((tmp_path / "corpus/tokens/web").glob("*.bin"))
     damaged.write_bytes(b"x")
     again = pull(first / "store", tmp_path / "corpus", only=["tokens"])
-    assert 0 < again["bytes"] < told["bytes"]
+    assert 0 < again["bytes"] < counts["bytes"]
     whole = pull(first / "store", tmp_path / "corpus")
     assert whole["parts"] == whole["of"]
     assert digests(tmp_path / "corpus") == digests(first / "corpus")
@@ -130,7 +130,7 @@ def test_a_killed_pull_goes_on(first: Path, tmp_path: Path, soak: int) -> None:
     again.
     """
     corpus, pick = tmp_path / "corpus", random.Random(6)
-    told = pull(first / "store", corpus)
+    counts = pull(first / "store", corpus)
     most = len(list(corpus.rglob("*")))
     at_work = 0
     for _ in range(2 if soak == 1 else 5 * soak):
@@ -146,8 +146,8 @@ def test_a_killed_pull_goes_on(first: Path, tmp_path: Path, soak: int) -> None:
         process.wait()
         whole = sum(path.stat().st_size for path in corpus.rglob("*.bin"))
         again = pull(first / "store", corpus)
-        assert again["bytes"] <= told["bytes"] - whole
-        assert (again["parts"], again["state"]) == (told["parts"], told["state"])
+        assert again["bytes"] <= counts["bytes"] - whole
+        assert (again["parts"], again["state"]) == (counts["parts"], counts["state"])
         assert digests(corpus) == digests(first / "corpus")
         assert verify(corpus)["parts"]
     assert at_work > 0

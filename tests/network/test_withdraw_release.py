@@ -26,7 +26,7 @@ from gristmill.network.withdraw_release import withdraw_release
 from gristmill.report.why import why
 from tests.support.corpora import article, jsonl
 from tests.support.every_phase import in_process
-from tests.support.releases import bucket, everything_at, names
+from tests.support.releases import bucket, distribution, everything_at, names
 
 PHRASE = "the miller's private letter"
 
@@ -217,29 +217,7 @@ def test_nothing_is_withdrawn_where_nothing_is_published(corpus: Path, tmp_path:
 
 
 def test_in_a_bucket_old_objects_are_deleted_and_invalidated(corpus: Path, tmp_path: Path) -> None:
-    with bucket(tmp_path / "s3") as client:
-        import boto3
-
-        cloudfront = boto3.client("cloudfront")
-        origin = {
-            "Id": "o",
-            "DomainName": "releases.s3.amazonaws.com",
-            "S3OriginConfig": {"OriginAccessIdentity": ""},
-        }
-        made = cloudfront.create_distribution(
-            DistributionConfig={
-                "CallerReference": "1",
-                "Comment": "",
-                "Enabled": True,
-                "Origins": {"Quantity": 1, "Items": [origin]},
-                "DefaultCacheBehavior": {
-                    "TargetOriginId": "o",
-                    "ViewerProtocolPolicy": "allow-all",
-                    "MinTTL": 0,
-                    "ForwardedValues": {"QueryString": False, "Cookies": {"Forward": "none"}},
-                },
-            }
-        )["Distribution"]["Id"]
+    with bucket(tmp_path / "s3") as client, distribution() as front:
         target = "s3://releases/flour"
         publish(corpus, target)
 
@@ -248,9 +226,10 @@ def test_in_a_bucket_old_objects_are_deleted_and_invalidated(corpus: Path, tmp_p
             return {one["Key"].removeprefix("flour/") for one in found}
 
         before = keys()
-        result = withdraw_release(corpus, target, ["0:3"], cdn=CloudFront(made, "flour"))
+        result = withdraw_release(
+            corpus, target, ["0:3"], cdn=CloudFront(front.identifier, "flour")
+        )
         deleted = before - keys()
         assert len(deleted) == result["deleted"] > 0
-        asked = cloudfront.get_invalidation(DistributionId=made, Id=result["invalidations"][0])
-        paths = asked["Invalidation"]["InvalidationBatch"]["Paths"]["Items"]
+        paths = front.invalidated(result["invalidations"][0])
         assert {f"/flour/{key}" for key in (*deleted, layout.POINTER)} == set(paths)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,3 +81,44 @@ def bucket(folder: Path, name: str = "releases") -> Iterator[Any]:
             remotes._stores = stores
             os.environ.clear()
             os.environ.update(before)
+
+
+class Distribution(NamedTuple):
+    """A CloudFront distribution before a bucket."""
+
+    client: Any  # boto3's, of CloudFront
+    identifier: str
+
+    def invalidated(self, invalidation: str) -> list[str]:
+        """The paths of one invalidation."""
+        found = self.client.get_invalidation(DistributionId=self.identifier, Id=invalidation)
+        return list(found["Invalidation"]["InvalidationBatch"]["Paths"]["Items"])
+
+
+@contextmanager
+def distribution(name: str = "releases") -> Iterator[Distribution]:
+    """A distribution before a bucket; within `bucket`."""
+    import boto3
+
+    client = boto3.client("cloudfront")
+    origin = {
+        "Id": "origin",
+        "DomainName": f"{name}.s3.us-east-1.amazonaws.com",
+        "S3OriginConfig": {"OriginAccessIdentity": ""},
+    }
+    made = client.create_distribution(
+        DistributionConfig={
+            "CallerReference": "tests",
+            "Origins": {"Quantity": 1, "Items": [origin]},
+            "DefaultCacheBehavior": {
+                "TargetOriginId": "origin",
+                "ViewerProtocolPolicy": "allow-all",
+                "MinTTL": 0,
+                "ForwardedValues": {"QueryString": False, "Cookies": {"Forward": "none"}},
+            },
+            "Comment": "",
+            "Enabled": True,
+        }
+    )
+    yield Distribution(client, made["Distribution"]["Id"])
+    client.close()
