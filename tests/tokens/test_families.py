@@ -27,6 +27,7 @@ SPECIAL = [
     *("Å  A\u030a", "\u0344", "\u2126 \u212a \u212b", "q\u0323\u0307 q\u0307\u0323"),
     *("\ud7a3 \u1112\u1175\u11c2", "\u0958"),
 ]  # fmt: skip
+RUNS = ("a", " ", "\n", "é", "中", "1", "=", "ab", "\u0301", "Aa", " \n", "'s", "\U000e0001")
 
 
 @cache
@@ -88,11 +89,10 @@ def test_every_code_point(name: str, soak: int) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize(
-    "text", ["a", " ", "\n", "é", "中", "1", "=", "ab", "\u0301", "Aa", " \n", "'s", "\U000e0001"]
-)
-def test_long_runs(name: str, text: str) -> None:
-    check(name, [text * 10_000, "x" + text * 9_999 + "y", f"{text * 5_000}  {text * 100}"])
+def test_long_runs(name: str, soak: int) -> None:
+    many = 3_000 if soak == 1 else 10_000
+    for text in RUNS:
+        check(name, [text * many, f"x{text * (many - 1)}y", f"{text * (many // 2)}  {text * 100}"])
 
 
 @cache
