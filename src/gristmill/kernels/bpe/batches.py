@@ -31,7 +31,7 @@ END = 16  # the place of a part that is not there
 ROOM = 24  # places of a piece in `parts`
 
 
-class Batch(NamedTuple):
+class PieceBatch(NamedTuple):
     """Pieces of up to 15 bytes that have no entry."""
 
     keys: Uint64s  # (MOST * 2,) their entries' first two words
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
     order: Int64s  # (MOST,) the pieces that are not merged yet
 
     @classmethod
-    def empty(cls) -> "Batch":
+    def empty(cls) -> "PieceBatch":
         """Room for MOST pieces."""
         return cls(
             np.zeros(MOST * 2, np.uint64),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.kernels.bpe.batches import Batch, addresses_of
+from gristmill.kernels.bpe.batches import PieceBatch, addresses_of
 from gristmill.kernels.bpe.cutting import Cuts, addresses_of_cuts, find_cuts
 from gristmill.kernels.bpe.tables import (
     LENGTH_SHIFT,
@@ -38,7 +38,7 @@ class Spans(NamedTuple):
     keys: Uint64s  # the first two words of short entries, or the hash of a long piece
     places: Int64s  # the word at which an entry's table is searched first
     masks: Uint64s  # (32,) of each length the bytes that it leaves of the two words
-    batch: Batch  # those of up to SHORT bytes that have no entry
+    batch: PieceBatch  # those of up to SHORT bytes that have no entry
     cuts: Cuts  # parts of one that is longer
 
     @classmethod
@@ -50,7 +50,7 @@ class Spans(NamedTuple):
             np.zeros(2 * room, np.uint64),
             np.zeros(room, np.int64),
             _masks(),
-            Batch.empty(),
+            PieceBatch.empty(),
             Cuts.empty(),
         )
 
