@@ -120,7 +120,7 @@ def run(
         str,
         typer.Option(
             help="For files, a preset: c4, clean-small, datatrove-0.10, fineweb-edu, fineweb-v1, "
-            "gopher, lab."
+            "fineweb-v1-fast, gopher, lab."
         ),
     ] = "clean-small",
     as_json: Json = False,

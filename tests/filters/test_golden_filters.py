@@ -50,6 +50,13 @@ CASES: dict[str, dict[str, Any]] = {
         "common": 2,
     },
     "extract": {"use": "extract"},
+    "extract, gristmill": {"use": "extract", "rules": "gristmill"},
+    "extract, gristmill, markdown": {
+        "use": "extract",
+        "rules": "gristmill",
+        "format": "markdown",
+        "favor": "precision",
+    },
     "extract, trafilatura": {"use": "extract", "extractor": "trafilatura", "only_pages": True},
     "fineweb": {"use": "fineweb"},
     "fineweb, 0.2": {"use": "fineweb", "rules": "datatrove-0.2"},

@@ -13,7 +13,16 @@ from gristmill.recipe.recipe import Loaded, load, parse, stored_url
 from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.user_input import is_scheme, local
 
-PRESETS = ("c4", "clean-small", "datatrove-0.10", "fineweb-edu", "fineweb-v1", "gopher", "lab")
+PRESETS = (
+    "c4",
+    "clean-small",
+    "datatrove-0.10",
+    "fineweb-edu",
+    "fineweb-v1",
+    "fineweb-v1-fast",
+    "gopher",
+    "lab",
+)
 
 
 def packaged(name: str) -> Path:

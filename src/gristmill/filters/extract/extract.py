@@ -1,5 +1,5 @@
 """Main text out of HTML, by resiliparse (DCLM's extractor) or trafilatura (RefinedWeb's and
-FineWeb's).
+FineWeb's); with `rules = "gristmill"` by our own kernels (filters/extract/main_text.py).
 
     too_large   more than max_bytes of HTML                                               not parsed
     too_deep    elements lie in one another more than max_depth deep
@@ -29,6 +29,10 @@ Settings: resiliparse `main_content=True, alt_texts=False` and its defaults besi
 Li 2024, arXiv 2406.11794); trafilatura `favor_precision=True, include_comments=False` (as
 datatrove's), with `deduplicate=False`, which would make a page's text depend on those before it. No
 extraction is stopped by a clock.
+
+Our own kernels take time linear in a page's bytes whatever it holds. Of the reasons they have
+too_large, too_deep and empty, and measures of their own: `blocks` of text, `kept_share` of the
+page's words, `link_share` of the text that was kept.
 """
 
 import importlib.util
@@ -54,6 +58,12 @@ TAG, CROWD, PART = 10_000, 5, 10  # steps that trafilatura takes for an element,
 _FIRST_SUBTAG = re.compile(r"\s*([A-Za-z]{1,8})(?:[-_\s]|$)")  # RFC 5646, 2.1
 
 Extractor = Callable[[Any, str], str]  # the tree, the source -> text
+
+
+def is_page(content_type: str | None, only_pages: bool) -> bool:
+    """Whether a row is taken for HTML."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    return kind in PAGES if only_pages else kind != "text/plain"
 
 
 class Page(NamedTuple):
@@ -85,6 +95,11 @@ class Extract(Step, frozen=True, kw_only=True):
     max_tags: Annotated[int, Meta(ge=1)] | None = None
     favor_precision: bool = True  # trafilatura's alone
 
+    @classmethod
+    def variant(cls, table: Mapping[str, Any]) -> type[Step]:
+        """A library's extraction, or our own."""
+        return OwnExtract if table.get("rules") == "gristmill" else cls
+
     def __post_init__(self) -> None:
         if self.extractor == "trafilatura" and not self.main_content:
             raise ValueError(
@@ -107,7 +122,7 @@ class Extract(Step, frozen=True, kw_only=True):
 
         def measure(batch: pa.RecordBatch) -> Measured:
             pages = np.array(
-                [self._is_page(kind) for kind in batch["content_type"].to_pylist()], bool
+                [is_page(kind, self.only_pages) for kind in batch["content_type"].to_pylist()], bool
             )
             if not pages.any():
                 nothing = pa.nulls(len(batch), pa.int64())
@@ -162,10 +177,6 @@ class Extract(Step, frozen=True, kw_only=True):
             )
 
         return text_of
-
-    def _is_page(self, content_type: str | None) -> bool:
-        kind = (content_type or "").partition(";")[0].strip().lower()
-        return kind in PAGES if self.only_pages else kind != "text/plain"
 
     def _measure(self, batch: pa.RecordBatch, pages: np.ndarray, extract: Extractor) -> Measured:
         from gristmill.kernels.html import parse_cost
@@ -275,3 +286,57 @@ def _columns(found: list[Page], batch: pa.RecordBatch) -> dict[str, pa.Array]:
         "title": pc.coalesce(titles, batch["title"]),
         "declared_language": pc.coalesce(batch["declared_language"], languages),
     }
+
+
+class OwnExtract(Step, frozen=True, kw_only=True):
+    """Replace HTML by its main text, by our own kernels."""
+
+    name: ClassVar[str] = "extract"
+    version: ClassVar[int] = 1
+    takes_pages: ClassVar[bool] = True
+
+    rules: Literal["gristmill"]
+    # what a page's threshold is chosen for: the F1 of its words, or more of one of the two
+    favor: Literal["balanced", "precision", "recall"] = "balanced"
+    # markdown: marks for headings, items, quotes, code and the rows of tables
+    format: Literal["text", "markdown"] = "text"
+    only_pages: bool = False
+    max_bytes: Annotated[int, Meta(ge=1, le=1 << 28)] = 4 << 20
+    max_depth: Annotated[int, Meta(ge=1)] = 1000
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        """Load the forest with the first page."""
+        loaded: list[Any] = []
+
+        def measure(batch: pa.RecordBatch) -> Measured:
+            from gristmill.filters.extract import main_text
+
+            kinds = batch["content_type"].to_pylist()
+            pages = np.array([is_page(kind, self.only_pages) for kind in kinds], bool)
+            offsets, data = utf8_buffers(batch["text"])
+            sizes = np.diff(offsets).astype(np.int64)
+            if pages.any() and not loaded:
+                loaded.append(main_text.Extractor(self.favor, markdown=self.format == "markdown"))
+            found = [
+                loaded[0](data[offsets[row] : offsets[row + 1]])
+                if pages[row] and sizes[row] <= self.max_bytes
+                else None
+                for row in range(len(batch))
+            ]
+            measures = {"bytes": pa.array(sizes, mask=~pages), **main_text.measures_of(found)}
+            columns = [
+                Page() if page is None else Page(page.text, page.title, page.language)
+                for page in found
+            ]
+            return Measured(measures, _texts(columns, batch["text"]), _columns(columns, batch))
+
+        return measure
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        """Judge pages by what was found."""
+        checks = (
+            Check("too_large", "bytes", ">", self.max_bytes),
+            Check("too_deep", "depth", ">", self.max_depth),
+            Check("empty", "characters", "<", 1),
+        )
+        return check(checks, measures)

@@ -1,0 +1,132 @@
+"""Main text of a page by kernels: tokens, elements and blocks in arrays, a row of numbers for
+each block, a forest of small trees, and the page's own threshold (docs/adr/0026-main-text.md).
+
+The forest is main_text.npz beside this file; scripts/main_text_forest.py makes it, and says of
+which pages.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill.kernels.html import blocks, counts, features, tokens, written
+from gristmill.kernels.html.names import ATTRIBUTE, ELEMENT
+from gristmill.kernels.models import page_forest
+
+BETAS = {"balanced": 0.75, "precision": 0.5, "recall": 1.5}
+LEAST_ROOM = 1 << 20
+HTML, LANG = ELEMENT["html"], ATTRIBUTE["lang"]
+NOTHING = np.empty(0, np.float64)
+FIRST_TAGS = 8  # of which one may be <html>
+_FIRST_SUBTAG = re.compile(r"\s*([A-Za-z]{1,8})(?:[-_\s]|$)")  # RFC 5646, 2.1
+
+
+class MainText(NamedTuple):
+    """What was found in one page."""
+
+    text: str
+    title: str | None  # of <title>
+    language: str | None  # the first subtag of <html lang>
+    blocks: int
+    kept: int  # blocks
+    words: int  # of all blocks
+    words_kept: int
+    letters_kept: int  # bytes that are no white space
+    linked_kept: int  # of them in links
+    depth: int  # elements that lie in one another
+
+
+def read_forest(path: Path) -> page_forest.Forest:
+    """A forest from its file, its columns by the names of what rows have."""
+    with np.load(path, allow_pickle=False) as tables:
+        places = {name: place for place, name in enumerate(features.NAMES)}
+        columns = np.array([places[str(name)] for name in tables["names"]], np.int32)
+        return page_forest.Forest(
+            int(tables["depth"]),
+            columns[tables["columns"]],
+            np.ascontiguousarray(tables["thresholds"], np.float32),
+            np.ascontiguousarray(tables["leaves"], np.float32),
+        )
+
+
+class Extractor:
+    """Extracts pages one after another, in arrays that it keeps."""
+
+    def __init__(self, favor: str, markdown: bool) -> None:
+        self.beta = BETAS[favor]
+        self.markdown = markdown
+        self.forest = read_forest(Path(__file__).with_name("main_text.npz"))
+        self.room = -1
+
+    def _make_room(self, size: int) -> None:
+        if size > self.room:
+            self.room = max(2 * self.room, size, LEAST_ROOM)
+            self.tokens, self.attributes = tokens.room(self.room)
+            self.work = blocks.room(self.room)
+            self.counts = counts.room(self.room)
+
+    def __call__(self, page: np.ndarray) -> MainText:
+        """The main text of a page (bytes,) uint8 in UTF-8."""
+        self._make_room(len(page))
+        work = self.work
+        count = tokens.tokenize(page, self.tokens, self.attributes)
+        elements, found, size = blocks.build(page, self.tokens, self.attributes, count, work)
+        counts.count(work.text, work.elements, work.blocks, (elements, found), self.counts)
+        rows = features.features(work.elements, work.blocks, found, self.counts)
+        scores = [page_forest.score(some, self.forest) for some in rows]
+        counted = self.counts.counts
+        kept = page_forest.choose(
+            work.blocks, found, counted, np.concatenate(scores or [NOTHING]), self.beta
+        )
+        text = written.write(work.text, work.elements, work.blocks, kept, self.markdown, size)
+        title = int(self.counts.page[counts.TITLE_BLOCK])
+        return MainText(
+            text.decode("utf-8", "replace"),
+            self._block(title) if title >= 0 else None,
+            self._language(page, count),
+            found,
+            int(np.count_nonzero(kept)),
+            int(counted.words[:found].sum()),
+            int(counted.words[:found][kept].sum()),
+            int(counted.letters[:found][kept].sum()),
+            int(work.blocks.linked[:found][kept].sum()),
+            int(work.elements.depths[:elements].max()) + 1,
+        )
+
+    def _block(self, block: int) -> str:
+        """The text of a block in one line."""
+        span = slice(self.work.blocks.starts[block], self.work.blocks.stops[block])
+        return " ".join(self.work.text[span].tobytes().decode("utf-8", "replace").split())
+
+    def _language(self, page: np.ndarray, count: int) -> str | None:
+        """What <html lang> says."""
+        for token in range(min(count, FIRST_TAGS)):
+            if self.tokens.names[token] == HTML and self.tokens.kinds[token] == tokens.START:
+                first, stop = self.tokens.attributes[token : token + 2]
+                for place in range(first, stop):
+                    if self.attributes.names[place] == LANG:
+                        span = slice(self.attributes.starts[place], self.attributes.stops[place])
+                        said = page[span].tobytes().decode("utf-8", "replace")
+                        found = _FIRST_SUBTAG.match(said)
+                        return found and found[1]
+        return None
+
+
+def measures_of(found: Sequence[MainText | None]) -> dict[str, pa.Array]:
+    """The measures of n rows; null where there is no page."""
+
+    def column(of: Callable[[MainText], float], kind: pa.DataType) -> pa.Array:
+        return pa.array([None if page is None else of(page) for page in found], kind)
+
+    whole, part = pa.int64(), pa.float64()
+    return {
+        "depth": column(lambda page: page.depth, whole),
+        "blocks": column(lambda page: page.blocks, whole),
+        "kept_share": column(lambda page: page.words_kept / max(page.words, 1), part),
+        "link_share": column(lambda page: page.linked_kept / max(page.letters_kept, 1), part),
+        "characters": column(lambda page: len(page.text), whole),
+    }

@@ -1,0 +1,276 @@
+"""Counts, features, the forest and the written text: equal to plain Python that shares no code."""
+
+import math
+import random
+import re
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gristmill.kernels.html import blocks, counts, features, tokens, words, written
+from gristmill.kernels.models import page_forest
+from tests.support import naive_blocks
+from tests.support.strategies import fuzz
+
+PLACES = {name: place for place, name in enumerate(features.NAMES)}
+SENTENCES = (
+    "The mill stood by the river, and the miller ground the grist of three villages in it.",
+    "Read more | Share",
+    "Comments (3)",
+    "© 2024 The Mill. All rights reserved!",
+    "水車は川のそばに立っていて、粉屋は三つの村の麦を挽いた。",
+    "Short",
+    "A heading: of some words",
+    "، عربي؟ ",
+)
+OPENINGS = (
+    "<p>",
+    "<div class='post-content main'>",
+    "<div class=commentList>",
+    "<h2>",
+    "<ul><li>",
+    "<li>",
+    "</div>",
+    "</ul>",
+    "<a href=x>",
+    "</a>",
+    "<table><tr><td>",
+    "<td>",
+    "</table>",
+    "<br><br>",
+    "<article>",
+    "</article>",
+    "<pre>",
+    "</pre>",
+    "<blockquote>",
+    "</blockquote>",
+    "<title>The Mill: a heading</title>",
+)
+
+
+class Work:
+    """What the kernels find in a page."""
+
+    def __init__(self, page: str) -> None:
+        data = np.frombuffer(page.encode(), np.uint8)
+        found, attributes = tokens.room(len(data))
+        self.work, self.counted = blocks.room(len(data)), counts.room(len(data))
+        count = tokens.tokenize(data, found, attributes)
+        self.elements, self.many, self.size = blocks.build(
+            data, found, attributes, count, self.work
+        )
+        sizes = (self.elements, self.many)
+        counts.count(self.work.text, self.work.elements, self.work.blocks, sizes, self.counted)
+        rows = features.features(self.work.elements, self.work.blocks, self.many, self.counted)
+        self.rows = np.concatenate([*(part.copy() for part in rows), np.empty((0, len(PLACES)))])
+
+    def value(self, block: int, name: str) -> float:
+        return float(self.rows[block, PLACES[name]])
+
+
+pages = st.lists(
+    st.tuples(st.sampled_from(OPENINGS), st.sampled_from(SENTENCES)).map("".join), max_size=25
+).map("".join)
+
+
+def letters(text: str) -> int:
+    return len(re.sub(r"[ \t\n]", "", text).encode())
+
+
+def bits_of(text: str, most: int) -> set[str]:
+    """The groups of the first words, cut before a capital behind a small letter."""
+    cut = [
+        part
+        for run in re.findall(r"[a-zA-Z]+", text)
+        for part in re.split(r"(?<=[a-z])(?=[A-Z])", run)
+    ]
+    kept = [part.lower() for part in cut if len(part) > 1][:most]
+    return {words.GROUPS[words.BITS[word]].split()[0] for word in kept if word in words.BITS}
+
+
+def share(part: float, whole: float) -> float:
+    return float(np.float32(part) / np.float32(whole)) if whole else -1.0
+
+
+@fuzz(100)
+@given(pages)
+def test_counts_and_rows_are_those_of_plain_python(page: str) -> None:
+    found, true = Work(page), naive_blocks.build(page)
+    assert found.many == len(true)
+    title = next((set(re.findall(r"\w+", b.text.lower())) for b in true if b.flags & 4), set())
+    size = [max(len(b.text.split()), len(re.findall(r"[぀-龿㐀-䶿]", b.text)) // 2) for b in true]
+    seen = [0 if b.flags & 4 else n for b, n in zip(true, size, strict=True)]
+    bulk = [0 if b.flags & 4 else letters(b.text) for b in true]
+    links = [0 if b.flags & 4 else b.linked for b in true]
+    commas = [len(re.findall("[,;、，；،؛]", b.text)) for b in true]
+    ends = [len(re.findall("[.!?。！？؟…]", b.text)) for b in true]
+    good = [
+        not b.flags & 4 and n >= 10 and 3 * b.linked < letters(b.text) and c + e > 0
+        for b, n, c, e in zip(true, size, commas, ends, strict=True)
+    ]
+    prose = [n * g for n, g in zip(size, good, strict=True)]
+    heading: set[str] = set()
+    for k, block in enumerate(true):
+        assert found.value(k, "own.words") == size[k]
+        assert found.value(k, "own.commas") == commas[k]
+        assert found.value(k, "own.ends") == ends[k]
+        assert found.value(k, "own.letters") == letters(block.text)
+        assert found.value(k, "own.link_share") == share(block.linked, letters(block.text))
+        assert found.value(k, "own.good") == good[k]
+        assert found.value(k, "own.depth") == len(block.path)
+        assert found.value(k, "own.digits") == share(
+            len(re.findall("[0-9]", block.text)), letters(block.text)
+        )
+        assert found.value(k, "own.shape_bar") == ("|" in block.text)
+        assert found.value(k, "own.shape_copyright") == ("©" in block.text)
+        if block.text.isascii():
+            names = [re.sub(r"[^a-z0-9]", "", word.lower()) for word in block.text.split()]
+            assert found.value(k, "own.titled") == sum(name in title for name in names if name)
+        assert found.value(k, "place.words_before") == sum(seen[:k])
+        assert found.value(k, "place.place_good") == share(sum(prose[:k]), sum(prose))
+        for width in (1, 3, 6, 15):
+            span = slice(max(k - width, 0), k + width + 1)
+            assert found.value(k, f"window.words_{width}") == sum(seen[span])
+            assert found.value(k, f"window.links_{width}") == share(
+                sum(links[span]), sum(bulk[span])
+            )
+        before = [j for j in range(k) if good[j]]
+        assert found.value(k, "run.good_before") == (min(k - before[-1], 50) if before else 50)
+        for offset in (-1, 1):
+            near = k + offset
+            expected = size[near] if 0 <= near < len(true) else -2
+            assert found.value(k, f"aside.words{offset:+d}") == expected
+        if not block.flags & 4:
+            same = sum(other.text == block.text for other in true if not other.flags & 4)
+            assert found.value(k, "alike.same_text") == same
+        assert found.value(k, "inside.article") == ("article" in block.path)
+        if block.path and re.fullmatch("h[1-6]", block.path[-1]):
+            heading = bits_of(block.text, 6)
+        for group in ("more", "comment", "title", "copyright"):
+            assert found.value(k, f"text.{group}") == (group in bits_of(block.text, 6))
+            assert found.value(k, f"heading.{group}") == (group in heading)
+
+
+def test_what_holds_a_block() -> None:
+    page = (
+        "<div class=main><div id=post><p>" + SENTENCES[0] + "<p>" + SENTENCES[0] + "</div>"
+        "<div class=comments><p><a href=x>Short link</a></div></div>"
+    )
+    found = Work(page)
+    assert found.many == 3
+    assert found.value(0, "parent.words") == 34 and found.value(0, "parent.goods") == 2
+    assert found.value(2, "parent.link_share") == 1 and found.value(2, "above.comment") == 1
+    assert found.value(0, "near.post") == 1 and found.value(0, "above.main") == 1
+    assert found.value(0, "chain.up") == 0 and found.value(2, "chain.up") == 1
+    assert found.value(2, "branch.words") == 2 and found.value(0, "chain.in_90") == 1
+    assert found.value(0, "alike.alike") == 2 and found.value(2, "alike.alike") == 1
+
+
+def tree_of(depth: int, rng: random.Random) -> tuple[list[int], list[float], list[float]]:
+    nodes = (1 << depth) - 1
+    return (
+        [rng.randrange(6) for _ in range(nodes)],
+        [rng.choice([-1.0, 0.0, 0.5, 2.0, math.inf]) for _ in range(nodes)],
+        [rng.uniform(-1, 1) for _ in range(nodes + 1)],
+    )
+
+
+@fuzz(50)
+@given(st.integers(0, 9), st.integers(0, 4), st.integers(0, 1 << 30))
+def test_a_forest_is_its_trees(count: int, trees: int, seed: int) -> None:
+    rng, depth = random.Random(seed), 3
+    grown = [tree_of(depth, rng) for _ in range(trees)]
+    rows = np.array(
+        [[rng.choice([-2.0, 0.0, 0.5, 3.0]) for _ in range(6)] for _ in range(count)], np.float32
+    ).reshape(count, 6)
+    made = page_forest.Forest(
+        depth,
+        np.array([c for tree in grown for c in tree[0]], np.int32),
+        np.array([t for tree in grown for t in tree[1]], np.float32),
+        np.array([leaf for tree in grown for leaf in tree[2]], np.float32),
+    )
+    for row, score in zip(rows, page_forest.score(rows, made), strict=True):
+        total = 0.0
+        for columns, thresholds, leaves in grown:
+            node = 0
+            while node < len(columns):
+                node = 2 * node + 1 + (row[columns[node]] > thresholds[node])
+            total += float(np.float32(leaves[node - len(columns)]))
+        assert score == pytest.approx(1 / (1 + math.exp(-total)), rel=1e-12)
+
+
+@fuzz(100)
+@given(pages, st.integers(0, 1 << 30), st.sampled_from([0.5, 1.0, 1.5]))
+def test_a_page_s_threshold_makes_the_expected_f_largest(page: str, seed: int, beta: float) -> None:
+    found, rng = Work(page), random.Random(seed)
+    scores = np.array([rng.randrange(1000) / 1000 + 0.0005 for _ in range(found.many)])
+    size = [
+        (0 if block.flags & 4 else found.value(k, "own.words"))
+        for k, block in enumerate(naive_blocks.build(page))
+    ]
+    total = sum(n * score for n, score in zip(size, scores, strict=True))
+
+    def f_of(limit: float) -> float:
+        held = [(n, s) for n, s in zip(size, scores, strict=True) if s >= limit]
+        likely = sum(n * s for n, s in held)
+        return (1 + beta**2) * likely / max(sum(n for n, _ in held) + beta**2 * total, 1e-9)
+
+    kept = page_forest.choose(found.work.blocks, found.many, found.counted.counts, scores, beta)
+    chosen = scores[kept]
+    limits = [s for n, s in zip(size, scores, strict=True) if n and s >= 0.02]
+    if limits:
+        assert f_of(min(chosen)) == pytest.approx(max(map(f_of, limits)))
+    else:
+        assert not kept.any()
+
+
+def test_a_long_body_that_comes_twice_is_kept_once() -> None:
+    body = SENTENCES[0] * 10
+    found = Work(f"<p>{body}<p>{body}<p>Short<p>Short")
+    scores = np.full(4, 0.9)
+    kept = page_forest.choose(found.work.blocks, 4, found.counted.counts, scores, 1.0)
+    assert kept.tolist() == [True, False, True, True]
+
+
+def written_of(page: str, kept: list[bool], markdown: bool) -> str:
+    found = Work(page)
+    array = np.array(kept, bool) if kept else np.ones(found.many, bool)
+    work = found.work
+    return written.write(
+        work.text, work.elements, work.blocks, array, markdown, found.size
+    ).decode()
+
+
+def test_text_and_markdown() -> None:
+    page = (
+        "<h2>Head</h2><p>One<br>two<ul><li>a<li>b</ul><table><tr><th>x<th>y<tr><td>1<td>2</table>"
+        "<pre>\n  code\n    more</pre><blockquote>said</blockquote>"
+    )
+    assert written_of(page, [], False) == ("Head\nOne\ntwo\na\nb\nx\ty\n1\t2\ncode\n    more\nsaid")
+    assert written_of(page, [], True) == (
+        "## Head\n\nOne\ntwo\n\n- a\n- b\n\nx | y\n1 | 2\n\n```\ncode\n    more\n```\n\n> said"
+    )
+    assert written_of("<p>a<p>b<p>c", [True, False, True], False) == "a\nc"
+    assert written_of("", [], True) == ""
+
+
+@fuzz(50)
+@given(pages)
+def test_written_text_has_the_kept_blocks(page: str) -> None:
+    true = [block.text for block in naive_blocks.build(page)]
+    plain = written_of(page, [], False)
+    assert re.split(r"[\n\t]", plain) == re.split(r"[\n\t]", "\n".join(true))
+    marked = written_of(page, [], True)
+    assert len(marked.encode()) <= len("".join(true).encode()) + 16 * (len(true) + 1)
+    for text in true:
+        assert text in marked
+
+
+def test_many_blocks_take_linear_time_and_bounded_memory() -> None:
+    start = time.process_time()
+    page = "<p>x</p>" * 20_000
+    found = Work(page)
+    assert found.many == 20_000 and time.process_time() - start < 3
