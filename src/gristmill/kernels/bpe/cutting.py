@@ -22,6 +22,7 @@ from gristmill.kernels.jit.vectors import address_of
 from gristmill.kernels.unicode.tables import width_of
 
 BITS = 19  # joints has 2 ** BITS bits: o200k sets 12,000 of them
+WORDS = (1 << BITS) >> 6
 WIDE = 3  # bytes of a character from which on places beside it are looked up
 MOST = 64  # parts that are found together
 OF_BYTES = ONE << np.uint64(63)  # of a place between bytes, not characters
@@ -46,11 +47,6 @@ class Cuts(NamedTuple):
 def addresses_of_cuts(cuts):
     """The addresses of the arrays."""
     return address_of(cuts.starts), address_of(cuts.keys), address_of(cuts.places)
-
-
-def no_joints() -> np.ndarray:
-    """A bitmap without bits, (2 ** BITS / 64,) uint64."""
-    return np.zeros((1 << BITS) >> 6, np.uint64)
 
 
 @helper

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import types
 
-from gristmill.kernels.bpe.cutting import add_joints, no_joints
+from gristmill.kernels.bpe.cutting import WORDS, add_joints
 from gristmill.kernels.bpe.merging import Scratch, merge_piece, room_of
 from gristmill.kernels.bpe.pairs import (
     LINE_OF_PAIRS,
@@ -121,7 +121,7 @@ def _empty(tokens: list[bytes], pairs: int, merged: np.ndarray) -> tuple[Merges,
         np.frombuffer(bytearray(b"".join(tokens)), np.uint8),
         token_offsets,
         np.flatnonzero(lengths).astype(np.int32),
-        no_joints(),
+        np.zeros(WORDS, np.uint64),
     )
     _index_joints(merges)
     return merges, lengths
