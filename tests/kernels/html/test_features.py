@@ -169,13 +169,26 @@ def test_what_holds_a_block() -> None:
     assert found.value(0, "alike.alike") == 2 and found.value(2, "alike.alike") == 1
 
 
-def tree_of(depth: int, rng: random.Random) -> tuple[list[int], list[float], list[float]]:
+Tree = tuple[list[int], list[float], list[float]]  # columns, thresholds, leaves
+
+
+def tree_of(depth: int, rng: random.Random) -> Tree:
     nodes = (1 << depth) - 1
     return (
         [rng.randrange(6) for _ in range(nodes)],
         [rng.choice([-1.0, 0.0, 0.5, 2.0, math.inf]) for _ in range(nodes)],
         [rng.uniform(-1, 1) for _ in range(nodes + 1)],
     )
+
+
+def score_of(row: np.ndarray, grown: list[Tree]) -> float:
+    total = 0.0
+    for columns, thresholds, leaves in grown:
+        node = 0
+        while node < len(columns):
+            node = 2 * node + 1 + (row[columns[node]] > thresholds[node])
+        total += float(np.float32(leaves[node - len(columns)]))
+    return 1 / (1 + math.exp(-total))
 
 
 @fuzz(50)
@@ -193,13 +206,14 @@ def test_a_forest_is_its_trees(count: int, trees: int, seed: int) -> None:
         np.array([leaf for tree in grown for leaf in tree[2]], np.float32),
     )
     for row, score in zip(rows, page_forest.score(rows, made), strict=True):
-        total = 0.0
-        for columns, thresholds, leaves in grown:
-            node = 0
-            while node < len(columns):
-                node = 2 * node + 1 + (row[columns[node]] > thresholds[node])
-            total += float(np.float32(leaves[node - len(columns)]))
-        assert score == pytest.approx(1 / (1 + math.exp(-total)), rel=1e-12)
+        assert score == pytest.approx(score_of(row, grown), rel=1e-12)
+
+
+def expected_f(limit: float, size: list[float], scores: np.ndarray, beta: float) -> float:
+    total = sum(n * score for n, score in zip(size, scores, strict=True))
+    held = [(n, s) for n, s in zip(size, scores, strict=True) if s >= limit]
+    likely = sum(n * s for n, s in held)
+    return (1 + beta**2) * likely / max(sum(n for n, _ in held) + beta**2 * total, 1e-9)
 
 
 @fuzz(100)
@@ -211,18 +225,12 @@ def test_a_page_s_threshold_makes_the_expected_f_largest(page: str, seed: int, b
         (0 if block.flags & 4 else found.value(k, "own.words"))
         for k, block in enumerate(naive_blocks.build(page))
     ]
-    total = sum(n * score for n, score in zip(size, scores, strict=True))
-
-    def f_of(limit: float) -> float:
-        held = [(n, s) for n, s in zip(size, scores, strict=True) if s >= limit]
-        likely = sum(n * s for n, s in held)
-        return (1 + beta**2) * likely / max(sum(n for n, _ in held) + beta**2 * total, 1e-9)
-
     kept = page_forest.choose(found.work.blocks, found.many, found.counted.counts, scores, beta)
     chosen = scores[kept]
     limits = [s for n, s in zip(size, scores, strict=True) if n and s >= 0.02]
     if limits:
-        assert f_of(min(chosen)) == pytest.approx(max(map(f_of, limits)))
+        best = max(expected_f(limit, size, scores, beta) for limit in limits)
+        assert expected_f(min(chosen), size, scores, beta) == pytest.approx(best)
     else:
         assert not kept.any()
 

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
+from gristmill.filters.pii.private import ROUNDS
 from gristmill.kernels.pii import context_words, email_addresses, ip_addresses, numbers, phones
 from gristmill.kernels.pii import redact as kernel
 from gristmill.kernels.pii.rewrite import rewrite as rewrite_spans
@@ -176,7 +177,6 @@ def ipv6(text: str, at: int) -> int | None:
         if (
             after(text, end)
             or re.compile(r":(?=[^\0- ])").match(text, end)
-            or (run[:size].endswith("::") and re.compile(r"[<\[{|]").match(text, end))
             or not public(run[:size])
         ):
             return None
@@ -554,10 +554,12 @@ def test_fuzz_find(drawn: tuple[list[str], pa.Array], kinds: set[str]) -> None:
 @example("2a00::1.2.3.40:412-34-5678")
 @example("a@foo.de--2a00::1 a@foo.xn--p1ai--2a00::1 a@b.xn2a00::1 a@b.com--x.org a@b.com--x.y")
 @example("172.32.1.1~412-34-5678 172.32.1.1+de89370400440532013000")
-def test_fuzz_redacted_twice_is_once(text: str) -> None:
-    """What stands beside what was found is judged alike before and after."""
+def test_fuzz_redacted_again_is_redacted(text: str) -> None:
+    """What stands beside what was found is judged alike before and after; of two finds that touch
+    the first pass may take one (`2a00::1.2.3.4:412-34-5678`), as `private` allows for.
+    """
     offsets, data = strategies.buffers([text])
-    for _ in range(2):
+    for _ in range(2 + ROUNDS):
         spans = kernel.find(offsets, data, ALL, HASHED)
         before_, offsets_, data_ = data.tobytes(), offsets, data
         offsets, data = rewrite_spans(

@@ -279,12 +279,6 @@ def _label_before(data, wall, at):
 
 
 @helper
-def _is_opening(byte):
-    """Whether placeholders start with a byte: `<`, `[`, `{` or `|`."""
-    return byte == 0x3C or byte == 0x5B or byte == 0x7B or byte == 0x7C
-
-
-@helper
 def ipv6_stop(data, wall, at, stop, every):
     """Where an IPv6 address that starts at `at` stops, a public one unless `every`; 0: there is
     none.
@@ -334,9 +328,6 @@ def ipv6_stop(data, wall, at, stop, every):
         return np.int64(0)
     # A colon that ends a clause: white space or the end says so.
     if end + 1 < stop and data[end] == COLON and data[end + 1] > SPACE:
-        return np.int64(0)
-    # `2a00::<IP>`: a part of what stood here is a placeholder now.
-    if end < stop and data[end - 1] == COLON and _is_opening(data[end]):
         return np.int64(0)
     if every:
         return end
