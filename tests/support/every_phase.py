@@ -77,6 +77,9 @@ class InProcess:
         """Run jobs."""
         return run_here(jobs)
 
+    def begin(self) -> None:
+        """Jobs are run when all are known."""
+
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs with DuckDB and one thread."""
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import regex
 from hypothesis import given
 
 from gristmill.columns import utf8_buffers
 from gristmill.kernels.pieces.patterns import mark
+from gristmill.kernels.unicode.tables import CLASSES, NUMBER, unicode_bits
 from gristmill.tokens.tokenizer import Tokenizer, load
 from tests.support import strategies
 from tests.support.piece_texts import FRAMES, HARD, some_points
@@ -71,11 +73,21 @@ def test_hard_texts(name: str) -> None:
     check(name, [one + other for one in SPECIAL for other in (*HARD[:12], *SPECIAL)])
 
 
+def is_newer_number(point: int) -> bool:
+    """Whether a code point is a number by tables newer than ours: `Digits` has those of Rust,
+    17.0 in tokenizers 0.23, where its patterns have 16.0.
+    """
+    number = regex.fullmatch(r"\p{N}", chr(point)) is not None
+    return number and not unicode_bits(point, CLASSES) & NUMBER
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_code_point(name: str, soak: int) -> None:
     """Pieces of each code point alone and among ASCII, unassigned and private ones too."""
     for number, frame in enumerate(FRAMES):
         points = some_points(len(name) + number, soak)
+        if '"Digits"' in written(name):
+            points = [point for point in points if not is_newer_number(point)]
         texts = [frame.format(chr(point)) for point in points]
         if frame != "{0}":
             texts = ["".join(texts[at : at + 50]) for at in range(0, len(texts), 50)]

@@ -261,9 +261,11 @@ class Fetch:
                 if time.monotonic() - kept > KEEP_EVERY:
                     keep(Plan(shards=pinned))
                     kept = time.monotonic()
-        finally:
+        except BaseException:
             # Also on Ctrl-C: what is under way is checkpointed by its own thread, which then ends.
             self._transfer.client.end()
+            raise
+        finally:
             threads.shutdown(cancel_futures=True)
         return Result(
             Plan(shards=_without_returned(pinned, bool(failed), self._asked)), paths, failed
