@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.kernels.reading import json_lines
-from tests.support import naive_reading
+from tests.support import naive_reading, strategies
 
 STRINGS = st.one_of(
     st.text(max_size=20),
@@ -64,6 +64,7 @@ def lines(draw: st.DrawFn) -> bytes:
     return json.dumps(record, ensure_ascii=draw(st.booleans())).encode("utf-8", "replace")
 
 
+@strategies.fuzz(200)
 @given(
     st.lists(lines(), max_size=5),
     st.lists(

@@ -6,18 +6,18 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.kernels.reading import warc_records
 from gristmill.kernels.reading.members import inflate
 from gristmill.kernels.reading.spans import gather
 from gristmill.source import libdeflate
-from tests.support import naive_reading
+from tests.support import naive_reading, strategies
 from tests.support.skips import missing
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def decoder() -> libdeflate.MemberInflater:
     """libdeflate, which the package `deflate` brings."""
     found = libdeflate.member_inflater()
@@ -52,7 +52,7 @@ def member(data: bytes, flags: int) -> bytes:
     return whole[:3] + bytes([flags]) + whole[4:10] + extra + names + whole[10:]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@strategies.fuzz(200)
 @given(
     st.lists(st.tuples(st.binary(max_size=80), st.sampled_from([0, 0, 1, 4, 8, 16, 29]))),
     harms,
@@ -122,6 +122,7 @@ def records(draw: st.DrawFn) -> bytes:
     return end.join([b"WARC/1.0", *lines]) + end + end + block + end + end
 
 
+@strategies.fuzz(200)
 @given(
     st.lists(records(), max_size=5),
     harms,
@@ -167,6 +168,7 @@ PIECES = [b"a", b"a" * 61, "ä".encode(), "€".encode(), "😀".encode(), b"\x8
 EDGES = [0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC1, 0xC2, 0xE0, 0xED, 0xF0, 0xF4, 0xF5]
 
 
+@strategies.fuzz(200)
 @given(
     st.lists(st.one_of(st.sampled_from(PIECES), st.sampled_from(EDGES).map(lambda b: bytes([b]))))
 )
@@ -202,6 +204,7 @@ def test_every_pair_of_bytes_across_the_edge_of_a_block() -> None:
                 check_well_formed(b"a" * 63 + bytes([first, second]) + behind)
 
 
+@strategies.fuzz(200)
 @given(st.binary(max_size=50), st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50))))
 def test_fuzz_gather(data: bytes, pairs: list[tuple[int, int]]) -> None:
     spans = [sorted((min(one, len(data)), min(other, len(data)))) for one, other in pairs]
