@@ -199,11 +199,11 @@ def kernels(section: str, bench: Bench) -> Rows:
 
 
 def _compare(bench: Bench, row: Comparison, path: Path) -> dict[str, Any]:
-    told: dict[str, Any] = {"documents": row.documents, "peer": row.shown, "target": row.target}
+    found: dict[str, Any] = {"documents": row.documents, "peer": row.shown, "target": row.target}
     limit = int(row.megabytes * 1e6)
     python = sys.executable if row.own_python else bench.peers
     if python is None:
-        return {**told, "failed": "no environment of peers"}
+        return {**found, "failed": "no environment of peers"}
     pair: list[Measured] = []
     try:
         pair.append(Measured(sys.executable, "ours.py", row.ours, path, limit, bench.environment))
@@ -216,7 +216,7 @@ def _compare(bench: Bench, row: Comparison, path: Path) -> dict[str, Any]:
                     times[place].append(took)
         checks = [process.ask("check")["check"] for process in pair]
     except PeerFailed as error:
-        return {**told, "failed": str(error)}
+        return {**found, "failed": str(error)}
     finally:
         for process in pair:
             process.close()
@@ -224,7 +224,7 @@ def _compare(bench: Bench, row: Comparison, path: Path) -> dict[str, Any]:
         bench.versions |= process.about["versions"]
     size = pair[0].about["megabytes"]
     ratios = [theirs / ours for ours, theirs in zip(*times, strict=True)]
-    told |= {
+    found |= {
         "megabytes": size,
         "count": pair[0].about["documents"],
         "rounds": len(ratios),
@@ -238,11 +238,11 @@ def _compare(bench: Bench, row: Comparison, path: Path) -> dict[str, Any]:
         "equal": _equal(*checks) if row.equal else None,
     }
     bench.say(
-        f"{row.section} {row.documents}: ours {told['ours']:.1f}, {row.shown} "
-        f"{told['theirs']:.1f} MB/s, "
-        f"equal {told['equal']}"
+        f"{row.section} {row.documents}: ours {found['ours']:.1f}, {row.shown} "
+        f"{found['theirs']:.1f} MB/s, "
+        f"equal {found['equal']}"
     )
-    return told
+    return found
 
 
 def _equal(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import dedup
 import rounds
 from measured import PeerFailed
-from peer_tokenizer import tokenizer_json
+from peer_tokenizer import gpt2_json
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
@@ -70,7 +70,7 @@ class Bench:
                     "have tiktoken fetch it"
                 )
             ranks.write_bytes(data)
-            table.write_text(json.dumps(tokenizer_json(data), ensure_ascii=False), "utf-8")
+            table.write_bytes(gpt2_json(data))
         self.peer_environment |= {
             "GRISTMILL_BENCH_RANKS": str(ranks),
             "GRISTMILL_BENCH_TOKENIZER": str(table),
@@ -102,16 +102,16 @@ class Bench:
                 )
                 errors.seek(0)
                 last = [line.strip() for line in errors.read().splitlines() if line.strip()]
-            told: dict[str, Any] = json.loads(answer.read_text())
-        if told["stopped"]:
+            found: dict[str, Any] = json.loads(answer.read_text())
+        if found["stopped"]:
             raise PeerFailed(
-                f"stopped after {told['wall']:,.0f} s, at {told['peak_pss'] / 1e6:,.0f} MB"
+                f"stopped after {found['wall']:,.0f} s, at {found['peak_pss'] / 1e6:,.0f} MB"
             )
-        if told["code"]:
+        if found["code"]:
             raise PeerFailed(
-                f"code {told['code']}: {last[-1][:200] if last else 'it said nothing'}"
+                f"code {found['code']}: {last[-1][:200] if last else 'it said nothing'}"
             )
-        return told
+        return found
 
     def hands(self) -> dedup.Hands:
         """What the sections of deduplication need of it."""

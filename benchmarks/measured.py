@@ -37,7 +37,7 @@ class Measured:
             bufsize=1,
         )
         try:
-            self.about = self._hear()
+            self.about = self._answer()
         except BaseException:
             self.close()
             raise
@@ -47,9 +47,9 @@ class Measured:
         assert self._process.stdin is not None
         self._process.stdin.write(question + "\n")
         self._process.stdin.flush()
-        return self._hear()
+        return self._answer()
 
-    def _hear(self) -> Any:
+    def _answer(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:

@@ -82,21 +82,23 @@ def render(results: dict[str, Any], sections: list[Section]) -> str:
         if section.name not in results["sections"]:
             lines += ["", f"## {section.title}", "", "Not measured yet."]
             continue
-        told = results["sections"][section.name]
+        found = results["sections"][section.name]
         lines += ["", f"## {section.title}", "", section.remarks, ""]
-        lines += section.table(told["rows"])
-        lines += ["", told["note"]] if "note" in told else []  # by hand: what the load does not say
-        on = told["machine"]
+        lines += section.table(found["rows"])
+        lines += (
+            ["", found["note"]] if "note" in found else []
+        )  # by hand: what the load does not say
+        on = found["machine"]
         versions = ", ".join(
-            f"{name} {version}" for name, version in sorted(told["versions"].items())
+            f"{name} {version}" for name, version in sorted(found["versions"].items())
         )
         lines += [
             "",
             (
-                f"{told['date']}, {on['processor']}, {on['cores']} cores, {on['memory_gib']} GiB, "
+                f"{found['date']}, {on['processor']}, {on['cores']} cores, {on['memory_gib']} GiB, "
                 f"{on['system']}, Python {on['python']}; "
-                f"load of the machine {told['load'][0]:.1f} before, {told['load'][1]:.1f} after; "
-                f"revision {told['revision']}. {versions}."
+                f"load of the machine {found['load'][0]:.1f} before, {found['load'][1]:.1f} after; "
+                f"revision {found['revision']}. {versions}."
             ),
         ]
     return "\n".join(wrapped(lines)) + "\n"

@@ -21,7 +21,7 @@ START_BYTES = 1_000_000
 
 
 def corpus(bench: Bench, size: int) -> Path:
-    """A WET corpus of about so many bytes of text; made once."""
+    """A WET corpus of about `size` bytes of text; made once."""
     key = hashlib.sha256(Path(make_corpus.__file__).read_bytes()).hexdigest()[:8]
     folder = bench.data / f"wet-{size}-{bench.asked.seed}-{key}"
     if not (folder / "corpus.json").exists():
@@ -42,8 +42,8 @@ def corpus(bench: Bench, size: int) -> Path:
 def run_ours(
     bench: Bench, recipe: Path, shards: Path, settings: dict[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(what its process tree took, what it told) of one whole run of ours."""
-    out, told = bench.data / "out", bench.data / "told.json"
+    """(what its process tree took, what it says of itself) of one whole run of ours."""
+    out, answer = bench.data / "out", bench.data / "answer.json"
     shutil.rmtree(out, ignore_errors=True)
     command = [
         sys.executable,
@@ -52,18 +52,18 @@ def run_ours(
         str(recipe),
         str(shards),
         str(out),
-        str(told),
+        str(answer),
     ]
     run = bench.tree(command, bench.plain() | settings)
     shutil.rmtree(out, ignore_errors=True)
-    return run, json.loads(told.read_text())
+    return run, json.loads(answer.read_text())
 
 
 def run_theirs(bench: Bench, folder: Path, rules: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The same of one of datatrove's, over the shards of a folder."""
     if bench.peers is None:
         raise PeerFailed("no environment of peers")
-    out, told = bench.data / "out-peer", bench.data / "told-peer.json"
+    out, answer = bench.data / "out-peer", bench.data / "answer-peer.json"
     shutil.rmtree(out, ignore_errors=True)
     names = (
         HERE / "peers.py",
@@ -73,20 +73,20 @@ def run_theirs(bench: Bench, folder: Path, rules: str) -> tuple[dict[str, Any], 
         bench.lid,
         bench.tokenizer["json"],
         rules,
-        told,
+        answer,
     )
     try:
         command = [bench.peers, *map(str, names)]
         run = bench.tree(command, {**bench.peer_environment, "HF_HOME": str(bench.data / "hf")})
     finally:
         shutil.rmtree(out, ignore_errors=True)
-    inner = json.loads(told.read_text())
+    inner = json.loads(answer.read_text())
     bench.versions |= inner.pop("versions")
     return run, inner
 
 
 def ours_whole(bench: Bench, size: int, times: int, recipe: str = "whole") -> dict[str, Any]:
-    """Our whole run over a corpus: medians of so many runs."""
+    """Our whole run over a corpus: medians of `times` runs."""
     folder = corpus(bench, size)
     path, settings = (
         (FINEWEB, fineweb_settings(bench)) if recipe == "fineweb" else (HERE / "whole.toml", {})

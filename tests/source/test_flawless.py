@@ -75,7 +75,7 @@ def corpus(end: bytes = b"\r\n") -> list[bytes]:
 
 
 def packed(records: list[bytes], many: int = 1, level: int = 6) -> bytes:
-    """Members of so many records each."""
+    """Members of `many` records each."""
     parts = [b"".join(records[at : at + many]) for at in range(0, len(records), many)]
     return b"".join(gzip.compress(part, level, mtime=0) for part in parts)
 

@@ -84,24 +84,15 @@ def publish(
             named = (listed, 0 if state is None else len(state.data))
             release = publisher.release(data, included, withdrawn=withdrawn, state=named)
         result = {
-            "target": opened.url,
-            "manifest": digest,
-            "release": release.number,
-            "sha256": hashlib.sha256(layout.encode(release)).hexdigest(),
+            **_facts(publisher, release),
             "new": new,
             "objects": uploaded.objects,
             "bytes": uploaded.bytes,
             "present": uploaded.present,
             "parts": len(parts),
-            "included": release.included,
-            "signed": publisher.trust is not None,
-            "waiting": publisher.waiting,
+            # Also where nothing changed: an earlier call may have been stopped before it.
+            "invalidations": publisher.invalidate(),
         }
-        if publisher.trust is not None:
-            root_bytes = publisher.trust.root.to_bytes()
-            result["root"] = hashlib.sha256(root_bytes).hexdigest()
-        # Also where nothing changed: an earlier call may have been stopped before it.
-        result["invalidations"] = publisher.invalidate()
         if publisher.trust is not None:
             for line in publisher.trust.warnings():
                 on_line(line)
@@ -148,6 +139,23 @@ def included_of(manifest: Manifest, with_: Sequence[str], root: Path) -> list[st
                 f"--with {name}: {root} has no parts there; it has {', '.join(sorted(tops))}"
             )
     return sorted((tops & set(layout.ALWAYS)) | set(with_))
+
+
+def _facts(publisher: Publisher, release: Release) -> dict[str, Any]:
+    """What a release is, and how it is signed."""
+    trust = publisher.trust
+    facts = {
+        "target": publisher.target.url,
+        "manifest": release.manifest,
+        "release": release.number,
+        "sha256": hashlib.sha256(layout.encode(release)).hexdigest(),
+        "included": release.included,
+        "signed": trust is not None,
+        "waiting": publisher.waiting,
+    }
+    if trust is not None:
+        facts["root"] = hashlib.sha256(trust.root.to_bytes()).hexdigest()
+    return facts
 
 
 def whole_parts(manifest: Manifest, included: Sequence[str], root: Path) -> list[Part]:

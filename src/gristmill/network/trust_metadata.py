@@ -153,7 +153,7 @@ def named_targets(number: int, release: bytes, lock: bytes) -> "dict[str, Target
 
 
 def expiry(days: int) -> datetime:
-    """The time after so many days."""
+    """The time in `days` days."""
     return datetime.now(UTC).replace(microsecond=0) + timedelta(days=days)
 
 

@@ -217,7 +217,7 @@ def _distinct(offsets, data, width, characters, table, stamps, room, out_offsets
 
 
 def _room_of(longest: int, hashes: int, width: int) -> ShingleRoom:
-    """Room for texts of at most `longest` bytes, and for so many hashes."""
+    """Room for texts of at most `longest` bytes, and for as many hashes."""
     words = longest // 2 + 1
     return ShingleRoom(
         np.empty(hashes + width + SLACK, np.uint64),

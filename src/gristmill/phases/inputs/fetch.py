@@ -256,7 +256,7 @@ class Fetch:
                     if self.meanwhile is not None and self._sources.remote(shard) is not None:
                         self.meanwhile.shard_is_here(pinned[shard.number], got.path)
                 self._finish(shard)
-                progress.transfers(*self._told())
+                progress.transfers(*self._transfers())
                 progress.done(name_of(shard))
                 if time.monotonic() - kept > KEEP_EVERY:
                     keep(Plan(shards=pinned))
@@ -274,18 +274,18 @@ class Fetch:
     def _next(
         self, ended: Ended, progress: PhaseProgress
     ) -> tuple[PlannedShard, "Future[Fetched]"]:
-        told = time.monotonic()
+        shown_at = time.monotonic()
         while True:
             busy = self.meanwhile is not None and self.meanwhile.go_on()
             try:
                 return ended.get(timeout=STEP if busy else TELL_EVERY)
             except queue.Empty:
-                if time.monotonic() < told + TELL_EVERY:
+                if time.monotonic() < shown_at + TELL_EVERY:
                     continue
-                told = time.monotonic()
+                shown_at = time.monotonic()
                 while not self._transfer.client.messages.empty():
                     progress.line(self._transfer.client.messages.get())
-                progress.transfers(*self._told())
+                progress.transfers(*self._transfers())
 
     def _finish(self, shard: PlannedShard) -> None:
         transfer = self._under_way.pop(shard.number, None)
@@ -293,7 +293,7 @@ class Fetch:
             self._came += transfer["bytes"] - transfer["resumed"]
             self._sizes.append(transfer["bytes"])
 
-    def _told(self) -> tuple[list[dict[str, Any]], int, int | None]:
+    def _transfers(self) -> tuple[list[dict[str, Any]], int, int | None]:
         """(what is under way, bytes that came, about how many are still to come: those not begun
         count as the mean).
         """
