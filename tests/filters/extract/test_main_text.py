@@ -66,6 +66,30 @@ def test_markdown_marks_headings() -> None:
     assert f"{SENTENCE}\n\n{SENTENCE}" in text and "# A title" in text
 
 
+@pytest.mark.parametrize(
+    ("settings", "gone"),
+    [
+        ({"comments": False}, "Well said"),
+        ({"articles": "first"}, "Another story"),
+        ({"tables": False}, "A cell of it"),
+        ({"lists": False}, "An item of it"),
+        ({"headings": False}, "A title"),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_parts_are_left_out_where_they_are_asked_for(settings: dict[str, Any], gone: str) -> None:
+    body = ARTICLE.partition("<article>")[2].partition("</article>")[0]
+    page = (
+        f"<title>A title</title><article>{body}<ul><li>An item of it, {SENTENCE}</ul>"
+        f"<table><tr><td>A cell of it, {SENTENCE}</table></article><article><h2>Another story</h2>"
+        + f"<p>{SENTENCE} Another story." * 4
+        + f"</article><ol class=comments><li>Well said, {SENTENCE}</ol>"
+    )
+    kept = run(own(comments=True), [page])[0].text[0].as_py()
+    found = run(own(**{"comments": True, **settings}), [page])[0].text[0].as_py()
+    assert gone in kept and gone not in found and SENTENCE in found
+
+
 def test_each_reason_has_its_value() -> None:
     pages = [ARTICLE, "<div>" * 50 + SENTENCE, "<script>x</script>", ""]
     found, said = run(own(max_bytes=900, max_depth=20), pages)

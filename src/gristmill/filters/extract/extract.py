@@ -300,6 +300,11 @@ class OwnExtract(Step, frozen=True, kw_only=True):
     favor: Literal["balanced", "precision", "recall"] = "balanced"
     # markdown: marks for headings, items, quotes, code and the rows of tables
     format: Literal["text", "markdown"] = "text"
+    comments: bool | None = None  # all that are prose, or none; unset: as their scores say
+    articles: Literal["all", "first"] = "all"  # of several <article> beside each other
+    tables: bool = True
+    lists: bool = True
+    headings: bool = True
     only_pages: bool = False
     max_bytes: Annotated[int, Meta(ge=1, le=1 << 28)] = 4 << 20
     max_depth: Annotated[int, Meta(ge=1)] = 1000
@@ -316,7 +321,16 @@ class OwnExtract(Step, frozen=True, kw_only=True):
             offsets, data = utf8_buffers(batch["text"])
             sizes = np.diff(offsets).astype(np.int64)
             if pages.any() and not loaded:
-                loaded.append(main_text.Extractor(self.favor, markdown=self.format == "markdown"))
+                modes = main_text.Modes(
+                    self.favor,
+                    self.format == "markdown",
+                    self.comments,
+                    self.articles,
+                    self.tables,
+                    self.lists,
+                    self.headings,
+                )
+                loaded.append(main_text.Extractor(modes))
             found = [
                 loaded[0](data[offsets[row] : offsets[row + 1]])
                 if pages[row] and sizes[row] <= self.max_bytes

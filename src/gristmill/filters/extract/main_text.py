@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gristmill.kernels.html import blocks, counts, features, tokens, written
+from gristmill.kernels.html import blocks, counts, features, parts, tokens, written
 from gristmill.kernels.html.names import ATTRIBUTE, ELEMENT
 from gristmill.kernels.models import page_forest
 
@@ -53,12 +53,36 @@ def read_forest(path: Path) -> page_forest.Forest:
         )
 
 
+class Modes(NamedTuple):
+    """What is asked for, as OwnExtract's parameters say (filters/extract/extract.py)."""
+
+    favor: str = "balanced"
+    markdown: bool = False
+    comments: bool | None = None
+    articles: str = "all"
+    tables: bool = True
+    lists: bool = True
+    headings: bool = True
+
+    def left_out(self) -> int:
+        """The parts that are left out, as bits (kernels/html/parts.py)."""
+        return (
+            parts.COMMENTS * (self.comments is False)
+            | parts.LATER * (self.articles == "first")
+            | parts.TABLES * (not self.tables)
+            | parts.LISTS * (not self.lists)
+            | parts.HEADINGS * (not self.headings)
+        )
+
+
 class Extractor:
     """Extracts pages one after another, in arrays that it keeps."""
 
-    def __init__(self, favor: str, markdown: bool) -> None:
-        self.beta = BETAS[favor]
-        self.markdown = markdown
+    def __init__(self, modes: Modes) -> None:
+        self.beta = BETAS[modes.favor]
+        self.markdown = modes.markdown
+        self.comments = modes.comments
+        self.left_out = modes.left_out()
         self.forest = read_forest(Path(__file__).with_name("main_text.npz"))
         self.room = -1
 
@@ -82,6 +106,12 @@ class Extractor:
         kept = page_forest.choose(
             work.blocks, found, counted, np.concatenate(scores or [NOTHING]), self.beta
         )
+        if self.comments:
+            kept = parts.add_comments(work.elements, elements, work.blocks, counted, kept)
+        if self.left_out:
+            kept = parts.leave_out(
+                work.elements, elements, work.blocks, counted, kept, self.left_out
+            )
         text = written.write(work.text, work.elements, work.blocks, kept, self.markdown, size)
         title = int(self.counts.page[counts.TITLE_BLOCK])
         return MainText(
