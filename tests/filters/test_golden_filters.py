@@ -78,6 +78,15 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "repetition": {"use": "repetition"},
     "repetition, 0.2": {"use": "repetition", "rules": "datatrove-0.2"},
+    "scores": {
+        "use": "scores",
+        "files": ["scores.jsonl"],
+        "numbers": ["edu"],
+        "labels": ["topic"],
+        "min": {"edu": 2.0},
+        "keep": {"topic": ["news"]},
+    },
+    "ensemble": {"use": "ensemble", "scores": ["scores.edu"]},
     "simple": {"use": "simple"},
     "toxicity": {"use": "toxicity", "lists": ["words.txt"], "max_words": 0},
     "withdrawn": {"use": "withdrawn", "list": "withdrawn.txt"},
@@ -165,6 +174,11 @@ def prepared(folder: Path) -> Path:
         ("withdrawn.txt", "3:0 https://www.bad.example/x\nhttps://good.example/badword"),
     ):
         (folder / name).write_text(line + "\n")
+    scored = [
+        {"document": f"3:{row}", "edu": row % 5, "topic": ["news", "sport"][row % 2]}
+        for row in range(0, 24, 2)
+    ] + [{"document": "3:1", "edu": 4, "topic": "sport"}]
+    (folder / "scores.jsonl").write_bytes(jsonl(scored))
     items = [{"text": article(f"golden {number}", 10 + number)[:300]} for number in range(3)]
     (folder / "items.jsonl").write_bytes(jsonl(items))
     good = [{"text": article(f"good {number}", 6)} for number in range(60)]

@@ -263,6 +263,17 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
                     f"{name}: step[{place}].sources: no source "
                     f"{source_name!r}{suggest(source_name, names)}"
                 )
+        before = [
+            step_name(table)
+            for at, table in enumerate(recipe.step[:place])
+            if not is_post_dedup(make_step(at, table))
+        ]
+        for measure in step.reads:
+            if (word := measure.partition(".")[0]) not in before:
+                raise RecipeError(
+                    f"{name}: step[{place}] ({step.name}) reads {measure!r}, and no step before it "
+                    f"is called {word!r}{suggest(word, before)}"
+                )
     for source_name in names:
         used = [
             step_name(table)

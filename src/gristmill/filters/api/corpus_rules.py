@@ -4,7 +4,7 @@ hold. `Step.corpus_rules` gives them; phases/relations/corpus_filters.py asks th
 Where a document is dropped by the rank of one measure, `Step.ranks` is all that is needed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -38,6 +38,8 @@ class RuleResult(NamedTuple):
     report: dict[str, Any]  # its entry in judgement/rules.json, besides `step`
     # rows of judgement/ngrams.parquet, without `rule`
     ngrams: pa.Table | None = None
+    # of raw shards, Parquet with `document`, in document order: tables/STEP/ of the corpus
+    tables: Mapping[int, Path] = {}
 
 
 class CorpusRule(Protocol):

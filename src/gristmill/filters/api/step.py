@@ -120,6 +120,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """What is dropped by its rank in the whole corpus."""
         return ()
 
+    @property
+    def reads(self) -> Sequence[str]:
+        """Measures of earlier steps that its corpus rules read, as `step.measure`."""
+        return ()
+
     def inputs(self) -> dict[str, str]:
         """What the step's results depend on besides text: a name for the manifest -> its location,
         as phases/inputs/inputs.py reads it (a path, a URL, `version:PACKAGE`).
@@ -134,7 +139,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         raise NotImplementedError(f"{type(self).__name__}.load")
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        """Judge n rows by their measures alone. A step that drops nothing leaves this out."""
+        """Judge n rows by their measures alone. A step that drops nothing leaves this out; one that
+        measures nothing is not asked.
+        """
         return keep_all(len(next(iter(measures.values()))))
 
 

@@ -27,7 +27,7 @@ from gristmill import schema
 from gristmill.corpus.corpus import Corpus, content_key
 from gristmill.errors import GristmillError, MachineError, SourceError
 from gristmill.filters.api.judge import LEFT, Judged, Judgement, NamedStep, judge
-from gristmill.filters.api.step import Measured, Step
+from gristmill.filters.api.step import Measured, Step, keep_all
 from gristmill.filters.api.texts import BatchTexts, TextMeasure
 from gristmill.phases.inputs.fetch import label
 from gristmill.phases.inputs.plan import PlannedShard
@@ -293,7 +293,7 @@ def named(step: Step, measure: Callable[[pa.RecordBatch], Measured]) -> NamedSte
 
     def call(batch: pa.RecordBatch, texts: BatchTexts) -> Judgement:
         found = measure.measure(texts) if isinstance(measure, TextMeasure) else measure(batch)
-        said = step.decide(found.measures)
+        said = step.decide(found.measures) if found.measures else keep_all(len(batch))
         return Judgement(*said, found.measures, found.text, found.columns, found.found, found.texts)
 
     return NamedStep(step.name, call, isinstance(measure, TextMeasure))

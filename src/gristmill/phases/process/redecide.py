@@ -57,6 +57,8 @@ def redecide(
             for name in measures.schema.names
             if name.startswith(f"{step.name}.")
         }
+        if not own:
+            continue  # it measures nothing, and drops nothing here
         said = step.decide(own)
         new = said.reason
         if LEFT in own:

@@ -5,6 +5,7 @@ all steps keep, before duplicates are looked for.
         a step's `ranks` (ranking.py)   -> a quantile of a measure; the documents beyond it
         a step's `corpus_rules`         -> what the step asks by its own table
     -> judgement/rules.json, judgement/ngrams.parquet     what was compared with
+    -> tables/STEP/<shard>.parquet                        what a rule says of each document
     -> work: corpus_filters/drops.parquet                 which `write_verdicts` fills in
 
 Rules are asked in the order of the steps; a document that one drops is not in the next one's
@@ -121,6 +122,7 @@ class CorpusFiltered(NamedTuple):
     thresholds: list[float]  # of each rule; NaN: nothing was measured
     reports: list[dict[str, Any]]  # of each rule what was found
     listed: list[pa.Table]  # LISTED, of each rule that lists n-grams
+    tables: list[tuple[str, int, Path]]  # the step, the raw shard, and what a rule says of it
 
 
 def rules_of(
@@ -163,7 +165,7 @@ def judge_whole(
 
     `work` is for what is needed on the way.
     """
-    found = CorpusFiltered(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int8), [], [], [])
+    found = CorpusFiltered(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int8), [], [], [], [])
     for place, (step, rule, numbers, inputs) in enumerate(rules):
         kept = [_ShardFiles(shards[number], found.documents) for number in numbers]
         answer = rule.ask(kept, inputs, relations, work)
@@ -181,6 +183,10 @@ def judge_whole(
             [*found.thresholds, answer.threshold],
             [*found.reports, {"step": step.name, **answer.report}],
             listed,
+            [
+                *found.tables,
+                *((step.name, number, path) for number, path in sorted(answer.tables.items())),
+            ],
         )
     return found
 
@@ -242,12 +248,19 @@ def corpus_filters(
     rules = task.rules.made()
     found = judge_whole(rules, shards, relations, work)
     on_progress(len(found.documents))
+    parts = []
+    for step, number, path in found.tables:
+        at = f"tables/{step}/{shard_name(number)}.parquet"
+        with writing_table(corpus.stage, at, pq.read_schema(path)) as (table, written):
+            for batch in read_batches(path):
+                table.write(batch)
+        parts += written
     shutil.rmtree(work)
     drops = drops_of(found, [rule.reason for rule in rules])
     with writing_table(corpus.work, DROPPED, DROPS) as (table, part):
         for batch in drops.to_batches(max_chunksize=1 << 16):
             table.write(batch)
-    parts = [write_json(corpus.stage, RULES, found.reports)]
+    parts.append(write_json(corpus.stage, RULES, found.reports))
     if found.listed:
         with writing_table(corpus.stage, NGRAMS, LISTED) as (table, listed):
             for batch in pa.concat_tables(found.listed).to_batches(max_chunksize=1 << 16):
@@ -312,7 +325,7 @@ CORPUS_FILTERS = Phase(
     scope="corpus",
     recipe=("step",),
     reads=("measures", "contamination", "tables", "work/process"),
-    writes=(FOLDER, "work/corpus_filters"),
+    writes=(FOLDER, "tables", "work/corpus_filters"),
     formats=("corpus_filters",),
     counts=CorpusFilterCounts,
     function=corpus_filters,
