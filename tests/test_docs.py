@@ -34,6 +34,21 @@ NOT_RUN = {
     "nlp.to_disk": "needs a spaCy pipeline that the reader has trained",
 }
 LINES = "\n[deduplicate.lines]\nmost = 50\n"
+MIX = """
+[mix]
+tokens = 10_000_000
+weights = { web = 0.7, code = 0.3 }
+[[source]]
+name = "web"
+files = ["data/*.jsonl"]
+target_tokens = 90_000_000
+[[source]]
+name = "code"
+files = ["wiki.jsonl"]
+target_tokens = 8_000_000
+[tokens]
+tokenizer = "gpt2"
+"""
 BENCHMARK = (
     '\n[[step]]\nuse = "decontaminate"\nbenchmarks = [{ name = "gsm8k", file = '
     '"items.jsonl", fields = ["text"] },'
@@ -141,6 +156,8 @@ def test_what_is_shown_runs(
         (folder / "filters.py").write_text(filters)
         with open(folder / "recipe.toml", "a") as recipe:
             recipe.write('\n[[step]]\nuse = "filters:shouted"\n')
+    if where.startswith("mixing"):
+        (folder / "recipe.toml").write_text(MIX)
     environment = {
         **os.environ,
         "CACHE": str(tmp_path / "cache"),

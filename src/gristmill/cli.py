@@ -16,6 +16,7 @@ from gristmill import __version__
 from gristmill.arguments import BENCH_EXIT_CODES, EXIT_CODES, Json
 from gristmill.errors import GristmillError, MachineError
 from gristmill.loader_verbs import bench_loader, seen
+from gristmill.mixing_verbs import app as mix_app
 from gristmill.model_verbs import app as model_app
 from gristmill.model_verbs import tokenizer_app
 from gristmill.network_verbs import publish, pull
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(tokenizer_app, name="tokenizer")
 app.add_typer(model_app, name="model")
+app.add_typer(mix_app, name="mix")
 app.add_typer(release_app, name="release")
 
 

@@ -42,6 +42,7 @@ FIELDS: dict[str, Any] = {
     "step": OTHER_TABLE,
     "deduplicate": (REMOVED, [P, V, T, A]),
     "tokens": (REMOVED, [T]),
+    "mix": ({"weights": {"web": 1.0}}, []),
     "keep_documents": (False, []),
     "keep_dropped": (True, [P]),
     "samples": (5, [P]),

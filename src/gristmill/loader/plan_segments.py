@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -142,15 +143,28 @@ def segment_of(
     from_window = whole_number("from_window", from_window, 0, MOST_WINDOWS)
     streams = {name: corpus.stream(name, split) for name in corpus.sources(split)}
     shares = weights_of({name: stream.tokens for name, stream in streams.items()}, weights)
-    slots = dict(zip(shares, slots_of(list(shares.values())), strict=True))
+    cut = {
+        name: windows_of(
+            corpus, name, split, seed=seed, sequence_length=sequence_length, packing=packing
+        )
+        for name, share in shares.items()
+        if share
+    }
+    # Shares are of tokens: a source whose windows are padded gets more of them.
+    counts = [
+        share / Fraction(cut[name].tokens - cut[name].unused, cut[name].count) if share else share
+        for name, share in shares.items()
+    ]
+    slots = dict(zip(shares, slots_of(counts), strict=True))
+    if never := [name for name in cut if not slots[name]]:
+        raise RecipeError(
+            f"weights: source {never[0]!r} has less than half a slot of {MOST_SLOTS:,}, and would "
+            "never be read: give it weight 0, or a larger share"
+        )
     sources = []
     for name, stream in streams.items():
-        count, unused = 0, 0
-        if slots[name]:
-            windows = windows_of(
-                corpus, name, split, seed=seed, sequence_length=sequence_length, packing=packing
-            )
-            count, unused = windows.count, windows.unused
+        read = cut.get(name)
+        count, unused = (read.count, read.unused) if read is not None else (0, 0)
         sources.append(
             PlanSource(
                 name=name,

@@ -39,9 +39,9 @@ def explain(
         owner = _type_at(kind, steps[len(base or []) : -1])
         suggestion = suggest(unknown[1], owner.__struct_fields__) if owner else ""
         message = "unknown key"
-    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(
-        "."
-    )
+    shown = "".join(
+        f"[{step}]" if isinstance(step, int) or step == "..." else f".{step}" for step in steps
+    ).lstrip(".")
     return RecipeError(f"{name}{line_of(text, steps)}: {shown or 'recipe'}: {message}{suggestion}")
 
 

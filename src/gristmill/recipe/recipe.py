@@ -20,6 +20,7 @@ from gristmill.filters.api.custom import Custom, Unloaded
 from gristmill.filters.api.custom_class import class_of
 from gristmill.filters.api.step import Input, Step
 from gristmill.recipe.explain import explain, line_of, suggest
+from gristmill.recipe.mix_settings import Mix
 from gristmill.store import urls
 from gristmill.tokens.token_settings import TokenSettings
 from gristmill.user_input import recipe_text, set_key
@@ -82,6 +83,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     step: list[dict[str, Any]] = []
     deduplicate: Deduplicate | None = None
     tokens: TokenSettings | None = None
+    mix: Mix | None = None  # what a training run reads; it changes no byte of the corpus
     keep_documents: bool = True  # false: documents/ is removed in the end
     keep_dropped: bool = False  # true: samples/ holds every text that a step dropped
     # dropped texts kept in samples/, for each shard and reason
@@ -337,10 +339,10 @@ def stored(recipe: Recipe) -> dict[str, Any]:
     """The recipe as a corpus stores it: every default filled in, steps too, secrets taken out of
     URLs.
 
-    `output`, `contact` and `authorization` change no byte and are left out.
+    `output`, `contact`, `mix` and `authorization` change no byte and are left out.
     """
     table = msgspec.to_builtins(recipe)
-    del table["output"], table["contact"]
+    del table["output"], table["contact"], table["mix"]
     for source in table["source"]:
         del source["authorization"]
         # Keys that came later are stored where they are set: a corpus made before has none of them.

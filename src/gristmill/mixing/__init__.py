@@ -1,0 +1,1 @@
+"""Mixtures of sources: rules for shares, their plan, and their choice by measurement."""

@@ -1,0 +1,77 @@
+"""Pictures of a fitted mix, drawn by matplotlib."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gristmill.errors import MachineError, RecipeError
+from gristmill.mixing.laws import EXTRA
+from gristmill.mixing.runs import Runs
+
+if TYPE_CHECKING:
+    from gristmill.mixing.fit import Fitted
+
+FORMATS = (".svg", ".png", ".pdf")
+MOST_METRICS = 4  # panels
+
+
+def figure(columns: int) -> tuple[Any, Sequence[Any]]:
+    """A figure with panels side by side. Raises MachineError without the extra."""
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise MachineError(EXTRA) from error
+    mpl.use("Agg", force=False)
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=(4.2 * columns, 3.6), layout="constrained")
+    panels = [drawn.add_subplot(1, columns, place + 1) for place in range(columns)]
+    return drawn, panels
+
+
+def write(drawn: Any, path: Path) -> None:
+    """Write a figure; the same values give the same bytes. Raises RecipeError, MachineError."""
+    if path.suffix not in FORMATS:
+        raise RecipeError(f"{path}: a picture is {', '.join(FORMATS)}")
+    import matplotlib as mpl
+
+    when = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}[path.suffix]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with mpl.rc_context({"svg.hashsalt": "gristmill"}):
+            drawn.savefig(path, metadata=when, dpi=150)
+    except OSError as error:
+        raise MachineError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def plot_fit(path: Path, runs: Runs, fitted: Sequence["Fitted"], found: Mapping[str, Any]) -> None:
+    """The best mix beside the natural one, and each metric as predicted and as measured."""
+    shown = fitted[:MOST_METRICS]
+    drawn, panels = figure(1 + len(shown))
+    bars = panels[0]
+    rows = found["mix"]
+    places = range(len(rows))
+    shares = [row["share"] for row in rows.values()]
+    reach = [
+        [max(0.0, row["share"] - row["low"]) for row in rows.values()],
+        [max(0.0, row["high"] - row["share"]) for row in rows.values()],
+    ]
+    bars.barh([place + 0.2 for place in places], shares, 0.4, xerr=reach, label="best mix")
+    natural = [row["natural"] for row in rows.values()]
+    bars.barh([place - 0.2 for place in places], natural, 0.4, label="natural")
+    bars.set_yticks(list(places), [_plain(name) for name in rows])
+    bars.set_xlabel("share of tokens (bar: 5 to 95 % of resamples)")
+    bars.legend()
+    for panel, one in zip(panels[1:], shown, strict=True):
+        measured = runs.values[:, runs.metrics.index(one.metric)]
+        panel.plot(measured, one.predicted, "o", markersize=3)
+        ends = [float(measured.min()), float(measured.max())]
+        panel.plot(ends, ends, "-", linewidth=0.8)
+        panel.set_xlabel(f"{_plain(one.metric)}, measured")
+        panel.set_ylabel(f"predicted ({one.kind}), run unseen")
+    write(drawn, path)
+
+
+def _plain(name: str) -> str:
+    """A name as it is: matplotlib reads dollar signs as formulas."""
+    return name[:40].replace("$", r"\$")

@@ -1,0 +1,163 @@
+"""The verbs `gristmill mix ...`: thin, as cli.py."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from gristmill.arguments import EXIT_CODES, Json
+from gristmill.errors import RecipeError
+from gristmill.terminal import handle_ctrl_c, print_result
+
+SHOW = "show"
+
+
+class _MixGroup(TyperGroup):
+    """`gristmill mix RECIPE` is `gristmill mix show RECIPE`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of the first word; `show` where the word is no command."""
+        if args and args[0] not in self.commands:
+            args = [SHOW, *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_MixGroup,
+    no_args_is_help=True,
+    help="Show what a mix of sources reads; propose mixes, and choose one by measurement.\n\n"
+    "`gristmill mix RECIPE` is short for `gristmill mix show RECIPE`.",
+    rich_markup_mode=None,
+)
+
+Recipe = Annotated[Path, typer.Argument(help="The recipe.")]
+Corpus = Annotated[
+    Path | None, typer.Option(help="The folder of its corpus (default: the recipe's output).")
+]
+Supply = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="SOURCE=N: the tokens of a source whose corpus is not made yet; repeat it for more."
+    ),
+]
+Epochs = Annotated[float, typer.Option(help="The most that a source is read.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed.")]
+
+
+@app.command(SHOW, epilog=EXIT_CODES)
+def show(
+    recipe: Recipe,
+    corpus: Corpus = None,
+    supply: Supply = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="Write the loader's plan of this mix to this file.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The seed of the plan (default: the recipe's).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show tokens and epochs of each source by a recipe's [mix], before anything runs."""
+    from gristmill.mixing.mix import lines, mix
+
+    result = mix(recipe, corpus=corpus, supply=_numbers(supply), plan=plan, seed=seed)
+    print_result(result, as_json, lines(result))
+
+
+@app.command("propose", epilog=EXIT_CODES)
+def propose(
+    recipe: Recipe,
+    runs: Annotated[int, typer.Option(min=1, help="How many mixes.")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("swarm"),
+    corpus: Corpus = None,
+    supply: Supply = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, help="The tokens of a proxy run, to limit epochs.")
+    ] = None,
+    max_epochs: Epochs = 4.0,
+    sequence_length: Annotated[int, typer.Option(min=1, help="Of the plans.")] = 2048,
+    batch_size: Annotated[int, typer.Option(min=1, help="Of the plans.")] = 64,
+    seed: Seed = 1,
+    as_json: Json = False,
+) -> None:
+    """Draw the mixes of small proxy runs round the natural mix, with a loader's plan for each."""
+    from gristmill.mixing.propose import lines, propose_mixes
+
+    result = propose_mixes(
+        recipe,
+        runs=runs,
+        out=out,
+        corpus=corpus,
+        supply=_numbers(supply),
+        tokens=tokens,
+        max_epochs=max_epochs,
+        sequence_length=sequence_length,
+        batch_size=batch_size,
+        seed=seed,
+    )
+    print_result(result, as_json, lines(result))
+
+
+@app.command("fit", epilog=EXIT_CODES)
+def fit(
+    ratios: Annotated[Path, typer.Argument(help="CSV: run, and the share of each source.")],
+    metrics: Annotated[Path, typer.Argument(help="CSV: run, and its metrics.")],
+    objective: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="METRIC or METRIC=WEIGHT; repeat it (default: all)."),
+    ] = None,
+    maximize: Annotated[bool, typer.Option(help="More of the metrics is better.")] = False,
+    law: Annotated[str, typer.Option(help="best, log_linear, linear or boosted.")] = "best",
+    supply: Supply = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, help="The tokens of the training run, to limit epochs.")
+    ] = None,
+    max_epochs: Epochs = 4.0,
+    seed: Seed = 1,
+    plot: Annotated[Path | None, typer.Option(help="A picture to write: .svg, .png, .pdf.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find the mix with the best metrics, by regression over the runs of a swarm."""
+    from gristmill.mixing.fit import fit_mix, lines
+
+    handle_ctrl_c()
+    result = fit_mix(
+        ratios,
+        metrics,
+        objective=None if not objective else _weights(objective),
+        maximize=maximize,
+        law=law,  # type: ignore[arg-type]
+        supply=_numbers(supply),
+        tokens=tokens,
+        max_epochs=max_epochs,
+        seed=seed,
+        plot=plot,
+    )
+    print_result(result, as_json, lines(result))
+
+
+def _numbers(given: list[str] | None) -> dict[str, int] | None:
+    """The values of `--supply`. Raises RecipeError."""
+    if not given:
+        return None
+    found = {}
+    for pair in given:
+        name, equals, value = pair.rpartition("=")
+        if not equals or not re.fullmatch(r"\d[\d_]*", value):
+            raise RecipeError(f"--supply {pair}: write SOURCE=N, as in web=1000000")
+        found[name] = int(value)
+    return found
+
+
+def _weights(given: list[str]) -> dict[str, float]:
+    """The values of `--metric`. Raises RecipeError."""
+    found = {}
+    for one in given:
+        name, equals, value = one.rpartition("=")
+        try:
+            found[name if equals else one] = float(value) if equals else 1.0
+        except ValueError:
+            raise RecipeError(f"--metric {one}: write METRIC, or METRIC=WEIGHT") from None
+    return found
