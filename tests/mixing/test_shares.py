@@ -65,7 +65,7 @@ def test_rules_by_hand() -> None:
     assert shares_of(targets, TOKENS) == {"web": 0.0, "code": 0.75, "books": 0.25}
 
 
-def test_a_name_stands_for_its_parts() -> None:
+def test_a_name_means_its_parts() -> None:
     tokens = {"web/science": 300, "web/sport": 100, "code": 100, "webs": 50}
     assert shares_of(Shares(weights={"web": 0.8, "code": 0.2}), tokens) == pytest.approx(
         {"web/science": 0.6, "web/sport": 0.2, "code": 0.2, "webs": 0.0}

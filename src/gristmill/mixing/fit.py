@@ -13,7 +13,7 @@ import numpy as np
 
 from gristmill.errors import RecipeError
 from gristmill.mixing import laws
-from gristmill.mixing.runs import Runs, read_runs
+from gristmill.mixing.runs import Swarm, read_runs
 from gristmill.mixing.search import Objective, best_mix, caps_of
 
 FOLDS = 5
@@ -94,7 +94,7 @@ def fit_mix(
     return found
 
 
-def _weights(runs: Runs, objective: Mapping[str, float] | None) -> np.ndarray:
+def _weights(runs: Swarm, objective: Mapping[str, float] | None) -> np.ndarray:
     """The weight of each metric, (metrics,), of sum 1."""
     given = dict.fromkeys(runs.metrics, 1.0) if objective is None else dict(objective)
     if unknown := sorted(given.keys() - set(runs.metrics)):
@@ -105,7 +105,7 @@ def _weights(runs: Runs, objective: Mapping[str, float] | None) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
-def _natural(runs: Runs, supply: Mapping[str, int] | None) -> np.ndarray:
+def _natural(runs: Swarm, supply: Mapping[str, int] | None) -> np.ndarray:
     """The mix to compare with: in proportion to tokens, or the mean of the runs."""
     if supply is None:
         return np.asarray(runs.ratios.mean(axis=0))
@@ -113,7 +113,7 @@ def _natural(runs: Runs, supply: Mapping[str, int] | None) -> np.ndarray:
     return np.asarray(counts / counts.sum())
 
 
-def _fitted(runs: Runs, place: int, law: str, seed: int) -> Fitted:
+def _fitted(runs: Swarm, place: int, law: str, seed: int) -> Fitted:
     """A metric's law, chosen by the error on runs that it has not seen."""
     values = runs.values[:, place]
     many = len(runs.names) >= MANY * len(runs.sources)
@@ -151,7 +151,7 @@ def _errors(values: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
 
 
 def _resampled(
-    runs: Runs,
+    runs: Swarm,
     fitted: list[Fitted],
     weights: np.ndarray,
     caps: np.ndarray,
@@ -180,7 +180,7 @@ def _resampled(
 
 
 def _answer(
-    runs: Runs,
+    runs: Swarm,
     fitted: list[Fitted],
     chosen: Objective,
     weights: np.ndarray,
@@ -219,7 +219,7 @@ def _answer(
     }
 
 
-def _warnings(runs: Runs, fitted: list[Fitted], mix: np.ndarray, gains: np.ndarray) -> list[str]:
+def _warnings(runs: Swarm, fitted: list[Fitted], mix: np.ndarray, gains: np.ndarray) -> list[str]:
     found = [
         f"{one.metric}: the laws predict runs that they have not seen no better than their mean "
         f"does (r2 {one.errors[one.kind]['r2']:.2f}): the mix is no more than a guess for it"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gristmill.errors import MachineError, RecipeError
 from gristmill.mixing.laws import EXTRA
-from gristmill.mixing.runs import Runs
+from gristmill.mixing.runs import Swarm
 
 if TYPE_CHECKING:
     from gristmill.mixing.fit import Fitted
@@ -44,7 +44,7 @@ def write(drawn: Any, path: Path) -> None:
         raise MachineError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def plot_fit(path: Path, runs: Runs, fitted: Sequence["Fitted"], found: Mapping[str, Any]) -> None:
+def plot_fit(path: Path, runs: Swarm, fitted: Sequence["Fitted"], found: Mapping[str, Any]) -> None:
     """The best mix beside the natural one, and each metric as predicted and as measured."""
     shown = fitted[:MOST_METRICS]
     drawn, panels = figure(1 + len(shown))

@@ -25,7 +25,7 @@ SUM = 0.01  # how far the ratios of a run may be from 1
 LARGEST = 256 << 20  # bytes of a CSV file
 
 
-class Runs(NamedTuple):
+class Swarm(NamedTuple):
     """The runs that both files have, in the order of the ratios."""
 
     names: list[str]
@@ -36,14 +36,14 @@ class Runs(NamedTuple):
     unmatched: list[str]  # runs that one of the files has alone
 
 
-class _Table(NamedTuple):
+class _RunTable(NamedTuple):
     path: Path
     columns: list[str]
     rows: dict[str, list[float]]
     lines: dict[str, int]
 
 
-def read_runs(ratios: Path | str, metrics: Path | str) -> Runs:
+def read_runs(ratios: Path | str, metrics: Path | str) -> Swarm:
     """Read both files. Raises RecipeError, which names the file, line and column."""
     mixed, measured = _table(ratios), _table(metrics)
     names = [name for name in mixed.rows if name in measured.rows]
@@ -60,7 +60,7 @@ def read_runs(ratios: Path | str, metrics: Path | str) -> Runs:
             raise RecipeError(f"{where} has a ratio below 0")
         if abs(row.sum() - 1) > SUM:
             raise RecipeError(f"{where}: its ratios sum to {row.sum():.4g}, not to 1")
-    return Runs(
+    return Swarm(
         names,
         mixed.columns,
         measured.columns,
@@ -70,7 +70,7 @@ def read_runs(ratios: Path | str, metrics: Path | str) -> Runs:
     )
 
 
-def _table(path: Path | str) -> _Table:
+def _table(path: Path | str) -> _RunTable:
     """One CSV: numbers by run."""
     if not isinstance(path, str | os.PathLike):
         raise RecipeError(f"{path!r}: name a CSV file")
@@ -103,7 +103,7 @@ def _table(path: Path | str) -> _Table:
 
 def _rows(
     path: Path, lines: Sequence[Sequence[str]], key: int, numbers: list[int], columns: list[str]
-) -> _Table:
+) -> _RunTable:
     rows: dict[str, list[float]] = {}
     at: dict[str, int] = {}
     for number, line in enumerate(lines[1:], 2):
@@ -122,7 +122,7 @@ def _rows(
         ]
     if not rows:
         raise RecipeError(f"{path}: no run")
-    return _Table(path, columns, rows, at)
+    return _RunTable(path, columns, rows, at)
 
 
 def _is_number(header: str) -> bool:

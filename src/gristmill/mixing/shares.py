@@ -1,7 +1,7 @@
 """Shares of tokens by source, out of a rule.
 
-* `weights`: as given. A name without parts of its own stands for all parts of a source
-  (`web` for `web/science` and `web/sport`), in proportion to their tokens.
+* `weights`: as given. A name without parts of its own means all parts of a source (`web` means
+  `web/science` and `web/sport`), in proportion to their tokens.
 * `targets`: tokens of each, as given.
 * `proportional`: n_i / sum n.
 * `temperature`: n_i^(1/T) / sum, T = 1 is proportional, a large T nears equal shares (mT5, Xue et
@@ -51,7 +51,7 @@ def shares_of(
 
 
 def parts_of(name: str, sources: Mapping[str, int]) -> list[str]:
-    """The sources that a name stands for: itself, or its parts. Raises RecipeError."""
+    """The sources that a name means: itself, or its parts. Raises RecipeError."""
     if name in sources:
         return [name]
     parts = [source for source in sources if source.startswith(f"{name}/")]
