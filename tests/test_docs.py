@@ -31,6 +31,7 @@ NOT_RUN = {
     "spark-submit": "needs a cluster (test_spark.py has one)",
     "--preset fineweb-v1": "fetches lists of 100 MB from GitHub",
     "hf://datasets": "needs a token of the hub (test_hub.py has a server)",
+    "gristmill doremi": "trains two models (tests/mixing/test_doremi.py has small ones)",
     "nlp.to_disk": "needs a spaCy pipeline that the reader has trained",
 }
 LINES = "\n[deduplicate.lines]\nmost = 50\n"

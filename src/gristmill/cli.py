@@ -17,6 +17,7 @@ from gristmill.arguments import BENCH_EXIT_CODES, EXIT_CODES, Json
 from gristmill.errors import GristmillError, MachineError
 from gristmill.loader_verbs import bench_loader, seen
 from gristmill.mixing_verbs import app as mix_app
+from gristmill.mixing_verbs import doremi, losses
 from gristmill.model_verbs import app as model_app
 from gristmill.model_verbs import tokenizer_app
 from gristmill.network_verbs import publish, pull
@@ -139,6 +140,8 @@ app.command(name="bench-loader", epilog=BENCH_EXIT_CODES)(bench_loader)
 app.command(epilog=EXIT_CODES)(node)
 app.command()(stats)
 app.command()(chinchilla)
+app.command(epilog=EXIT_CODES)(doremi)
+app.command(epilog=EXIT_CODES)(losses)
 
 
 app.command(epilog=EXIT_CODES)(export)

@@ -161,3 +161,70 @@ def _weights(given: list[str]) -> dict[str, float]:
         except ValueError:
             raise RecipeError(f"--metric {one}: write METRIC, or METRIC=WEIGHT") from None
     return found
+
+
+def doremi(
+    recipe: Annotated[
+        Path, typer.Argument(help="The recipe, or the folder of its finished corpus.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of the run; it goes on there.")] = Path(
+        "doremi"
+    ),
+    size: Annotated[
+        str, typer.Option(help="The size of both models: nano, tiny, small, 15m, 60m, 120m, 280m.")
+    ] = "tiny",
+    steps: Annotated[int, typer.Option(min=1, help="The steps of each model.")] = 2000,
+    batch_size: Annotated[int, typer.Option(min=1, help="Windows of a step.")] = 32,
+    sequence_length: Annotated[int, typer.Option(min=2, help="Tokens of a window.")] = 256,
+    rate: Annotated[float, typer.Option(help="The highest rate of learning.")] = 1e-3,
+    seed: Seed = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    plot: Annotated[Path | None, typer.Option(help="A picture to write: .svg, .png, .pdf.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find weights of sources by DoReMi, with a small reference and a small proxy model.
+
+    It may be killed at any moment, and goes on with the same numbers. Needs torch.
+    """
+    from gristmill.mixing.doremi import doremi as weigh
+    from gristmill.mixing.doremi import lines
+
+    handle_ctrl_c()
+    result = weigh(
+        recipe,
+        out=out,
+        size=size,
+        steps=steps,
+        batch_size=batch_size,
+        sequence_length=sequence_length,
+        rate=rate,
+        seed=seed,
+        device=device,
+        plot=plot,
+        on_line=None if as_json else print,
+    )
+    print_result(result, as_json, lines(result))
+
+
+def losses(
+    corpus: Annotated[Path, typer.Argument(help="The folder of a finished corpus.")],
+    model: Annotated[
+        Path,
+        typer.Argument(help="A folder that `doremi` wrote, or one of a Hugging Face causal model."),
+    ],
+    sequence_length: Annotated[
+        int | None, typer.Option(min=2, help="Tokens of a window (default: the model's).")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=2, help="At most this many tokens of each source.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Show a model's held-out loss and bits per byte on each source. Needs torch."""
+    from gristmill.report.losses import lines
+    from gristmill.report.losses import losses as measure
+
+    handle_ctrl_c()
+    result = measure(corpus, model, sequence_length=sequence_length, limit=limit, device=device)
+    print_result(result, as_json, lines(result))

@@ -290,15 +290,15 @@ def test_too_many_pieces_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_too_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = jsonl(tmp_path / "a.jsonl", TEXTS)
-    assert (count_pieces._free_memory() or 1 << 30) > 1 << 20
-    monkeypatch.setattr(count_pieces, "_free_memory", lambda: 1000)
+    assert (count_pieces.free_memory() or 1 << 30) > 1 << 20
+    monkeypatch.setattr(count_pieces, "free_memory", lambda: 1000)
     for train in (
         lambda: train_tokenizer([file], tmp_path / "t.json"),
         lambda: grow_tokenizer({"a": [file]}, tmp_path / "t.json", merges=5),
     ):
         with pytest.raises(MachineError, match=r"0.0 GB are free. Train on a sample"):
             train()
-    monkeypatch.setattr(count_pieces, "_free_memory", lambda: None)
+    monkeypatch.setattr(count_pieces, "free_memory", lambda: None)
     train_tokenizer([file], tmp_path / "t.json", vocabulary=300)
 
 

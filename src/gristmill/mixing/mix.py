@@ -192,6 +192,20 @@ def supply_of(
     return _tokens(loaded.recipe, found, supply, str(recipe)), found, loaded.recipe
 
 
+def corpus_of(path: Path | str) -> Path:
+    """The folder of a corpus: the path, or the output of the recipe that it is.
+
+    Raises RecipeError for a recipe without an output.
+    """
+    path = Path(path)
+    if not path.is_file():
+        return path
+    loaded = load(path)
+    if loaded.recipe.output is None:
+        raise RecipeError(f"{path}: it has no output: name the folder of its corpus")
+    return loaded.folder / loaded.recipe.output
+
+
 def _tokens(
     recipe: Recipe, corpus: TokenCorpus | None, supply: Mapping[str, int] | None, name: str
 ) -> dict[str, int]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gristmill.errors import MachineError, RecipeError
 from gristmill.mixing.laws import EXTRA
 from gristmill.mixing.runs import Swarm
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
 FORMATS = (".svg", ".png", ".pdf")
 MOST_METRICS = 4  # panels
+MOST_POINTS = 2000  # of a line
 
 
 def figure(columns: int) -> tuple[Any, Sequence[Any]]:
@@ -69,6 +72,24 @@ def plot_fit(path: Path, runs: Swarm, fitted: Sequence["Fitted"], found: Mapping
         panel.plot(ends, ends, "-", linewidth=0.8)
         panel.set_xlabel(f"{_plain(one.metric)}, measured")
         panel.set_ylabel(f"predicted ({one.kind}), run unseen")
+    write(drawn, path)
+
+
+def plot_weights(path: Path, sources: Sequence[str], weights: np.ndarray) -> None:
+    """The weights (steps, sources) of each step, and their means so far."""
+    drawn, panels = figure(2)
+    steps = np.arange(1, len(weights) + 1)
+    shown = np.unique(np.linspace(0, len(weights) - 1, MOST_POINTS).astype(np.int64))
+    means = np.cumsum(weights, axis=0) / steps[:, None]
+    for place, name in enumerate(sources):
+        panels[0].plot(steps[shown], weights[shown, place], label=_plain(name))
+        panels[1].plot(steps[shown], means[shown, place])
+    panels[0].set_ylabel("weight of a step")
+    panels[1].set_ylabel("mean so far")
+    for panel in panels:
+        panel.set_xlabel("step")
+        panel.set_ylim(0, 1)
+    panels[0].legend()
     write(drawn, path)
 
 

@@ -22,6 +22,11 @@ class TokenTexts:
         self._characters = np.array(begun, np.int64)
         self._bytes[end_of_text] = self._characters[end_of_text] = 0
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """The bytes of each token, (vocabulary,) int64."""
+        return self._bytes
+
     def bytes_of(self, counts: np.ndarray) -> int:
         """The bytes that tokens stand for, which occur `counts` (vocabulary,) times."""
         return int(counts @ self._bytes)

@@ -59,7 +59,7 @@ def check_memory(counted: list[CountedPieces]) -> None:
     """
     sizes = [len(pieces.blob) + len(pieces.counts) for pieces in counted]
     needed = NODE_BYTES * max(sizes, default=0)
-    free = _free_memory()
+    free = free_memory()
     if free is not None and needed > free:
         raise MachineError(
             f"choosing merges among {max(sizes):,} bytes of different pieces needs about "
@@ -68,7 +68,8 @@ def check_memory(counted: list[CountedPieces]) -> None:
         )
 
 
-def _free_memory() -> int | None:
+def free_memory() -> int | None:
+    """The bytes of memory that are free on this machine; None: it does not say."""
     try:
         with open("/proc/meminfo", "rb") as file:
             found = re.search(rb"^MemAvailable: *(\d+) kB", file.read(), re.MULTILINE)
