@@ -64,6 +64,7 @@ from gristmill.recipe import (
     Loaded,
     Recipe,
     check_pages,
+    is_custom,
     read_recipe,
     refuse_code,
     stored,
@@ -234,7 +235,8 @@ class Run(NamedTuple):
             return self._nothing_to_do(planned, finished[0])
         if until == "plan":
             return Funnel.empty()
-        with engines.start(self.engine, self.workers, lock) as engine:
+        own_code = any(map(is_custom, self.recipe.step))
+        with engines.start(self.engine, self.workers, lock, own_code=own_code) as engine:
             pinned = [one.number for one in planned.plan.shards if one.sha256 is not None]
             first = next_wave(planned.plan, self.recipe, {}, self.workers)
             runner = PhaseRunner(corpus, engine, self.progress)

@@ -144,7 +144,7 @@ def run(
         _preview(as_json, loaded, out=out, limit=limit, **fetching)
         return
     if engine == "local":
-        load_and_fork()
+        load_and_fork(loaded)
     _run(
         as_json,
         loaded,
@@ -200,12 +200,18 @@ def no_idle_threads() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def load_and_fork() -> None:
-    """Load what a run takes, then fork what workers come from: so nothing is loaded twice."""
+def load_and_fork(recipe: "Loaded | None" = None) -> None:
+    """Load what a run takes, then fork what workers come from: so nothing is loaded twice. The
+    recipe is that of the run, if it is known.
+    """
     no_idle_threads()
     import gristmill.pipeline  # noqa: F401
+    from gristmill.arrow_setup import without_pandas
     from gristmill.engine import server
+    from gristmill.recipe import is_custom
 
+    if recipe is not None and not any(map(is_custom, recipe.recipe.step)):
+        without_pandas()
     server.fork()
 
 

@@ -74,7 +74,17 @@ def test_the_command_line_forks_its_workers_and_loads_no_kernels(folder: Path) -
     steps = [step.name for step in registry.all_built_in()]
     assert len(steps) > 10
     command = [sys.executable, "-c", COMMAND, *steps]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    # Nor does any of its processes import pandas, which pyarrow would do.
+    (folder / "imports/pandas").mkdir(parents=True)
+    (folder / "imports/pandas/__init__.py").write_text(
+        f"open({str(folder / 'imported')!r}, 'w').close()\nraise ImportError\n"
+    )
+    places = os.pathsep.join([str(folder / "imports"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": places}
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=environment
+    )
+    assert not (folder / "imported").exists()
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-2:] == ["['_ForkOfThis']", "[]"]
     assert (folder / "corpus/manifest.lock").exists()

@@ -133,13 +133,14 @@ def worker_count(workers: int | None) -> int:
     return workers or processors
 
 
-def start(name: str, workers: int, lock: int) -> Engine:
+def start(name: str, workers: int, lock: int, *, own_code: bool) -> Engine:
     """Start an engine; it ends with its context.
 
     `workers` is the largest number of local processes or threads. `lock` is the descriptor of the
-    corpus' lock, which local workers hold as long as they live.
+    corpus' lock, which local workers hold as long as they live. `own_code`: whether jobs may
+    run a user's own code.
     """
-    engine: Engine = _module(name).start(name, workers, lock)
+    engine: Engine = _module(name).start(name, workers, lock, own_code=own_code)
     return engine
 
 

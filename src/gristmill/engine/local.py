@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from gristmill import interpreter
+from gristmill.arrow_setup import without_pandas
 from gristmill.engine import allocation, server
 from gristmill.engine.engine import Event, Job, WorkerDied
 from gristmill.engine.executor import threads_with
@@ -44,9 +45,9 @@ def matches(name: str) -> bool:
     return name == "local"
 
 
-def start(name: str, workers: int, lock: int) -> "LocalEngine":
+def start(name: str, workers: int, lock: int, *, own_code: bool) -> "LocalEngine":
     """Worker processes on this machine; they hold the descriptor `lock` as long as they live."""
-    return LocalEngine(workers, inherited=[lock])
+    return LocalEngine(workers, inherited=[lock], own_code=own_code)
 
 
 class LocalSession(NamedTuple):
@@ -65,13 +66,13 @@ class LocalSession(NamedTuple):
 
 
 class _LocalWorker:
-    def __init__(self, inherited: list[int]) -> None:
+    def __init__(self, inherited: list[int], *, own_code: bool) -> None:
         self.pipe, theirs = connection.Pipe()
         alive, self._alive = os.pipe()
         self.process = server.start().start([theirs.fileno(), alive, *inherited])
         theirs.close()
         os.close(alive)
-        self.give((interpreter.path(), interpreter.current_folder()))
+        self.give((interpreter.path(), interpreter.current_folder(), own_code))
         self.job: Job | None = None
 
     def give(self, what: Any) -> None:
@@ -88,14 +89,16 @@ class _LocalWorker:
 class LocalEngine:
     """Worker processes; use as a context."""
 
-    def __init__(self, workers: int, *, inherited: list[int] | None = None) -> None:
+    def __init__(
+        self, workers: int, *, inherited: list[int] | None = None, own_code: bool = True
+    ) -> None:
         """Keep up to `workers` processes; they hold the descriptors `inherited` as long as they
-        live.
+        live. `own_code`: whether jobs may run a user's own code.
         """
         server.start()
         self._workers: list[_LocalWorker] = []
         self._most = workers
-        self._inherited = inherited or []
+        self._inherited, self._own_code = inherited or [], own_code
 
     def __enter__(self) -> "LocalEngine":
         return self
@@ -131,7 +134,7 @@ class LocalEngine:
         """Workers without a job, new ones among them, at most as many as wanted."""
         idle = [worker for worker in self._workers if worker.job is None]
         while len(idle) < wanted and len(self._workers) < self._most:
-            self._workers.append(_LocalWorker(self._inherited))
+            self._workers.append(_LocalWorker(self._inherited, own_code=self._own_code))
             idle.append(self._workers[-1])
         return idle[:wanted]
 
@@ -225,9 +228,11 @@ def serve(handles: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     threading.Thread(target=_end_with_parent, args=(handles[1],), daemon=True).start()
     pipe = connection.Connection(handles[0])
-    sys.path[:], folder = pipe.recv()
+    sys.path[:], folder, own_code = pipe.recv()
     os.chdir(folder)
     reporter = _Reporter(pipe)
+    if not own_code:
+        without_pandas()
     allocation.keep_freed()
     known = _modules()
     while True:

@@ -116,6 +116,8 @@ class ForkServer:
                     interpreter.command("gristmill.engine.forking:main", str(theirs.fileno())),
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
+                    # numpy's threads would idle with a loop, from its import to the first fork
+                    env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
                 )
             )
 

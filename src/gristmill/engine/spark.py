@@ -37,7 +37,7 @@ def matches(name: str) -> bool:
     return name == "spark" or name.startswith("spark://")
 
 
-def start(name: str, workers: int, lock: int) -> "SparkEngine":
+def start(name: str, workers: int, lock: int, *, own_code: bool) -> "SparkEngine":
     """The cluster as an engine; on the driver a task uses up to `workers` threads.
 
     Nodes cannot hold the corpus' `lock`: the driver does.
