@@ -185,6 +185,7 @@ TWINS = {
     "models.page_forest.choose": Pair(
         f"{PAGES}::test_a_page_s_threshold_makes_the_expected_f_largest", "expected_f"
     ),
+    "models.page_forest.make_scorer": Pair(f"{PAGES}::test_a_forest_is_its_trees", "score_of"),
     "models.page_forest.score": Pair(f"{PAGES}::test_a_forest_is_its_trees", "score_of"),
     "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),
     "pii.phones.candidates": Pair(f"{REDACT}::check", "candidates"),

@@ -192,9 +192,14 @@ def score_of(row: np.ndarray, grown: list[Tree]) -> float:
 
 
 @fuzz(50)
-@given(st.integers(0, 9), st.integers(0, 4), st.integers(0, 1 << 30))
-def test_a_forest_is_its_trees(count: int, trees: int, seed: int) -> None:
-    rng, depth = random.Random(seed), 3
+@given(
+    st.sampled_from([0, 1, 9, 63, 64, 65, 200, 256, 257, 600]),
+    st.integers(0, 4),
+    st.integers(1, 8),
+    st.integers(0, 1 << 30),
+)
+def test_a_forest_is_its_trees(count: int, trees: int, depth: int, seed: int) -> None:
+    rng = random.Random(seed)
     grown = [tree_of(depth, rng) for _ in range(trees)]
     rows = np.array(
         [[rng.choice([-2.0, 0.0, 0.5, 3.0]) for _ in range(6)] for _ in range(count)], np.float32
@@ -205,7 +210,8 @@ def test_a_forest_is_its_trees(count: int, trees: int, seed: int) -> None:
         np.array([t for tree in grown for t in tree[1]], np.float32),
         np.array([leaf for tree in grown for leaf in tree[2]], np.float32),
     )
-    for row, score in zip(rows, page_forest.score(rows, made), strict=True):
+    scores = page_forest.score(rows, page_forest.make_scorer(made))
+    for row, score in zip(rows, scores, strict=True):
         assert score == pytest.approx(score_of(row, grown), rel=1e-12)
 
 

@@ -83,7 +83,8 @@ class Extractor:
         self.markdown = modes.markdown
         self.comments = modes.comments
         self.left_out = modes.left_out()
-        self.forest = read_forest(Path(__file__).with_name("main_text.npz"))
+        forest = read_forest(Path(__file__).with_name("main_text.npz"))
+        self.scorer = page_forest.make_scorer(forest)
         self.room = -1
 
     def _make_room(self, size: int) -> None:
@@ -101,7 +102,7 @@ class Extractor:
         elements, found, size = blocks.build(page, self.tokens, self.attributes, count, work)
         counts.count(work.text, work.elements, work.blocks, (elements, found), self.counts)
         rows = features.features(work.elements, work.blocks, found, self.counts)
-        scores = [page_forest.score(some, self.forest) for some in rows]
+        scores = [page_forest.score(some, self.scorer) for some in rows]
         counted = self.counts.counts
         kept = page_forest.choose(
             work.blocks, found, counted, np.concatenate(scores or [NOTHING]), self.beta

@@ -105,7 +105,7 @@ def _make_keys(data, chunk, count, mask, rows):
         prefetch(rows, 4 * place)
 
 
-@kernel(BYTES, UINT64S, types.int64, PieceTable, PieceChunk, returns=types.int64)
+@kernel(BYTES, UINT64S, types.int64, PieceTable, PieceChunk, returns=types.int64, allocates=True)
 def _count(data, marks, at, table, chunk):
     """Count the pieces that start at byte `at` or later; `marks` as of kernels.pieces.mark.
 
@@ -158,7 +158,7 @@ def _count(data, marks, at, table, chunk):
         filled = 1
 
 
-@kernel(PieceTable, PieceTable)
+@kernel(PieceTable, PieceTable, allocates=True)
 def _add_table(other, table):
     """Add the counts of another table to a table that has room for them."""
     rows, spelling, used = table
@@ -188,7 +188,7 @@ def _add_table(other, table):
         rows[place, COUNT] += theirs[i, COUNT]
 
 
-@kernel(PieceTable, INT64S, types.uint8[::1], types.int64[::1])
+@kernel(PieceTable, INT64S, types.uint8[::1], types.int64[::1], allocates=True)
 def _spell(table, order, blob, offsets):
     """Write the bytes of the pieces in these rows, consecutively."""
     rows, spelling = table.rows, table.spelling

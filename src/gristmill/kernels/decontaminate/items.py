@@ -162,7 +162,7 @@ def _count_items(part_offsets, part_ngrams, item_of, counted, last, counts):
                 counts[number] += 1
 
 
-@kernel(INT64S, INT32S, INT64S, Int32s)
+@kernel(INT64S, INT32S, INT64S, Int32s, allocates=True)
 def _turn(part_offsets, part_ngrams, offsets, parts):
     """Of each n-gram its parts, ascending: offsets (g + 1,) say where they go."""
     ends = offsets.copy()

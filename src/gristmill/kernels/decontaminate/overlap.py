@@ -250,7 +250,7 @@ def _find(offsets, data, first, ask, index, item_of, text, counted, out):
     return done
 
 
-@kernel(Overlaps, Index, Int32s, Int64s, returns=types.int64)
+@kernel(Overlaps, Index, Int32s, Int64s, returns=types.int64, allocates=True)
 def _meet(found, index, out, out_offsets):
     """Of each row the n-grams of its part that stand in its document; where `out` has no room, only
     where they would go.

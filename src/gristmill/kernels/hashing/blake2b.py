@@ -27,7 +27,7 @@ class Lanes(NamedTuple):
     ends: Bytes  # (LANES * BLOCK,): last blocks, with zeros behind them
 
 
-@kernel(INT64S, BYTES, UINT64S, BYTES, Lanes, Uint64Rows)
+@kernel(INT64S, BYTES, UINT64S, BYTES, Lanes, Uint64Rows, allocates=True)
 def _hash(offsets, data, start, key, lanes, out):
     states, addresses, hashed, last, texts, places, ends = lanes
     start_of_data = np.int64(data.ctypes.data)

@@ -60,14 +60,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 dispatchers: dict[str, Any] = {}
 
 
-def kernel(*signature: Any, returns: Any = types.void) -> Callable[[Function], Function]:
+def kernel(
+    *signature: Any, returns: Any = types.void, allocates: bool = False
+) -> Callable[[Function], Function]:
     """Compile a function for one signature, of numba's types and of groups (jit/groups.py).
 
-    Its machine code comes from its module's folder where there is one.
+    Its machine code comes from its module's folder where there is one. `allocates`: it makes
+    arrays or views of them. Others count no references to arrays: for a group of ten that goes to
+    a helper numba counts up and down ten times, which took two thirds of the time of a page's
+    blocks. The caller holds the arrays.
     """
 
     def wrap(function: Function) -> Function:
-        dispatcher = numba.njit(nogil=True)(function)
+        dispatcher = numba.njit(nogil=True, _nrt=allocates)(function)
         module = _module_of(function)
         if not numba.config.DISABLE_JIT and _is_wanted(module):
             if (folder := _folder(module)) is not None:

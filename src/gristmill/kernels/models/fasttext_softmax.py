@@ -125,7 +125,7 @@ def _add_rows(known, count, model, scratch):
     return total
 
 
-@kernel(OFFSETS, BYTES, Bag, types.int64, _LabelledText, types.float32[::1])
+@kernel(OFFSETS, BYTES, Bag, types.int64, _LabelledText, types.float32[::1], allocates=True)
 def _probability(offsets, data, model, label, scratch, out):
     text, hidden, shares, output = scratch.text, scratch.hidden, scratch.shares, model.output
     for i in range(len(offsets) - 1):

@@ -6,7 +6,7 @@ from gristmill.kernels.jit.compile import BYTES, kernel
 from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s
 
 
-@kernel(BYTES, Int64s, Int64s, Int32s, Bytes)
+@kernel(BYTES, Int64s, Int64s, Int32s, Bytes, allocates=True)
 def _gather(data, starts, stops, offsets, out):
     at = np.int64(0)
     for i in range(len(starts)):

@@ -139,7 +139,7 @@ def _top(data, words, begin, grams, size, most, stamp, tables):
     return best, earliest - begin
 
 
-@kernel(BYTES, WordBounds, Uint32s, types.int64, types.int64, _Tables, Top)
+@kernel(BYTES, WordBounds, Uint32s, types.int64, types.int64, _Tables, Top, allocates=True)
 def _count_ngrams(data, words, fingerprints, size, most_words, tables, out):
     word_offsets, places, own, bounds = words.word_offsets, tables.places, tables.own, tables.bounds
     stamp = np.zeros(1, np.int32)
