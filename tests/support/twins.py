@@ -118,6 +118,12 @@ TWINS = {
     "html.parse_cost.bound": Pair(
         "kernels/html/test_parse_cost.py::test_equal_to_the_slow_twin", "naive_bound", "bounds"
     ),
+    "html.parts.add_comments": Pair(
+        "kernels/html/test_parts.py::test_comments_that_are_added", "marked_blocks"
+    ),
+    "html.parts.leave_out": Pair(
+        "kernels/html/test_parts.py::test_what_is_left_out", "marked_blocks"
+    ),
     "html.tokens.room": TOKENS,
     "html.tokens.tokenize": TOKENS,
     "html.written.write": Pair(

@@ -1,7 +1,10 @@
 """Main text by our own kernels: what the step gives, its reasons, hostile pages, and its F1."""
 
 import gzip
+import math
+import random
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +28,8 @@ ARTICLE = (
     + f"<p>{SENTENCE}</p>" * 6
     + '</article><footer><a href="/terms">Terms</a> Copyright 2024</footer></body></html>'
 )
+
+SIZES = (1 << 10, 1 << 16, 1 << 24)  # of a page in bytes
 
 
 def run(step: OwnExtract, texts: list[str], **columns: list[Any]) -> tuple[Measured, Decision]:
@@ -147,3 +152,68 @@ def test_it_finds_the_main_text_of_real_pages(data: RealData) -> None:
         ours, true = set(text.split()), set(gold.split())
         shares.append(2 * len(ours & true) / max(len(ours) + len(true), 1))
     assert sum(shares) / len(shares) > 0.9
+
+
+def page_of(size: int) -> str:
+    """A page of at least `size` bytes as pages are: menus, classes, scripts, prose, lists."""
+    part = (
+        "<div class='story-body wide' data-id='7' style='margin: 0'><h2>A heading</h2>"
+        f"<p>{SENTENCE}<p>{SENTENCE} <a href='/miller?page=1&amp;b=2'>The miller</a>"
+        "<ul class=menu><li><a href=/a>One</a><li><a href=/b>Two &eacute;</a></ul></div>"
+        "<script>var mill = {'wheel': '<p>not text</p>'};</script>\n"
+    )
+    return part * (size // len(part) + 1)
+
+
+def seconds_of(step: Callable[[pa.RecordBatch], Measured], page: str, times: int) -> float:
+    """Processor time of one page, the least of a few tries."""
+    columns = {name: [None] for name in schema.DOCUMENTS.names} | {"document": [0], "text": [page]}
+    batch = pa.RecordBatch.from_pydict(columns, schema.DOCUMENTS)
+    least = math.inf
+    for _ in range(3):
+        start = time.process_time()
+        for _ in range(times):
+            step(batch)
+        least = min(least, (time.process_time() - start) / times)
+    return least
+
+
+def test_time_is_linear_from_1_kb_to_16_mb() -> None:
+    """A byte of a page of 16 MB costs at most three times one of 64 KB; a page of 1 KB less than
+    one of 64 KB.
+    """
+    step = own(max_bytes=1 << 25).load({})
+    took = {size: seconds_of(step, page_of(size), max((1 << 20) // size, 1)) for size in SIZES}
+    small, middle, large = (took[size] for size in SIZES)
+    assert small < middle
+    assert large / SIZES[2] < 3 * middle / SIZES[1]
+
+
+@pytest.mark.soak
+def test_every_real_page_cut_at_every_1000th_byte(data: RealData) -> None:
+    folders = sorted((data / "B_html/mozilla-readability").glob("*/source.html"))
+    measure = own().load({})
+    for path in folders:
+        page = path.read_bytes()
+        cuts = [page[:stop].decode("utf-8", "replace") for stop in range(0, len(page), 1000)]
+        for first in range(0, len(cuts), 500):
+            rows = cuts[first : first + 500]
+            columns = {name: [None] * len(rows) for name in schema.DOCUMENTS.names}
+            columns |= {"document": list(range(len(rows))), "text": rows}
+            found = measure(pa.RecordBatch.from_pydict(columns, schema.DOCUMENTS))
+            assert found.text is not None and found.text.null_count == 0
+            found.text.validate(full=True)
+
+
+@fuzz(30)
+@given(st.integers(0, 1 << 30), st.integers(0, 40))
+def test_damaged_pages(seed: int, flips: int) -> None:
+    """Bytes of a page that are others, in places of its tags as well."""
+    rng = random.Random(seed)
+    page = bytearray(ARTICLE.encode() * 2)
+    for _ in range(flips):
+        page[rng.randrange(len(page))] = rng.choice(b"<>/!-='\"& \0a\xc3\xff" + rng.randbytes(4))
+    text = bytes(page).decode("utf-8", "replace")
+    start = rng.randrange(len(text))
+    found, _ = run(own(), [text, text[start:], text[:start]])
+    assert found.text.null_count == 0
