@@ -45,6 +45,12 @@ use = "perplexity"
 model = "usual.model"
 drop_highest = 0.1
 [[step]]
+use = "ensemble"
+scores = ["perplexity.perplexity"]
+combine = "rank_mean"
+reverse = ["perplexity.perplexity"]
+buckets = 3
+[[step]]
 use = "decontaminate"
 benchmarks = [{ name = "made", file = "items.jsonl", fields = ["text"] }]
 common = 8
@@ -57,6 +63,12 @@ scope = "SCOPE"
 order = "ORDER"
 near = {}
 lines = { most = 40 }
+[tokens]
+tokenizer = "tokenizer.json"
+tokens_per_shard = 5_000
+validation = 0.1
+repeat = { by = "copies", table = { 1 = 1, 2 = 1.5, 4 = 3 } }
+partition = { by = ["ensemble.bucket"] }
 """
 # A driver that cannot do the work of the nodes; they are processes of their own, which can.
 DRIVER = """
@@ -88,6 +100,7 @@ def lay_out(folder: Path, texts: list[str], shards: int, scope: str, order: str 
     """
     (folder / "usual.jsonl").write_bytes(jsonl([{"text": text} for text in texts[:100]]))
     train_perplexity([folder / "usual.jsonl"], folder / "usual.model")
+    train_tokenizer([folder / "usual.jsonl"], folder / "tokenizer.json", vocabulary=400)
     (folder / "items.jsonl").write_bytes(
         jsonl([{"text": " ".join(text.split()[:60])} for text in texts[100:130]])
     )

@@ -69,6 +69,11 @@ class Funnel:
                     else "  no document fell on it: no file"
                 )
                 lines.append(f"  {split:<32}{count:>14,}{files}")
+            lines += _repeats(self.table.get("repeats"))
+            lines += [
+                f"  {name:<32}{counts['train_tokens'] + counts['val_tokens']:>14,}"
+                for name, counts in self.table.get("partitions", {}).items()
+            ]
             if moved := self.table.get("validation_moved", 0):
                 lines.append(
                     f"  {'moved to train':<32}{moved:>14,}  would be validation, and a "
@@ -87,6 +92,27 @@ class Funnel:
                 + ", ".join(f"{name} {rate:,.0f}" for name, rate in rest.items())
             )
         return lines
+
+
+def _repeats(repeats: dict[str, Any] | None) -> list[str]:
+    """A line for each row of the table of repeats: tokens in training, and of how many."""
+    if repeats is None:
+        return []
+    lines = [f"  repeats by {repeats['by']}"]
+    for row in repeats["table"]:
+        if row["documents"]:
+            start = "otherwise" if row["from"] is None else f"from {row['from']:g}"
+            what = f"{start}, {row['times']:g} times"
+            lines.append(
+                f"    {what:<30}{row['written_tokens']:>14,}  "
+                f"of {row['tokens']:,} in {row['documents']:,} documents"
+            )
+    if repeats["left_out"]:
+        lines.append(
+            f"    {'left out':<30}{-repeats['left_out_tokens']:>14,}  {repeats['left_out']:,} "
+            "copies that would follow another copy of their document"
+        )
+    return lines
 
 
 def _share(part: int, whole: int) -> str:

@@ -8,6 +8,7 @@ from gristmill.corpus.layout import WITHDRAWN
 from gristmill.errors import SET_ASIDE
 from gristmill.filters.lists.withdrawn import REASON
 from gristmill.store.manifest import Manifest
+from gristmill.tokens.partitions import source_of
 
 
 def summary(manifest: Manifest) -> dict[str, Any]:
@@ -15,8 +16,9 @@ def summary(manifest: Manifest) -> dict[str, Any]:
     `vocabulary`, `tokenizer_version`, `raw_shards`, `absent`, and `sources`.
 
     A source has `name`, `priority`, `enabled`, `raw_shards`, `documents`, `kept`, `tokens`,
-    `token_shards` (both of train alone), `bytes` of its shards, `target_shards`, `target_tokens`
-    and `share`, of its target (null: it has none).
+    `token_shards` (both of train alone, with what is repeated), `bytes` of its shards,
+    `partitions` (name -> training tokens), `target_shards`, `target_tokens` and `share`, of its
+    target (null: it has none).
     """
     stated = manifest.tokens
     version = stated.tokenizer_version if stated is not None else msgspec.UNSET
@@ -46,10 +48,15 @@ def _is_shard(path: str) -> bool:
     return path.startswith("tokens/") and path.endswith(".bin")
 
 
+def _folder(path: str) -> str:
+    """`tokens/web~news/train_00000.bin`: web~news."""
+    return path.split("/")[1]
+
+
 def _tables(manifest: Manifest) -> dict[str, dict[str, Any]]:
     """The recipe's table of each source; of an imported corpus the sources that have tokens."""
     named = {table["name"]: table for table in manifest.recipe.get("source", [])}
-    shards = [part.path.split("/")[1] for part in manifest.parts if _is_shard(part.path)]
+    shards = [source_of(_folder(part.path)) for part in manifest.parts if _is_shard(part.path)]
     return named | {name: {} for name in dict.fromkeys(shards) if name not in named}
 
 
@@ -58,8 +65,14 @@ def _source(manifest: Manifest, name: str, table: dict[str, Any]) -> dict[str, A
     train = [
         part
         for part in manifest.parts
-        if part.path.startswith(f"tokens/{name}/train_") and part.path.endswith(".bin")
+        if _is_shard(part.path)
+        and source_of(_folder(part.path)) == name
+        and part.path.rpartition("/")[2].startswith("train_")
     ]
+    partitions: dict[str, int] = {}
+    for part in train:
+        if (folder := _folder(part.path)) != name:
+            partitions[folder] = partitions.get(folder, 0) + part.counts.get("tokens", 0)
     found: dict[str, Any] = {
         "name": name,
         "priority": table.get("priority", 0),
@@ -70,6 +83,7 @@ def _source(manifest: Manifest, name: str, table: dict[str, Any]) -> dict[str, A
         "tokens": sum(part.counts.get("tokens", 0) for part in train),
         "token_shards": len(train),
         "bytes": sum(part.size for part in train),
+        "partitions": partitions,
         "target_shards": table.get("target_shards"),
         "target_tokens": table.get("target_tokens"),
     }
@@ -105,5 +119,6 @@ def lines(found: dict[str, Any]) -> list[str]:
         aim = f"; target: {', '.join(targets)} ({source['share']:.1%})" if targets else ""
         off = "" if source["enabled"] else "; not enabled"
         out.append(f"  {source['name']}: {source['kept']:,} documents, {said}{aim}{off}")
+        out += [f"    {name}: {count:,} tokens" for name, count in source["partitions"].items()]
     out += [f"  absent: raw shard {name}: {reason}" for name, reason in found["absent"].items()]
     return out

@@ -21,6 +21,7 @@ from gristmill.filters.api.custom_class import class_of
 from gristmill.filters.api.step import Input, Step
 from gristmill.recipe.explain import explain, line_of, suggest
 from gristmill.recipe.mix_settings import Mix
+from gristmill.recipe.token_checks import check_reads, check_tokens
 from gristmill.store import urls
 from gristmill.tokens.token_settings import TokenSettings
 from gristmill.user_input import recipe_text, set_key
@@ -265,17 +266,15 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
                     f"{name}: step[{place}].sources: no source "
                     f"{source_name!r}{suggest(source_name, names)}"
                 )
-        before = [
-            step_name(table)
-            for at, table in enumerate(recipe.step[:place])
-            if not is_post_dedup(make_step(at, table))
-        ]
-        for measure in step.reads:
-            if (word := measure.partition(".")[0]) not in before:
-                raise RecipeError(
-                    f"{name}: step[{place}] ({step.name}) reads {measure!r}, and no step before it "
-                    f"is called {word!r}{suggest(word, before)}"
-                )
+    steps = [make_step(place, table) for place, table in enumerate(recipe.step)]
+    check_reads(steps, name)
+    check_tokens(
+        recipe.tokens,
+        steps,
+        next((one.name for one in recipe.source if one.target_shards or one.target_tokens), None),
+        name,
+        deduplicates=recipe.deduplicate is not None,
+    )
     for source_name in names:
         used = [
             step_name(table)
@@ -354,6 +353,9 @@ def stored(recipe: Recipe) -> dict[str, Any]:
             source[key] = stored_url(source[key]) if source[key] is not None else None
     if table["tokens"] is not None:
         table["tokens"]["tokenizer"] = stored_url(table["tokens"]["tokenizer"])
+        for key in ("repeat", "partition"):  # that came later, as LATER's
+            if table["tokens"][key] is None:
+                del table["tokens"][key]
     table["step"] = [_stored_step(place, step) for place, step in enumerate(recipe.step)]
     return dict(table)
 

@@ -20,6 +20,7 @@ from gristmill.recipe import tables_of
 from gristmill.store import urls
 from gristmill.store.manifest import Imported, Manifest, TokenFormat, end_of_text_literal
 from gristmill.store.proof import unseal
+from gristmill.tokens.partitions import source_of
 from gristmill.tokens.tokenizer import Tokenizer
 
 # The fields of run.json without its digest.
@@ -39,7 +40,8 @@ def check_consistency(root: Path, manifest: Manifest, sound: set[str]) -> list[s
             f"recipe_sha256: {manifest.recipe_sha256}, and {RECIPE} has {digests.get(RECIPE)}"
         )
     wrong += _token_format(root, manifest, sound)
-    return wrong + list(_funnel(manifest)) + list(_inputs(manifest)) + list(_counts(manifest))
+    wrong += [*_funnel(manifest), *_repeats_and_partitions(manifest)]
+    return [*wrong, *_inputs(manifest), *_counts(manifest)]
 
 
 def check_imported(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
@@ -219,6 +221,43 @@ def _funnel(manifest: Manifest) -> Iterator[str]:
                 yield (
                     f"funnel.{split}_{name}: {funnel.get(f'{split}_{name}')}, and the parts hold "
                     f"{count}"
+                )
+
+
+def _repeats_and_partitions(manifest: Manifest) -> Iterator[str]:
+    """Check what the funnel says of repeats and partitions against the shards and the recipe."""
+    tokens, funnel = manifest.recipe.get("tokens") or {}, manifest.funnel
+    for name, key in (("repeat", "repeats"), ("partition", "partitions")):
+        if (name in tokens) != (key in funnel):
+            yield f"funnel.{key}: {key in funnel}, and the recipe's tokens.{name} {name in tokens}"
+    if "repeats" in funnel and "repeat" in tokens:
+        repeats = funnel["repeats"]
+        for what in ("documents", "tokens"):
+            written = sum(row[f"written_{what}"] for row in repeats["table"])
+            written -= repeats["left_out" if what == "documents" else "left_out_tokens"]
+            if written != funnel.get(f"train_{what}"):
+                yield (
+                    f"funnel.repeats: {written} {what}, and funnel.train_{what} "
+                    f"{funnel.get(f'train_{what}')}"
+                )
+    folders: dict[str, dict[str, int]] = {}
+    for part in manifest.parts:
+        if part.path.startswith("tokens/") and part.path.endswith(".bin"):
+            _, folder, file = part.path.split("/")
+            counts = folders.setdefault(folder, {})
+            for what, count in (("tokens", part.counts.get("tokens", 0)), ("shards", 1)):
+                key = f"{file.partition('_')[0]}_{what}"
+                counts[key] = counts.get(key, 0) + count
+    sources = {table["name"] for table in manifest.recipe.get("source", [])}
+    for folder in folders:
+        if source_of(folder) not in sources or (folder in sources) == ("partition" in tokens):
+            yield f"tokens/{folder}: no source, or partition of one, of the recipe"
+    for name, stated in funnel.get("partitions", {}).items():
+        for what, count in stated.items():
+            if not what.endswith("documents") and folders.get(name, {}).get(what, 0) != count:
+                yield (
+                    f"funnel.partitions.{name}.{what}: {count}, and the parts hold "
+                    f"{folders.get(name, {}).get(what, 0)}"
                 )
 
 

@@ -163,6 +163,7 @@ def _run(whole: Run, shards: list[SampledShard], root: Path, allow_code: bool) -
     with Meter() as meter:
         run(recipe, out=root, workers=1, cache_dir=cache, allow_code=allow_code, show=meter.show)
     corpus, counted = Corpus(root), []
+    times = _repeats(corpus, whole.recipe)
     for planned in write_manifest.read_plan(corpus, None).shards:
         shard = next(one for one in shards if (whole.folder / planned.url).resolve() == one.path)
         verdicts, written = (
@@ -170,7 +171,8 @@ def _run(whole: Run, shards: list[SampledShard], root: Path, allow_code: bool) -
             for phase in ("write_verdicts", "tokenize")
             if (record := corpus.last(phase, shard_name(planned.number))) is not None
         )
-        found = (verdicts["documents"], written["documents"], written["bytes"], written["tokens"])
+        tokens = round(written["tokens"] * times.get(planned.source, 1.0))
+        found = (verdicts["documents"], written["documents"], written["bytes"], tokens)
         counted.append((shard, dict(zip(COUNTS, found, strict=True))))
     folders: dict[str, int] = {}
     for path in root.rglob("*"):
@@ -247,6 +249,20 @@ def _predict(
             "folders": {name or "files": round(length) for name, length in folders.items()},
         },
     }
+
+
+def _repeats(corpus: Corpus, recipe: Recipe) -> dict[str, float]:
+    """By source, the tokens that its shards have over those of its documents once."""
+    if recipe.tokens is None or recipe.tokens.repeat is None:
+        return {}
+    found = {}
+    for source in recipe.source:
+        if (record := corpus.last("assemble", source.name)) is not None:
+            repeats = record.counts["repeats"]
+            once = sum(row["tokens"] for row in repeats) + record.counts["val_tokens"]
+            written = record.counts["train_tokens"] + record.counts["val_tokens"]
+            found[source.name] = written / max(once, 1)
+    return found
 
 
 def _factors(recipe: Recipe, sizes: dict[Row, float], run: SampleRun) -> dict[str, float]:

@@ -216,10 +216,12 @@ def _whole(
     measured = None
     if texts is not None:
         measured = (texts.characters_of(counts), texts.bytes_of(counts))
-    has_text = "characters" in funnel and "bytes" in funnel
+    # The text's counts are of every document once.
+    has_text = "characters" in funnel and "bytes" in funnel and "repeats" not in funnel
     stated = (funnel["characters"], funnel["bytes"]) if has_text else measured
     whole["measured_from"] = "text" if has_text else "tokens" if measured else None
-    whole["tokens_spell_text"] = None if measured is None else measured == stated
+    compared = measured is not None and has_text
+    whole["tokens_spell_text"] = measured == stated if compared else None
     if stated is not None:
         whole |= _per_token(tokens, *stated)
     return whole | {"lengths": _lengths(lengths), "top_tokens": _top(counts, texts, top)}

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -12,6 +13,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches
+from gristmill.tokens.partitions import source_of
 
 
 def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
@@ -20,8 +22,9 @@ def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
 
     Each answer has `document`, `url`, `reason` (null: kept), `value`, `threshold`, `keeper`,
     `keeper_url`, `similarity`, `copies` (how many documents were dropped as copies of it),
-    `measures`, `source`, `raw_shard`, and `text` if it is stored. Raises RecipeError if there is no
-    such document, VerificationError if the corpus is not finished.
+    `measures`, `source`, `raw_shard`, and `text` if it is stored; with `[tokens]` repeats or
+    partitions also `tokens`, how often it is in which token shards. Raises RecipeError if there is
+    no such document, VerificationError if the corpus is not finished.
     """
     root = Path(corpus)
     finished = Corpus(root).finished()
@@ -97,12 +100,37 @@ def _answer(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str
         found = pq.read_table(copies, filters=[("keeper", "==", document)])
         found = found.filter(pc.is_null(found["keeper_corpus"]))
         result["copies"] = found["copies"][0].as_py() if len(found) else 0
+    asked = manifest.recipe.get("tokens") or {}
+    if verdict["reason"] is None and ("repeat" in asked or "partition" in asked):
+        result["tokens"] = _in_tokens(root, manifest, shard.source, document)
     for folder in ("documents", "samples"):
         stored = _one(_part(root, folder, document), document)
         if stored:
             result["text"] = stored["text"]
             break
     return result
+
+
+def _in_tokens(root: Path, manifest: Manifest, source: str, document: int) -> dict[str, int]:
+    """How often a document is in the token shards of its source: by the shard in which a copy
+    begins.
+    """
+    found: dict[str, int] = {}
+    last: dict[str, int] = {}  # by folder and split: the number that ends the shard before
+    for part in manifest.parts:
+        folder, _, name = part.path.rpartition("/")
+        if not name.endswith(".docs") or source_of(folder.partition("/")[2]) != source:
+            continue
+        numbers = np.fromfile(root / part.path, "<i8", part.counts["documents"])
+        count = int((numbers == document).sum())
+        stream = f"{folder}/{name.partition('_')[0]}"
+        # No copy follows another: one that begins a shard and ended the one before goes on.
+        if count and last.get(stream) == document == int(numbers[0]):
+            count -= 1
+        if count:
+            found[part.path.removesuffix(".docs") + ".bin"] = count
+        last[stream] = int(numbers[-1])
+    return found
 
 
 def _one(path: Path, document: int) -> dict[str, Any]:
@@ -125,6 +153,10 @@ def lines(result: dict[str, Any]) -> list[str]:
             "  kept"
             + (f"; {result['copies']} copies of it were dropped" if result.get("copies") else "")
         )
+        if "tokens" in result:
+            times = sum(result["tokens"].values())
+            places = ", ".join(f"{name} ({count})" for name, count in result["tokens"].items())
+            out.append(f"  in the tokens {times} times" + (f": {places}" if places else ""))
     elif result["keeper"] is not None:
         kept = f"{schema.document_name(result['keeper'])} {result.get('keeper_url') or ''}".rstrip()
         if result["keeper_corpus"] is not None:

@@ -9,9 +9,11 @@ beside it.
 A withdrawn document (docs/withdrawal.md) keeps its place: its tokens are end-of-text tokens, and
 its number n is written as -1 - n.
 
-A document may continue in the next shard; its number is in the `.docs` of each of its shards.
+A document may continue in the next shard; its number is in the `.docs` of each of its shards. A
+document that is repeated has a row for each copy, and no two copies follow one another.
 """
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,6 +34,12 @@ class TokenizedShard(NamedTuple):
     documents: np.ndarray  # (n,) int64
     lengths: np.ndarray  # (n,) int64, with the end-of-text token
     sha256: str | None = None  # of the file of tokens, checked while it is read; None: not checked
+    repeats: np.ndarray | None = None  # (n,) int64: how often each is written; None: once
+
+    @property
+    def times(self) -> np.ndarray:
+        """How often each is written: (n,) int64."""
+        return np.ones(len(self.documents), np.int64) if self.repeats is None else self.repeats
 
 
 class ShardWriter:
@@ -114,15 +122,10 @@ def in_order(
     """
     for shard in tokenized:
         with Reading(shard.tokens, shard.sha256) as file:
-            ends = np.cumsum(shard.lengths)
-            start = 0
-            while start < len(ends):
-                base = int(ends[start - 1]) if start else 0
-                stop = int(np.searchsorted(ends, base + BUCKET_BYTES // dtype.itemsize, "right"))
-                stop = max(stop, start + 1)
-                tokens = file.read(dtype, int(ends[stop - 1]) - base)
-                yield tokens, shard.documents[start:stop], shard.lengths[start:stop]
-                start = stop
+            for start, stop in _blocks(shard.lengths, dtype):
+                lengths = shard.lengths[start:stop]
+                tokens = file.read(dtype, int(lengths.sum()))
+                yield tokens, shard.documents[start:stop], lengths
             file.end()
 
 
@@ -132,48 +135,161 @@ def shuffled(
     """Documents in the order of a keyed hash of their numbers, in blocks as `in_order` gives them.
 
     Documents are written to buckets by the first bits of the hash, and each bucket is sorted by the
-    other bits, so the number of buckets does not change the order. One bucket is in memory.
+    other bits, so the number of buckets does not change the order. One bucket is in memory. Copies
+    of a document are spread over the order (`placed`).
     """
     from gristmill.kernels.hashing import shuffle
 
-    total = sum(int(shard.lengths.sum()) for shard in tokenized) * dtype.itemsize
+    total = sum(int((shard.lengths * shard.times).sum()) for shard in tokenized) * dtype.itemsize
     bits = 0
     while (total >> bits) > BUCKET_BYTES:
         bits += 1
+    blocks = zip(in_order(tokenized, dtype), _repeats(tokenized, dtype), strict=True)
     if bits == 0:
-        blocks = list(in_order(tokenized, dtype))
-        if blocks:
-            tokens, documents, lengths = (
-                np.concatenate(column) for column in zip(*blocks, strict=True)
+        held = [(*block, repeats) for block, repeats in blocks]
+        if held:
+            tokens, documents, lengths, repeats = (
+                np.concatenate(column) for column in zip(*held, strict=True)
             )
-            yield _sorted(tokens, documents, lengths, key)
+            rows, keys = placed(documents, repeats, key)
+            yield _sorted(tokens, documents, lengths, rows, keys)
         return
     work.mkdir(parents=True, exist_ok=True)
     names = [work / f"bucket_{number:05d}" for number in range(1 << bits)]
-    of_buckets: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in names]
+    of_buckets: list[list[tuple[np.ndarray, ...]]] = [[] for _ in names]
     with ExitStack() as stack:
         files = [stack.enter_context(open(name, "wb", buffering=1 << 18)) for name in names]
-        for tokens, documents, lengths in in_order(tokenized, dtype):
-            buckets = (shuffle.order_keys(documents, key) >> np.uint64(64 - bits)).astype(np.int64)
+        for (tokens, documents, lengths), repeats in blocks:
+            rows, keys = placed(documents, repeats, key)
+            buckets = (keys >> np.uint64(64 - bits)).astype(np.int64)
             order = np.argsort(buckets, kind="stable")
             stops = np.cumsum(lengths)
             bounds = np.searchsorted(buckets[order], np.arange((1 << bits) + 1))
             for number, file in enumerate(files):
                 members = order[bounds[number] : bounds[number + 1]]
-                file.write(shuffle.gather(tokens, stops - lengths, stops, members).data)
-                of_buckets[number].append((documents[members], lengths[members]))
+                own = rows[members]
+                file.write(shuffle.gather(tokens, stops - lengths, stops, own).data)
+                of_buckets[number].append((documents[own], lengths[own], keys[members]))
     for name, pieces in zip(names, of_buckets, strict=True):
         tokens = np.fromfile(name, dtype)
         name.unlink()
-        documents, lengths = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        yield _sorted(tokens, documents, lengths, key)
+        documents, lengths, keys = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        yield _sorted(tokens, documents, lengths, np.arange(len(documents)), keys)
+
+
+class Apart:
+    """Blocks of documents in which no copy follows another copy of its document: the `.docs` could
+    not say where the one ends. It comes behind the next other document; where there is none any
+    more, it is left out: `left_out` and `left_out_tokens` are how many.
+    """
+
+    def __init__(self, blocks: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
+        self._blocks = blocks
+        self.left_out = 0
+        self.left_out_tokens = 0
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        from gristmill.kernels.hashing import shuffle
+
+        last: int | None = None
+        waiting: tuple[np.ndarray, ...] = ()  # copies of `last`: tokens, documents, lengths
+        for block in self._blocks:
+            tokens, documents, lengths = (
+                (np.concatenate(pair) for pair in zip(waiting, block, strict=True))
+                if waiting
+                else block
+            )
+            order, left = _apart(documents.tolist(), last)
+            stops = np.cumsum(lengths)
+            starts = stops - lengths
+            last = int(documents[order[-1]]) if len(order) else last
+            waiting = (shuffle.gather(tokens, starts, stops, left), documents[left], lengths[left])
+            if len(order) < len(documents) or (np.diff(order) != 1).any():
+                tokens = shuffle.gather(tokens, starts, stops, order)
+                documents, lengths = documents[order], lengths[order]
+            yield tokens, documents, lengths
+        if waiting:
+            self.left_out, self.left_out_tokens = len(waiting[1]), int(waiting[2].sum())
+
+
+def _apart(documents: list[int], last: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """An order of n documents in which none follows its equal, and those that have no place in it,
+    which are all equal to the last one. `last` is the document before.
+    """
+    order: list[int] = []
+    waiting: list[int] = []  # all of document `last`
+    for place, document in enumerate(documents):
+        if document == last:
+            waiting.append(place)
+            continue
+        order.append(place)
+        last = document
+        if waiting:
+            order.append(waiting.pop(0))
+            last = documents[order[-1]]
+    return np.array(order, np.int64), np.array(waiting, np.int64)
+
+
+def placed(documents: np.ndarray, repeats: np.ndarray, key: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where n documents come in the shuffled order, each as often as `repeats` (n,) says: (m,)
+    int64 which document, (m,) uint64 its place.
+
+    The first copy has the place that a document without copies has. Of r copies the next comes
+    between half and one and a half times 2^64 / r behind the one before, by a hash of its own:
+    copies are spread over the order, and two documents are not neighbours again.
+    """
+    from gristmill.kernels.hashing import shuffle
+
+    keys = shuffle.order_keys(documents, key)
+    if (repeats == 1).all():
+        return np.arange(len(documents)), keys
+    rows = np.repeat(np.arange(len(documents)), repeats)
+    starts = np.cumsum(repeats) - repeats
+    copies = np.arange(len(rows)) - starts[rows]
+    places = keys[rows]
+    for copy in range(1, int(repeats.max(initial=0))):
+        mine = np.flatnonzero(copies == copy)
+        own = rows[mine]
+        apart = (np.uint64(0xFFFFFFFFFFFFFFFF) // repeats[own].astype(np.uint64)).astype(np.uint64)
+        further = shuffle.order_keys(documents[own], _key_of_copy(key, copy))
+        places[mine] += np.uint64(copy) * apart + further % (apart // np.uint64(2))
+    return rows, places
+
+
+def _key_of_copy(key: int, copy: int) -> int:
+    digest = hashlib.sha256(f"copy {copy} {key}".encode()).digest()
+    return int.from_bytes(digest[:8], "little")
+
+
+def _repeats(tokenized: list[TokenizedShard], dtype: np.dtype) -> Iterator[np.ndarray]:
+    """How often the documents of each block of `in_order` are written: (n,) int64."""
+    for shard in tokenized:
+        for start, stop in _blocks(shard.lengths, dtype):
+            yield shard.times[start:stop]
+
+
+def _blocks(lengths: np.ndarray, dtype: np.dtype) -> Iterator[tuple[int, int]]:
+    """Documents that fit memory together: from one, to before another."""
+    ends = np.cumsum(lengths)
+    start = 0
+    while start < len(ends):
+        base = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, base + BUCKET_BYTES // dtype.itemsize, "right"))
+        stop = max(stop, start + 1)
+        yield start, stop
+        start = stop
 
 
 def _sorted(
-    tokens: np.ndarray, documents: np.ndarray, lengths: np.ndarray, key: int
+    tokens: np.ndarray,
+    documents: np.ndarray,
+    lengths: np.ndarray,
+    rows: np.ndarray,
+    keys: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The documents `rows` (m,) of n, in the order of `keys` (m,)."""
     from gristmill.kernels.hashing import shuffle
 
-    order = np.argsort(shuffle.order_keys(documents, key))
+    order = rows[np.lexsort((documents[rows], keys))]
     stops = np.cumsum(lengths)
     return shuffle.gather(tokens, stops - lengths, stops, order), documents[order], lengths[order]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gristmill.phases.output.assemble import ASSEMBLE
+from gristmill.phases.output.assemble import ASSEMBLE, RepeatCounts
 from gristmill.phases.output.tokenize import TOKENIZE
 from gristmill.phases.output.validation import moves_similar
 from gristmill.phases.phase import State
@@ -11,6 +11,7 @@ from gristmill.phases.relations.deduplicate import DEDUPLICATE
 from gristmill.phases.relations.frequent_lines import FREQUENT_LINES
 from gristmill.phases.relations.write_verdicts import TARGET, WRITE_VERDICTS
 from gristmill.recipe import step_name
+from gristmill.tokens.partitions import partition_name
 
 
 def table_of(state: State) -> dict[str, Any]:
@@ -52,17 +53,47 @@ def table_of(state: State) -> dict[str, Any]:
                 table[f"{split}_{what}"] = sum(
                     getattr(record.counts, f"{short}_{what}") for record in assembled.values()
                 )
+        table |= _repeats_and_partitions(state)
         if moves_similar(recipe):
             table["validation_moved"] = sum(record.counts.moved for record in written.values())
         table["tokens_per_byte"] = (
             round(table["tokens"] / table["bytes"], 6) if table["bytes"] else 0.0
         )
+        if recipe.tokens.repeat is not None:
+            table["tokens"] = table["train_tokens"] + table["validation_tokens"]
     if (
         sum(reasons.values()) + left != total
         or sum(r.counts.documents for r in written.values()) != left
     ):
         raise AssertionError(f"the funnel does not add up: {table}")
     return table
+
+
+def _repeats_and_partitions(state: State) -> dict[str, Any]:
+    """How often documents are repeated, and what is in each partition, where the recipe asks."""
+    tokens, assembled = state.recipe.tokens, state.of(ASSEMBLE)
+    assert tokens is not None
+    found: dict[str, Any] = {}
+    if tokens.repeat is not None:
+        starts: list[tuple[float | None, float]] = [*tokens.repeat.steps()]
+        rows = []
+        for place, (start, times) in enumerate([*starts, (None, tokens.repeat.otherwise)]):
+            of_sources = [record.counts.repeats[place] for record in assembled.values()]
+            counted = {
+                name: sum(getattr(one, name) for one in of_sources)
+                for name in RepeatCounts.__struct_fields__
+            }
+            rows.append({"from": start, "times": times, **counted})
+        found["repeats"] = {"by": tokens.repeat.by, "table": rows}
+        for name in ("left_out", "left_out_tokens"):
+            found["repeats"][name] = sum(getattr(one.counts, name) for one in assembled.values())
+    if tokens.partition is not None:
+        found["partitions"] = {
+            partition_name(state.recipe.source[place].name, label): counts
+            for place, record in sorted(assembled.items())
+            for label, counts in record.counts.partitions.items()
+        }
+    return found
 
 
 def rates_of(state: State) -> dict[str, float]:
