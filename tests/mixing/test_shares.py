@@ -66,12 +66,12 @@ def test_rules_by_hand() -> None:
 
 
 def test_a_name_means_its_parts() -> None:
-    tokens = {"web/science": 300, "web/sport": 100, "code": 100, "webs": 50}
+    tokens = {"web~science": 300, "web~sport": 100, "code": 100, "webs": 50}
     assert shares_of(Shares(weights={"web": 0.8, "code": 0.2}), tokens) == pytest.approx(
-        {"web/science": 0.6, "web/sport": 0.2, "code": 0.2, "webs": 0.0}
+        {"web~science": 0.6, "web~sport": 0.2, "code": 0.2, "webs": 0.0}
     )
-    with pytest.raises(RecipeError, match=r"web/sport is named twice, as 'web' and as 'web/sport'"):
-        shares_of(Shares(weights={"web": 0.5, "web/sport": 0.5}), tokens)
+    with pytest.raises(RecipeError, match=r"web~sport is named twice, as 'web' and as 'web~sport'"):
+        shares_of(Shares(weights={"web": 0.5, "web~sport": 0.5}), tokens)
 
 
 @pytest.mark.parametrize(

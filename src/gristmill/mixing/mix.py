@@ -24,6 +24,7 @@ from gristmill.mixing.shares import shares_of
 from gristmill.recipe import Recipe
 from gristmill.recipe.mix_settings import Mix, MixStage, Shares
 from gristmill.recipe.recipe import load
+from gristmill.tokens.partitions import source_of
 
 FIRST = "train"  # the name of the first stage
 SLACK = 1e-9  # of a limit of epochs, for rounding
@@ -216,15 +217,15 @@ def _tokens(
         return {source: corpus.stream(source).tokens for source in corpus.sources()}
     targets = recipe.targets()
     given = {key: whole_number(key, value) for key, value in (supply or {}).items()}
-    # A part of a source is given by its whole name, web/science.
+    # A part of a source is given by its whole name, web~science.
     names = [source.name for source in recipe.source if source.enabled]
-    if unknown := [key for key in given if key.partition("/")[0] not in names]:
+    if unknown := [key for key in given if source_of(key) not in names]:
         raise RecipeError(
             f"{name}: there is no source {unknown[0]!r}; there are {', '.join(names)}"
         )
     found: dict[str, int] = {}
     for source in names:
-        parts = {key: value for key, value in given.items() if key.partition("/")[0] == source}
+        parts = {key: value for key, value in given.items() if source_of(key) == source}
         if not parts and source not in targets:
             raise RecipeError(
                 f"{name}: how many tokens source {source!r} has is known when its corpus is "

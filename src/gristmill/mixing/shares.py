@@ -1,7 +1,7 @@
 """Shares of tokens by source, out of a rule.
 
 * `weights`: as given. A name without parts of its own means all parts of a source (`web` means
-  `web/science` and `web/sport`), in proportion to their tokens.
+  `web~science` and `web~sport`), in proportion to their tokens.
 * `targets`: tokens of each, as given.
 * `proportional`: n_i / sum n.
 * `temperature`: n_i^(1/T) / sum, T = 1 is proportional, a large T nears equal shares (mT5, Xue et
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from gristmill.errors import RecipeError
 from gristmill.recipe.explain import suggest
 from gristmill.recipe.mix_settings import Shares
+from gristmill.tokens.partitions import belongs_to
 
 
 def shares_of(
@@ -54,7 +55,7 @@ def parts_of(name: str, sources: Mapping[str, int]) -> list[str]:
     """The sources that a name means: itself, or its parts. Raises RecipeError."""
     if name in sources:
         return [name]
-    parts = [source for source in sources if source.startswith(f"{name}/")]
+    parts = [source for source in sources if belongs_to(source, name)]
     if not parts:
         raise RecipeError(f"mix: there is no source {name!r}{suggest(name, sources)}")
     return parts

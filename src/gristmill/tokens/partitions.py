@@ -26,6 +26,13 @@ def source_of(name: str) -> str:
     return name.partition(SEPARATOR)[0]
 
 
+def belongs_to(name: str, other: str) -> bool:
+    """Whether a folder is that of another name or of a partition of it: web~news~3 belongs to web
+    and to web~news.
+    """
+    return name == other or name.startswith(f"{other}{SEPARATOR}")
+
+
 def by_label(
     tokenized: list[TokenizedShard], labels: list[np.ndarray], count: int, dtype: np.dtype, at: Path
 ) -> list[TokenizedShard]:

@@ -18,7 +18,7 @@ from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal
 from gristmill.store.proof import proven
-from gristmill.tokens.partitions import source_of
+from gristmill.tokens.partitions import belongs_to
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.trainer_formats import kept_texts
 from gristmill.trainer_formats.export_folder import (
@@ -96,15 +96,14 @@ class _TokenExport:
         self._to, self._format = to, module_of(to)
         self._splits = self._asked_splits(split)
         known = list(dict.fromkeys(n for s in self._splits for n in self._corpus.sources(s)))
-        of_sources = {source_of(name) for name in known}
         for name in sources:
-            if name not in known and name not in of_sources:
+            if not any(belongs_to(one, name) for one in known):
                 raise RecipeError(
                     f"--source {name}: no such source with tokens; there are {', '.join(known)}"
                 )
         # A source's name means all of its partitions.
         self._sources = [
-            name for name in known if not sources or name in sources or source_of(name) in sources
+            name for name in known if not sources or any(belongs_to(name, one) for one in sources)
         ]
         self._weights = None if mix is None else weights_of(mix, self._sources)
         self._mix = mix
