@@ -12,7 +12,7 @@ import pytest
 
 import gristmill
 from gristmill import RecipeError, export, run
-from gristmill.phases.inputs.inputs import find
+from gristmill.filters.api.step_inputs import find
 from gristmill.recipe import for_files, load, parse
 from gristmill.report.rejudge import rejudge
 from gristmill.report.size import size

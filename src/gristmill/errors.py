@@ -4,6 +4,8 @@ A message says where the error is, what was expected, what was found, and what t
 
     GristmillError
     ├── RecipeError          the user: edit the recipe or the command              exit 2
+    │   └── ArgumentError    the caller: a function in Python was given what it does
+    │                        not take; a TypeError and a ValueError as well
     ├── SourceError          the source: a raw shard cannot be fetched or read     exit 3
     ├── VerificationError    the corpus must not be used: its bytes are not those  exit 4
     │   │                    that the manifest names
@@ -65,6 +67,10 @@ class RecipeError(GristmillError):
     """The recipe or the command cannot be executed as it is written."""
 
     exit_code = 2
+
+
+class ArgumentError(RecipeError, TypeError, ValueError):
+    """A function in Python was given something that it does not take."""
 
 
 class SourceError(GristmillError):

@@ -10,16 +10,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import tomli_w
 
-from gristmill import schema
+import gristmill
+from gristmill import filters, schema
 from gristmill.corpus.corpus import versions
-from gristmill.errors import RecipeError
+from gristmill.errors import ArgumentError, RecipeError
 from gristmill.filters.api import registry
+from gristmill.filters.api.in_memory import VERDICT
 from gristmill.filters.api.judge import LEFT, judge
 from gristmill.filters.api.step import Input, Step
+from gristmill.filters.api.step_inputs import find
 from gristmill.filters.api.texts import BatchTexts
-from gristmill.phases.inputs.inputs import find
 from gristmill.phases.process import process
 from gristmill.recipe import PRESETS, Recipe, make_step, packaged, parse
 from gristmill.store.cache import Cache
@@ -315,6 +319,67 @@ def test_a_preset_gives_what_its_filters_gave(name: str, folder: Path) -> None:
     except RecipeError as error:
         pytest.skip(str(error))
     compare(name, got, json.loads(GOLDEN.read_text())["presets"][name])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_filter_in_memory_says_what_the_run_says(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)  # inputs are named from there
+    step = make_step(0, CASES[name])
+    rows = documents()
+    given = pa.table(rows.select(["document", "text", "url", "content_type"]).to_pydict())
+    if step.ranks or step.corpus_rules:
+        with pytest.raises(ArgumentError, match="whole corpus"):
+            step(given)
+        return
+    try:
+        expected = judge_all([step], folder)
+    except RecipeError as error:
+        pytest.skip(str(error))
+    got = step(given)
+    verdicts = [{key: row[key] for key in VERDICT} for row in expected["verdicts"]]
+    assert got.select(list(VERDICT)).to_pylist() == verdicts
+    measures = [name for name in got.column_names if name.startswith(f"{step.name}.")]
+    expected_measures = [{name: row[name] for name in measures} for row in expected["measures"]]
+    assert got.select(measures).to_pylist() == expected_measures
+    assert measures == [name for name in expected["measures"][0] if name != "document"]
+    kept = {row["document"]: row["text"] for row in expected["kept"]}
+    left = filters.keep(given, [step])
+    assert left["text"].to_pylist() == list(kept.values())
+    if "text" in got.column_names:
+        of_rows = [kept.get(number) for number in given["document"].to_pylist()]
+        assert got["text"].to_pylist() == of_rows
+
+
+def test_filters_in_memory_say_what_a_run_says(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All filters, one after another, in a run over a file and in memory."""
+    monkeypatch.chdir(folder)
+    tables = {}
+    for table in CASES.values():
+        step = make_step(0, table)
+        if not (step.ranks or step.corpus_rules or step.takes_pages):
+            tables.setdefault(table["use"], table)
+    rows = [row for row in documents().select(["text", "url"]).to_pylist() if row["text"] != "..."]
+    rows.append({"text": None, "url": None})
+    (tmp_path / "rows.jsonl").write_bytes(jsonl(rows))
+    recipe = {"output": str(tmp_path / "corpus"), "measure": "all", "step": list(tables.values())}
+    recipe["source"] = [{"name": "web", "files": [str(tmp_path / "rows.jsonl")]}]
+    (folder / "all.toml").write_text(tomli_w.dumps(recipe))
+    gristmill.run(folder / "all.toml", workers=1)
+    verdicts = pq.read_table(tmp_path / "corpus/verdicts/00000.parquet")
+    got = filters.judge(
+        pa.Table.from_pylist(rows), [make_step(0, table) for table in tables.values()]
+    )
+    assert len(set(verdicts["reason"].to_pylist())) > 3
+    for name in ("reason", "threshold"):
+        assert got[name].to_pylist() == verdicts[name].to_pylist()
+    judged = [row["reason"] != "read.no_text" for row in verdicts.to_pylist()]
+    assert got["value"].filter(pa.array(judged)).to_pylist() == (
+        verdicts["value"].filter(pa.array(judged)).to_pylist()
+    )
 
 
 def test_every_filter_and_preset_has_its_digest() -> None:

@@ -1,4 +1,37 @@
-"""The steps, one subject a module.
+"""Filters as values: `filters.Gopher(min_words=50)(texts)`, `filters.keep(texts, [...])`.
 
-The recipe's `use = "gopher"` is the module `gopher` and its class `Gopher`.
+    >>> from gristmill import filters
+    >>> filters.Simple(min_words=3)("Too short.").reason
+    'simple.few_words'
+
+The rooms below this one hold the steps, one subject a module. The recipe's `use = "gopher"` is the
+module `gopher`, and `filters.Gopher` here; a new module is here by itself. __init__.pyi says the
+same to type checkers (tests/filters/test_library.py writes it). docs/library.md shows the use.
 """
+
+from typing import Any
+
+FUNCTIONS = ("TextVerdict", "judge", "keep", "mask")
+
+
+def __getattr__(name: str) -> Any:
+    if name in FUNCTIONS:
+        from gristmill.filters.api import in_memory
+
+        return getattr(in_memory, name)
+    if name == "Step":
+        from gristmill.filters.api.step import Step
+
+        return Step
+    if not name.startswith("_") and name[0].isupper():
+        from gristmill.filters.api.registry import public
+
+        if (found := public(name)) is not None:
+            return found
+    raise AttributeError(f"module 'gristmill.filters' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from gristmill.filters.api.registry import public_names
+
+    return sorted([*FUNCTIONS, "Step", *public_names()])

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
+from gristmill.filters.api.step_inputs import installed_inputs
 from gristmill.filters.pii.private import Private
 from gristmill.network.dataset_facts import Sample
-from gristmill.phases.inputs.inputs import installed_inputs
 from gristmill.store.manifest import end_of_text_literal
 from gristmill.tokens.tokenizer import Tokenizer
 

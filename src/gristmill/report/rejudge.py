@@ -28,7 +28,8 @@ from gristmill.engine.executor import threads_with
 from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Input, Step
-from gristmill.phases.inputs.inputs import find, is_as_made
+from gristmill.filters.api.step_inputs import find
+from gristmill.phases.inputs.inputs import is_as_made
 from gristmill.phases.inputs.plan import NAMING
 from gristmill.phases.process.redecide import redecide
 from gristmill.phases.relations.corpus_filters import (

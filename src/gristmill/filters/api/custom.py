@@ -66,9 +66,7 @@ class Custom(Step, frozen=True, kw_only=True):
         return {f"own.{self.name}": f"code:{self.module}"}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        function = load(self.use, inputs[f"code:{self.module}"])
-        find = _of_batch if _takes_batches(self.use, function) else _of_texts
-        return lambda batch: Measured({"reason": find(self.use, function, batch)})
+        return function_measure(self.use, load(self.use, inputs[f"code:{self.module}"]))
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         reason = measures["reason"]
@@ -101,6 +99,16 @@ class Unloaded(Step, frozen=True, kw_only=True):
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         raise RecipeError(f"{self.use}: its code was not allowed to run: say --allow-code")
+
+
+def function_measure(
+    use: str, function: Callable[..., Any]
+) -> Callable[[pa.RecordBatch], Measured]:
+    """What measures the reasons of a function that `use` names, for texts or for batches. Raises
+    RecipeError where it takes neither.
+    """
+    find = _of_batch if _takes_batches(use, function) else _of_texts
+    return lambda batch: Measured({"reason": find(use, function, batch)})
 
 
 def find_source(module: str, folder: Path) -> Path:

@@ -14,7 +14,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -97,16 +96,15 @@ def _named(use: str, found: type[Step]) -> type[Step]:
 
     table = None if found.table is None else f"tables/{name}"
     body = {"name": name, "table": table, "inputs": inputs, "load": ready, "decide": decide}
-    made = msgspec.defstruct(
+    kind: Any = type(found)
+    made: type[Step] = kind(
         found.__name__,
-        [],
-        bases=(found,),
-        namespace={**body, "__doc__": found.__doc__},
+        (found,),
+        {**body, "__doc__": found.__doc__, "__module__": found.__module__},
         frozen=True,
         kw_only=True,
         forbid_unknown_fields=True,
     )
-    assert issubclass(made, Step)
     return made
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.filters.api.texts import BatchTexts
+from gristmill.filters.api.step import Measured, Step, keep_all
+from gristmill.filters.api.texts import BatchTexts, TextMeasure
 from gristmill.schema import DOCUMENTS, VERDICTS
 
 
@@ -57,6 +58,38 @@ class Judged(NamedTuple):
 FEW = 1 / 8
 EMPTY = "empty"  # the reason where a rewriting step leaves nothing
 LEFT = "bytes_left"  # a measure of every rewriting step: bytes of the text that it leaves
+
+
+def named(
+    step: Step, measure: Callable[[pa.RecordBatch], Measured], name: str | None = None
+) -> NamedStep:
+    """A step with what it has loaded, as the judge calls it; `name` if it is not the step's own."""
+
+    def call(batch: pa.RecordBatch, texts: BatchTexts) -> Judgement:
+        found = measure.measure(texts) if isinstance(measure, TextMeasure) else measure(batch)
+        said = step.decide(found.measures) if found.measures else keep_all(len(batch))
+        return Judgement(*said, found.measures, found.text, found.columns, found.found, found.texts)
+
+    return NamedStep(name or step.name, call, isinstance(measure, TextMeasure))
+
+
+def schemas_of(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
+    """The schemas of all that the steps measure, and by step of its own table: an empty batch shows
+    the types.
+    """
+    nothing = pa.RecordBatch.from_pylist([], DOCUMENTS)
+    fields = []
+    found = {}
+    for step in steps:
+        said = step.call(nothing, BatchTexts(nothing["text"]))
+        if said.found is not None:
+            found[step.name] = said.found.schema
+        fields += [
+            pa.field(f"{step.name}.{name}", column.type) for name, column in said.measures.items()
+        ]
+        if said.text is not None:
+            fields.append(pa.field(f"{step.name}.{LEFT}", pa.int64()))
+    return pa.schema([DOCUMENTS.field("document"), *fields]), found
 
 
 def judge(

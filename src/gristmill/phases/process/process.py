@@ -26,9 +26,7 @@ import pyarrow.compute as pc
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus, content_key
 from gristmill.errors import GristmillError, MachineError, SourceError
-from gristmill.filters.api.judge import LEFT, Judged, Judgement, NamedStep, judge
-from gristmill.filters.api.step import Measured, Step, keep_all
-from gristmill.filters.api.texts import BatchTexts, TextMeasure
+from gristmill.filters.api.judge import Judged, NamedStep, judge, named, schemas_of
 from gristmill.phases.inputs.fetch import label
 from gristmill.phases.inputs.plan import PlannedShard
 from gristmill.phases.phase import Output, Phase, State
@@ -204,7 +202,7 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
     corpus = Corpus(Path(task.root))
     clock = Clock()
     steps = _named(task.steps)
-    measures, found = _schemas(steps)
+    measures, found = schemas_of(steps)
     tables = {step.name: step.table for step in task.steps.made() if step.table is not None}
     timed = [step._replace(call=clock.around(step.name, step.call)) for step in steps]
     shard = ShardReader(
@@ -286,36 +284,6 @@ def _named(steps: Steps) -> list[NamedStep]:
         "steps", {key: partial(step.load, steps.inputs) for key, step in made.items()}
     )
     return [named(step, measures[key]) for key, step in made.items()]
-
-
-def named(step: Step, measure: Callable[[pa.RecordBatch], Measured]) -> NamedStep:
-    """A step with what it has loaded, as the judge calls it."""
-
-    def call(batch: pa.RecordBatch, texts: BatchTexts) -> Judgement:
-        found = measure.measure(texts) if isinstance(measure, TextMeasure) else measure(batch)
-        said = step.decide(found.measures) if found.measures else keep_all(len(batch))
-        return Judgement(*said, found.measures, found.text, found.columns, found.found, found.texts)
-
-    return NamedStep(step.name, call, isinstance(measure, TextMeasure))
-
-
-def _schemas(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
-    """The schemas of all that the steps measure, and by step of its own table: an empty batch shows
-    the types.
-    """
-    nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
-    fields = []
-    found = {}
-    for step in steps:
-        said = step.call(nothing, BatchTexts(nothing["text"]))
-        if said.found is not None:
-            found[step.name] = said.found.schema
-        fields += [
-            pa.field(f"{step.name}.{name}", column.type) for name, column in said.measures.items()
-        ]
-        if said.text is not None:
-            fields.append(pa.field(f"{step.name}.{LEFT}", pa.int64()))
-    return pa.schema([schema.DOCUMENTS.field("document"), *fields]), found
 
 
 PROCESS = Phase(

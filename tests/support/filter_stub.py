@@ -1,0 +1,72 @@
+"""What tells type checkers what `gristmill.filters` has: src/gristmill/filters/__init__.pyi.
+
+After a new step, or a new parameter of a step with variants, write it anew:
+`python -c "from tests.support.filter_stub import write; write()"`.
+"""
+
+import inspect
+import re
+import typing
+
+from gristmill.filters.api import registry
+from gristmill.filters.api.step import Step
+from tests.support import ROOT
+
+PATH = ROOT / "src/gristmill/filters/__init__.pyi"
+HEAD = '''"""Written by tests/support/filter_stub.py, from the steps that there are."""
+
+from typing import Literal, overload
+
+from gristmill.filters.api.in_memory import TextVerdict as TextVerdict
+from gristmill.filters.api.in_memory import judge as judge
+from gristmill.filters.api.in_memory import keep as keep
+from gristmill.filters.api.in_memory import mask as mask
+from gristmill.filters.api.step import Step as Step
+'''
+
+
+def annotation(kind: object) -> str:
+    """A type as it is written; Literal with double quotes."""
+    text = kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+    text = re.sub(r"Optional\[(\w+)\]", r"\1 | None", text.replace("typing.", ""))
+    return text.replace("'", '"').replace("NoneType", "None")
+
+
+def parameters(kind: type[Step]) -> list[str]:
+    """The parameters of a step, as in a stub."""
+    hints = typing.get_type_hints(kind)
+    found = []
+    for name, parameter in inspect.signature(kind).parameters.items():
+        given = "" if parameter.default is inspect.Parameter.empty else " = ..."
+        found.append(f"    {name}: {annotation(hints[name])}{given},")
+    return found
+
+
+def stub() -> str:
+    """The text of the file."""
+    lines, functions = [], []
+    for step in registry.all_built_in():
+        name, kinds = registry.public_name(step), registry.variants(step)
+        for kind in kinds:
+            shown = name if len(kinds) == 1 else f"_{kind.__name__}"
+            lines.append(f"from {kind.__module__} import {kind.__name__} as {shown}")
+        if len(kinds) > 1:
+            for kind in kinds:
+                functions += ["@overload", f"def {name}(", "    *,", *parameters(kind)]
+                functions.append(f") -> _{kind.__name__}: ...")
+    return HEAD + "\n".join(sorted(lines, key=str.lower)) + "\n\n" + "\n".join(functions) + "\n"
+
+
+def lines_of(text: str) -> list[str]:
+    """What a stub says, in order of its words: layout makes no difference."""
+    return sorted(re.findall(r"[\w.|\"]+", text))
+
+
+def write() -> None:
+    """Write the file, in the house's format."""
+    import subprocess
+    import sys
+
+    PATH.write_text(stub())
+    subprocess.run([sys.executable, "-m", "ruff", "check", "-q", "--fix", str(PATH)], check=False)
+    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(PATH)], check=False)
