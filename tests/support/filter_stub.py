@@ -44,17 +44,22 @@ def parameters(kind: type[Step]) -> list[str]:
 
 def stub() -> str:
     """The text of the file."""
-    lines, functions = [], []
+    lines, aliases, functions = [], [], []
     for step in registry.all_built_in():
         name, kinds = registry.public_name(step), registry.variants(step)
         for kind in kinds:
             shown = name if len(kinds) == 1 else f"_{kind.__name__}"
-            lines.append(f"from {kind.__module__} import {kind.__name__} as {shown}")
+            if shown in (kind.__name__, f"_{kind.__name__}"):
+                lines.append(f"from {kind.__module__} import {kind.__name__} as {shown}")
+            else:  # an import under another name is not exported
+                lines.append(f"from {kind.__module__} import {kind.__name__} as _{shown}")
+                aliases.append(f"{shown} = _{shown}")
         if len(kinds) > 1:
             for kind in kinds:
                 functions += ["@overload", f"def {name}(", "    *,", *parameters(kind)]
                 functions.append(f") -> _{kind.__name__}: ...")
-    return HEAD + "\n".join(sorted(lines, key=str.lower)) + "\n\n" + "\n".join(functions) + "\n"
+    lines = sorted(lines, key=str.lower)
+    return HEAD + "\n".join([*lines, "", *aliases, "", *functions]) + "\n"
 
 
 def lines_of(text: str) -> list[str]:

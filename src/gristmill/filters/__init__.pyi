@@ -17,6 +17,7 @@ from gristmill.filters.lists.withdrawn import Withdrawn as Withdrawn
 from gristmill.filters.models.classifier import Classifier as Classifier
 from gristmill.filters.models.ensemble import Ensemble as Ensemble
 from gristmill.filters.models.perplexity import Perplexity as Perplexity
+from gristmill.filters.models.scores import GivenScores as _Scores
 from gristmill.filters.models.toxicity import Toxicity as Toxicity
 from gristmill.filters.pii.private import Private as Private
 from gristmill.filters.rules.c4 import C4 as C4
@@ -25,6 +26,8 @@ from gristmill.filters.rules.gopher import Lab as _Lab
 from gristmill.filters.rules.gopher import Quality as _Quality
 from gristmill.filters.rules.repetition import Repetition as Repetition
 from gristmill.filters.rules.simple import Simple as Simple
+
+Scores = _Scores
 
 @overload
 def Extract(
