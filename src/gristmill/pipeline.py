@@ -46,12 +46,14 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.funnel import Funnel
 from gristmill.engine import engine as engines
 from gristmill.errors import RecipeError, SourceError
+from gristmill.phases import part_of_shards
 from gristmill.phases.all_phases import STOPS
 from gristmill.phases.inputs import fetch, inputs, plan
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import tokenize, write_manifest
 from gristmill.phases.output.append import only_grows
 from gristmill.phases.output.settle import next_wave
+from gristmill.phases.part_of_shards import ShardsPart
 from gristmill.phases.phase import State
 from gristmill.phases.phase_runner import PhaseRunner
 from gristmill.phases.process import process
@@ -101,6 +103,7 @@ def run(
     cache_bytes: int | None = None,
     retry: bool = False,
     allow_env: Collection[str] = (),
+    shards: str | None = None,
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> Funnel:
     """Run a recipe (a path, or a list of files and URLs for a preset of recipes/) and return the
@@ -108,7 +111,8 @@ def run(
 
     `engine` is `local`, `spark://host:port`, or `spark` inside spark-submit: the same bytes. `show`
     gets progress as dictionaries; see phases/running/progress.py. `allow_env` names variables
-    that the recipe may send to its hosts. Raises what errors.py draws.
+    that the recipe may send to its hosts. `shards`, such as 3/16: one job of several that share the
+    corpus' folder (phases/part_of_shards.py); its funnel is empty. Raises what errors.py draws.
     """
     if until is not None and until not in STOPS:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(STOPS)}")
@@ -130,6 +134,8 @@ def run(
     )
     engines.check(engine)
     made.transfer.resume_only = resume_only
+    if shards is not None:
+        return made.go_part(ShardsPart.parse(shards), until)
     lock = made.corpus.hold(made.progress.line)
     try:
         return made.go(lock, until, Path(plan_file) if plan_file else None)
@@ -287,6 +293,21 @@ class Run(NamedTuple):
     def fetching(self, planned: Planned, wanted: Collection[int] | None = None) -> fetch.Fetch:
         """The fetch of what is planned, or of the shards `wanted` of it."""
         return fetch.Fetch(*planned, self.folder, self.transfer, self.asked, wanted)
+
+    def go_part(self, part: ShardsPart, until: str | None) -> Funnel:
+        """Run the phases that work shard by shard for a part of the shards, as far as they go."""
+        if self.engine != "local":
+            raise RecipeError(f"--shards is for the local engine, and not for {self.engine}")
+        check_pages(self.recipe)
+        try:
+            with part_of_shards.held(self.corpus, part) as lock:
+                state = self._state(write_manifest.read_plan(self.corpus, None))
+                with engines.start(self.engine, self.workers, lock) as engine:
+                    runner = PhaseRunner(self.corpus, engine, self.progress)
+                    part_of_shards.run_part(part, runner, state, self.transfer.cache, until)
+        finally:
+            self.transfer.close()
+        return Funnel.empty()
 
     # -- before the phases
 

@@ -54,6 +54,13 @@ def run(
         str | None,
         typer.Option(help="Stop after plan, fetch, process, deduplicate, tokenize or assemble."),
     ] = None,
+    shards: Annotated[
+        str | None,
+        typer.Option(
+            help="I/N: do part I of N of the raw shards, a job of an array on a shared folder; a "
+            "run without it ends the work (docs/clusters.md)."
+        ),
+    ] = None,
     plan: Annotated[
         Path | None, typer.Option(help="Run a stored plan: the plan.json of a corpus.")
     ] = None,
@@ -153,6 +160,7 @@ def run(
         engine=engine,
         limit=limit,
         until=until,
+        shards=shards,
         allow_missing=allow_missing,
         allow_code=allow_code,
         resume_only=resume_only,

@@ -11,11 +11,9 @@ A phase is done when its record holds the content key that it would have now (ph
 are made of steps, format versions, parameters and input digests; no clock, rank or path is in them.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
-import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +33,7 @@ from gristmill.corpus.layout import (
     remove_if_empty,
     tidy,
 )
+from gristmill.corpus.lock import take
 from gristmill.errors import Damaged, MachineError, VerificationError
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
@@ -42,8 +41,6 @@ from gristmill.store.proof import damage, damaged, is_spoilt, seal, unseal
 
 RECORD_FORMAT = 3  # of a record: one of another format is not used
 Counts = TypeVar("Counts")  # what a phase counts
-
-LOCK_PATIENCE = 3.0  # seconds: workers of a killed run notice and go
 
 
 class Record(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
@@ -376,20 +373,11 @@ class Corpus:
                     "folder, so that nothing of yours is mixed in"
                 )
             self.work.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.work / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        until = time.monotonic() + LOCK_PATIENCE
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    os.close(handle)
-                    raise MachineError(
-                        f"{self.root}: another run is at work on this corpus. Wait for it, "
-                        "or choose another folder"
-                    ) from None
-                time.sleep(0.05)
+            busy = (
+                f"{self.root}: another run is at work on this corpus. Wait for it, or choose "
+                "another folder"
+            )
+            handle = take(self.work / "lock", busy)
         try:
             with machine_errors(self.root, every=True):
                 tidy(self.root, on_line)

@@ -5,7 +5,7 @@ is known where each source ends (phases/output/settle.py); then come the others.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from gristmill.errors import GristmillError, SourceError
 from gristmill.phases.all_phases import PHASES, is_last
@@ -15,7 +15,7 @@ from gristmill.phases.output import write_manifest
 from gristmill.phases.output.settle import next_wave, refuse_shrinking, settle, tokens_of
 from gristmill.phases.output.tokenize import TOKENIZE
 from gristmill.phases.phase import Phase, State
-from gristmill.phases.phase_runner import PhaseRunner
+from gristmill.phases.phase_runner import Ran
 from gristmill.phases.process import process
 
 
@@ -23,10 +23,18 @@ class ShardsFailed(SourceError):
     """Some raw shards failed; the others are finished, and what was done is kept."""
 
 
+class Runner(Protocol):
+    """Runs the tasks of a phase (PhaseRunner, PartRunner)."""
+
+    def each(self, phase: Phase[Any], tasks: dict[int, Any], state: State) -> Ran:
+        """Run those tasks that are not done."""
+        ...
+
+
 class PhaseRounds(NamedTuple):
     """What running the phases needs besides the state."""
 
-    runner: PhaseRunner
+    runner: Runner
     allow_missing: bool
     fetch: Callable[[State, Iterable[int]], State]  # have raw shards here, and pin them
     drop_damaged: Callable[[str], bool]  # take a copy out of the cache if it is damaged

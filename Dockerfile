@@ -1,0 +1,15 @@
+# gristmill with what clusters need: Java for Spark, and the extras for object stores and the hub.
+FROM python:3.12-slim-bookworm
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps tini \
+    && rm -rf /var/lib/apt/lists/*
+COPY . /opt/gristmill/source
+COPY examples/submit.py /opt/gristmill/submit.py
+RUN pip install --no-cache-dir "/opt/gristmill/source[hub,spark,stores,trafilatura]" \
+    && rm -rf /opt/gristmill/source
+# Kernels are compiled once, into the image.
+ENV GRISTMILL_KERNELS=/opt/gristmill/kernels
+RUN gristmill demo /tmp/demo && rm -rf /tmp/demo && chmod -R a+rwX /opt/gristmill/kernels
+WORKDIR /work
+ENTRYPOINT ["tini", "--"]
+CMD ["gristmill", "--help"]
