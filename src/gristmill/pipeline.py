@@ -302,7 +302,8 @@ class Run(NamedTuple):
         try:
             with part_of_shards.held(self.corpus, part) as lock:
                 state = self._state(write_manifest.read_plan(self.corpus, None))
-                with engines.start(self.engine, self.workers, lock) as engine:
+                own_code = any(map(is_custom, self.recipe.step))
+                with engines.start(self.engine, self.workers, lock, own_code=own_code) as engine:
                     runner = PhaseRunner(self.corpus, engine, self.progress)
                     part_of_shards.run_part(part, runner, state, self.transfer.cache, until)
         finally:
