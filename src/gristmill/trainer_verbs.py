@@ -15,8 +15,8 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            help="Text: jsonl, jsonl.gz, jsonl.zst, parquet, nanochat. Tokens: nanogpt, llmc, "
-            "megatron, olmo, datatrove, torchtitan, hf-parquet, hdf5, genesis."
+            help="Text: jsonl, jsonl.gz, jsonl.zst, parquet, nanochat, score-jobs. Tokens: "
+            "nanogpt, llmc, megatron, olmo, datatrove, torchtitan, hf-parquet, hdf5, genesis."
         ),
     ] = "jsonl.zst",
     split: Annotated[

@@ -183,6 +183,13 @@ def prepared(folder: Path) -> Path:
         for row in range(0, 24, 2)
     ] + [{"document": "3:1", "edu": 4, "topic": "sport"}]
     (folder / "scores.jsonl").write_bytes(jsonl(scored))
+    judges = ("fineweb_edu_mistral", "fineweb_edu_nemotron", "dclm", "quality")
+    judged = [
+        {"document": f"3:{row}", "topic": "news"}
+        | {name: (row * 7 + place) % 5 for place, name in enumerate(judges)}
+        for row in range(20)
+    ]
+    (folder / "judged.jsonl").write_bytes(jsonl(judged))
     items = [{"text": article(f"golden {number}", 10 + number)[:300]} for number in range(3)]
     (folder / "items.jsonl").write_bytes(jsonl(items))
     good = [{"text": article(f"good {number}", 6)} for number in range(60)]
@@ -278,6 +285,8 @@ def preset(name: str) -> Recipe:
             settings |= {f"step.{place}.{key}": json.dumps([file]) for key, file in LISTS.items()}
         if table["use"] == "classifier":
             settings[f"step.{place}.model"] = '"good.model"'
+        if table["use"] == "scores":
+            settings[f"step.{place}.files"] = '["judged.jsonl"]'
     return parse(text, name, settings)
 
 

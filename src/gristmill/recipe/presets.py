@@ -17,11 +17,13 @@ PRESETS = (
     "c4",
     "clean-small",
     "datatrove-0.10",
+    "dolma3",
     "fineweb-edu",
     "fineweb-v1",
     "fineweb-v1-fast",
     "gopher",
     "lab",
+    "nemotron-cc",
 )
 
 

@@ -1,5 +1,5 @@
 """The kept documents of a corpus as text, with all their fields: as JSONL (plain, gzip or zstd),
-Parquet, or nanochat's Parquet.
+Parquet, nanochat's Parquet, or texts to be scored.
 """
 
 import gzip
@@ -24,7 +24,7 @@ else:
     from backports import zstd
 
 JSONL = ("jsonl", "jsonl.gz", "jsonl.zst")
-FORMATS = (*JSONL, "parquet", "nanochat")
+FORMATS = (*JSONL, "parquet", "nanochat", "score-jobs")
 
 
 class KeptTexts:
@@ -79,6 +79,10 @@ def write(
             from gristmill.trainer_formats import text_parquet
 
             documents = text_parquet.write(texts, folder)
+        elif to == "score-jobs":
+            from gristmill.trainer_formats import score_jobs
+
+            documents = score_jobs.write(texts, folder)
         else:
             from gristmill.trainer_formats import nanochat
 
