@@ -1,64 +1,211 @@
 """Raw web in, verified training tokens out.
 
-The verbs of the command line are functions of the same names here. Nothing heavy is imported until
-one is called.
+    import gristmill
+    from gristmill import filters
+
+    gristmill.run("recipe.toml")                     a verb of the command line
+    filters.Gopher(min_words=50)("Some text.")       a filter on texts in memory
+    gristmill.Corpus("corpus").documents()           what a run has kept
+
+Every verb of the command line is a function here: `gristmill model show` is show_model,
+`gristmill release sign` is release_sign, `gristmill import` is import_tokens, and `gristmill node`
+is Node (docs/library.md). Nothing heavy is imported until a name is used.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gristmill import filters as filters
+    from gristmill.corpus.funnel import Funnel as Funnel
+    from gristmill.dedup.banding import curve as curve
+    from gristmill.dedup.settings import Near as Near
+    from gristmill.dedup.stream.duplicate_index import DuplicateIndex as DuplicateIndex
+    from gristmill.demonstration import demo as demo
+    from gristmill.errors import ArgumentError as ArgumentError
+    from gristmill.errors import GristmillError as GristmillError
+    from gristmill.errors import MachineError as MachineError
+    from gristmill.errors import RecipeError as RecipeError
+    from gristmill.errors import SourceError as SourceError
+    from gristmill.errors import VerificationError as VerificationError
+    from gristmill.library.duplicate_texts import MinHash as MinHash
+    from gristmill.library.duplicate_texts import deduplicate_texts as deduplicate
+    from gristmill.library.open_corpus import OpenCorpus as Corpus
+    from gristmill.library.text_functions import extract as extract
+    from gristmill.library.text_functions import language as language
+    from gristmill.loader.bench_loader import bench_loader as bench_loader
+    from gristmill.loader.ledger import seen as seen
+    from gristmill.loader.loader import Loader as Loader
+    from gristmill.loader.packing_report import packing_report as pack
+    from gristmill.loader.torch_dataset import TokenDataset as TokenDataset
+    from gristmill.mixing.doremi import doremi as doremi
+    from gristmill.mixing.fit import fit_mix as fit_mix
+    from gristmill.mixing.mix import mix as mix
+    from gristmill.mixing.propose import propose_mixes as propose_mixes
+    from gristmill.network.keys import new_key as release_key
+    from gristmill.network.node import Node as Node
+    from gristmill.network.publish import publish as publish
+    from gristmill.network.pull import pull as pull
+    from gristmill.network.signing import rotate as release_rotate
+    from gristmill.network.signing import sign as release_sign
+    from gristmill.network.withdraw import withdraw as withdraw
+    from gristmill.network.withdraw_release import withdraw_release as release_withdraw
+    from gristmill.pipeline import run as run
+    from gristmill.recipe import init as init
+    from gristmill.report.chinchilla import chinchilla as chinchilla
+    from gristmill.report.contamination import contamination as contamination
+    from gristmill.report.diff import diff as diff
+    from gristmill.report.duplicates import duplicates as duplicates
+    from gristmill.report.losses import losses as losses
+    from gristmill.report.rejudge import rejudge as rejudge
+    from gristmill.report.repeated_lines import frequent as lines
+    from gristmill.report.size import size as size
+    from gristmill.report.stats import stats as stats
+    from gristmill.report.status import status as status
+    from gristmill.report.verify import verify as verify
+    from gristmill.report.why import why as why
+    from gristmill.tokens.tokenizer import Tokenizer as Tokenizer
+    from gristmill.trainer_formats.export import export as export
+    from gristmill.trainer_formats.import_tokens import import_tokens as import_tokens
+    from gristmill.training.grow_tokenizer import grow_tokenizer as grow_tokenizer
+    from gristmill.training.show_tokenizer import show_tokenizer as show_tokenizer
+    from gristmill.training.train_models import show_model as show_model
+    from gristmill.training.train_models import train_classifier as train_classifier
+    from gristmill.training.train_models import train_perplexity as train_perplexity
+    from gristmill.training.train_tokenizer import train_tokenizer as train_tokenizer
 
 __version__ = "0.1.0"
 
-# The other errors are in gristmill.errors, and here under their names as well.
+# Where each name is: a module, and its name there.
+_PLACES = {
+    "ArgumentError": "errors:ArgumentError",
+    "Corpus": "library.open_corpus:OpenCorpus",
+    "DuplicateIndex": "dedup.stream.duplicate_index:DuplicateIndex",
+    "Funnel": "corpus.funnel:Funnel",
+    "GristmillError": "errors:GristmillError",
+    "Loader": "loader.loader:Loader",
+    "MachineError": "errors:MachineError",
+    "MinHash": "library.duplicate_texts:MinHash",
+    "Near": "dedup.settings:Near",
+    "Node": "network.node:Node",
+    "RecipeError": "errors:RecipeError",
+    "SourceError": "errors:SourceError",
+    "TokenDataset": "loader.torch_dataset:TokenDataset",
+    "Tokenizer": "tokens.tokenizer:Tokenizer",
+    "VerificationError": "errors:VerificationError",
+    "bench_loader": "loader.bench_loader:bench_loader",
+    "chinchilla": "report.chinchilla:chinchilla",
+    "contamination": "report.contamination:contamination",
+    "curve": "dedup.banding:curve",
+    "deduplicate": "library.duplicate_texts:deduplicate_texts",
+    "demo": "demonstration:demo",
+    "diff": "report.diff:diff",
+    "doremi": "mixing.doremi:doremi",
+    "duplicates": "report.duplicates:duplicates",
+    "export": "trainer_formats.export:export",
+    "extract": "library.text_functions:extract",
+    "fit_mix": "mixing.fit:fit_mix",
+    "grow_tokenizer": "training.grow_tokenizer:grow_tokenizer",
+    "import_tokens": "trainer_formats.import_tokens:import_tokens",
+    "init": "recipe:init",
+    "language": "library.text_functions:language",
+    "lines": "report.repeated_lines:frequent",
+    "losses": "report.losses:losses",
+    "mix": "mixing.mix:mix",
+    "pack": "loader.packing_report:packing_report",
+    "propose_mixes": "mixing.propose:propose_mixes",
+    "publish": "network.publish:publish",
+    "pull": "network.pull:pull",
+    "rejudge": "report.rejudge:rejudge",
+    "release_key": "network.keys:new_key",
+    "release_rotate": "network.signing:rotate",
+    "release_sign": "network.signing:sign",
+    "release_withdraw": "network.withdraw_release:withdraw_release",
+    "run": "pipeline:run",
+    "seen": "loader.ledger:seen",
+    "show_model": "training.train_models:show_model",
+    "show_tokenizer": "training.show_tokenizer:show_tokenizer",
+    "size": "report.size:size",
+    "stats": "report.stats:stats",
+    "status": "report.status:status",
+    "train_classifier": "training.train_models:train_classifier",
+    "train_perplexity": "training.train_models:train_perplexity",
+    "train_tokenizer": "training.train_tokenizer:train_tokenizer",
+    "verify": "report.verify:verify",
+    "why": "report.why:why",
+    "withdraw": "network.withdraw:withdraw",
+}
+
 __all__ = [
+    "ArgumentError",
+    "Corpus",
+    "DuplicateIndex",
+    "Funnel",
     "GristmillError",
     "Loader",
+    "MachineError",
+    "MinHash",
+    "Near",
     "Node",
+    "RecipeError",
+    "SourceError",
     "TokenDataset",
+    "Tokenizer",
+    "VerificationError",
+    "bench_loader",
+    "chinchilla",
+    "contamination",
+    "curve",
+    "deduplicate",
     "demo",
     "diff",
+    "doremi",
+    "duplicates",
     "export",
+    "extract",
+    "filters",
+    "fit_mix",
+    "grow_tokenizer",
+    "import_tokens",
     "init",
+    "language",
+    "lines",
+    "losses",
+    "mix",
+    "pack",
+    "propose_mixes",
     "publish",
     "pull",
     "rejudge",
+    "release_key",
+    "release_rotate",
+    "release_sign",
+    "release_withdraw",
     "run",
     "seen",
+    "show_model",
+    "show_tokenizer",
+    "size",
     "stats",
     "status",
+    "train_classifier",
+    "train_perplexity",
     "train_tokenizer",
     "verify",
     "why",
+    "withdraw",
 ]
-
-_MODULES = {
-    "GristmillError": "errors",
-    "Loader": "loader.loader",
-    "MachineError": "errors",
-    "Node": "network.node",
-    "RecipeError": "errors",
-    "SourceError": "errors",
-    "TokenDataset": "loader.torch_dataset",
-    "VerificationError": "errors",
-    "demo": "demonstration",
-    "diff": "report.diff",
-    "export": "trainer_formats.export",
-    "init": "recipe",
-    "publish": "network.publish",
-    "pull": "network.pull",
-    "rejudge": "report.rejudge",
-    "run": "pipeline",
-    "seen": "loader.ledger",
-    "stats": "report.stats",
-    "status": "report.status",
-    "train_tokenizer": "training.train_tokenizer",
-    "verify": "report.verify",
-    "why": "report.why",
-}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        import importlib
+    import importlib
 
-        return getattr(importlib.import_module(f"gristmill.{_MODULES[name]}"), name)
+    if name == "filters":
+        return importlib.import_module("gristmill.filters")
+    if name in _PLACES:
+        module, _, there = _PLACES[name].partition(":")
+        return getattr(importlib.import_module(f"gristmill.{module}"), there)
     raise AttributeError(f"module 'gristmill' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

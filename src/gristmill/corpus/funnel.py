@@ -3,7 +3,10 @@
 A part of the corpus; the rates are not.
 """
 
+import html
 from typing import Any
+
+from gristmill.errors import printable
 
 
 class Funnel:
@@ -28,6 +31,17 @@ class Funnel:
     def empty(cls) -> "Funnel":
         """The funnel of a run that stopped early."""
         return cls({})
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines()) or "no funnel: the run has not come to its end"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """In IPython."""
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return f"<pre>{html.escape(printable(str(self), lines=True))}</pre>"
 
     def lines(self) -> list[str]:
         """For people: a line a step, the reasons below it."""

@@ -5,6 +5,7 @@ of its tokens are in a window, and not all in the same one.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -41,7 +42,7 @@ class PackedCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def packing_report(
-    corpus: TokenCorpus,
+    corpus: TokenCorpus | Path | str,
     sequence_length: int,
     packing: Packing = "concat",
     *,
@@ -54,6 +55,7 @@ def packing_report(
     one. A source with fewer tokens than a window is reported with no windows; if no source has
     one, that is a RecipeError. Raises VerificationError, MachineError too.
     """
+    corpus = corpus if isinstance(corpus, TokenCorpus) else TokenCorpus.open(Path(corpus))
     asked = packing_of(packing)
     sequence_length = whole_number("sequence_length", sequence_length, 1)
     if split not in ("train", "val"):

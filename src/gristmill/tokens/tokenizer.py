@@ -6,6 +6,7 @@ otherwise the library encodes, in batches. Special tokens in crawled text are pl
 """
 
 import hashlib
+import itertools
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -14,8 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
-from gristmill.errors import RecipeError
+from gristmill.columns import utf8_buffers, well_formed
+from gristmill.errors import ArgumentError, RecipeError
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.store import transfer, urls
 from gristmill.tokens import tokenizer_file
@@ -32,6 +33,7 @@ from gristmill.tokens.rank_files import (
     read_rank_file,
     tokens_of_published,
 )
+from gristmill.user_texts import batches_of, table_of
 
 ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>")
 
@@ -55,12 +57,17 @@ class Tokenizer:
     uint16 if every token fits, else uint32.
     """
 
-    def __init__(self, name: str, data: bytes, end_of_text: str | None = None) -> None:
-        """Read a tokenizer from the bytes of its file.
+    def __init__(
+        self, name: str, data: bytes | None = None, end_of_text: str | None = None
+    ) -> None:
+        """Read a tokenizer by its name ("gpt2", "cl100k_base"), its path or URL; or from the bytes
+        of its file, which is then only called `name`.
 
         `end_of_text` is the token after each document; None: the tokenizer's own. Raises
         RecipeError if the file is of no known format or has no such token.
         """
+        if data is None:
+            name, data = _file_of(name)
         self.sha256 = hashlib.sha256(data).hexdigest()
         self.name = name
         self.data = data
@@ -83,11 +90,39 @@ class Tokenizer:
         self.dtype = np.dtype("<u2") if self.vocabulary <= 1 << 16 else np.dtype("<u4")
 
     def encode(self, texts: pa.Array | list[str]) -> Encoded:
-        """Encode texts: a string column without nulls, or a list."""
+        """Encode texts: a string column without nulls, or a list.
+
+        Of one string, `encode_text` gives an array; `encode_batch` takes what filters take.
+        """
         column = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
         if self._encoder is None:
             self._encoder = self._rank_encoder()
         return Encoded(*self._encoder.encode(*utf8_buffers(column)))
+
+    def encode_text(self, text: str) -> np.ndarray:
+        """The token numbers of one text, (m,) int32."""
+        if not isinstance(text, str):
+            raise ArgumentError(f"text: a {type(text).__name__} was given: expected a string")
+        return self.encode([well_formed(text)]).tokens
+
+    def encode_batch(self, texts: Any, *, text: str = "text") -> Encoded:
+        """The token numbers of texts, in any form that user_texts.py takes: text i has
+        `tokens[offsets[i]:offsets[i + 1]]`. Raises ArgumentError, also for a missing text.
+        """
+        offsets, tokens = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
+        for part in batches_of(table_of(texts, text)):
+            column = part["text"].chunk(0)
+            if column.null_count:
+                raise ArgumentError("texts: one is missing (None): leave it out, or give ''")
+            found = self.encode(column)
+            offsets.append(found.offsets[1:] + offsets[-1][-1])
+            tokens.append(found.tokens)
+        return Encoded(np.concatenate(offsets), np.concatenate(tokens))
+
+    def decode_batch(self, encoded: Encoded) -> list[str]:
+        """The texts of what `encode_batch` gave."""
+        bounds = itertools.pairwise(encoded.offsets.tolist())
+        return [self.decode(encoded.tokens[start:stop]) for start, stop in bounds]
 
     def _rank_encoder(self) -> "_TextEncoder":
         from gristmill.kernels.bpe import encoder, merges
@@ -252,6 +287,14 @@ def _check_size(name: str, path: Path) -> None:
         tokenizer_file.check_size(path)
     except ValueError as error:
         raise RecipeError(f"tokenizer {name!r}: {path}: {error}") from error
+
+
+def _file_of(name: str) -> tuple[str, bytes]:
+    """The name of a tokenizer, and the bytes of its file."""
+    from gristmill.store.cache import default_cache
+
+    found = load(name, Path(), default_cache())
+    return found.name, found.data
 
 
 def load(

@@ -272,8 +272,10 @@ def _ready(step: Filter) -> LoadedStep:
         call = NamedStep(name, partial(_of_function, measure))
     nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
     said = call.call(nothing, BatchTexts(nothing["text"]))
-    filled = () if said.text is None else ("text",)
-    return LoadedStep(call, schemas_of([call])[0], (*filled, *said.columns))
+    filled = [] if said.text is None else ["text", *said.columns]
+    if getattr(step, "takes_pages", False):  # without a page it fills nothing
+        filled += ["title", "declared_language"]
+    return LoadedStep(call, schemas_of([call])[0], tuple(filled))
 
 
 def _of_function(measure: Any, batch: pa.RecordBatch, texts: BatchTexts) -> Any:
