@@ -40,9 +40,8 @@ def function_name(verb: str) -> str:
 
 @pytest.mark.parametrize("verb", verbs())
 def test_every_verb_is_a_function(verb: str) -> None:
-    name = function_name(verb)
-    found = getattr(gristmill, name)
-    assert name == "__version__" or (name in gristmill.__all__ and callable(found))
+    # That there is such a name, and that it is documented: tests/test_house.py.
+    assert function_name(verb) in {*gristmill.__all__, "__version__"}
 
 
 def test_type_checkers_see_the_names_that_there_are() -> None:

@@ -61,6 +61,7 @@ from gristmill.phases.process_while_fetching import ProcessWhileFetching
 from gristmill.phases.relations import deduplicate
 from gristmill.phases.rounds import PhaseRounds, ShardsFailed
 from gristmill.phases.running import repair
+from gristmill.phases.running.notebook import notebook_display
 from gristmill.phases.running.progress import Progress
 from gristmill.recipe import (
     Loaded,
@@ -110,7 +111,8 @@ def run(
     funnel.
 
     `engine` is `local`, `spark://host:port`, or `spark` inside spark-submit: the same bytes. `show`
-    gets progress as dictionaries; see phases/running/progress.py. `allow_env` names variables
+    gets progress as dictionaries (phases/running/progress.py); without it, a notebook shows bars
+    and others nothing. `allow_env` names variables
     that the recipe may send to its hosts. `shards`, such as 3/16: one job of several that share the
     corpus' folder (phases/part_of_shards.py); its funnel is empty. Raises what errors.py draws.
     """
@@ -126,7 +128,7 @@ def run(
         limit,
         cache_dir,
         fetching,
-        show,
+        show or notebook_display(),
         engine=engine,
         workers=engines.worker_count(workers),
         asked=fetch.Asked(allow_missing, check_inputs),

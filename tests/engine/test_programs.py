@@ -226,7 +226,9 @@ def test_a_notebook(folder: Path) -> None:
         "import nbformat, nbclient\nnote = nbformat.read('note.ipynb', "
         "4)\nnbclient.NotebookClient(note, kernel_name='python3').execute()\n"
     )
-    assert "done" in ran(folder, [sys.executable, "-c", run + "print(note.cells[1].outputs)"])
+    shown = ran(folder, [sys.executable, "-c", run + "print(note.cells[1].outputs)"])
+    assert "done" in shown
+    assert "<progress value=1 max=1></progress> process done in" in shown
 
 
 def test_nothing_that_lies_where_one_stands_is_run(folder: Path) -> None:
