@@ -41,6 +41,6 @@ def test_freed_memory_is_kept_until_the_task_ends() -> None:
             if event.result
         ]
     (first, kept, pool), (second, _, _) = found
-    assert pool == "system"
+    assert pool in (pa.supported_memory_backends()[0], "system")
     assert kept > size // 2
     assert second - first < size // 2
