@@ -41,6 +41,7 @@ LITERALS = "kernels/pieces/test_literals.py"
 READING = "kernels/reading/test_reading.py"
 OVERLAP = "kernels/decontaminate/test_overlap.py"
 LABELS = "kernels/decontaminate/test_labels.py"
+STRETCHES = "kernels/decontaminate/test_stretches.py"
 PAGES = "kernels/html/test_features.py"
 ROWS = Pair(
     f"{PAGES}::test_counts_and_rows_are_those_of_plain_python", "naive_blocks.build", "Work"
@@ -62,6 +63,12 @@ TWINS = {
     ),
     "bpe_training.pieces.PieceCounter": Pair(
         "kernels/bpe_training/test_pieces.py::test_fuzz", "naive_bpe_training.PieceCounter"
+    ),
+    "decontaminate.stretches.find_alike": Pair(
+        f"{STRETCHES}::test_fuzz", "naive_stretches.find_alike"
+    ),
+    "decontaminate.stretches.known_keys": Pair(
+        f"{STRETCHES}::test_fuzz", "naive_stretches.known_keys"
     ),
     "decontaminate.items.build": Pair(f"{OVERLAP}::check", "naive.build"),
     "decontaminate.labels.blank": Pair(
