@@ -20,6 +20,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
 from gristmill.recipe import parse
 from gristmill.report.diff import diff
+from gristmill.report.size import size
 from gristmill.report.stats import stats
 from gristmill.report.status import status
 from gristmill.report.verify import verify
@@ -329,7 +330,7 @@ def test_no_copy_follows_another(blocks: list[list[int]], lengths: list[int]) ->
     def flat(cut: list[list[int]]) -> tuple[list[int], int]:
         apart = Apart(given_blocks(cut))
         row: list[int] = []
-        for tokens, documents, size in apart:
+        for tokens, documents, _ in apart:
             assert tokens.tolist() == np.repeat(documents, size).tolist()
             row += documents.tolist()
         return row, apart.left_out
@@ -367,3 +368,14 @@ def test_tokens_by_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         blocks = list(shuffled([own], dtype, 7, tmp_path / "work"))
         total = sum(len(tokens) for tokens, _, _ in blocks)
         assert total == 2 * len(expected[label])
+
+
+@pytest.mark.soak
+def test_size_knows_repeats_and_does_without_numbers(made: Made) -> None:
+    """By URL the sample has its scores; by number it has none, and is measured without them."""
+    by_number = size(made.recipe)
+    assert by_number["kept"] == made.funnel["kept"]
+    once = sum(row["tokens"] for row in made.funnel["repeats"]["table"])
+    assert once < by_number["tokens"] < once * 1.2, "validation is there as well"
+    by_url = size(made.recipe, settings={"step.scores.by": '"url"', "tokens.repeat.table.2": "3"})
+    assert by_url["tokens"] > by_number["tokens"] * 1.3

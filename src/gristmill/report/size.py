@@ -34,7 +34,7 @@ from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import write_manifest
 from gristmill.phases.running.progress import Progress
 from gristmill.pipeline import Planned, Run, prepare, run
-from gristmill.recipe import Loaded, Recipe, check_pages, load, refuse_code, with_classes
+from gristmill.recipe import Loaded, Recipe, check_pages, load, make_step, refuse_code, with_classes
 from gristmill.report.meter import Meter, PhaseCost
 from gristmill.report.size_sample import LEAST, SampledShard, choose, cut
 from gristmill.schema import shard_name
@@ -158,12 +158,13 @@ def _run(whole: Run, shards: list[SampledShard], root: Path, allow_code: bool) -
     if whole.recipe.deduplicate is not None:  # a sample has other clusters
         settings = msgspec.structs.replace(whole.recipe.deduplicate, largest_cluster=None)
         changes["deduplicate"] = settings
+    changes |= _without_numbers(whole.recipe)
     recipe = Loaded(msgspec.structs.replace(whole.recipe, **changes), whole.folder)
     cache = whole.transfer.cache.root
     with Meter() as meter:
         run(recipe, out=root, workers=1, cache_dir=cache, allow_code=allow_code, show=meter.show)
     corpus, counted = Corpus(root), []
-    times = _repeats(corpus, whole.recipe)
+    times = _repeats(corpus, recipe.recipe)
     for planned in write_manifest.read_plan(corpus, None).shards:
         shard = next(one for one in shards if (whole.folder / planned.url).resolve() == one.path)
         verdicts, written = (
@@ -249,6 +250,24 @@ def _predict(
             "folders": {name or "files": round(length) for name, length in folders.items()},
         },
     }
+
+
+def _without_numbers(recipe: Recipe) -> dict[str, Any]:
+    """The steps and [tokens] of a recipe without what is joined by documents' numbers, which a
+    sample has not, and without what is made of that.
+    """
+    gone: set[str] = set()
+    kept = []
+    for place, table in enumerate(recipe.step):
+        step = make_step(place, table)
+        if step.by_number or any(measure.partition(".")[0] in gone for measure in step.reads):
+            gone.add(step.name)
+        else:
+            kept.append(table)
+    tokens = recipe.tokens
+    if tokens is not None and any(name.partition(".")[0] in gone for name in tokens.reads()):
+        tokens = msgspec.structs.replace(tokens, repeat=None, partition=None)
+    return {"step": kept, "tokens": tokens}
 
 
 def _repeats(corpus: Corpus, recipe: Recipe) -> dict[str, float]:

@@ -140,6 +140,11 @@ class Step(
         return ()
 
     @property
+    def by_number(self) -> bool:
+        """Whether it knows documents by their numbers, which `size` has not in its sample."""
+        return False
+
+    @property
     def reads(self) -> Sequence[str]:
         """Measures of earlier steps that its corpus rules read, as `step.measure`."""
         return ()

@@ -112,6 +112,10 @@ class GivenScores(Step, frozen=True, kw_only=True):
         )
         return Wanted(self.by, self.key or KEYS[self.by], numbers, labels, self.nan)
 
+    @property
+    def by_number(self) -> bool:
+        return self.by == "document"
+
     def inputs(self) -> dict[str, str]:
         return {f"scores.files.{place}": location for place, location in enumerate(self.files)}
 
