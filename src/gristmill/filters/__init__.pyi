@@ -19,6 +19,7 @@ from gristmill.filters.models.ensemble import Ensemble as Ensemble
 from gristmill.filters.models.perplexity import Perplexity as Perplexity
 from gristmill.filters.models.scores import GivenScores as _Scores
 from gristmill.filters.models.toxicity import Toxicity as Toxicity
+from gristmill.filters.models.transformers import Transformers as Transformers
 from gristmill.filters.pii.private import Private as Private
 from gristmill.filters.rules.c4 import C4 as C4
 from gristmill.filters.rules.fineweb import FineWeb as FineWeb
