@@ -237,6 +237,7 @@ def rows(data: Path) -> list[dict[str, object]]:
         texts: dict[str, list[str]] = {}
         seconds: dict[str, float] = {}
         batch = batch_of(pages.sources)
+        size = batch["text"].nbytes
         for _ in range(ROUNDS):
             for way, extract in ways().items():
                 start = time.process_time()
@@ -257,26 +258,84 @@ def rows(data: Path) -> list[dict[str, object]]:
                     "recall": recall,
                     "f1": f1,
                     "pages_per_second": len(scores) / seconds[way],
+                    "mb_per_second": size / seconds[way] / 1e6,
                     "equal": sum(map(str.__eq__, ours, library)),
                 }
             )
     return found
 
 
+def _seconds(measure: Callable[[pa.RecordBatch], object], source: str, times: int) -> float:
+    """Processor time of one page by the step, the least of ROUNDS."""
+    batch, least = batch_of([source]), float("inf")
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        for _ in range(times):
+            measure(batch)
+        least = min(least, (time.process_time() - start) / times)
+    return least
+
+
+def limits(data: Path) -> list[dict[str, object]]:
+    """Our own kernels' time by a page's size, 1 KB to 16 MB, and of all pages of the sets: which
+    share of 2 ms and 20 ms a MB each takes.
+    """
+    measure = OwnExtract(rules="gristmill", max_bytes=1 << 25).load({})
+    found: list[dict[str, object]] = []
+    sources = [source for pages in sets(data) for source in pages.sources]
+    whole = "".join(source for source in sources if len(source) < 1 << 17)
+    for size in (1 << power for power in range(10, 25, 2)):
+        source = (whole * (size // len(whole) + 1))[:size]
+        seconds = _seconds(measure, source, max((1 << 19) // size, 1))
+        found.append({"bytes": len(source.encode()), "seconds": seconds})
+    shares = sorted(
+        1000 * _seconds(measure, source, 1) / (2 + 20 * len(source.encode()) / 1e6)
+        for source in sources
+    )
+    found.append(
+        {
+            "pages": len(shares),
+            "half": shares[len(shares) // 2],
+            "p999": shares[min(999 * len(shares) // 1000, len(shares) - 1)],
+            "largest": shares[-1],
+        }
+    )
+    return found
+
+
 def table(found: list[dict[str, object]]) -> str:
     """The rows in Markdown."""
+    sizes = [row for row in found if "bytes" in row]
+    bounds = [row for row in found if "p999" in row]
+    lines = _table_of_sets([row for row in found if "set" in row])
+    if sizes:
+        lines += ["", "Our own kernels, pages of one text cut at a size:", ""]
+        lines += ["| bytes of a page | ms | ms a MB |", "|---:|---:|---:|"]
+    for row in sizes:
+        size, seconds = float(str(row["bytes"])), float(str(row["seconds"]))
+        lines.append(f"| {size:,.0f} | {1e3 * seconds:.2f} | {1e9 * seconds / size:.1f} |")
+    for row in bounds:
+        lines += [
+            "",
+            f"Of the {row['pages']} pages of all sets, by share of 2 ms and 20 ms a MB: half take",
+            f"at most {row['half']:.2f} of it, 99.9 % {row['p999']:.2f}, all {row['largest']:.2f}.",
+        ]
+    return "\n".join(lines)
+
+
+def _table_of_sets(found: list[dict[str, object]]) -> list[str]:
     lines = [
-        "| set | extractor | precision | recall | F1 | pages/s | same text as the library |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| set | extractor | precision | recall | F1 | pages/s | MB/s | same text as the library |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in found:
         equal = f"{row['equal']} of {row['pages']}" if row["extractor"] in LIBRARIES else ""
         lines.append(
             f"| {row['set']} | {row['extractor']} | {row['precision']:.3f} | "
             f"{row['recall']:.3f} | {row['f1']:.3f} | "
-            f"{row['pages_per_second']:.0f} | {equal} |"
+            f"{row['pages_per_second']:.0f} | {row['mb_per_second']:.1f} | {equal} |"
         )
-    return "\n".join(lines)
+    return lines
 
 
 SECTION = Section(
@@ -287,7 +346,7 @@ SECTION = Section(
         " per second of one core. The step returns what the libraries return when they are called"
         " directly."
     ),
-    measure=lambda _: rows(make_corpus.data_folder()),
+    measure=lambda _: rows(make_corpus.data_folder()) + limits(make_corpus.data_folder()),
     table=lambda found: table(found).splitlines(),
 )
 
@@ -297,4 +356,5 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds B_html")
-    print(table(rows(parser.parse_args().data)))
+    folder = parser.parse_args().data
+    print(table(rows(folder) + limits(folder)))

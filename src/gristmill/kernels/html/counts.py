@@ -5,18 +5,25 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.kernels.hashing.primitives import BASIS, PRIME, hash_bytes
+from gristmill.kernels.hashing.primitives import hash_bytes
 from gristmill.kernels.html.blocks import IS_TITLE, Blocks
 from gristmill.kernels.html.elements import Elements
 from gristmill.kernels.html.names import ELEMENT, NameTable
+from gristmill.kernels.html.title_words import (
+    TITLE_WORDS,
+    filter_of,
+    point_of,
+    title_words,
+    titled_words,
+)
 from gristmill.kernels.html.words import WORD_TABLE, word_bits
 from gristmill.kernels.jit.compile import helper, kernel
 from gristmill.kernels.jit.groups import Bytes, Float32s, Int32s, Int64s, Uint64s
+from gristmill.kernels.jit.loads import count_ones, mask_of_range, valid_in
 
-TITLE_WORDS = 64  # of a page's title that are compared
-COMPARED = 64  # words of a block that are compared with the title
 KEYWORDS = 6  # words of a block whose bits count
 GOOD_WORDS = 10
+ONE = np.uint64(1)
 
 # Elements whose text is scored for what they lie in.
 _LEAVES = "p li td th pre blockquote dd dt h1 h2 h3 h4 h5 h6 address figcaption caption"
@@ -71,61 +78,88 @@ PAGE = 8
 
 
 @helper
-def _count_words(text, start, stop, counts, block, titles, title_count):
-    """Walk over a block's characters."""
-    words = unspaced = commas = ends = digits = capitals = titled = np.int64(0)
-    pipes = copyright_ = last_end = False
+def _ends_sentence(text, start, stop):
+    """Whether the last character is a sign that ends a sentence, a colon, a quote or a bracket."""
+    at = stop - 1
+    while at >= start and text[at] <= 0x20:
+        at -= 1
+    last = at + 1
+    while at > start and text[at] & 0xC0 == 0x80:
+        at -= 1
+    if at < start:
+        return False
+    byte = text[at]
+    if last - at == 1:
+        return (
+            byte == 0x2E
+            or byte == 0x21
+            or byte == 0x3F
+            or byte == 0x3A
+            or byte == 0x22
+            or byte == 0x29
+        )
+    if last - at == 2:
+        return byte == 0xD8 and text[at + 1] == 0x9F
+    if last - at != 3:
+        return False
+    point = point_of(text, at)
+    return (
+        point == 0x3002
+        or point == 0xFF01
+        or point == 0xFF1F
+        or point == 0x2026
+        or point == 0x201D
+        or point == 0x300D
+        or point == 0xFF1A
+    )
+
+
+@helper
+def _count_words(text, start, stop, counts, block):
+    """Count a block's characters: 64 bytes of ASCII by masks, others one by one."""
+    words = unspaced = commas = ends = digits = capitals = letters = np.int64(0)
+    pipes = copyright_ = False
     at = start
-    inside = False
-    value = BASIS
-    compared = np.int64(0)
+    inside = np.uint64(0)  # whether the byte before is of a word
     while at < stop:
-        byte = text[at]
-        if byte <= 0x20:
-            if inside:
-                inside = False
-                if compared < COMPARED:
-                    compared += 1
-                    for place in range(title_count):
-                        if titles[place] == value:
-                            titled += 1
-                            break
-            at += 1
+        valid = valid_in(at, stop)
+        solid = mask_of_range(text, at, 0x21, 0xDE) & valid
+        if mask_of_range(text, at, 0x80, 0x7F) & valid == 0:
+            letters += count_ones(solid)
+            words += count_ones(solid & ~((solid << ONE) | inside))
+            inside = solid >> np.uint64(63)
+            capitals += count_ones(mask_of_range(text, at, 0x41, 25) & valid)
+            digits += count_ones(mask_of_range(text, at, 0x30, 9) & valid)
+            signs = mask_of_range(text, at, 0x2C, 0) | mask_of_range(text, at, 0x3B, 0)
+            commas += count_ones(signs & valid)
+            signs = mask_of_range(text, at, 0x2E, 0) | mask_of_range(text, at, 0x21, 0)
+            ends += count_ones((signs | mask_of_range(text, at, 0x3F, 0)) & valid)
+            pipes |= mask_of_range(text, at, 0x7C, 0) & valid != 0
+            at += 64
             continue
-        if not inside:
-            inside = True
-            words += 1
-            value = BASIS
-        width = 1
-        last_end = False
-        if byte < 0x80:
-            if np.uint8(byte - 0x41) < 26:
-                capitals += 1
-                byte |= 0x20
-            elif np.uint8(byte - 0x30) < 10:
-                digits += 1
-            elif byte == 0x2C or byte == 0x3B:
-                commas += 1
-            elif byte == 0x2E or byte == 0x21 or byte == 0x3F:
-                ends += 1
-                last_end = True
-            elif byte == 0x3A or byte == 0x22 or byte == 0x29:
-                last_end = True
-            elif byte == 0x7C:
-                pipes = True
-            if np.uint8(byte - 0x61) < 26 or np.uint8(byte - 0x30) < 10:
-                value = (value ^ np.uint64(byte)) * PRIME
-        else:
-            value = (value ^ np.uint64(byte)) * PRIME
+        until = min(at + 64, stop)
+        while at < until:
+            byte = text[at]
+            if byte <= 0x20:
+                inside = np.uint64(0)
+                at += 1
+                continue
+            words += inside == 0
+            inside = ONE
+            if byte < 0x80:
+                capitals += np.uint8(byte - 0x41) < 26
+                digits += np.uint8(byte - 0x30) < 10
+                commas += byte == 0x2C or byte == 0x3B
+                ends += byte == 0x2E or byte == 0x21 or byte == 0x3F
+                pipes |= byte == 0x7C
+                letters += 1
+                at += 1
+                continue
+            width = np.int64(1)
             if byte >= 0xE0 and at + 2 < stop:
                 width = 3 if byte < 0xF0 else 4
-                point = (
-                    ((np.int64(byte) & 0x0F) << 12)
-                    | ((np.int64(text[at + 1]) & 0x3F) << 6)
-                    | (np.int64(text[at + 2]) & 0x3F)
-                )
-                value = (value ^ np.uint64(point)) * PRIME
                 if width == 3:
+                    point = point_of(text, at)
                     if (
                         0x3040 <= point < 0xA000
                         or 0xAC00 > point >= 0x3400
@@ -136,59 +170,32 @@ def _count_words(text, start, stop, counts, block, titles, title_count):
                         commas += 1
                     elif point == 0x3002 or point == 0xFF01 or point == 0xFF1F or point == 0x2026:
                         ends += 1
-                        last_end = True
-                    elif point == 0x201D or point == 0x300D or point == 0xFF1A:
-                        last_end = True
             elif byte >= 0xC0 and at + 1 < stop:
                 width = 2
                 second = text[at + 1]
-                value = (value ^ np.uint64(second)) * PRIME
                 if byte == 0xC2 and second == 0xA9:
                     copyright_ = True
                 elif byte == 0xD8 and (second == 0x8C or second == 0x9B):  # Arabic comma, semicolon
                     commas += 1
                 elif byte == 0xD8 and second == 0x9F:
                     ends += 1
-                    last_end = True
-        at += width
-    if inside and compared < COMPARED:
-        for place in range(title_count):
-            if titles[place] == value:
-                titled += 1
-                break
+            letters += width
+            at += width
     counts.words[block] = max(words, unspaced // 2)
+    counts.letters[block] = letters
     counts.unspaced[block] = unspaced
     counts.commas[block] = commas
     counts.ends[block] = ends
     counts.digits[block] = digits
     counts.capitals[block] = capitals
-    counts.titled[block] = titled
     first = text[start]
     starts = np.uint8(first - 0x41) < 26 or first >= 0x80
-    counts.shape[block] = starts | (last_end << 1) | (pipes << 2) | (copyright_ << 3)
-
-
-@helper
-def _title_words(text, start, stop, titles):
-    """The hashes of a title's words: how many."""
-    count = np.int64(0)
-    value = BASIS
-    inside = False
-    for at in range(start, stop + 1):
-        byte = text[at] if at < stop else np.uint8(0x20)
-        if byte <= 0x20:
-            if inside and count < TITLE_WORDS:
-                titles[count] = value
-                count += 1
-            inside = False
-            value = BASIS
-            continue
-        inside = True
-        if np.uint8(byte - 0x41) < 26:
-            byte |= 0x20
-        if byte >= 0x80 or np.uint8(byte - 0x61) < 26 or np.uint8(byte - 0x30) < 10:
-            value = (value ^ np.uint64(byte)) * PRIME
-    return count
+    counts.shape[block] = (
+        starts
+        | (np.int64(_ends_sentence(text, start, stop)) << 1)
+        | (np.int64(pipes) << 2)
+        | (np.int64(copyright_) << 3)
+    )
 
 
 @kernel(Bytes, Blocks, types.int64, NameTable, Counts, Sums, Uint64s)
@@ -196,17 +203,16 @@ def _count(text, blocks, count, table, counts, sums, titles):
     title_count = np.int64(0)
     for block in range(count):
         if blocks.flags[block] & IS_TITLE:
-            title_count = _title_words(text, blocks.starts[block], blocks.stops[block], titles)
+            title_count = title_words(text, blocks.starts[block], blocks.stops[block], titles)
             break
+    known = filter_of(titles, title_count)
     sums.words[0] = sums.linked[0] = sums.letters[0] = sums.good[0] = sums.goods[0] = 0
     for block in range(count):
         start = np.int64(blocks.starts[block])
         stop = np.int64(blocks.stops[block])
-        _count_words(text, start, stop, counts, block, titles, title_count)
-        letters = np.int64(0)
-        for at in range(start, stop):
-            letters += text[at] > 0x20
-        counts.letters[block] = letters
+        _count_words(text, start, stop, counts, block)
+        counts.titled[block] = titled_words(text, start, stop, titles, title_count, known)
+        letters = np.int64(counts.letters[block])
         counts.bits[block] = word_bits(text, start, stop, KEYWORDS, table)
         counts.hashes[block] = hash_bytes(text, start, stop)
         words = counts.words[block]

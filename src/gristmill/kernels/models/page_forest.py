@@ -172,6 +172,8 @@ def choose(
     _choose(blocks, count, counts, scores, beta, kept, np.zeros(2 * LEVELS, np.float64))
     # A body that a page has twice (for print, for another script) is kept once.
     long = np.flatnonzero(kept & (counts.words[:count] >= TWICE))
+    if len(long) < 2:
+        return kept
     _, first = np.unique(counts.hashes[long], return_index=True)
     kept[np.delete(long, first)] = False
     return kept
