@@ -46,10 +46,13 @@ from gristmill.kernels.html.references import put_reference
 from gristmill.kernels.html.tags import is_space
 from gristmill.kernels.html.tokens import CLOSED, END, RAW, START, TEXT, Attributes, PageTokens
 from gristmill.kernels.jit.compile import BYTES, helper, kernel
+from gristmill.kernels.jit.copies import copy_64
 from gristmill.kernels.jit.groups import Bytes, Int32s, Int64s
+from gristmill.kernels.jit.loads import count_ones, count_trailing_zeros, mask_of_range, valid_in
 
 # Bits of a block's flags.
 AFTER_BREAK, CONTINUED, IS_TITLE, AFTER_IMAGE = (1 << k for k in range(4))
+ONE, LAST = np.uint64(1), np.uint64(1 << 63)
 NONE, BLANK, NEWLINE = range(3)  # white space that is still to be written
 P, BR, A, TITLE, SVG, IMG = (ELEMENT[name] for name in ("p br a title svg img").split())
 
@@ -98,6 +101,22 @@ def _begin_text(blocks, element, text, counters):
 
 
 @helper
+def _run(data, at, stop, decode):
+    """How many of the next 64 bytes are words with one space between them, as they are written:
+    (bytes, spaces).
+    """
+    spaces = mask_of_range(data, at, 0x20, 0)
+    ends = mask_of_range(data, at, 0, 0x1F) | mask_of_range(data, at, 0xC2, 0)
+    ends |= ~valid_in(at, stop)
+    if decode:
+        ends |= mask_of_range(data, at, 0x26, 0)
+    # A space before one of these, before another or at the end is no part of the run.
+    ends |= spaces & (((ends | spaces) >> ONE) | LAST)
+    run = count_trailing_zeros(ends)
+    return run, count_ones(spaces & (ends - ONE) & ~ends)
+
+
+@helper
 def _put_text(data, start, stop, decode, keep, references, blocks, element, text, counters):
     """Append data[start:stop] to the text of the open block."""
     at = start
@@ -136,6 +155,14 @@ def _put_text(data, start, stop, decode, keep, references, blocks, element, text
         if counters[STARTED] < 0 or counters[SPACE] != NONE:
             _begin_text(blocks, element, text, counters)
         to = counters[TEXT_SIZE]
+        if at + 64 <= len(data):
+            run, spaces = _run(data, at, stop, decode)
+            if run > 0:
+                copy_64(text, to, data, at)
+                at += run
+                counters[TEXT_SIZE] = to + run
+                counters[LINKED] += counters[LINK] * (run - spaces)
+                continue
         first = to
         while byte > 0x20 and byte != 0xC2 and (byte != 0x26 or not decode):
             text[to] = byte
