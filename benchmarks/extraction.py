@@ -237,7 +237,6 @@ def rows(data: Path) -> list[dict[str, object]]:
         texts: dict[str, list[str]] = {}
         seconds: dict[str, float] = {}
         batch = batch_of(pages.sources)
-        size = batch["text"].nbytes
         for _ in range(ROUNDS):
             for way, extract in ways().items():
                 start = time.process_time()
@@ -258,7 +257,6 @@ def rows(data: Path) -> list[dict[str, object]]:
                     "recall": recall,
                     "f1": f1,
                     "pages_per_second": len(scores) / seconds[way],
-                    "mb_per_second": size / seconds[way] / 1e6,
                     "equal": sum(map(str.__eq__, ours, library)),
                 }
             )
@@ -325,15 +323,15 @@ def table(found: list[dict[str, object]]) -> str:
 
 def _table_of_sets(found: list[dict[str, object]]) -> list[str]:
     lines = [
-        "| set | extractor | precision | recall | F1 | pages/s | MB/s | same text as the library |",
-        "|---|---|---:|---:|---:|---:|---:|---:|",
+        "| set | extractor | precision | recall | F1 | pages/s | same text as the library |",
+        "|---|---|---:|---:|---:|---:|---:|",
     ]
     for row in found:
         equal = f"{row['equal']} of {row['pages']}" if row["extractor"] in LIBRARIES else ""
         lines.append(
             f"| {row['set']} | {row['extractor']} | {row['precision']:.3f} | "
             f"{row['recall']:.3f} | {row['f1']:.3f} | "
-            f"{row['pages_per_second']:.0f} | {row['mb_per_second']:.1f} | {equal} |"
+            f"{row['pages_per_second']:.0f} | {equal} |"
         )
     return lines
 
