@@ -142,6 +142,9 @@ def _column(given: Any) -> pa.ChunkedArray | pa.Array:
 
 def _strings(values: Any) -> pa.Array | pa.ChunkedArray:
     """A list or an array of objects as a column; None and NaN are nulls."""
+    if bytes in set(map(type, values)):  # Arrow would take them for UTF-8
+        place = next(place for place, value in enumerate(values) if type(value) is bytes)
+        raise ArgumentError(f"texts[{place}] is bytes: decode it, as in data.decode('utf-8')")
     try:
         return pa.array(values, pa.large_string(), from_pandas=True)
     except UnicodeEncodeError:  # lone surrogates
@@ -302,7 +305,8 @@ def _kept_frame(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str)
 
 def _like(series: Any, texts: pa.ChunkedArray) -> Any:
     """A pandas Series of texts with the index, name and type of another one."""
-    kind = series.dtype
+    # A category has no place for a text that was rewritten.
+    kind = object if str(series.dtype) == "category" else series.dtype
     return type(series)(texts.to_pylist(), index=series.index, name=series.name, dtype=kind)
 
 

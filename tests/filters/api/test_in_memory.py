@@ -128,6 +128,8 @@ def test_pandas() -> None:
     series = pandas.Series([SHORT, LONG, None], index=[7, 8, 9], name="content")
     assert SIMPLE(series)["reason"].to_pylist() == REASONS
     assert filters.keep(series, [SIMPLE]).to_dict() == {8: LONG}
+    category = pandas.Series(["a  b", "a  b"], dtype="category")
+    assert filters.keep(category, [filters.Normalise()]).tolist() == ["a b", "a b"]
     frame = pandas.DataFrame({"text": [SHORT, LONG, None], "other": [object(), 2, 3]})
     assert filters.mask(frame, [SIMPLE]).tolist() == [False, True, False]
     assert filters.keep(frame, [SIMPLE])["other"].tolist() == [2]
@@ -178,6 +180,7 @@ def test_data_sets_of_hugging_face() -> None:
         (None, "a NoneType was given"),
         (b"bytes", "bytes were given: decode them"),
         ([LONG, 5], r"texts\[1\] is a int \(5\)"),
+        ([LONG, b"bytes"], r"texts\[1\] is bytes: decode it"),
         (pa.array([1, 2]), "a column of int64"),
         (pa.array([b"x"]), "a column of binary"),
         (np.zeros((2, 2)), "2 dimensions"),
