@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pyarrow as pa
 
+LINE = 64  # bytes of a cache line
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -55,3 +57,11 @@ def strings_of(offsets: np.ndarray, data: np.ndarray) -> pa.Array:
         pa.py_buffer(np.ascontiguousarray(data)),
     ]
     return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
+
+
+def on_lines(rows: int, columns: int, kind: type[np.generic]) -> np.ndarray:
+    """Zeros (rows, columns) from the begin of a cache line on: a row of one line is not on two."""
+    size = rows * columns * np.dtype(kind).itemsize
+    room = np.zeros(size + LINE, np.uint8)
+    start = -room.ctypes.data % LINE
+    return room[start : start + size].view(kind).reshape(rows, columns)

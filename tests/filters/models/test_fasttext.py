@@ -15,9 +15,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
+from gristmill.columns import on_lines, utf8_buffers
 from gristmill.filters.models.fasttext_file import LabelledModel, labels_of, read, read_bag
 from gristmill.kernels.models import fasttext_hierarchical, fasttext_softmax
+from gristmill.kernels.models.fasttext_words import NARROW
 from tests.support.fasttext_files import BAGS, LABELS, WORDS, assemble, packaged
 from tests.support.strategies import batches
 
@@ -65,7 +66,7 @@ def check(
     model = library.load_model(str(path)) if path else packaged_model()
     columns = utf8_buffers(pa.array(texts, pa.string()))
     places, scores = fasttext_hierarchical.predict(
-        *columns, known.model, characters=characters, block=block
+        *columns, known.model, characters=characters, block=block, tables=known.tables
     )
     for text, place, score in zip(texts, places.tolist(), scores, strict=True):
         labels, expected = model.predict(text.replace("\n", " ")[:characters])
@@ -113,13 +114,21 @@ def test_whole_texts_a_block_at_a_time(known: LabelledModel, tmp_path: Path, blo
     check(other, texts, None, path, block)
 
 
+@pytest.mark.parametrize("slots", [1, 16])
+def test_words_that_take_each_others_slots(known: LabelledModel, slots: int) -> None:
+    """A table of words that is too small for a text changes no score."""
+    small = known._replace(tables=[on_lines(slots, NARROW, np.uint64)])
+    check(small, [*LONG, *PLANTED], None)
+    check(small, LONG, 777, block=128)
+
+
 def test_a_long_text_takes_no_memory_of_its_length(known: LabelledModel) -> None:
     texts = utf8_buffers(pa.array(["The mill by the river. " * 100_000, "x" * 1_000_000]))
     tracemalloc.start()
     fasttext_hierarchical.predict(*texts, known.model, characters=None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 4 << 20
+    assert peak < 12 << 20  # of them 8 MB for the table of words
 
 
 def test_204_languages(known: LabelledModel, data: Path) -> None:

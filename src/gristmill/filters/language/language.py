@@ -118,7 +118,7 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
         from gristmill.kernels.models import fasttext_hierarchical
 
         places, scores = fasttext_hierarchical.predict(
-            *utf8_buffers(texts), model.model, characters=characters
+            *utf8_buffers(texts), model.model, characters=characters, tables=model.tables
         )
         names = pa.array(model.labels, pa.string())
         return names.take(pa.array(places, mask=places < 0)), scores.astype(np.float64)

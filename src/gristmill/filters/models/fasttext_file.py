@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gristmill.columns import on_lines
 from gristmill.filters.models.fasttext_format import (
     HIERARCHICAL_SOFTMAX,
     SOFTMAX,
@@ -19,9 +20,9 @@ from gristmill.filters.models.fasttext_format import (
     Dictionary,
     walk,
 )
-from gristmill.kernels.models.fasttext_hierarchical import FREE, MOST_SIZES, HierarchicalModel
 from gristmill.kernels.models.fasttext_softmax import Bag
-from gristmill.kernels.models.subwords import AHEAD, BASIS, PRIME
+from gristmill.kernels.models.fasttext_words import FREE, LONGEST, MOST_SIZES, HierarchicalModel
+from gristmill.kernels.models.subwords import BASIS, PRIME
 
 END_OF_LINE = b"</s>"
 # Numbers of a quantised table that the kernel writes out; the library predicts with larger ones.
@@ -33,6 +34,7 @@ class LabelledModel(NamedTuple):
 
     model: HierarchicalModel
     labels: list[str]
+    tables: list[np.ndarray]  # of words that were met; those of no call that is under way
 
 
 class KnownBag(NamedTuple):
@@ -55,14 +57,14 @@ def read(data: bytes | mmap) -> LabelledModel | None:
         arguments.version != 12
         or arguments.loss != HIERARCHICAL_SOFTMAX
         or arguments.word_ngrams > 1
-        or not 1 <= arguments.longest <= AHEAD
+        or not 1 <= arguments.longest <= LONGEST
         or arguments.longest - arguments.shortest >= MOST_SIZES
         or (quantised and height * arguments.dimension > MOST_WRITTEN_OUT)
         or output is None
         or END_OF_LINE not in dictionary.entries[: dictionary.words]
     ):
         return None
-    return LabelledModel(_model(arguments, dictionary, rows(), output), labels)
+    return LabelledModel(_model(arguments, dictionary, rows(), output), labels, [])
 
 
 def read_bag(data: bytes | mmap) -> KnownBag | None:
@@ -118,6 +120,8 @@ def _model(
     before = np.zeros(len(kept), np.int32)
     before[1:] = np.cumsum(np.bitwise_count(kept))[:-1]
     left, right = _tree(dictionary.counts)
+    placed = on_lines(len(rows), rows.shape[1], np.float32)
+    placed[:] = rows
     return HierarchicalModel(
         text,
         offsets,
@@ -129,7 +133,7 @@ def _model(
         buckets,
         kept,
         before,
-        rows,
+        placed,
         np.array(output[: len(entries) - words - 1], np.float32),
         left,
         right,

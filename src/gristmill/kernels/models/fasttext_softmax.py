@@ -30,7 +30,7 @@ from gristmill.kernels.jit.groups import (
     read_only,
 )
 from gristmill.kernels.jit.loads import load_u64
-from gristmill.kernels.models.fasttext_hierarchical import LABEL, find_entry
+from gristmill.kernels.models.fasttext_words import LABEL, find_entry
 from gristmill.kernels.models.subwords import BASIS, hash_byte
 
 FACTOR = np.uint64(116049371)
@@ -42,7 +42,7 @@ class Bag(NamedTuple):
 
     entries: ReadBytes  # bytes of the dictionary's entries, words then labels, and 8 more
     entry_offsets: ReadInt64s  # (entries + 1,)
-    table: ReadUint64Rows  # (slots, 2), as kernels.models.fasttext_hierarchical.Model's
+    table: ReadUint64Rows  # (slots, 2), as kernels.models.fasttext_words.HierarchicalModel's
     words: int  # entries below are words, from it on labels
     end_of_line: int  # the word </s>
     word_ngrams: int  # this many words or fewer are an n-gram

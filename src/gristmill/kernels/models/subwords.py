@@ -1,26 +1,34 @@
-"""Words and character n-grams of a text, as fastText hashes them: where they stand, and which
-n-grams a model kept.
-
-N-grams are hashed at every place of a text at once, sizes after one another, and looked up in the
-bitmap the same way, whether or not they stand in one word; a byte a place says which count. What
-then is left for loops that branch are words, and the n-grams that survived.
+"""Words and character n-grams of a text, as fastText hashes them: where words stand, what they are
+as keys of a table, and the rows of the n-grams that a model kept.
 """
 
 import numpy as np
 
 from gristmill.kernels.jit.compile import helper
+from gristmill.kernels.jit.lanes import buckets_of_16, fnv1a_of_16
 from gristmill.kernels.jit.loads import (
     count_continuations,
     count_ones,
-    count_trailing_zeros,
     load_u64,
     mask_of_range,
+    prefetch,
+    write_ones,
 )
 
+MOST_UINT32 = np.uint64(2**32 - 1)
 BASIS, PRIME = np.uint32(2166136261), np.uint32(16777619)
 OPEN, CLOSE = np.uint8(0x3C), np.uint8(0x3E)  # < and >, around each word
-AHEAD = 8  # bytes hashed at every place: no n-gram may be longer
-PAD = 72  # blanks behind a text: for n-grams, and for 64 bytes read at once
+BLANK = np.uint8(0x20)
+PAD = 72  # blanks behind a text: 64 bytes are read at once
+PLACES = 16  # where n-grams of a word that has a key begin, its < among them
+KEY_BYTES = PLACES - 1  # of a word that has a key, at most
+PITCH = 40  # bytes from one word's letters to the next one's
+MOST_KINDS = 8  # sizes of n-grams, at most
+# 0 and 1 are no bytes of a word's, and begin no key: what a word without one has
+NO_KEY = np.uint64(0), np.uint64(1)
+FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+# the mask of a key of n bytes begins at byte PLACES - n
+MASKS = np.frombuffer(b"\xff" * PLACES + b"\0" * PLACES, np.uint8)
 
 
 @helper
@@ -69,37 +77,52 @@ def find_block(data, at, stop, room):
 
 
 @helper
-def lay_out(text, head, tail, blank):
-    """Write a text behind one blank and before PAD of them: `head` has < for each blank, `tail` has
-    >.
-
-    An n-gram may start with a word's < and may end with its >, so what stands at a blank depends on
-    the side it is looked at from.
-    """
-    size = len(text)
-    for k in range(size):
-        byte = text[k]
-        white = is_white(byte)
-        head[k + 1] = OPEN if white else byte
-        tail[k + 1] = CLOSE if white else byte
-        blank[k + 1] = np.uint8(1) if white else np.uint8(0)
-    head[0], tail[0], blank[0] = OPEN, CLOSE, np.uint8(1)
-    for k in range(size + 1, size + 1 + PAD):
-        head[k], tail[k], blank[k] = OPEN, CLOSE, np.uint8(1)
+def lay_out(text, out):
+    """Write a text behind one blank and before PAD of them; its places with the first blank."""
+    total = len(text) + 1
+    out[0] = BLANK
+    out[1:total] = text
+    out[total : total + PAD] = BLANK
+    return total
 
 
 @helper
-def hash_ahead(head, tail, total, hashes):
-    """FNV-1a of the 1 to AHEAD bytes from each place on: hashes[size - 1, place]. Plain loops,
-    which become wide ones.
+def find_words(text, total, edges):
+    """Where words begin and end, in turns, in a text that is laid out; their number. `edges` has
+    room for 8 more.
     """
-    first = hashes[0]
-    for k in range(total):
-        first[k] = hash_byte(BASIS, head[k])
-    for size in range(2, AHEAD + 1):
-        before, now, last = hashes[size - 2], hashes[size - 1], tail[size - 1 :]
-        for k in range(total):
-            now[k] = hash_byte(before[k], last[k])
+    count = np.int64(0)
+    carry = np.uint64(1)  # the place before was blank
+    for base in range(0, total + 1, 64):
+        blanks = (
+            mask_of_range(text, base, np.uint8(0x20), np.uint8(0))
+            | mask_of_range(text, base, np.uint8(0x09), np.uint8(4))
+            | mask_of_range(text, base, np.uint8(0), np.uint8(0))
+        )
+        count = write_ones(blanks ^ ((blanks << np.uint64(1)) | carry), base, edges, count)
+        carry = blanks >> np.uint64(63)
+    return count >> 1
+
+
+@helper
+def find_keys(text, edges, number, masks, keys, table):
+    """Of each word keys[:, w]: its bytes as two numbers, or NO_KEY of a longer one, and the slot of
+    `table` that it would have, which is on its way then.
+    """
+    firsts, seconds, slots = keys[0], keys[1], keys[2]
+    most = np.uint64(len(table) - 1)
+    for w in range(number):
+        begin = np.int64(edges[2 * w])
+        length = np.int64(edges[2 * w + 1]) - begin
+        at = PLACES - min(length, PLACES)
+        first = load_u64(text, begin) & load_u64(masks, at)
+        second = load_u64(text, begin + 8) & load_u64(masks, at + 8)
+        if length > KEY_BYTES:
+            first, second = NO_KEY
+        value = (first * FIRST ^ second) * SECOND
+        slot = ((value >> np.uint64(32)) ^ value >> np.uint64(47)) & most
+        firsts[w], seconds[w], slots[w] = first, second, slot
+        prefetch(table, np.int64(slot) * table.shape[1])
 
 
 @helper
@@ -109,102 +132,77 @@ def is_kept(kept, bucket):
 
 
 @helper
-def mark_kept(hashes, blank, total, shortest, longest, buckets, kept, whole, found, events):
-    """Of the n-grams at each place, a byte a character: found[1 + size - shortest, place] its
-    bucket, and that bit of events[place] whether it stands in one word and is kept.
-    """
-    events[: total + 8] = 0
-    modulus = np.uint32(buckets)
-    inverse = 1.0 / np.float64(buckets)
-    for size in range(1, longest + 1):
-        if size == 1:
-            for k in range(total):
-                whole[k] = 1 - blank[k]
-        elif size == 2:
-            for k in range(total):
-                whole[k] = 1 - (blank[k] & blank[k + 1])
-        else:
-            last = blank[size - 2 :]
-            for k in range(total):
-                whole[k] &= 1 - last[k]
-        if size < shortest:
-            continue
-        now, out = hashes[size - 1], found[1 + size - shortest]
-        for k in range(total):
-            # The quotient is at most one off.
-            bucket = now[k] - np.uint32(np.uint32(np.float64(now[k]) * inverse) * modulus)
-            bucket += modulus if bucket >= np.uint32(0x80000000) else np.uint32(0)
-            out[k] = bucket - (modulus if bucket >= modulus else np.uint32(0))
-        bit = np.uint8(1 + size - shortest)
-        for k in range(total):
-            events[k] |= (np.uint8(is_kept(kept, np.uint32(out[k]))) & whole[k]) << bit
-
-
-@helper
-def gather(tail, begin, end, shortest, longest, buckets, kept, found, events):
-    """As mark_kept, for the word at begin:end and characters of any width."""
-    for first in range(begin - 1, end):
-        if (tail[first] & 0xC0) == 0x80:
-            continue
-        at = first
-        size = np.int64(0)
-        value = BASIS
-        while at <= end and size < longest:
-            size += 1
-            value = hash_byte(value, OPEN if at < begin else tail[at])
-            at += 1
-            while (tail[at] & 0xC0) == 0x80:
-                value = hash_byte(value, tail[at])
-                at += 1
-            if size >= shortest and (size > 1 or first >= begin):
-                bucket = value % np.uint32(buckets)
-                found[1 + size - shortest, first] = bucket
-                events[first] |= np.uint8(is_kept(kept, bucket)) << np.uint8(1 + size - shortest)
-
-
-@helper
-def find_words(tail, blank, total, hashes, begins, ends, values):
-    """Where words begin and end, below zero where one has other than ASCII bytes, and their hashes;
-    their number.
-    """
-    number = np.int64(0)
-    begin = np.int64(-1)
-    carry = np.uint64(1)  # the place before was blank
-    wide = np.uint64(0)
-    for base in range(0, total + 1, 64):
-        blanks = mask_of_range(blank, base, np.uint8(1), np.uint8(0))
-        wides = mask_of_range(tail, base, np.uint8(0x80), np.uint8(0x7F))
-        turns = blanks ^ ((blanks << np.uint64(1)) | carry)
-        carry = blanks >> np.uint64(63)
-        while turns:
-            j = count_trailing_zeros(turns)
-            turns &= turns - np.uint64(1)
-            if begin < 0:
-                begin = base + j
-                continue
-            end = base + j
-            below = (np.uint64(1) << np.uint64(j)) - np.uint64(1)
-            wide |= wides & below
-            wides &= ~below
-            value = hashes[min(end - begin, AHEAD) - 1, begin]
-            for k in range(begin + AHEAD, end):
-                value = hash_byte(value, tail[k])
-            begins[number] = begin
-            ends[number] = -end if wide else end
-            values[number] = value
-            number += 1
-            begin = np.int64(-1)
-            wide = np.uint64(0)
-        wide |= wides
-    return number
-
-
-@helper
 def row_of(bucket, kept, kept_before, words):
     """The row of an n-gram that is kept."""
     below = (np.uint32(1) << (bucket & np.uint32(31))) - np.uint32(1)
     place = bucket >> np.uint32(5)
     return words + np.int64(kept_before[place]) + count_ones(np.uint64(kept[place] & below))
+
+
+@helper
+def list_ngrams(text, begin, end, model, listed, count):
+    """List the rows of the n-grams of the word at begin:end, in their order; `count` rows are
+    listed before, and how many are then.
+
+    The places on both sides of the word become its < and >.
+    """
+    shortest, longest, kept = model.shortest, model.longest, model.kept
+    modulus = np.uint32(model.buckets)
+    inverse = 1.0 / np.float64(model.buckets)
+    text[begin - 1], text[end] = OPEN, CLOSE
+    for first in range(begin - 1, end):
+        if (text[first] & 0xC0) == 0x80:
+            continue
+        at = np.int64(first)
+        size = np.int64(0)
+        value = BASIS
+        while at <= end and size < longest:
+            size += 1
+            value = hash_byte(value, text[at])
+            at += 1
+            while (text[at] & 0xC0) == 0x80:
+                value = hash_byte(value, text[at])
+                at += 1
+            if size < shortest or (size == 1 and first < begin):
+                continue
+            # The quotient is at most one off.
+            bucket = value - np.uint32(np.uint32(np.float64(value) * inverse) * modulus)
+            bucket += modulus if bucket >= np.uint32(0x80000000) else np.uint32(0)
+            bucket -= modulus if bucket >= modulus else np.uint32(0)
+            if is_kept(kept, bucket):
+                listed[count] = row_of(bucket, kept, model.kept_before, model.words)
+                count += 1
+    return count
+
+
+@helper
+def find_ngrams(letters, ends, number, shortest, longest, buckets, kept, hashes, found, events):
+    """Of the first `number` words of at most KEY_BYTES ASCII bytes their n-grams at all places at
+    once: found[w, size - shortest, place] the bucket, and bit `place` of
+    events[w, size - shortest] whether it is within the word and kept.
+
+    letters[PITCH * w:] has < and the word and >, ends[w] the place of this >; hashes (PLACES,) is
+    for the while.
+    """
+    modulus = np.uint32(buckets)
+    inverse = np.uint32(min((np.uint64(1) << np.uint64(32)) // np.uint64(buckets), MOST_UINT32))
+    pitch = MOST_KINDS * PLACES
+    for w in range(number):
+        for k in range(PLACES):
+            hashes[k] = BASIS
+        for size in range(1, longest + 1):
+            fnv1a_of_16(hashes, letters, w * PITCH + size - 1)
+            kind = size - shortest
+            if kind < 0:
+                continue
+            at = w * pitch + kind * PLACES
+            some = buckets_of_16(hashes, modulus, inverse, kept, found, at)
+            fit = ends[w] - size + 2  # places where one of this size ends at the > or before
+            if size == 1:  # neither < nor > alone
+                some &= ~np.uint64(1)
+                fit -= 1
+            below = (np.uint64(1) << np.uint64(max(fit, 0))) - np.uint64(1)
+            events[w * MOST_KINDS + kind] = some & below
 
 
 @helper

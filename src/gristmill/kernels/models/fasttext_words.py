@@ -1,0 +1,282 @@
+"""The rows of a text's words in a fastText model: a table of words that were met has most of them,
+and what is new is looked up in the model, many words at once, and takes its slot.
+
+Equality with the library needs its order: a word's own row, then those of its n-grams in the order
+of the text. Of the n-grams few survive a model's pruning: a bitmap tells which.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gristmill.kernels.jit.compile import helper
+from gristmill.kernels.jit.groups import (
+    Bytes,
+    Int32s,
+    ReadBytes,
+    ReadFloat32Rows,
+    ReadInt32s,
+    ReadInt64s,
+    ReadUint32s,
+    ReadUint64Rows,
+    Uint32s,
+    Uint64Rows,
+    Uint64s,
+)
+from gristmill.kernels.jit.lanes import copy_8_words
+from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64
+from gristmill.kernels.models.subwords import (
+    BASIS,
+    CLOSE,
+    KEY_BYTES,
+    MOST_KINDS,
+    OPEN,
+    PITCH,
+    PLACES,
+    find_ngrams,
+    hash_byte,
+    list_ngrams,
+    row_of,
+)
+
+LABEL = np.uint64(int.from_bytes(b"__label_", "little"))
+FREE = np.uint64(2**64 - 1)
+LONGEST = 8  # n-grams, in characters
+MOST_SIZES = 7  # of n-grams
+# numbers of a slot of the table of words, in words of 8 bytes: rows, how many, the key; of a model
+# that is pruned, and of one that has a row for each n-gram
+NARROW, WIDE = 8, 24
+SLOT_BYTES = 1 << 23  # of all slots
+ENDED = np.int64(-1)
+CHUNK = 32  # words that are looked up together
+WIDE_BYTES = np.uint64(0x8080808080808080)
+
+
+class HierarchicalModel(NamedTuple):
+    """A model as the kernel reads it; filters/models/fasttext_file.py makes it from a file."""
+
+    entries: ReadBytes  # bytes of the dictionary's entries, words then labels, and 8 more
+    entry_offsets: ReadInt64s  # (entries + 1,)
+    # (slots, 2): open addressing by FNV-1a. A word's first eight bytes; its hash and its entry, 32
+    # bits each, or FREE.
+    table: ReadUint64Rows
+    words: int  # entries below are words, from it on labels
+    end_of_line: int  # the word </s>
+    shortest: int  # n-grams, in characters
+    longest: int
+    buckets: int  # n-gram hashes are taken modulo this
+    kept: ReadUint32s  # a bitmap of the buckets that are not pruned
+    kept_before: ReadInt32s  # for each word of it, how many are kept before
+    rows: ReadFloat32Rows  # (words + kept buckets, dimension) in order of entries, then of buckets
+    output: ReadFloat32Rows  # (labels - 1, dimension), a row a node
+    left: ReadInt32s  # (2 * labels - 1,): children; -1: a leaf
+    right: ReadInt32s
+
+
+class TextBlock(NamedTuple):
+    """A block of a text laid out (subwords.lay_out), and its words."""
+
+    text: Bytes
+    edges: Int32s  # where words begin and end, in turns
+    keys: Uint64Rows  # (3, words): two numbers of each, and its slot
+    masks: ReadBytes  # subwords.MASKS
+    missed: Int32s  # words that are not known
+    # Of CHUNK words, for subwords.find_ngrams. The letters are the bytes of `spelt`.
+    spelt: Uint64s
+    letters: Bytes
+    ends: Int32s
+    hashes: Uint32s
+    found: Int32s
+    events: Uint64s
+
+
+@helper
+def _is_same(one, at, other, begin, length):
+    while length >= 8:
+        if load_u64(one, at) != load_u64(other, begin):
+            return False
+        at += 8
+        begin += 8
+        length -= 8
+    return (
+        length == 0
+        or (load_u64(one, at) ^ load_u64(other, begin)) << np.uint64(64 - 8 * length) == 0
+    )
+
+
+@helper
+def find_entry(tail, begin, length, value, entries, entry_offsets, table):
+    """The dictionary's entry that a word is, given its hash; -1: none."""
+    mask = np.int64(len(table) - 1)
+    slot = np.int64(value) & mask
+    first = load_u64(tail, begin)
+    if length < 8:
+        first &= (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1)
+    while table[slot, 1] != FREE:
+        # No word holds a zero byte: its first eight, with zeros behind a short one, are all of a
+        # short one.
+        if table[slot, 0] == first and (table[slot, 1] >> np.uint64(32)) == value:
+            entry = np.int64(table[slot, 1] & np.uint64(0xFFFFFFFF))
+            start = entry_offsets[entry] if length >= 8 else np.int64(0)
+            if length < 8 or (
+                entry_offsets[entry + 1] - start == length
+                and _is_same(entries, start, tail, begin, length)
+            ):
+                return entry
+        slot = (slot + 1) & mask
+    return np.int64(-1)
+
+
+@helper
+def _list_word(text, begin, end, model, listed, count):
+    """List the rows of a word, as list_ngrams does; ENDED where it ends the text. Labels have
+    none.
+    """
+    value = BASIS
+    for k in range(begin, end):
+        value = hash_byte(value, text[k])
+    length = end - begin
+    entry = find_entry(text, begin, length, value, model.entries, model.entry_offsets, model.table)
+    if entry >= model.words or (
+        entry < 0 and length > 8 and load_u64(text, begin) == LABEL and text[begin + 8] == 0x5F
+    ):
+        return count
+    if entry == model.end_of_line:
+        return ENDED
+    if entry >= 0:
+        listed[count] = entry
+        count += 1
+    return list_ngrams(text, begin, end, model, listed, count)
+
+
+@helper
+def _find_missed(keys, number, known, edges, missed):
+    """The words of ASCII bytes that have a key and are not known: missed[:n]; n."""
+    width = known.shape[1]
+    count = np.int64(0)
+    for w in range(number):
+        slot = np.int64(keys[2, w])
+        some = (known[slot, width - 2] ^ keys[0, w]) | (known[slot, width - 1] ^ keys[1, w])
+        short = edges[2 * w + 1] - edges[2 * w] <= KEY_BYTES
+        plain = (keys[0, w] | keys[1, w]) & WIDE_BYTES == 0
+        missed[count] = w
+        count += np.int64((some != 0) & short & plain)
+    return count
+
+
+@helper
+def _spell(edges, keys, missed, spelt, letters, ends):
+    """Write the letters of words, as find_ngrams takes them."""
+    for k in range(len(missed)):
+        w = missed[k]
+        at = k * (PITCH // 8)
+        first, second = keys[0, w], keys[1, w]
+        spelt[at] = first << np.uint64(8) | np.uint64(OPEN)
+        spelt[at + 1] = second << np.uint64(8) | first >> np.uint64(56)
+        spelt[at + 2] = second >> np.uint64(56)
+        ends[k] = edges[2 * w + 1] - edges[2 * w] + 1
+        letters[k * PITCH + ends[k]] = CLOSE
+
+
+@helper
+def _learn(block, missed, model, known):
+    """Write what is known of words into their slots, where the rows have room."""
+    edges, keys, found, events = block.edges, block.keys, block.found, block.events
+    text, entries, entry_offsets, table = (
+        block.text,
+        model.entries,
+        model.entry_offsets,
+        model.table,
+    )
+    kept, kept_before, words = model.kept, model.kept_before, model.words
+    width = known.shape[1]
+    kinds = model.longest - model.shortest + 1
+    mask = np.int64(len(table) - 1)
+    for m in range(len(missed)):
+        w = missed[m]
+        begin, end = np.int64(edges[2 * w]), np.int64(edges[2 * w + 1])
+        value = BASIS
+        for k in range(begin, end):
+            value = hash_byte(value, text[k])
+        entry = np.int64(-1)
+        if table[np.int64(value) & mask, 1] != FREE:
+            entry = find_entry(text, begin, end - begin, value, entries, entry_offsets, table)
+        first, second, slot = keys[0, w], keys[1, w], np.int64(keys[2, w])
+        if entry >= words or entry == model.end_of_line or (first == LABEL and end - begin > 8):
+            continue
+        for k in range(width):
+            known[slot, k] = 0
+        count = np.int64(0)
+        if entry >= 0:
+            known[slot, 0] = np.uint64(entry)
+            count = 1
+        at = m * MOST_KINDS
+        left = np.uint64(0)
+        for kind in range(kinds):
+            left |= events[at + kind]
+        while left:
+            place = count_trailing_zeros(left)
+            left &= left - np.uint64(1)
+            for kind in range(kinds):
+                if (events[at + kind] >> np.uint64(place)) & np.uint64(1) == 0:
+                    continue
+                bucket = np.uint32(found[(at + kind) * PLACES + place])
+                row = np.uint64(row_of(bucket, kept, kept_before, words))
+                if count < 2 * width - 5:
+                    known[slot, count >> 1] |= row << np.uint64(32 * (count & 1))
+                count += 1
+        if count <= 2 * width - 5:
+            known[slot, width - 3] |= np.uint64(count) << np.uint64(32)
+            known[slot, width - 2], known[slot, width - 1] = first, second
+
+
+@helper
+def list_rows(block, number, model, listed, known):
+    """List the rows of a block's words and n-grams, in the order of the text; (how many, whether a
+    word ended the text).
+    """
+    edges, keys, missed = block.edges, block.keys, block.missed
+    shortest, longest, buckets, kept = model.shortest, model.longest, model.buckets, model.kept
+    letters, ends, hashes = block.letters, block.ends, block.hashes
+    found, events = block.found, block.events
+    new = _find_missed(keys, number, known, edges, missed)
+    for first in range(0, new, CHUNK):
+        some = missed[first : min(first + CHUNK, new)]
+        _spell(edges, keys, some, block.spelt, letters, ends)
+        find_ngrams(
+            *(letters, ends, len(some), shortest, longest), *(buckets, kept, hashes, found, events)
+        )
+        _learn(block, some, model, known)
+    width = known.shape[1]
+    count = np.int64(0)
+    for w in range(number):
+        slot = np.int64(keys[2, w])
+        if known[slot, width - 2] == keys[0, w] and known[slot, width - 1] == keys[1, w]:
+            for k in range(0, width, 8):
+                copy_8_words(known, slot * width + k, listed, count + 2 * k)
+            count += np.int64(known[slot, width - 3] >> np.uint64(32))
+            continue
+        begin = count
+        start, end = np.int64(edges[2 * w]), np.int64(edges[2 * w + 1])
+        count = _list_word(block.text, start, end, model, listed, begin)
+        if count == ENDED:
+            return begin, True
+        if end - start <= KEY_BYTES:
+            _remember(known, slot, keys[0, w], keys[1, w], listed, begin, count)
+    return count, False
+
+
+@helper
+def _remember(known, slot, first, second, listed, begin, end):
+    """Write a word's rows listed[begin:end] into its slot, if there is room for them."""
+    width = known.shape[1]
+    number = end - begin
+    if number > 2 * width - 5:
+        return
+    for k in range(width - 2):
+        one, two = begin + 2 * k, begin + 2 * k + 1
+        low = np.uint64(listed[one]) if one < end else np.uint64(0)
+        high = np.uint64(listed[two]) if two < end else np.uint64(0)
+        known[slot, k] = low | high << np.uint64(32)
+    known[slot, width - 3] |= np.uint64(number) << np.uint64(32)
+    known[slot, width - 2], known[slot, width - 1] = first, second
