@@ -96,7 +96,7 @@ class InProcess:
 def in_process() -> Iterator[None]:
     """All runs within it run in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "start", lambda *given: InProcess())
+        patch.setattr(engines, "start", lambda *given, **more: InProcess())
         yield
 
 
