@@ -34,7 +34,7 @@ NOT_RUN = {
     "gristmill doremi": "trains two models (tests/mixing/test_doremi.py has small ones)",
     "nlp.to_disk": "needs a spaCy pipeline that the reader has trained",
 }
-LINES = "\n[deduplicate.lines]\nmost = 50\n"
+LINES = "\n[deduplicate.lines]\nmost = 50\n[deduplicate.substrings]\nbytes = 200\n"
 MIX = """
 [mix]
 tokens = 10_000_000

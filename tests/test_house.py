@@ -183,6 +183,7 @@ OPTIONS = {
     "diff": "--help --json",
     "why": "--help --json",
     "lines": "--help --json --top",
+    "substrings": "--help --json --top",
     "contamination": "--benchmark --help --item --json",
     "duplicates": "--help --json --top",
     "rejudge": "--allow-code --help --json --out --set",

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from gristmill.report.size import size as size
     from gristmill.report.stats import stats as stats
     from gristmill.report.status import status as status
+    from gristmill.report.top_substrings import repeated as substrings
     from gristmill.report.verify import verify as verify
     from gristmill.report.why import why as why
     from gristmill.tokens.tokenizer import Tokenizer as Tokenizer
@@ -127,6 +128,7 @@ _PLACES = {
     "size": "report.size:size",
     "stats": "report.stats:stats",
     "status": "report.status:status",
+    "substrings": "report.top_substrings:repeated",
     "train_classifier": "training.train_models:train_classifier",
     "train_perplexity": "training.train_models:train_perplexity",
     "train_tokenizer": "training.train_tokenizer:train_tokenizer",
@@ -187,6 +189,7 @@ __all__ = [
     "size",
     "stats",
     "status",
+    "substrings",
     "train_classifier",
     "train_perplexity",
     "train_tokenizer",

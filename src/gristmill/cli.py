@@ -34,6 +34,7 @@ from gristmill.report_verbs import (
     rejudge,
     size,
     status,
+    substrings,
     why,
 )
 from gristmill.run_verb import load_and_fork, run
@@ -130,7 +131,7 @@ def verify(
     )
 
 
-for verb in (diff, why, lines, contamination, duplicates, rejudge, curve):
+for verb in (diff, why, lines, substrings, contamination, duplicates, rejudge, curve):
     app.command()(verb)
 app.command(epilog=EXIT_CODES)(pack)
 app.command(epilog=EXIT_CODES)(size)

@@ -21,7 +21,9 @@
        v
      count_lines,         the lines that occur in too many of the documents that are left
      frequent_lines                                     phases/relations/frequent_lines.py
-       |
+       v
+     repeated_substrings  the spans of bytes that occur again in what is left
+       |                                                phases/relations/repeated_substrings.py
        v
      tokenize             what is left, as a stream -> tokens (or text/, without [tokens])
        |                                                phases/output/tokenize.py

@@ -60,6 +60,19 @@ def lines(
     print_result(result, as_json, shown(result))
 
 
+def substrings(
+    corpus: Corpus,
+    top: Annotated[int, typer.Option(min=1, help="How many spans to show.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Show the repeated spans of text that are at most places."""
+    from gristmill.report.top_substrings import lines as shown
+    from gristmill.report.top_substrings import repeated
+
+    result = repeated(corpus, top=top)
+    print_result(result, as_json, shown(result))
+
+
 def contamination(
     corpus: Corpus,
     benchmark: Annotated[

@@ -63,6 +63,7 @@ scope = "SCOPE"
 order = "ORDER"
 near = {}
 lines = { most = 40 }
+substrings = { bytes = 20 }
 [tokens]
 tokenizer = "tokenizer.json"
 tokens_per_shard = 5_000
@@ -74,13 +75,14 @@ partition = { by = ["ensemble.bucket"] }
 DRIVER = """
 from gristmill.cli import main
 from gristmill.kernels.hashing import band_keys, minhash, pairs
+from gristmill.kernels.substrings import repeats, runs
 
 def refuse(*given, **named):
     raise AssertionError("done on the driver")
 
 band_keys.Repeated = refuse
 minhash.band_keys = minhash.distinct_shingles = refuse
-pairs.agreement = pairs.jaccard = refuse
+pairs.agreement = pairs.jaccard = repeats.repeated = runs.find_runs = refuse
 main()
 """
 

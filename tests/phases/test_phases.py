@@ -14,7 +14,7 @@ import tomli_w
 import gristmill
 from gristmill import pipeline, verify
 from gristmill.corpus.corpus import Corpus
-from gristmill.dedup.settings import Deduplicate, FrequentLines, Near
+from gristmill.dedup.settings import Deduplicate, FrequentLines, Near, Substrings
 from gristmill.phases import all_phases, rounds
 from gristmill.phases.all_phases import NAMES, PHASES, STOPS, is_last
 from gristmill.phases.phase import Output, Phase, Runtime, State, narrow
@@ -26,7 +26,7 @@ from gristmill.tokens.token_settings import TokenSettings
 from tests.support.every_phase import lay_out_all, phases_of
 
 EVERY = [phase.name for phase in PHASES]
-P, C, D, V, L, F, T, A = EVERY
+P, C, D, V, L, F, S, T, A = EVERY
 REMOVED = object()
 # A field that is not changed here, and why.
 NAMES_SHARDS = "it names raw shards: the plan only grows, and a key holds each shard's digest"
@@ -63,39 +63,45 @@ FIELDS: dict[str, Any] = {
     "source.authorization": ("GRISTMILL_AUTH_TEST", []),
     "source.kind": ("jsonl", [P]),
     "source.text": ("body", EVERY),
-    "source.url": ("link", [P, C, V, L, F, T]),
+    "source.url": ("link", [P, C, V, L, F, S, T]),
     "source.priority": (3, []),
     "source.licence": ("CC0-1.0", []),
     "source.limit": (40, EVERY),
     "source.max_document_bytes": (1 << 20, [P]),
     "source.max_shard_bytes": (1 << 30, [P]),
     # Reasons and similarities stand in verdicts; equal texts give equal tokens.
-    "deduplicate.url": (True, [D, V, L, T]),
+    "deduplicate.url": (True, [D, V, L, S, T]),
     "deduplicate.normal_urls": (False, [D]),
     "deduplicate.tracking": (["utm_*"], [D]),
-    "deduplicate.exact": (False, [D, V, L, T]),
+    "deduplicate.exact": (False, [D, V, L, S, T]),
     "deduplicate.near": OTHER_TABLE,
     "deduplicate.lines": OTHER_TABLE,
-    "deduplicate.scope": ("source", [D, V, L, F, T, A]),
-    "deduplicate.order": ("longest", [D, V, L, F, T, A]),
-    "deduplicate.against": (["older"], [D, V, L, F, T, A]),
+    "deduplicate.substrings": OTHER_TABLE,
+    "deduplicate.scope": ("source", [D, V, L, F, S, T, A]),
+    "deduplicate.order": ("longest", [D, V, L, F, S, T, A]),
+    "deduplicate.against": (["older"], [D, V, L, F, S, T, A]),
     "deduplicate.index": (True, [D]),
     "deduplicate.largest_cluster": (1.0, []),
-    "deduplicate.near.shingle": (4, [P, D, V, L, T]),
-    "deduplicate.near.unit": ("characters", [P, D, V, L, T]),
+    "deduplicate.near.shingle": (4, [P, D, V, L, S, T]),
+    "deduplicate.near.unit": ("characters", [P, D, V, L, S, T]),
     "deduplicate.near.permutations": "it is bands * rows",
     "deduplicate.near.bands": (16, [P, D]),
     "deduplicate.near.rows": (2, [P, D]),
-    "deduplicate.near.threshold": (0.99, [D, V, L, F, T, A]),
+    "deduplicate.near.threshold": (0.99, [D, V, L, F, S, T, A]),
     "deduplicate.near.floor": (0.75, [D]),
     "deduplicate.near.candidates": (3, [D]),
     "deduplicate.near.keepers": (3, [D]),
-    "deduplicate.near.verify": ("signatures", [D, V, L, T]),
+    "deduplicate.near.verify": ("signatures", [D, V, L, S, T]),
     "deduplicate.near.group": ("components", [D]),
-    "deduplicate.lines.most": (20, [F, T]),
-    "deduplicate.lines.keep": ("first", [F, T, A]),
-    "deduplicate.lines.unit": ("paragraphs", [L, F, T, A]),
-    "deduplicate.lines.least_characters": (20, [L, F, T, A]),
+    "deduplicate.lines.most": (20, [F, S, T]),
+    "deduplicate.lines.keep": ("first", [F, S, T, A]),
+    "deduplicate.lines.unit": ("paragraphs", [L, F, S, T, A]),
+    "deduplicate.lines.least_characters": (20, [L, F, S, T, A]),
+    "deduplicate.substrings.bytes": (16, [S, T, A]),
+    "deduplicate.substrings.most": (2, [S, T, A]),
+    "deduplicate.substrings.keep": ("none", [S, T, A]),
+    "deduplicate.substrings.boundary": ("lines", [T, A]),
+    "deduplicate.substrings.action": ("count", [T, A]),
     "tokens.tokenizer": ("other.json", [T, A]),
     "tokens.end_of_text": ("<|endoftext|>", [T]),
     "tokens.tokens_per_shard": (7_000, [A]),
@@ -104,7 +110,7 @@ FIELDS: dict[str, Any] = {
 }
 # Parameters of steps besides: a threshold, one that measures, and one of a step after duplicates.
 PARAMETERS = {
-    "step.0.min_words": (100, [P, C, V, L, T]),
+    "step.0.min_words": (100, [P, C, V, L, S, T]),
     "step.1.ngram": (12, [P, C]),
     "step.1.common": (3, EVERY),
     "step.2.placeholders": ({"email": "<mail>"}, [T, A]),
@@ -147,6 +153,7 @@ def test_every_field_of_a_recipe_is_in_the_table() -> None:
         "deduplicate.": Deduplicate,
         "deduplicate.near.": Near,
         "deduplicate.lines.": FrequentLines,
+        "deduplicate.substrings.": Substrings,
         "tokens.": TokenSettings,
     }
     names = [f"{table}{name}" for table, kind in kinds.items() for name in kind.__struct_fields__]
@@ -243,7 +250,7 @@ def test_a_phase_writes_only_where_it_declares() -> None:
 def test_the_names_of_the_list_are_those_of_until_and_progress() -> None:
     assert list(NAMES) == ["fetch", *EVERY]
     assert list(STOPS) == ["plan", "fetch", "process", "deduplicate", "tokenize", "assemble"]
-    assert [phase.name for phase in PHASES if is_last(phase)] == [P, F, T, A]
+    assert [phase.name for phase in PHASES if is_last(phase)] == [P, S, T, A]
     for phase in PHASES:
         assert issubclass(phase.counts, msgspec.Struct), phase.name
 

@@ -34,6 +34,7 @@ after_dedup = true
 [deduplicate]
 near = {}
 lines = { most = 8 }
+substrings = { bytes = 20 }
 index = false
 [tokens]
 tokenizer = "tokenizer.json"

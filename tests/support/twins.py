@@ -213,6 +213,19 @@ TWINS = {
     "reading.members.inflate": Pair(f"{READING}::test_fuzz_inflate", "naive_reading.inflate"),
     "reading.spans.gather": Pair(f"{READING}::test_fuzz_gather", "naive_reading.gather"),
     "reading.warc_records.frame": Pair(f"{READING}::test_fuzz_frame", "naive_reading.frame"),
+    "substrings.cut.cut": Pair(
+        "kernels/substrings/test_cut.py::test_fuzz_cut", "naive_substrings.cut"
+    ),
+    "substrings.repeats.repeated": Pair(
+        "kernels/substrings/test_repeats.py::test_fuzz_repeated", "naive_substrings.spans"
+    ),
+    "substrings.repeats.same_contexts": Pair(
+        "kernels/substrings/test_repeats.py::test_fuzz_same_contexts", "first_equal"
+    ),
+    "substrings.runs.find_runs": Pair(
+        "kernels/substrings/test_runs.py::test_fuzz_runs", "naive_substrings.windows", "runs_of"
+    ),
+    "substrings.runs.gather": Pair("kernels/substrings/test_runs.py::test_fuzz_gather", "joined"),
     "text.lines.cut_lines": Pair(f"{LINES}::test_fuzz_lines_and_cutting", "cut_lines"),
     "text.lines.find": Pair(f"{LINES}::test_fuzz_lines_and_cutting", "find"),
     "text.lines.hash_lines": Pair(f"{LINES}::test_fuzz_hashes_of_normalised_lines", "hash_lines"),

@@ -20,6 +20,7 @@ FORMAT_VERSIONS = {
     "write_verdicts": "1",
     "count_lines": "1",
     "frequent_lines": "1",
+    "repeated_substrings": "1",
     "tokenize": "3",
     "assemble": "1",
     "unicode": "16.0",

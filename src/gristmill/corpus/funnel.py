@@ -70,6 +70,13 @@ class Funnel:
                 f"{cut['characters']:,} characters of "
                 f"{cut['documents']:,} documents, {cut['emptied']:,} of them empty now"
             )
+        if "substrings" in self.table:
+            cut = self.table["substrings"]
+            lines.append(
+                f"{'repeated spans cut':<34}{-cut['cut']:>14,}  of {cut['listed']:,} listed; "
+                f"{cut['bytes']:,} bytes of {cut['documents']:,} documents, {cut['emptied']:,} of "
+                "them empty now"
+            )
         for name in ("characters", "bytes"):
             if name in self.table:  # imported tokens have no text
                 lines.append(f"{name:<34}{self.table[name]:>14,}")

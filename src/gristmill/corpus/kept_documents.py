@@ -1,7 +1,7 @@
 """Kept documents: what is left of a shard, as a stream.
 
-Dropped rows are left out here, and frequent lines are cut; then steps with `after_dedup = true`
-rewrite what is kept. Tokenizing, `text/` and `export` all read this stream.
+Dropped rows are left out here, frequent lines and repeated spans are cut; then steps with
+`after_dedup = true` rewrite what is kept. Tokenizing, `text/` and `export` all read this stream.
 
 What those steps measure is written to finished/<shard>.parquet, as in measures/.
 """
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from gristmill import schema
 from gristmill.corpus.corpus import content_key
 from gristmill.dedup.lines.line_counts import LineRemover
+from gristmill.dedup.substrings.span_cutter import SpanCutter
 from gristmill.errors import RecipeError
 from gristmill.filters.api.judge import LEFT
 from gristmill.filters.api.step import Input, Step
@@ -110,13 +111,14 @@ def read_kept(
     documents: Path,
     verdicts: Path,
     cutter: LineRemover | None = None,
+    span_cutter: SpanCutter | None = None,
     rewriter: Rewriter | None = None,
     on_measures: Callable[[pa.RecordBatch], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """The documents of a shard that are kept, in document order: DOCUMENTS, in batches of a few MB.
 
-    `cutter` cuts frequent lines out of them, which may leave a document empty; `rewriter` rewrites
-    the rest, and `on_measures` gets what it measures.
+    `cutter` cuts frequent lines out of them, then `span_cutter` repeated spans, which may leave a
+    document empty; `rewriter` rewrites the rest, and `on_measures` gets what it measures.
     """
     numbers = []
     for batch in read_batches(verdicts, ["document", "reason"]):
@@ -131,6 +133,8 @@ def read_kept(
             part = batch.slice(start, step)
             if cutter is not None:
                 part = cutter.remove(part)
+            if span_cutter is not None:
+                part = span_cutter.remove(part)
             if rewriter is not None:
                 part, measured = rewriter.rewrite(part)
                 on_measures(measured)

@@ -128,6 +128,7 @@ def _is_folder(pieces: tuple[str, ...]) -> bool | None:
                 | "deduplicate"
                 | "count_lines"
                 | "frequent_lines"
+                | "repeated_substrings"
                 | "tokens"
                 | "assemble",
             )

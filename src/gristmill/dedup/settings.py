@@ -115,6 +115,20 @@ class FrequentLines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     least_characters: Annotated[int, Meta(ge=1)] = 1
 
 
+class Substrings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Repeated substrings: bytes of a document whose windows of `bytes` bytes are at more than
+    `most` places of the kept documents; docs/substrings.md.
+    """
+
+    bytes: Annotated[int, Meta(ge=16, le=65536)] = 500
+    most: Annotated[int, Meta(ge=1)] = 1  # places that a window may be at
+    # first: what occurs again is kept at its first place, in the earliest document
+    keep: Literal["first", "none"] = "first"
+    # where a cut may start and stop: the bounds go inward
+    boundary: Literal["characters", "words", "lines"] = "words"
+    action: Literal["cut", "count"] = "cut"
+
+
 class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which duplicates to drop. A document is dropped only for an earlier one that is kept."""
 
@@ -125,6 +139,7 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     exact: bool = True  # equal normalised text
     near: Near | None = None
     lines: FrequentLines | None = None
+    substrings: Substrings | None = None
     scope: Literal["corpus", "source"] = "corpus"  # source: compare within a source only
     order: Annotated[str, Meta(pattern=ORDER)] = "plan"  # which duplicate is kept: order.py
     against: list[str] = []  # reference corpora, whose documents come before all of these
@@ -135,7 +150,9 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def compares(self) -> bool:
-        """Whether documents are compared with each other; [deduplicate.lines] alone does not."""
+        """Whether documents are compared with each other; [deduplicate.lines] and
+        [deduplicate.substrings] alone do not.
+        """
         return bool(self.url or self.exact or self.near)
 
     def __post_init__(self) -> None:

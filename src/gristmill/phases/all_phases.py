@@ -12,6 +12,7 @@ from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS
 from gristmill.phases.relations.deduplicate import DEDUPLICATE
 from gristmill.phases.relations.frequent_lines import COUNT_LINES, FREQUENT_LINES
+from gristmill.phases.relations.repeated_substrings import REPEATED_SUBSTRINGS
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 
 PHASES: tuple[Phase[Any], ...] = (
@@ -21,6 +22,7 @@ PHASES: tuple[Phase[Any], ...] = (
     WRITE_VERDICTS,
     COUNT_LINES,
     FREQUENT_LINES,
+    REPEATED_SUBSTRINGS,
     TOKENIZE,
     ASSEMBLE,
 )

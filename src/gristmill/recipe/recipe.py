@@ -315,6 +315,8 @@ def _check_targets(recipe: Recipe, name: str) -> None:
         raise RecipeError(f'{where}, and near.group = "{settings.near.group}": {why}')
     if settings is not None and settings.lines is not None:
         raise RecipeError(f"{where}, and [deduplicate.lines] counts lines over the corpus: {why}")
+    if settings is not None and settings.substrings is not None:
+        raise RecipeError(f"{where}, and [deduplicate.substrings] compares the whole corpus: {why}")
     for place, table in enumerate(recipe.step):
         step = checked_step(place, table, name, "")
         if step.ranks or step.corpus_rules:

@@ -139,6 +139,8 @@ def rejudge(
         "anew": anew,
         "lines": loaded.recipe.deduplicate is not None
         and loaded.recipe.deduplicate.lines is not None,
+        "substrings": loaded.recipe.deduplicate is not None
+        and loaded.recipe.deduplicate.substrings is not None,
         "reasons": {
             reason: {"was": was.get(reason, 0), "now": reasons.get(reason, 0)}
             for reason in sorted(was.keys() | reasons.keys())
@@ -375,6 +377,11 @@ def lines(answer: dict[str, Any]) -> list[str]:
         out.append(
             "frequent lines are not counted again: a run does it, and cuts them; that drops "
             "no document"
+        )
+    if answer["substrings"]:
+        out.append(
+            "repeated substrings are not looked for again: a run does it, and cuts them; that "
+            "drops no document"
         )
     if answer["anew"]:
         out.append(

@@ -18,6 +18,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import part_folders
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.relations.frequent_lines import LIST
+from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
 from gristmill.report.consistency import check_consistency, check_imported, check_links, check_run
 from gristmill.report.raw_files import check_raw_files
 from gristmill.schema import shard_name
@@ -237,6 +238,7 @@ def _check_counts(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     wrong += _check_tables(root, manifest, sound)
     wrong += _check_keepers(root, manifest, sound)
     wrong += _check_lines(manifest)
+    wrong += _check_substrings(manifest)
     wrong += _check_tokens(root, manifest, sound)
     return wrong
 
@@ -317,6 +319,16 @@ def _check_lines(manifest: Manifest) -> list[str]:
     counted = [manifest.funnel["lines"]["listed"]] if "lines" in manifest.funnel else []
     if rows != counted:
         return [f"{LIST}: the funnel counts {counted}, the manifest {rows} rows"]
+    return []
+
+
+def _check_substrings(manifest: Manifest) -> list[str]:
+    """Check the funnel's count of the list of repeated spans."""
+    rows = [part.counts.get("rows") for part in manifest.parts if part.path == SUBSTRINGS]
+    table = manifest.funnel.get("substrings")
+    counted = [table["listed"]] if table else []
+    if rows != counted:
+        return [f"{SUBSTRINGS}: the funnel counts {counted}, the manifest {rows} rows"]
     return []
 
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, VerificationError
+from gristmill.report.top_substrings import spans_of
 from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches
@@ -22,9 +23,10 @@ def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
 
     Each answer has `document`, `url`, `reason` (null: kept), `value`, `threshold`, `keeper`,
     `keeper_url`, `similarity`, `copies` (how many documents were dropped as copies of it),
-    `measures`, `source`, `raw_shard`, and `text` if it is stored; with `[tokens]` repeats or
-    partitions also `tokens`, how often it is in which token shards. Raises RecipeError if there is
-    no such document, VerificationError if the corpus is not finished.
+    `measures`, `source`, `raw_shard`, `substrings` (its repeated spans, if there are any), and
+    `text` if it is stored; with `[tokens]` repeats or partitions also `tokens`, how often it is in
+    which token shards. Raises RecipeError if there is no such document, VerificationError if the
+    corpus is not finished.
     """
     root = Path(corpus)
     finished = Corpus(root).finished()
@@ -103,6 +105,8 @@ def _answer(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str
     asked = manifest.recipe.get("tokens") or {}
     if verdict["reason"] is None and ("repeat" in asked or "partition" in asked):
         result["tokens"] = _in_tokens(root, manifest, shard.source, document)
+    if verdict["reason"] is None and (spans := spans_of(root, manifest, document)):
+        result["substrings"] = spans
     for folder in ("documents", "samples"):
         stored = _one(_part(root, folder, document), document)
         if stored:
@@ -179,6 +183,14 @@ def lines(result: dict[str, Any]) -> list[str]:
             for key, value in result["measures"].items()
         )
         out.append(f"  measured: {shown}")
+    for span in result.get("substrings", ()):
+        earliest = schema.document_name(span["earliest"])
+        text = " ".join((span["text"] or "").split())
+        out.append(
+            f"  repeated: bytes {span['first_byte']:,} to {span['end_byte']:,}, at "
+            f"{span['places']:,} places, first in {earliest}: "
+            f"{text[:100]}{'...' if len(text) > 100 else ''}"
+        )
     if result.get("text"):
         text = " ".join(result["text"].split())
         out.append(f"  text: {text[:200]}{'...' if len(text) > 200 else ''}")

@@ -1,4 +1,5 @@
-"""The kept documents of a finished corpus, with frequent lines cut and post-dedup steps applied, as
+"""The kept documents of a finished corpus, with frequent lines and repeated
+spans cut and post-dedup steps applied, as
 `export` writes them and tokenizers are trained on them.
 """
 
@@ -11,9 +12,12 @@ import pyarrow as pa
 from gristmill.corpus.clusters import TABLE
 from gristmill.corpus.copy_counts import Copies
 from gristmill.corpus.kept_documents import Rewriter, post_dedup_of, read_kept, rewriter_of
+from gristmill.dedup.lines.line_counts import LineRemover
+from gristmill.dedup.substrings.span_cutter import SpanCutter
 from gristmill.errors import RecipeError
 from gristmill.phases.inputs.inputs import installed, is_as_made
 from gristmill.phases.relations.frequent_lines import LIST, cut_of
+from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
@@ -36,14 +40,26 @@ def corpus_texts(
             f"{root}: it has neither documents/ (keep_documents = false) nor text/: there is "
             "nothing to export"
         )
-    cut = cut_of(msgspec.convert(manifest.recipe, Recipe).deduplicate, manifest.parts)
-    cutter = cut.cutter(root / LIST, source) if cut else None
+    settings = msgspec.convert(manifest.recipe, Recipe).deduplicate
+    cutter = line_cutter(root, manifest, source)
+    span_cutter = None
+    if settings is not None and settings.substrings is not None:
+        span_cutter = SpanCutter(root / SUBSTRINGS, number, settings.substrings)
     rewriter = _rewriter(root, manifest, source)
     copies = Copies(
         root / TABLE if any(part.path == TABLE for part in manifest.parts) else None, number
     )
-    stream = read_kept(root / "documents" / name, root / "verdicts" / name, cutter, rewriter)
+    stream = read_kept(
+        root / "documents" / name, root / "verdicts" / name, cutter, span_cutter, rewriter
+    )
     return map(copies.added_to, stream)
+
+
+def line_cutter(root: Path, manifest: Manifest, source: str) -> LineRemover | None:
+    """What cuts frequent lines out of the documents of a source; None: none are cut."""
+    settings = msgspec.convert(manifest.recipe, Recipe).deduplicate
+    cut = cut_of(settings, manifest.parts)
+    return cut.cutter(root / LIST, source) if cut else None
 
 
 def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:

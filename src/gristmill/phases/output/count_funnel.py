@@ -9,6 +9,7 @@ from gristmill.phases.phase import State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import DEDUPLICATE
 from gristmill.phases.relations.frequent_lines import FREQUENT_LINES
+from gristmill.phases.relations.repeated_substrings import REPEATED_SUBSTRINGS
 from gristmill.phases.relations.write_verdicts import TARGET, WRITE_VERDICTS
 from gristmill.recipe import step_name
 from gristmill.tokens.partitions import partition_name
@@ -18,6 +19,7 @@ def table_of(state: State) -> dict[str, Any]:
     """Count the funnel of a run whose phases are done."""
     recipe, verdicts_written = state.recipe, state.of(WRITE_VERDICTS)
     listed, written, assembled = state.one(FREQUENT_LINES), state.of(TOKENIZE), state.of(ASSEMBLE)
+    found = state.one(REPEATED_SUBSTRINGS)
     total = sum(record.counts.documents for record in verdicts_written.values())
     reasons: dict[str, int] = {}
     for record in verdicts_written.values():
@@ -43,6 +45,16 @@ def table_of(state: State) -> dict[str, Any]:
         for name in ("cut", "characters", "documents", "emptied"):
             table["lines"][name] = sum(
                 getattr(record.counts.lines, name) for record in written.values()
+            )
+    if found is not None:
+        table["substrings"] = {
+            "listed": found.counts.listed,
+            "listed_bytes": found.counts.bytes,
+            "listed_documents": found.counts.documents,
+        }
+        for name in ("cut", "characters", "bytes", "documents", "emptied"):
+            table["substrings"][name] = sum(
+                getattr(record.counts.substrings, name) for record in written.values()
             )
     for name in ("characters", "bytes"):
         table[name] = sum(getattr(record.counts, name) for record in written.values())

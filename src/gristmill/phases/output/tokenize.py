@@ -28,10 +28,12 @@ from gristmill.corpus.similar_documents import digests as similar_digests
 from gristmill.corpus.similar_documents import similar_documents
 from gristmill.dedup.disk_arrays import in_sorted
 from gristmill.phases.output.validation import has_hash_of_validation, moves_similar
-from gristmill.phases.phase import Output, Phase, Runtime, State
+from gristmill.phases.phase import Later, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import DEDUPLICATE
 from gristmill.phases.relations.frequent_lines import FREQUENT_LINES, LIST, Cut, cut_of
+from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
+from gristmill.phases.relations.repeated_substrings import REPEATED_SUBSTRINGS, SpanCut, span_cuts
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
@@ -59,6 +61,16 @@ class CutCounts(msgspec.Struct, frozen=True, kw_only=True):
     emptied: int
 
 
+class SpanCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was cut out of a shard's documents as repeated spans."""
+
+    cut: int
+    characters: int
+    bytes: int
+    documents: int
+    emptied: int
+
+
 class TokenizeCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was written of a shard."""
 
@@ -70,6 +82,7 @@ class TokenizeCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     # documents that would be validation, and have a near-duplicate among the kept ones
     moved: int = 0
     lines: CutCounts | None = None  # null: the recipe cuts no lines
+    substrings: SpanCounts | None = None  # null: the recipe looks for no substrings
 
 
 class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +102,7 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     libraries: dict[str, str] = {}  # what encodes besides our kernel, and of which version
     end_of_text: str | None = None
     validation: float = 0.0
+    substrings: Later[SpanCut | None] = None  # the repeated spans that are cut; null: none
     # sha256 of the shard's rows of duplicates/copies.parquet, which text/ shows; null: there are
     # none
     copies: str | None = None
@@ -113,6 +127,7 @@ def tokenize(task: TokenizeTask, on_progress: Callable[[int], None]) -> Output:
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
     cutter = task.cut.cutter(corpus.find(LIST), task.source) if task.cut else None
+    spans = task.substrings.cutter(corpus.find(SUBSTRINGS)) if task.substrings else None
     rewriter = rewriter_of(task.post_dedup)
     start = time.perf_counter()
     with ExitStack() as stack:
@@ -125,12 +140,13 @@ def tokenize(task: TokenizeTask, on_progress: Callable[[int], None]) -> Output:
             on_measures = measures.write
         documents = proven(corpus.find(f"documents/{name}.parquet"), task.documents)
         verdicts = proven(corpus.find(f"verdicts/{name}.parquet"), task.verdicts)
-        stream = read_kept(documents, verdicts, cutter, rewriter, on_measures)
+        stream = read_kept(documents, verdicts, cutter, spans, rewriter, on_measures)
         parts, work, counted = _write(corpus, task, stream, on_progress)
     counts = TokenizeCounts(
         **counted,
         seconds=time.perf_counter() - start,
         lines=msgspec.convert(cutter.counts, CutCounts) if cutter is not None else None,
+        substrings=msgspec.convert(spans.counts, SpanCounts) if spans is not None else None,
     )
     return Output(counts, parts + finished, work)
 
@@ -218,6 +234,11 @@ def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
     if tokenizer:
         part = write_bytes(state.corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data)
     listed = state.one(FREQUENT_LINES)
+    found = state.one(REPEATED_SUBSTRINGS)
+    spans = {}
+    if found is not None:
+        path, sha256 = state.corpus.find(SUBSTRINGS), found.parts[0].sha256
+        spans = span_cuts(recipe.deduplicate, path, sha256, list(processed))
     copied = state.one(DEDUPLICATE) is not None and tokenizer is None
     copies = digests(found_in(state.corpus), list(processed)) if copied else {}
     moving = state.one(DEDUPLICATE) is not None and moves_similar(recipe)
@@ -239,6 +260,7 @@ def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
             libraries=tokenizer.libraries if tokenizer else {},
             end_of_text=tokens.end_of_text if tokens else None,
             validation=tokens.validation if tokens else 0.0,
+            substrings=spans.get(number),
             copies=copies.get(number),
             similar=similar.get(number),
         )
@@ -275,6 +297,7 @@ TOKENIZE = Phase(
         "source.name",
         "step",
         "deduplicate.lines",
+        "deduplicate.substrings",
         "deduplicate.near",
         "deduplicate.scope",
         "tokens.tokenizer",

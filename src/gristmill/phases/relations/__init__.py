@@ -1,1 +1,3 @@
-"""The whole corpus at once: corpus filters, duplicates, frequent lines."""
+"""The whole corpus at once: corpus filters, duplicates, frequent lines, repeated
+substrings.
+"""

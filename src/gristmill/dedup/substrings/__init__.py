@@ -1,0 +1,1 @@
+"""Substrings that occur again in the corpus."""
