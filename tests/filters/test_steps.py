@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import RecipeError, run, verify, why
+from gristmill.filters.api import step_inputs
 from gristmill.phases.inputs import inputs
 from gristmill.recipe import PRESETS, for_files, init, load, packaged, parse
 from gristmill.store.manifest import decode
@@ -234,12 +235,12 @@ def test_another_version_of_a_library_is_another_run(
     before = state.read_bytes()
     run(recipe, out=corpus, workers=1)
     assert state.read_bytes() == before
-    monkeypatch.setattr(inputs.metadata, "version", lambda package: "99.1")
+    monkeypatch.setattr(step_inputs.metadata, "version", lambda package: "99.1")
     run(recipe, out=corpus, workers=1)
     assert decode((corpus / "manifest.json").read_bytes()).inputs[name]["name"] == f"{library} 99.1"
     assert state.read_bytes() != before
     with monkeypatch.context() as patch:
-        patch.setattr(inputs.metadata, "version", absent)
+        patch.setattr(step_inputs.metadata, "version", absent)
         assert (
             inputs.gather(load(recipe).recipe, tmp_path, None, tmp_path)[f"version:{library}"].name
             == f"{library}, not installed"
