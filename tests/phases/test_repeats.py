@@ -324,14 +324,14 @@ def test_no_copy_follows_another(blocks: list[list[int]], lengths: list[int]) ->
 
     def given_blocks(cut: list[list[int]]) -> Any:
         for block in cut:
-            size = np.array([lengths[one] for one in block], np.int64)
-            yield np.repeat(block, size).astype(np.uint16), np.array(block, np.int64), size
+            own = np.array([lengths[one] for one in block], np.int64)
+            yield np.repeat(block, own).astype(np.uint16), np.array(block, np.int64), own
 
     def flat(cut: list[list[int]]) -> tuple[list[int], int]:
         apart = Apart(given_blocks(cut))
         row: list[int] = []
-        for tokens, documents, _ in apart:
-            assert tokens.tolist() == np.repeat(documents, size).tolist()
+        for tokens, documents, own in apart:
+            assert tokens.tolist() == np.repeat(documents, own).tolist()
             row += documents.tolist()
         return row, apart.left_out
 
