@@ -150,6 +150,7 @@ def _add_long_word(data, begin, end, model, hidden):
 @kernel(
     *(OFFSETS, BYTES, types.int64, types.int64, HierarchicalModel),
     *(TextBlock, _Search, types.int32[::1], types.float32[::1]),
+    allocates=True,
 )
 def _predict(offsets, data, characters, room, model, block, search, labels, probabilities):
     text, edges = block.text, block.edges
