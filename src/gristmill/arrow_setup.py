@@ -7,11 +7,10 @@ that calls gristmill.
 """
 
 import sys
-from importlib.abc import MetaPathFinder
 from typing import Any
 
 
-class _NoPandas(MetaPathFinder):
+class _NoPandas:
     """Finds no pandas, installed or not."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> None:

@@ -86,31 +86,50 @@ class Head(NamedTuple):
 def peek(pieces: Peekable, most: int) -> Head:
     """Peek at LOOK bytes of a shard; at up to 2 * `most` if they do not contain a whole line."""
     stretches: list[list[bytes]] = [[]]
+    lines = _Lines()
     damage: Damage | None = None
     size = 0
     while True:
         piece = pieces.peek()
-        if piece is None:
-            return Head([b"".join(parts) for parts in stretches], True, damage)
-        if isinstance(piece, Damage):
+        if piece is None or isinstance(piece, Damage):
+            if piece is None:
+                return Head([b"".join(parts) for parts in stretches], True, damage)
             damage = damage or piece
             stretches.append([])
+            lines = _Lines()
             continue
         stretches[-1].append(piece)
+        lines.add(piece)
         size += len(piece)
-        if size >= LOOK:
-            head = b"".join(stretches[-1])
-            if size >= 2 * most or _shows_lines(head):
-                return Head([*(b"".join(parts) for parts in stretches[:-1]), head], False, damage)
-            stretches[-1] = [head]
+        if size >= LOOK and (size >= 2 * most or lines.shown):
+            return Head([b"".join(parts) for parts in stretches], False, damage)
 
 
-def _shows_lines(head: bytes) -> bool:
-    """Whether these bytes contain a whole line and a bit of the next; true for binary data."""
-    if magic_numbers.is_binary(head[:LOOK]):
-        return True
-    first = head.lstrip().find(b"\n")
-    return first >= 0 and len(head) - len(head.lstrip()) + first < len(head.rstrip(b"\r\n \t"))
+class _Lines:
+    """Whether bytes contain a whole line and a bit of the next; true for binary data. Each byte is
+    looked at once: megabytes of white space may follow a line.
+    """
+
+    def __init__(self) -> None:
+        self._start = b""  # LOOK bytes at most
+        self._begun = self._ended = self._followed = False  # the line; by a bit of the next
+
+    def add(self, piece: bytes) -> None:
+        """Add the next bytes."""
+        if len(self._start) < LOOK:
+            self._start += piece[: LOOK - len(self._start)]
+        if not self._begun:
+            piece = piece.lstrip()
+            self._begun = bool(piece)
+        if self._begun and not self._ended:
+            _, end, piece = piece.partition(b"\n")
+            self._ended = bool(end)
+        if self._ended and not self._followed:
+            self._followed = bool(piece.strip(b"\r\n \t"))
+
+    @property
+    def shown(self) -> bool:
+        return self._followed or magic_numbers.is_binary(self._start)
 
 
 def detect(head: Head, fields: Fields, name: str = "") -> str:
