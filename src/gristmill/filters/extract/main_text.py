@@ -18,6 +18,10 @@ from gristmill.kernels.html.names import ATTRIBUTE, ELEMENT
 from gristmill.kernels.models import page_forest
 
 BETAS = {"balanced": 0.75, "precision": 0.5, "recall": 1.5}
+DOCUMENTATION_BETA = 1.5  # in balanced mode, of pages whose likeliest type is documentation
+# Types of pages (WCXB's): `collection` lists what the site has, `service` is what a firm says of
+# itself, `listing` are items with a text each.
+TYPES = ("article", "collection", "documentation", "forum", "listing", "product", "service")
 LEAST_ROOM = 1 << 20
 HTML, LANG = ELEMENT["html"], ATTRIBUTE["lang"]
 NOTHING = np.empty(0, np.float64)

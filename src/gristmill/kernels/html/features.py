@@ -6,7 +6,7 @@ exponential is taken, so that rows are equal on every machine.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -19,7 +19,6 @@ from gristmill.kernels.html.counts import (
     CORE_90,
     FIRST_GOOD,
     HEADING_BLOCK,
-    LAST_GOOD,
     TOP,
     CountRoom,
     Counts,
@@ -28,12 +27,11 @@ from gristmill.kernels.html.counts import (
 )
 from gristmill.kernels.html.elements import SEMANTIC, Elements
 from gristmill.kernels.html.names import ELEMENT
-from gristmill.kernels.html.words import GROUPS
+from gristmill.kernels.html.words import BITS
 from gristmill.kernels.jit.compile import helper, kernel
-from gristmill.kernels.jit.groups import Float32s, Int32s, Int64s
+from gristmill.kernels.jit.groups import Float32s, Int32s, Int64s, Uint64s
 
 ROWS = 4096  # that are filled at a time
-NO_BITS = np.uint64(0)
 FAR = 50  # blocks at which a distance is cut
 
 # Elements in an order in which neighbours are alike: a tree's split means something.
@@ -49,50 +47,75 @@ RANK[255] = 61
 RANK[0] = 62
 H1, H6 = ELEMENT["h1"], ELEMENT["h6"]
 
-OWN = (
-    "words letters link_share links word_length commas ends digits capitals unspaced "
-    "shape_start shape_end shape_bar shape_copyright titled titled_share flags_break "
-    "flags_continued flags_image good depth rank"
-).split()
+OWN = "words letters link_share ends capitals shape_end depth rank".split()
 PLACE = (
-    "place place_words place_good from_heading from_first_good from_last_good headings "
-    "words_before words_after goods_after"
+    "place place_words place_good from_heading from_first_good headings words_before words_after "
+    "goods_after"
 ).split()
-HOLDERS = ["element", "parent", "grand", "branch", "top", "core50", "core90"]
-HELD = ("rank words link_share good_share blocks goods words_a_block page_share").split()
-CHAIN = ("up down core_up core_down in_50 in_90 score parent_score score_ratio siblings").split()
-ASIDE = [
-    f"{name}{offset:+d}"
-    for offset in (-2, -1, 1, 2)
-    for name in ("words", "link_share", "good", "same_kind", "rank")
-]
-WINDOWS = [f"{name}_{width}" for width in (1, 3, 6, 15) for name in ("good", "words", "links")]
-RUNS = ["good_before", "good_behind", "good_before_words", "good_behind_words", "heading_before"]
+# What is asked of the elements that a block lies in: itself, its parent, the one above, and the one
+# below the chain of the top candidate.
+HELD = {
+    "element": "rank link_share good_share",
+    "parent": "rank link_share words blocks goods page_share",
+    "grand": "rank link_share words blocks words_a_block page_share",
+    "branch": "rank link_share words blocks words_a_block page_share good_share goods",
+}
+CHAIN = "up down core_up core_down in_50 in_90 parent_score score_ratio siblings".split()
+ASIDE = "rank-2 rank-1 rank+1 same_kind+1 same_kind+2".split()
+WINDOWS = (3, 6, 15)  # blocks on each side
 ALIKE = (
     "alike alike_words alike_links alike_good parents_alike parents_alike_words "
     "parents_alike_links same_text"
 ).split()
+# Of the page, the same in each of its rows; then what the elements hold that its text is in.
 PAGE_WIDE = (
-    "page_words page_good page_links page_blocks page_goods page_good_share top_share "
-    "core_depth page_headings page_unspaced"
+    "words good links blocks goods good_share top_share core_depth headings unspaced"
 ).split()
+WIDE = ("top", "core50", "core90")
+WIDE_HELD = "rank words link_share good_share blocks goods words_a_block page_share".split()
+# Bits: of elements that it lies in; of the class, id and role of these; of the same of the nearest
+# two alone.
+INSIDE_OF = (
+    "article main nav header footer aside form table ul figure pre dl p dd figcaption hidden"
+).split()
+ABOVE = (
+    "content main page text blog comment foot head nav side widget share related promo "
+    "cookie popup author caption image copyright search summary grid hidden forum product question "
+    "toc wrapper section single review top subscribe tag post"
+).split()
+NEAR = "comment nav caption item hidden review".split()
 NAMES = (
     [f"own.{name}" for name in OWN]
     + [f"place.{name}" for name in PLACE]
-    + [f"{holder}.{name}" for holder in HOLDERS for name in HELD]
+    + [f"{holder}.{name}" for holder, names in HELD.items() for name in names.split()]
     + [f"chain.{name}" for name in CHAIN]
     + [f"aside.{name}" for name in ASIDE]
-    + [f"window.{name}" for name in WINDOWS]
-    + [f"run.{name}" for name in RUNS]
+    + [f"window.links_{width}" for width in WINDOWS]
+    + ["run.heading_before"]
     + [f"alike.{name}" for name in ALIKE]
+    + [f"inside.{name}" for name in INSIDE_OF]
+    + [f"above.{group}" for group in ABOVE]
+    + [f"near.{group}" for group in NEAR]
     + [f"page.{name}" for name in PAGE_WIDE]
-    + [f"inside.{name}" for name in SEMANTIC]
-    + [f"above.{group.split()[0]}" for group in GROUPS]
-    + [f"near.{group.split()[0]}" for group in GROUPS]
-    + [f"text.{group.split()[0]}" for group in GROUPS]
-    + [f"heading.{group.split()[0]}" for group in GROUPS]
+    + [f"{holder}.{name}" for holder in WIDE for name in WIDE_HELD]
 )
-GROUP_COUNT, SEMANTIC_COUNT = len(GROUPS), len(SEMANTIC)
+OF_BLOCK = len(NAMES) - len(PAGE_WIDE) - len(WIDE) * len(WIDE_HELD)  # columns; the others: a page's
+
+
+def _places_of(groups: list[str], places: dict[str, int]) -> np.ndarray:
+    return np.array([places[group] for group in groups], np.uint64)
+
+
+class Bits(NamedTuple):
+    """The places of bits, of each column one."""
+
+    inside: Uint64s
+    above: Uint64s
+    near: Uint64s
+
+
+_SEMANTIC = {name: place for place, name in enumerate(SEMANTIC)}
+BITS_OF = Bits(_places_of(INSIDE_OF, _SEMANTIC), _places_of(ABOVE, BITS), _places_of(NEAR, BITS))
 
 
 @helper
@@ -103,73 +126,98 @@ def _share(part, whole):
 @helper
 def _put_own(row, at, block, counts, blocks, elements, ranks):
     element = blocks.elements[block]
-    words = counts.words[block]
     letters = counts.letters[block]
-    shape = counts.shape[block]
-    flags = blocks.flags[block]
-    values = (
-        np.float32(words),
-        np.float32(letters),
-        _share(blocks.linked[block], letters),
-        np.float32(blocks.links[block]),
-        _share(letters, words),
-        np.float32(counts.commas[block]),
-        np.float32(counts.ends[block]),
-        _share(counts.digits[block], letters),
-        _share(counts.capitals[block], letters),
-        _share(counts.unspaced[block], letters),
-        np.float32(shape & 1),
-        np.float32((shape >> 1) & 1),
-        np.float32((shape >> 2) & 1),
-        np.float32((shape >> 3) & 1),
-        np.float32(counts.titled[block]),
-        _share(counts.titled[block], words),
-        np.float32(flags & 1),
-        np.float32((flags >> 1) & 1),
-        np.float32((flags >> 3) & 1),
-        np.float32(counts.good[block]),
-        np.float32(elements.depths[element]),
-        ranks[elements.names[element]],
-    )
-    for place in range(len(values)):
-        row[at + place] = values[place]
-    return at + len(values)
+    row[at] = np.float32(counts.words[block])
+    row[at + 1] = np.float32(letters)
+    row[at + 2] = _share(blocks.linked[block], letters)
+    row[at + 3] = np.float32(counts.ends[block])
+    row[at + 4] = _share(counts.capitals[block], letters)
+    row[at + 5] = np.float32((counts.shape[block] >> 1) & 1)
+    row[at + 6] = np.float32(elements.depths[element])
+    row[at + 7] = ranks[elements.names[element]]
+    return at + 8
 
 
 @helper
 def _put_place(row, at, block, count, sums, page):
     heading = page[HEADING_BLOCK]
     first = page[FIRST_GOOD]
-    last = page[LAST_GOOD]
     row[at] = _share(block, count)
     row[at + 1] = _share(sums.words[block], sums.words[count])
     row[at + 2] = _share(sums.good[block], sums.good[count])
     row[at + 3] = np.float32(-1000 if heading < 0 else max(-FAR, min(block - heading, 200)))
     row[at + 4] = np.float32(-1000 if first < 0 else max(-FAR, min(block - first, FAR)))
-    row[at + 5] = np.float32(-1000 if last < 0 else max(-FAR, min(block - last, FAR)))
-    row[at + 6] = np.float32(sums.headings[block])
-    row[at + 7] = np.float32(sums.words[block])
-    row[at + 8] = np.float32(sums.words[count] - sums.words[block])
-    row[at + 9] = np.float32(sums.goods[count] - sums.goods[block])
-    return at + 10
+    row[at + 5] = np.float32(sums.headings[block])
+    row[at + 6] = np.float32(sums.words[block])
+    row[at + 7] = np.float32(sums.words[count] - sums.words[block])
+    row[at + 8] = np.float32(sums.goods[count] - sums.goods[block])
+    return at + 9
 
 
 @helper
-def _put_holder(row, at, element, count, elements, sums, ranks):
-    """What an element holds."""
+def _put_holders(row, at, element, branch, count, elements, sums, ranks):
+    """What the elements hold that a block lies in: HELD."""
+    row[at] = ranks[elements.names[element]]
+    row[at + 1] = _link_share(element, elements, sums)
+    row[at + 2] = _share(_good(element, elements, sums), _words(element, elements, sums))
+    parent = np.int64(elements.parents[element])
+    _put_holder(row, at + 3, parent, elements, sums, ranks)
+    row[at + 7] = np.float32(_goods(parent, elements, sums))
+    row[at + 8] = _share(_good(parent, elements, sums), sums.good[count])
+    grand = np.int64(elements.parents[parent])
+    for place, holder in ((9, grand), (15, branch)):
+        _put_holder(row, at + place, holder, elements, sums, ranks)
+        words = _words(holder, elements, sums)
+        row[at + place + 4] = _share(words, elements.stop[holder] - elements.first[holder])
+        row[at + place + 5] = _share(_good(holder, elements, sums), sums.good[count])
+    row[at + 21] = _share(_good(branch, elements, sums), _words(branch, elements, sums))
+    row[at + 22] = np.float32(_goods(branch, elements, sums))
+    return at + 23
+
+
+@helper
+def _words(element, elements, sums):
+    return sums.words[elements.stop[element]] - sums.words[elements.first[element]]
+
+
+@helper
+def _good(element, elements, sums):
+    return sums.good[elements.stop[element]] - sums.good[elements.first[element]]
+
+
+@helper
+def _goods(element, elements, sums):
+    return sums.goods[elements.stop[element]] - sums.goods[elements.first[element]]
+
+
+@helper
+def _link_share(element, elements, sums):
     first = elements.first[element]
     stop = elements.stop[element]
-    words = sums.words[stop] - sums.words[first]
-    good = sums.good[stop] - sums.good[first]
+    return _share(sums.linked[stop] - sums.linked[first], sums.letters[stop] - sums.letters[first])
+
+
+@helper
+def _put_holder(row, at, element, elements, sums, ranks):
+    row[at] = ranks[elements.names[element]]
+    row[at + 1] = _link_share(element, elements, sums)
+    row[at + 2] = np.float32(_words(element, elements, sums))
+    row[at + 3] = np.float32(elements.stop[element] - elements.first[element])
+
+
+@helper
+def _put_wide(row, at, element, count, elements, sums, ranks):
+    """What an element holds that is known of the page: WIDE_HELD."""
+    words = _words(element, elements, sums)
+    good = _good(element, elements, sums)
+    size = elements.stop[element] - elements.first[element]
     row[at] = ranks[elements.names[element]]
     row[at + 1] = np.float32(words)
-    row[at + 2] = _share(
-        sums.linked[stop] - sums.linked[first], sums.letters[stop] - sums.letters[first]
-    )
+    row[at + 2] = _link_share(element, elements, sums)
     row[at + 3] = _share(good, words)
-    row[at + 4] = np.float32(stop - first)
-    row[at + 5] = np.float32(sums.goods[stop] - sums.goods[first])
-    row[at + 6] = _share(words, stop - first)
+    row[at + 4] = np.float32(size)
+    row[at + 5] = np.float32(_goods(element, elements, sums))
+    row[at + 6] = _share(words, size)
     row[at + 7] = _share(good, sums.good[count])
     return at + 8
 
@@ -187,44 +235,39 @@ def _put_chain(row, at, block, element, elements, scores, page):
     row[at + 4] = np.float32(elements.first[wide] <= block < elements.stop[wide])
     wide = page[CORE_90]
     row[at + 5] = np.float32(elements.first[wide] <= block < elements.stop[wide])
-    row[at + 6] = scores.score[element]
-    row[at + 7] = scores.score[parent]
-    row[at + 8] = scores.score[parent] / best if best > 0 else np.float32(-1)
-    row[at + 9] = np.float32(elements.stop[parent] - elements.first[parent])
-    return at + 10
+    row[at + 6] = scores.score[parent]
+    row[at + 7] = scores.score[parent] / best if best > 0 else np.float32(-1)
+    row[at + 8] = np.float32(elements.stop[parent] - elements.first[parent])
+    return at + 9
 
 
 @helper
-def _put_aside(row, at, block, count, counts, blocks, elements, ranks):
+def _put_aside(row, at, block, count, blocks, elements, ranks):
+    """Of blocks before and behind: ASIDE; -2 where there is none."""
     kind = elements.kinds[blocks.elements[block]]
-    for offset in (-2, -1, 1, 2):
+    for place, offset in ((0, -2), (1, -1), (2, 1)):
         other = block + offset
-        if 0 <= other < count:
-            element = blocks.elements[other]
-            row[at] = np.float32(counts.words[other])
-            row[at + 1] = _share(blocks.linked[other], counts.letters[other])
-            row[at + 2] = np.float32(counts.good[other])
-            row[at + 3] = np.float32(elements.kinds[element] == kind)
-            row[at + 4] = ranks[elements.names[element]]
-        else:
-            for place in range(5):
-                row[at + place] = np.float32(-2)
-        at += 5
-    return at
+        inside = 0 <= other < count
+        row[at + place] = (
+            ranks[elements.names[blocks.elements[other]]] if inside else np.float32(-2)
+        )
+    for offset in (1, 2):
+        other = block + offset
+        row[at + 2 + offset] = np.float32(
+            elements.kinds[blocks.elements[other]] == kind if other < count else -2
+        )
+    return at + 5
 
 
 @helper
 def _put_windows(row, at, block, count, sums):
-    for width in (1, 3, 6, 15):
+    for width in (3, 6, 15):
         first = max(block - width, 0)
         stop = min(block + width + 1, count)
-        words = sums.words[stop] - sums.words[first]
-        row[at] = _share(sums.good[stop] - sums.good[first], words)
-        row[at + 1] = np.float32(words)
-        row[at + 2] = _share(
+        row[at] = _share(
             sums.linked[stop] - sums.linked[first], sums.letters[stop] - sums.letters[first]
         )
-        at += 3
+        at += 1
     return at
 
 
@@ -244,14 +287,21 @@ def _put_alike(row, at, block, slots, totals):
 
 
 @helper
-def _put_bits(row, at, bits, count):
-    for place in range(count):
-        row[at + place] = np.float32((bits >> np.uint64(place)) & np.uint64(1))
-    return at + count
+def _put_bits(row, at, bits, places):
+    for place in places:
+        row[at] = np.float32((bits >> place) & np.uint64(1))
+        at += 1
+    return at
 
 
-@helper
-def _put_page(row, at, count, sums, page, elements, unspaced):
+@kernel(Elements, Blocks, types.int64, Counts, Sums, Int64s, Float32s, types.float32[:, ::1])
+def _fill_page(elements, blocks, count, counts, sums, page, ranks, rows):
+    """What is the same in all rows, in the first of them."""
+    row = rows[0]
+    at = np.int64(OF_BLOCK)
+    unspaced = np.int64(0)
+    for block in range(count):
+        unspaced += counts.unspaced[block]
     top = page[TOP]
     words = sums.words[count]
     good = sums.good[count]
@@ -261,37 +311,13 @@ def _put_page(row, at, count, sums, page, elements, unspaced):
     row[at + 3] = np.float32(count)
     row[at + 4] = np.float32(sums.goods[count])
     row[at + 5] = _share(good, words)
-    row[at + 6] = _share(sums.good[elements.stop[top]] - sums.good[elements.first[top]], good)
+    row[at + 6] = _share(_good(top, elements, sums), good)
     row[at + 7] = np.float32(elements.depths[page[CORE_70]])
     row[at + 8] = np.float32(sums.headings[count])
     row[at + 9] = _share(unspaced, sums.letters[count])
-    return at + 10
-
-
-@kernel(types.int64, Counts, Sums, types.float32[:, ::1], Int32s)
-def _find_runs(count, counts, sums, runs, headings):
-    before = np.int64(-FAR)
-    heading = np.int64(-FAR)
-    for block in range(count):
-        runs[block, 0] = np.float32(min(block - before, FAR))
-        runs[block, 2] = np.float32(
-            sums.words[block] - sums.words[before + 1] if before >= 0 else -1
-        )
-        if counts.good[block]:
-            before = np.int64(block)
-        if sums.headings[block + 1] > sums.headings[block]:
-            heading = np.int64(block)
-        runs[block, 4] = np.float32(min(block - heading, FAR))
-        headings[block] = heading
-    behind = np.int64(count + FAR)
-    for step in range(count):
-        block = count - 1 - step
-        runs[block, 1] = np.float32(min(behind - block, FAR))
-        runs[block, 3] = np.float32(
-            sums.words[behind] - sums.words[block + 1] if behind < count else -1
-        )
-        if counts.good[block]:
-            behind = np.int64(block)
+    at += 10
+    for place in (TOP, CORE_50, CORE_90):
+        at = _put_wide(row, at, page[place], count, elements, sums, ranks)
 
 
 class Sequence(NamedTuple):
@@ -299,8 +325,6 @@ class Sequence(NamedTuple):
 
     slots: Int32s  # (3 * blocks,) of those that are alike (html/alike.py)
     totals: Int64s
-    runs: Annotated[np.ndarray, types.float32[:, ::1]]  # (blocks, 5): RUNS
-    headings: Int32s  # the heading that each is or stands below; negative: none
 
 
 @kernel(
@@ -313,41 +337,39 @@ class Sequence(NamedTuple):
     Int64s,
     Float32s,
     Sequence,
+    Bits,
     types.float32[:, ::1],
 )
-def _fill(elements, blocks, span, counts, sums, scores, page, ranks, sequence, rows):
+def _fill(elements, blocks, span, counts, sums, scores, page, ranks, sequence, bits, rows):
     first, stop, count = span
-    unspaced = np.int64(0)
-    for block in range(count):
-        unspaced += counts.unspaced[block]
+    heading = np.int64(0)  # blocks since the last heading
+    while heading < FAR and heading <= first:
+        if sums.headings[first - heading + 1] > sums.headings[first - heading]:
+            break
+        heading += 1
+    if heading > first:
+        heading = np.int64(FAR)
     for block in range(first, stop):
         row = rows[block - first]
         element = np.int64(blocks.elements[block])
-        parent = np.int64(elements.parents[element])
         at = _put_own(row, 0, block, counts, blocks, elements, ranks)
         at = _put_place(row, at, block, count, sums, page)
-        at = _put_holder(row, at, element, count, elements, sums, ranks)
-        at = _put_holder(row, at, parent, count, elements, sums, ranks)
-        grand = np.int64(elements.parents[parent])
-        at = _put_holder(row, at, grand, count, elements, sums, ranks)
         branch = np.int64(scores.branch[element])
-        at = _put_holder(row, at, branch, count, elements, sums, ranks)
-        for place in (TOP, CORE_50, CORE_90):
-            at = _put_holder(row, at, page[place], count, elements, sums, ranks)
+        at = _put_holders(row, at, element, branch, count, elements, sums, ranks)
         at = _put_chain(row, at, block, element, elements, scores, page)
-        at = _put_aside(row, at, block, count, counts, blocks, elements, ranks)
+        at = _put_aside(row, at, block, count, blocks, elements, ranks)
         at = _put_windows(row, at, block, count, sums)
-        for place in range(5):
-            row[at + place] = sequence.runs[block, place]
-        at = _put_alike(row, at + 5, block, sequence.slots, sequence.totals)
-        at = _put_page(row, at, count, sums, page, elements, unspaced)
-        at = _put_bits(row, at, elements.inside[element], SEMANTIC_COUNT)
-        at = _put_bits(row, at, elements.above[element], GROUP_COUNT)
-        near = elements.words[element] | elements.words[parent]
-        at = _put_bits(row, at, near, GROUP_COUNT)
-        at = _put_bits(row, at, counts.bits[block], GROUP_COUNT)
-        heading = sequence.headings[block]
-        at = _put_bits(row, at, counts.bits[heading] if heading >= 0 else NO_BITS, GROUP_COUNT)
+        if sums.headings[block + 1] > sums.headings[block]:
+            heading = np.int64(0)
+        row[at] = np.float32(min(heading, FAR))
+        heading += 1
+        at = _put_alike(row, at + 1, block, sequence.slots, sequence.totals)
+        at = _put_bits(row, at, elements.inside[element], bits.inside)
+        at = _put_bits(row, at, elements.above[element], bits.above)
+        near = elements.words[element] | elements.words[elements.parents[element]]
+        at = _put_bits(row, at, near, bits.near)
+        if block > first:
+            row[at:] = rows[0, at:]
 
 
 def features(
@@ -356,14 +378,14 @@ def features(
     """The rows of a page's blocks, ROWS at a time: (rows, len(NAMES)) float32, used again for the
     next ones.
     """
-    counts, sums = work.counts, work.sums
-    slots, totals = find_alike(elements, blocks, count, counts)
-    runs, headings = np.empty((count, 5), np.float32), np.empty(count, np.int32)
-    _find_runs(count, counts, sums, runs, headings)
-    sequence = Sequence(slots, totals, runs, headings)
+    if not count:
+        return
+    counts, sums, scores, page = work.counts, work.sums, work.scores, work.page
+    sequence = Sequence(*find_alike(elements, blocks, count, counts))
     rows = np.empty((min(count, ROWS), len(NAMES)), np.float32)
+    _fill_page(elements, blocks, count, counts, sums, page, RANK, rows)
     for first in range(0, count, ROWS):
         stop = min(first + ROWS, count)
         span = (first, stop, count)
-        _fill(elements, blocks, span, counts, sums, work.scores, work.page, RANK, sequence, rows)
+        _fill(elements, blocks, span, counts, sums, scores, page, RANK, sequence, BITS_OF, rows)
         yield rows[: stop - first]
