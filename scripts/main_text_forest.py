@@ -219,10 +219,7 @@ def type_rows(data: Labelled, pages: list[Page]) -> np.ndarray:
     """A row for each page: the means of its blocks' rows, as the kernel takes them."""
     bounds = np.searchsorted(data.pages, np.arange(len(pages) + 1))
     return np.stack(
-        [
-            page_types.mean_row(data.rows[first:stop], data.words[first:stop])
-            for first, stop in itertools.pairwise(bounds)
-        ]
+        [page_types.mean_row(data.rows[first:stop]) for first, stop in itertools.pairwise(bounds)]
     )
 
 

@@ -5,7 +5,7 @@ import math
 import random
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from gristmill import schema
 from gristmill.filters.api.step import Decision, Measured
-from gristmill.filters.extract.extract import Extract, OwnExtract
+from gristmill.filters.extract import main_text
+from gristmill.filters.extract.extract import Extract, OwnExtract, PageType
 from tests.support.real_data import RealData
 from tests.support.strategies import fuzz, nasty_texts
 
@@ -101,6 +102,23 @@ def test_each_reason_has_its_value() -> None:
     assert said.reason.to_pylist() == ["too_large", "too_deep", "empty", "empty"]
     assert said.value.to_pylist() == [len(ARTICLE), 51, 0, 0]
     assert found.text[0].as_py() == ARTICLE
+
+
+def test_a_page_s_types_are_measures_and_may_be_wanted() -> None:
+    found, said = run(
+        own(types=("forum", "product"), min_type=0.5),
+        [ARTICLE, "plain"],
+        content_type=[None, "text/plain"],
+    )
+    shares = {name: found.measures[f"type_{name}"].to_pylist() for name in main_text.TYPES}
+    assert sum(values[0] for values in shares.values()) == pytest.approx(1)
+    assert {values[1] for values in shares.values()} == {None}
+    assert max(shares, key=lambda name: shares[name][0]) == "article"
+    assert said.reason.to_pylist() == ["other_type", None]
+    assert said.value[0].as_py() == pytest.approx(shares["forum"][0] + shares["product"][0])
+    wanted = run(own(types=("article",), min_type=shares["article"][0]), [ARTICLE])[1]
+    assert wanted.reason.to_pylist() == [None]
+    assert get_args(PageType) == main_text.TYPES
 
 
 @fuzz(60)

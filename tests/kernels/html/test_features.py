@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.kernels.html import blocks, counts, features, tokens, words, written
+from gristmill.kernels.html import blocks, counts, features, tokens, written
+from gristmill.kernels.html.names import ELEMENT
 from gristmill.kernels.models import page_forest
 from tests.support import naive_blocks
 from tests.support.strategies import fuzz
@@ -80,17 +81,6 @@ def letters(text: str) -> int:
     return len(re.sub(r"[ \t\n]", "", text).encode())
 
 
-def bits_of(text: str, most: int) -> set[str]:
-    """The groups of the first words, cut before a capital behind a small letter."""
-    cut = [
-        part
-        for run in re.findall(r"[a-zA-Z]+", text)
-        for part in re.split(r"(?<=[a-z])(?=[A-Z])", run)
-    ]
-    kept = [part.lower() for part in cut if len(part) > 1][:most]
-    return {words.GROUPS[words.BITS[word]].split()[0] for word in kept if word in words.BITS}
-
-
 def share(part: float, whole: float) -> float:
     return float(np.float32(part) / np.float32(whole)) if whole else -1.0
 
@@ -100,7 +90,6 @@ def share(part: float, whole: float) -> float:
 def test_counts_and_rows_are_those_of_plain_python(page: str) -> None:
     found, true = Work(page), naive_blocks.build(page)
     assert found.many == len(true)
-    title = next((set(re.findall(r"\w+", b.text.lower())) for b in true if b.flags & 4), set())
     size = [max(len(b.text.split()), len(re.findall(r"[぀-龿㐀-䶿]", b.text)) // 2) for b in true]
     seen = [0 if b.flags & 4 else n for b, n in zip(true, size, strict=True)]
     bulk = [0 if b.flags & 4 else letters(b.text) for b in true]
@@ -112,46 +101,39 @@ def test_counts_and_rows_are_those_of_plain_python(page: str) -> None:
         for b, n, c, e in zip(true, size, commas, ends, strict=True)
     ]
     prose = [n * g for n, g in zip(size, good, strict=True)]
-    heading: set[str] = set()
+    ranked = [block.path[-1] if block.path else "" for block in true]
+    headed = [bool(re.fullmatch("h[1-6]", name)) for name in ranked]
     for k, block in enumerate(true):
         assert found.value(k, "own.words") == size[k]
-        assert found.value(k, "own.commas") == commas[k]
         assert found.value(k, "own.ends") == ends[k]
         assert found.value(k, "own.letters") == letters(block.text)
         assert found.value(k, "own.link_share") == share(block.linked, letters(block.text))
-        assert found.value(k, "own.good") == good[k]
         assert found.value(k, "own.depth") == len(block.path)
-        assert found.value(k, "own.digits") == share(
-            len(re.findall("[0-9]", block.text)), letters(block.text)
+        assert found.value(k, "own.capitals") == share(
+            len(re.findall("[A-Z]", block.text)), letters(block.text)
         )
-        assert found.value(k, "own.shape_bar") == ("|" in block.text)
-        assert found.value(k, "own.shape_copyright") == ("©" in block.text)
-        if block.text.isascii():
-            names = [re.sub(r"[^a-z0-9]", "", word.lower()) for word in block.text.split()]
-            assert found.value(k, "own.titled") == sum(name in title for name in names if name)
         assert found.value(k, "place.words_before") == sum(seen[:k])
         assert found.value(k, "place.place_good") == share(sum(prose[:k]), sum(prose))
-        for width in (1, 3, 6, 15):
+        for width in (3, 6, 15):
             span = slice(max(k - width, 0), k + width + 1)
-            assert found.value(k, f"window.words_{width}") == sum(seen[span])
             assert found.value(k, f"window.links_{width}") == share(
                 sum(links[span]), sum(bulk[span])
             )
-        before = [j for j in range(k) if good[j]]
-        assert found.value(k, "run.good_before") == (min(k - before[-1], 50) if before else 50)
-        for offset in (-1, 1):
+        before = [j for j in range(k + 1) if headed[j]]
+        expected = min(k - before[-1], 50) if before else 50
+        assert found.value(k, "run.heading_before") == expected
+        for offset in (-2, -1, 1):
             near = k + offset
-            expected = size[near] if 0 <= near < len(true) else -2
-            assert found.value(k, f"aside.words{offset:+d}") == expected
+            name = ranked[near] if 0 <= near < len(true) else None
+            expected = features.RANK[ELEMENT.get(name, 0)] if name is not None else -2
+            assert found.value(k, f"aside.rank{offset:+d}") == expected
         if not block.flags & 4:
             same = sum(other.text == block.text for other in true if not other.flags & 4)
             assert found.value(k, "alike.same_text") == same
         assert found.value(k, "inside.article") == ("article" in block.path)
-        if block.path and re.fullmatch("h[1-6]", block.path[-1]):
-            heading = bits_of(block.text, 6)
-        for group in ("more", "comment", "title", "copyright"):
-            assert found.value(k, f"text.{group}") == (group in bits_of(block.text, 6))
-            assert found.value(k, f"heading.{group}") == (group in heading)
+        assert found.value(k, "inside.p") == ("p" in block.path)
+        assert found.value(k, "page.words") == sum(seen)
+        assert found.value(k, "page.goods") == sum(good)
 
 
 def test_what_holds_a_block() -> None:
@@ -163,7 +145,7 @@ def test_what_holds_a_block() -> None:
     assert found.many == 3
     assert found.value(0, "parent.words") == 34 and found.value(0, "parent.goods") == 2
     assert found.value(2, "parent.link_share") == 1 and found.value(2, "above.comment") == 1
-    assert found.value(0, "near.post") == 1 and found.value(0, "above.main") == 1
+    assert found.value(0, "above.post") == 1 and found.value(0, "above.main") == 1
     assert found.value(0, "chain.up") == 0 and found.value(2, "chain.up") == 1
     assert found.value(2, "branch.words") == 2 and found.value(0, "chain.in_90") == 1
     assert found.value(0, "alike.alike") == 2 and found.value(2, "alike.alike") == 1

@@ -31,10 +31,15 @@ datatrove's), with `deduplicate=False`, which would make a page's text depend on
 extraction is stopped by a clock.
 
 Our own kernels take time linear in a page's bytes whatever it holds. Of the reasons they have
-too_large, too_deep and empty, and measures of their own: `blocks` of text, `kept_share` of the
-page's words, `link_share` of the text that was kept.
+too_large, too_deep and empty, and one of their own:
+
+    other_type  the types of page that are wanted (`types`) have less than min_type together
+
+Their own measures: `blocks` of text, `kept_share` of the page's words, `link_share` of the text
+that was kept, and of each type of page how likely it is, `type_article` and so on: 1 together.
 """
 
+import functools
 import importlib.util
 import re
 from collections.abc import Callable, Mapping
@@ -57,6 +62,9 @@ TAG, CROWD, PART = 10_000, 5, 10  # steps that trafilatura takes for an element,
 
 _FIRST_SUBTAG = re.compile(r"\s*([A-Za-z]{1,8})(?:[-_\s]|$)")  # RFC 5646, 2.1
 
+PageType = Literal[
+    "article", "collection", "documentation", "forum", "listing", "product", "service"
+]
 Extractor = Callable[[Any, str], str]  # the tree, the source -> text
 
 
@@ -292,7 +300,7 @@ class OwnExtract(Step, frozen=True, kw_only=True):
     """Replace HTML by its main text, by our own kernels."""
 
     name: ClassVar[str] = "extract"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     takes_pages: ClassVar[bool] = True
 
     rules: Literal["gristmill"]
@@ -305,6 +313,8 @@ class OwnExtract(Step, frozen=True, kw_only=True):
     tables: bool = True
     lists: bool = True
     headings: bool = True
+    types: tuple[PageType, ...] = ()  # of pages that are kept; none: all
+    min_type: Annotated[float, Meta(ge=0, le=1)] = 0.5  # how likely these are together
     only_pages: bool = False
     max_bytes: Annotated[int, Meta(ge=1, le=1 << 28)] = 4 << 20
     max_depth: Annotated[int, Meta(ge=1)] = 1000
@@ -353,4 +363,9 @@ class OwnExtract(Step, frozen=True, kw_only=True):
             Check("too_deep", "depth", ">", self.max_depth),
             Check("empty", "characters", "<", 1),
         )
-        return check(checks, measures)
+        if not self.types:
+            return check(checks, measures)
+        shares = [measures[f"type_{name}"] for name in sorted(set(self.types))]
+        wanted = functools.reduce(pc.add, shares)
+        fits = Check("other_type", "wanted", "<", self.min_type)
+        return check((*checks, fits), {**measures, "wanted": wanted})

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from gristmill.kernels.html import blocks, counts, features, parts, tokens, written
 from gristmill.kernels.html.names import ATTRIBUTE, ELEMENT
-from gristmill.kernels.models import page_forest
+from gristmill.kernels.models import page_forest, page_types
 
 BETAS = {"balanced": 0.75, "precision": 0.5, "recall": 1.5}
 DOCUMENTATION_BETA = 1.5  # in balanced mode, of pages whose likeliest type is documentation
@@ -42,19 +42,31 @@ class MainText(NamedTuple):
     letters_kept: int  # bytes that are no white space
     linked_kept: int  # of them in links
     depth: int  # elements that lie in one another
+    types: np.ndarray  # of each of TYPES how likely it is, (7,) float64
 
 
-def read_forest(path: Path) -> page_forest.Forest:
-    """A forest from its file, its columns by the names of what rows have."""
+class Forests(NamedTuple):
+    """What main_text.npz has."""
+
+    main_text: page_forest.Forest
+    types: page_forest.Forest  # tree k is of TYPES[k mod 7]
+
+
+def read_forests(path: Path) -> Forests:
+    """The forests of a file, their columns by the names of what rows have."""
+    places = {name: place for place, name in enumerate(features.NAMES)}
     with np.load(path, allow_pickle=False) as tables:
-        places = {name: place for place, name in enumerate(features.NAMES)}
-        columns = np.array([places[str(name)] for name in tables["names"]], np.int32)
-        return page_forest.Forest(
-            int(tables["depth"]),
-            columns[tables["columns"]],
-            np.ascontiguousarray(tables["thresholds"], np.float32),
-            np.ascontiguousarray(tables["leaves"], np.float32),
-        )
+
+        def forest(prefix: str) -> page_forest.Forest:
+            columns = np.array([places[str(name)] for name in tables[f"{prefix}names"]], np.int32)
+            return page_forest.Forest(
+                int(tables[f"{prefix}depth"]),
+                columns[tables[f"{prefix}columns"]],
+                np.ascontiguousarray(tables[f"{prefix}thresholds"], np.float32),
+                np.ascontiguousarray(tables[f"{prefix}leaves"], np.float32),
+            )
+
+        return Forests(forest(""), forest("types_"))
 
 
 class Modes(NamedTuple):
@@ -83,11 +95,11 @@ class Extractor:
     """Extracts pages one after another, in arrays that it keeps."""
 
     def __init__(self, modes: Modes) -> None:
-        self.beta = BETAS[modes.favor]
+        self.favor = modes.favor
         self.markdown = modes.markdown
         self.comments = modes.comments
         self.left_out = modes.left_out()
-        forest = read_forest(Path(__file__).with_name("main_text.npz"))
+        forest, self.types = read_forests(Path(__file__).with_name("main_text.npz"))
         self.scorer = page_forest.make_scorer(forest)
         self.room = -1
 
@@ -105,11 +117,14 @@ class Extractor:
         count = tokens.tokenize(page, self.tokens, self.attributes)
         elements, found, size = blocks.build(page, self.tokens, self.attributes, count, work)
         counts.count(work.text, work.elements, work.blocks, (elements, found), self.counts)
-        rows = features.features(work.elements, work.blocks, found, self.counts)
-        scores = [page_forest.score(some, self.scorer) for some in rows]
+        scores, mean = [NOTHING], page_types.Mean()
+        for rows in features.features(work.elements, work.blocks, found, self.counts):
+            scores.append(page_forest.score(rows, self.scorer))
+            mean.add(rows)
+        types = page_types.shares(mean.row(), self.types, len(TYPES))
         counted = self.counts.counts
         kept = page_forest.choose(
-            work.blocks, found, counted, np.concatenate(scores or [NOTHING]), self.beta
+            work.blocks, found, counted, np.concatenate(scores), self._beta(types)
         )
         if self.comments:
             kept = parts.add_comments(work.elements, elements, work.blocks, counted, kept)
@@ -130,7 +145,14 @@ class Extractor:
             int(counted.letters[:found][kept].sum()),
             int(work.blocks.linked[:found][kept].sum()),
             int(work.elements.depths[:elements].max()) + 1,
+            types,
         )
+
+    def _beta(self, types: np.ndarray) -> float:
+        """The weight of recall for a page of these types."""
+        if self.favor == "balanced" and TYPES[int(types.argmax())] == "documentation":
+            return DOCUMENTATION_BETA
+        return BETAS[self.favor]
 
     def _block(self, block: int) -> str:
         """The text of a block in one line."""
@@ -164,4 +186,9 @@ def measures_of(found: Sequence[MainText | None]) -> dict[str, pa.Array]:
         "kept_share": column(lambda page: page.words_kept / max(page.words, 1), part),
         "link_share": column(lambda page: page.linked_kept / max(page.letters_kept, 1), part),
         "characters": column(lambda page: len(page.text), whole),
+        **{f"type_{name}": column(_share_of(place), part) for place, name in enumerate(TYPES)},
     }
+
+
+def _share_of(place: int) -> Callable[[MainText], float]:
+    return lambda page: float(page.types[place])

@@ -369,7 +369,8 @@ def _fill(elements, blocks, span, counts, sums, scores, page, ranks, sequence, b
         near = elements.words[element] | elements.words[elements.parents[element]]
         at = _put_bits(row, at, near, bits.near)
         if block > first:
-            row[at:] = rows[0, at:]
+            for column in range(at, rows.shape[1]):
+                row[column] = rows[0, column]
 
 
 def features(

@@ -8,23 +8,24 @@ float64 in the order of the blocks: shares are equal on every machine.
 import numpy as np
 from numba import types
 
+from gristmill.kernels.html.features import NAMES
 from gristmill.kernels.jit.compile import kernel
-from gristmill.kernels.jit.groups import Float32s, Float64s, Int64s
+from gristmill.kernels.jit.groups import Float32s, Float64s
 from gristmill.kernels.models.exp_log import exp
 from gristmill.kernels.models.page_forest import Forest
 
-MOST_WORDS = 100  # of a block that count in the mean
+WORDS = NAMES.index("own.words")
+MOST_WORDS = 100.0  # of a block that count in the mean
 
 
-@kernel(types.float32[:, ::1], Int64s, Float64s, returns=types.float64)
-def _add(rows, words, sums):
+@kernel(types.float32[:, ::1], types.int64, types.int64, Float64s, returns=types.float64)
+def _add(rows, count, words, sums):
     total = 0.0
-    for block in range(len(rows)):
-        weight = np.float64(min(words[block], MOST_WORDS))
+    for block in range(count):
+        weight = min(np.float64(rows[block, words]), MOST_WORDS)
         total += weight
-        if weight > 0:
-            for column in range(len(sums)):
-                sums[column] += weight * np.float64(rows[block, column])
+        for column in range(len(sums)):
+            sums[column] += weight * np.float64(rows[block, column])
     return total
 
 
@@ -39,7 +40,9 @@ def _vote(row, forest, votes):
             place = tree * nodes + node
             node = 2 * node + 1 + (row[columns[place]] > thresholds[place])
         votes[tree % len(votes)] += np.float64(leaves[tree * (nodes + 1) + node - nodes])
-    most = votes.max()
+    most = votes[0]
+    for kind in range(1, len(votes)):
+        most = max(most, votes[kind])
     total = 0.0
     for kind in range(len(votes)):
         votes[kind] = exp(votes[kind] - most)
@@ -51,25 +54,23 @@ def _vote(row, forest, votes):
 class Mean:
     """The mean row of a page, summed part by part."""
 
-    def __init__(self, columns: int) -> None:
-        self.sums = np.zeros(columns, np.float64)
+    def __init__(self) -> None:
+        self.sums = np.zeros(len(NAMES), np.float64)
         self.total = 0.0
 
-    def add(self, rows: np.ndarray, words: np.ndarray) -> None:
-        """Add blocks: rows (blocks, columns) float32; words (blocks,) int64, which are their
-        weights.
-        """
-        self.total += _add(rows, words, self.sums)
+    def add(self, rows: np.ndarray) -> None:
+        """Add the rows of some blocks, (blocks, columns) float32; their words are their weights."""
+        self.total += _add(rows, len(rows), WORDS, self.sums)
 
     def row(self) -> np.ndarray:
         """The mean, (columns,) float32; zeros where no block has words."""
         return (self.sums / max(self.total, 1.0)).astype(np.float32)
 
 
-def mean_row(rows: np.ndarray, words: np.ndarray) -> np.ndarray:
+def mean_row(rows: np.ndarray) -> np.ndarray:
     """The mean row of a page's blocks."""
-    mean = Mean(rows.shape[1])
-    mean.add(rows, words.astype(np.int64))
+    mean = Mean()
+    mean.add(rows)
     return mean.row()
 
 
