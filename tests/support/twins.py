@@ -201,13 +201,13 @@ TWINS = {
     "models.page_forest.make_scorer": Pair(f"{PAGES}::test_a_forest_is_its_trees", "score_of"),
     "models.page_forest.score": Pair(f"{PAGES}::test_a_forest_is_its_trees", "score_of"),
     "models.page_types.Mean": Pair(
-        "kernels/models/test_page_types.py::test_a_mean_weighs_blocks_by_their_words"
+        "kernels/models/test_page_types.py::test_a_mean_weighs_blocks_by_their_words", "mean_of"
     ),
     "models.page_types.mean_row": Pair(
-        "kernels/models/test_page_types.py::test_a_mean_weighs_blocks_by_their_words"
+        "kernels/models/test_page_types.py::test_a_mean_weighs_blocks_by_their_words", "mean_of"
     ),
     "models.page_types.shares": Pair(
-        "kernels/models/test_page_types.py::test_shares_are_the_softmax_of_the_trees"
+        "kernels/models/test_page_types.py::test_shares_are_the_softmax_of_the_trees", "softmax_of"
     ),
     "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),
     "pii.phones.candidates": Pair(f"{REDACT}::check", "candidates"),

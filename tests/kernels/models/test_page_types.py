@@ -16,6 +16,15 @@ from tests.support.strategies import fuzz
 WIDTH = len(features.NAMES)
 
 
+def mean_of(values: list[float], weights: list[int]) -> float:
+    return sum(w * v for w, v in zip(weights, values, strict=True)) / max(sum(weights), 1)
+
+
+def softmax_of(votes: list[float]) -> list[float]:
+    total = sum(map(math.exp, votes))
+    return [math.exp(vote) / total for vote in votes]
+
+
 @fuzz(40)
 @given(st.integers(0, 7), st.integers(0, 1 << 30))
 def test_a_mean_weighs_blocks_by_their_words(count: int, seed: int) -> None:
@@ -31,8 +40,8 @@ def test_a_mean_weighs_blocks_by_their_words(count: int, seed: int) -> None:
         parts.add(row.reshape(1, -1))
     for found in (page_types.mean_row(rows), parts.row()):
         for column in range(WIDTH):
-            total = sum(w * float(row[column]) for w, row in zip(weights, rows, strict=True))
-            assert found[column] == pytest.approx(total / max(sum(weights), 1), rel=1e-6, abs=1e-9)
+            expected = mean_of(rows[:, column].tolist(), weights)
+            assert found[column] == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @fuzz(40)
@@ -54,7 +63,6 @@ def test_shares_are_the_softmax_of_the_trees(depth: int, kinds: int, trees: int,
         while node < nodes:
             node = 2 * node + 1 + bool(row[columns[node]] > thresholds[node])
         votes[number % kinds] += float(np.float32(leaves[node - nodes]))
-    total = sum(map(math.exp, votes))
     made = Forest(
         depth,
         np.array([c for tree in grown for c in tree[0]], np.int32),
@@ -62,4 +70,4 @@ def test_shares_are_the_softmax_of_the_trees(depth: int, kinds: int, trees: int,
         np.array([leaf for tree in grown for leaf in tree[2]], np.float32),
     )
     found = page_types.shares(row, made, kinds).tolist()
-    assert found == pytest.approx([math.exp(vote) / total for vote in votes], rel=1e-9)
+    assert found == pytest.approx(softmax_of(votes), rel=1e-9)
