@@ -82,6 +82,16 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "repetition": {"use": "repetition"},
     "repetition, 0.2": {"use": "repetition", "rules": "datatrove-0.2"},
+    "regex": {"use": "regex", "pattern": r"(?i)\b(watch\w*|noise)\b", "max_matches": 3},
+    "regex, replacement": {
+        "use": "regex",
+        "pattern": r"([A-Z])(\w+)",
+        "replacement": r"\2\1",
+        "most": 60,
+    },
+    "repeated_paragraphs": {"use": "repeated_paragraphs"},
+    "sample": {"use": "sample", "share": 0.5},
+    "sample, by host": {"use": "sample", "share": 0.5, "by": "host", "seed": 7},
     "scores": {
         "use": "scores",
         "files": ["scores.jsonl"],

@@ -25,9 +25,13 @@ from gristmill.filters.rules.c4 import C4 as C4
 from gristmill.filters.rules.fineweb import FineWeb as FineWeb
 from gristmill.filters.rules.gopher import Lab as _Lab
 from gristmill.filters.rules.gopher import Quality as _Quality
+from gristmill.filters.rules.regex import Regex as Regex
+from gristmill.filters.rules.repeated_paragraphs import RepeatedParagraphs as RepeatedParagraphs
 from gristmill.filters.rules.repetition import Repetition as Repetition
+from gristmill.filters.rules.sample import HashSample as _Sample
 from gristmill.filters.rules.simple import Simple as Simple
 
+Sample = _Sample
 Scores = _Scores
 
 @overload
@@ -56,6 +60,11 @@ def Extract(
     tables: bool = ...,
     lists: bool = ...,
     headings: bool = ...,
+    types: tuple[
+        Literal["article", "collection", "documentation", "forum", "listing", "product", "service"],
+        ...,
+    ] = ...,
+    min_type: float = ...,
     only_pages: bool = ...,
     max_bytes: int = ...,
     max_depth: int = ...,
