@@ -27,6 +27,8 @@ class Bench:
         self.core = asked.core if asked.core is not None else max(os.sched_getaffinity(0))
         self.data: Path = asked.data.absolute()
         self.data.mkdir(parents=True, exist_ok=True)
+        # Whoever sets it has every process compile all modules again: no run of a user's does.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         self.environment = rounds.environment(self.core)
         self.environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")])
