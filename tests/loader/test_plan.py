@@ -14,6 +14,7 @@ from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan
+from gristmill.store.proof import PROOF, seal
 from gristmill.training.grow_tokenizer import grow_tokenizer
 from tests.support import strategies
 from tests.support.naive_order import numbered, stream
@@ -217,6 +218,20 @@ def test_changes_that_are_refused(root: Path, change: dict[str, object], said: s
         plan.changed(root, **change)  # type: ignore[arg-type]
 
 
+def test_a_plan_that_no_checkpoint_could_give_back_is_not_made(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = LoaderPlan.start(root, **SETTINGS)  # type: ignore[arg-type]
+    longer = plan.changed(root, from_window=8)
+    for size, fits in ((len(seal(longer)), True), (len(seal(longer)) - 1, False)):
+        monkeypatch.setattr("gristmill.loader.plan.LARGEST", size)
+        if fits:
+            assert LoaderPlan.decode(seal(plan.changed(root, from_window=8))) == longer
+        else:
+            with pytest.raises(RecipeError, match="a plan of 2 segments has more than"):
+                plan.changed(root, from_window=8)
+
+
 @pytest.mark.parametrize(
     ("form", "said"),
     [
@@ -253,8 +268,6 @@ def test_a_plan_is_written_and_read_and_not_edited(root: Path, tmp_path: Path) -
 
 def test_a_plan_that_contradicts_itself_is_refused(root: Path) -> None:
     """A digest proves who wrote it, not what it says."""
-    from gristmill.store.proof import PROOF, seal
-
     table = json.loads(seal(LoaderPlan.start(root, **SETTINGS)))  # type: ignore[arg-type]
     del table[PROOF]
     segment = table["segments"][0]

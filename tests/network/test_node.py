@@ -29,6 +29,7 @@ from gristmill.network.node_log import LOG, Loss, Rotated, plan_of_log, read_log
 from gristmill.network.rotation import PlateauRule
 from gristmill.network.view_manifest import shard_paths
 from gristmill.store import manifest as manifests
+from gristmill.store.proof import seal
 from gristmill.training.grow_tokenizer import grow_tokenizer
 from tests.support.command import command_line
 from tests.support.corpora import jsonl
@@ -111,6 +112,22 @@ def test_a_rotation_reads_all_of_its_shards_and_nothing_else(
                 assert len(held - read) <= 2 * 15
             everything = {path for rotation in range(4) for path in node.assigned(rotation)}
             assert everything == set(shard_paths(node.manifest))
+
+
+def test_a_rotation_that_its_plan_has_no_room_for_is_refused_before_its_first_step(
+    target: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        Node(str(target), "node-1", cache_dir=cache, shards=5) as node,
+        node.batches(**SHAPE, plateau=None) as feed,
+    ):
+        next(feed)
+        monkeypatch.setattr("gristmill.loader.plan.LARGEST", len(seal(feed.loader.plan)) + 9)
+        with pytest.raises(RecipeError, match="more shards or epochs a rotation"):
+            list(itertools.islice(feed, 1000))
+        assert feed.rotation == 0
+    entries = read_log(node.log_folder)
+    assert sum(isinstance(entry, Rotated) for entry in entries) == 1
 
 
 def test_losses_rotate_early_and_the_log_says_why(target: Path, cache: Path) -> None:

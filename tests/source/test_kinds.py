@@ -9,6 +9,7 @@ import json
 import lzma
 import sqlite3
 import tarfile
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 from pyarrow import feather
 
 from gristmill.errors import SourceError
+from gristmill.source import kinds
 from gristmill.source.rows import Fields
 from tests.support.corpora import record
 from tests.support.shards import read
@@ -427,3 +429,25 @@ def test_parquet_of_long_rows_and_of_dictionaries_is_read_by_bytes(
         )
         with pytest.raises(SourceError, match="a decompression bomb: "):
             read(file.getvalue())
+
+
+def test_the_beginning_is_looked_at_once_however_much_white_space_follows_a_line() -> None:
+    class Spaces:
+        """A line, then white space in pieces of 64 KiB."""
+
+        def __init__(self, pieces: int) -> None:
+            self.pieces = iter([b"a line\n", *[b" " * (1 << 16)] * pieces])
+
+        def peek(self) -> bytes | None:
+            return next(self.pieces, None)
+
+    def seconds(pieces: int) -> float:
+        took = []
+        for _ in range(3):
+            start = time.process_time()
+            assert not kinds.peek(Spaces(pieces), pieces << 15).ended
+            took.append(time.process_time() - start)
+        return min(took)
+
+    # Eight times the bytes: 8 where each is looked at once, 64 where all of them are for each piece.
+    assert seconds(64) < 24 * max(seconds(8), 1e-3)

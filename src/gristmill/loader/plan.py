@@ -127,7 +127,8 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
         `corpus` is the corpus from there on, the same or another one of the same tokenizer or of a
         later version that has grown from it (`gristmill tokenizer grow`). Windows before
-        `from_window` are those of this plan. Raises RecipeError, VerificationError.
+        `from_window` are those of this plan. Raises RecipeError, also where the plan would be too
+        large to be read again; VerificationError.
         """
         last, corpus = self.segments[-1], opened(corpus)
         from_window = whole_number("from_window", from_window)
@@ -159,7 +160,14 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                     f"{corpus.root}: {name} is {now}, that of the plan is {before}: a run cannot "
                     "change it"
                 )
-        return LoaderPlan(segments=[*self.segments, self._continued(found)])
+        plan = LoaderPlan(segments=[*self.segments, self._continued(found)])
+        if len(seal(plan)) > LARGEST:  # no checkpoint of it could be read
+            raise RecipeError(
+                f"a plan of {len(plan.segments):,} segments has more than {LARGEST >> 20} MiB, and "
+                "no such plan is read: begin a run of its own from the model's weights, with "
+                "changes that are further apart (for a node: more shards or epochs a rotation)"
+            )
+        return plan
 
     def _continued(self, found: PlanSegment) -> PlanSegment:
         """A new segment whose sources go on where this plan leaves them."""
