@@ -449,5 +449,5 @@ def test_the_beginning_is_looked_at_once_however_much_white_space_follows_a_line
             took.append(time.process_time() - start)
         return min(took)
 
-    # Eight times the bytes: 8 where each is looked at once, 64 where all of them are for each piece.
+    # Of eight times the bytes: 8 where each is looked at once, 64 where all are for each piece.
     assert seconds(64) < 24 * max(seconds(8), 1e-3)

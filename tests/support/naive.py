@@ -130,6 +130,14 @@ def locate(text: str) -> list[tuple[int, int]]:
     return out if begin is None else [*out, (begin, at)]
 
 
+# kernels.decontaminate.contexts
+
+
+def cut(text: str, at: int, before: int, most: int) -> str:
+    """`most` characters of a text, of which `before` stand before a place."""
+    return text[max(at - before, 0) :][:most]
+
+
 # kernels.decontaminate.labels
 
 

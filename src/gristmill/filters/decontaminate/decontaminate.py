@@ -301,28 +301,21 @@ def _around(texts: pa.Array, found: "Overlaps") -> tuple[np.ndarray, np.ndarray,
     """Of each row where in its text the first n-gram starts and the last ends, in bytes, and the
     text around the start.
     """
+    from gristmill.kernels.decontaminate.contexts import cut
     from gristmill.kernels.decontaminate.labels import blank
     from gristmill.kernels.unicode.normalised import locate
 
     rows = len(found.documents)
     if not rows:
         return np.empty(0, np.int64), np.empty(0, np.int64), pa.array([], pa.string())
-    documents, place = np.unique(found.documents, return_inverse=True)
-    held = texts.take(pa.array(documents))
+    new = np.diff(found.documents, prepend=-1) != 0  # rows are by document
+    place = np.cumsum(new) - 1
+    held = texts.take(pa.array(found.documents[new]))
     offsets, data = utf8_buffers(held)
     words, begins, stops = locate(*blank(offsets, data))
     bases = offsets[place].astype(np.int64)
     starts = begins[words[place] + found.firsts] - (bases - offsets[0])
     ends = stops[words[place] + found.lasts] - (bases - offsets[0])
-    # Enough bytes for the characters wanted, cut at whole characters; then those characters.
-    sizes = np.diff(offsets).astype(np.int64)[place]
-    left, right = np.maximum(starts - 4 * BEFORE, 0), np.minimum(starts + 4 * CONTEXT, sizes)
-    raw = data.tobytes()
-    context = []
-    for base, start, low, high in zip(
-        bases.tolist(), starts.tolist(), left.tolist(), right.tolist(), strict=True
-    ):
-        before = raw[base + low : base + start].decode("utf-8", "ignore")[-BEFORE:]
-        behind = raw[base + start : base + high].decode("utf-8", "ignore")
-        context.append((before + behind)[:CONTEXT])
-    return starts, ends, pa.array(context, pa.string())
+    cuts, held_text = cut(*(offsets, data, place, bases + starts), before=BEFORE, most=CONTEXT)
+    context = pa.StringArray.from_buffers(rows, pa.py_buffer(cuts), pa.py_buffer(held_text))
+    return starts, ends, context

@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
-from gristmill.kernels.jit.groups import Bytes
+from gristmill.kernels.jit.groups import Bytes, Int32s
 from gristmill.kernels.jit.loads import (
     ALL,
     ONE,
@@ -37,9 +37,17 @@ from gristmill.kernels.unicode.tables import (
 GAP = 0x20
 # bytes that may be loaded or stored together: 64 from any place of a block of 64
 BLOCK = 64 + 64
-_GAPS = CLASSES.every()[:128] & (PYTHON_SPACE | SYMBOL) != 0
-# what an ASCII character becomes
-_ASCII = np.array([GAP if _GAPS[code] else ord(chr(code).lower()) for code in range(128)], np.uint8)
+
+
+@helper
+def _solid_ascii(block):
+    """Which of 64 bytes are ASCII that stays: letters, digits, control characters that are no white
+    space.
+    """
+    solid = mask_of_range(block, 0, 0x61, 25) | mask_of_range(block, 0, 0x41, 25)
+    solid |= mask_of_range(block, 0, 0x30, 9)
+    solid |= mask_of_range(block, 0, 0x00, 8) | mask_of_range(block, 0, 0x0E, 13)
+    return solid | mask_of_range(block, 0, 0x7F, 0)
 
 
 @helper
@@ -76,14 +84,7 @@ def _normalise(offsets, data, classes, lower_case, tail, out, out_offsets):
             block = block_of(data, at, tail)
             valid = valid_in(at, stop)
             wide = mask_of_range(block, 0, 0x80, 0x7F) & valid
-            solid = mask_of_range(block, 0, 0x61, 25) | mask_of_range(block, 0, 0x41, 25)  # letters
-            solid |= mask_of_range(block, 0, 0x30, 9)  # digits
-            solid |= (  # control characters that are no white space
-                mask_of_range(block, 0, 0x00, 8)
-                | mask_of_range(block, 0, 0x0E, 13)
-                | mask_of_range(block, 0, 0x7F, 0)
-            )
-            solid &= valid
+            solid = _solid_ascii(block) & valid
             held = min(np.int64(64), stop - at)
             place = np.int64(0)
             while place < held:
@@ -138,30 +139,64 @@ def _normalise(offsets, data, classes, lower_case, tail, out, out_offsets):
     out_offsets[len(offsets) - 1] = end
 
 
-@kernel(OFFSETS, BYTES, Bytes, PointBits, types.int64[::1], types.int32[::1], types.int32[::1])
-def _locate(offsets, data, ascii_map, classes, word_offsets, starts, stops):
+@kernel(OFFSETS, BYTES, PointBits, Bytes, types.int64[::1], Int32s, Int32s)
+def _locate(offsets, data, classes, tail, word_offsets, starts, stops):
+    """A block of 64 bytes at a time, as `_normalise`."""
     words = np.int64(0)
     for i in range(len(offsets) - 1):
         word_offsets[i] = words
         at = np.int64(offsets[i])
         stop = np.int64(offsets[i + 1])
-        gap = True  # the next character that counts starts a word
+        ended = words
+        inside = np.uint64(0)  # 1: what follows goes on with a word
         while at < stop:
-            width = width_of(data[at])
-            alone = False
-            if width == 1:
-                solid = ascii_map[data[at]] != GAP
-            else:
-                bits = unicode_bits(code_point(data, at, width), classes)
-                solid = (bits & (PYTHON_SPACE | SYMBOL)) == 0
-                alone = solid and (bits & UNSPACED) != 0
-            if solid:
-                if gap or alone:
-                    starts[words] = at
+            if at + BLOCK > len(data):
+                copy_tail(data, at, stop, tail)
+            block = block_of(data, at, tail)
+            valid = valid_in(at, stop)
+            wide = mask_of_range(block, 0, 0x80, 0x7F) & valid
+            solid = _solid_ascii(block) & valid
+            held = min(np.int64(64), stop - at)
+            place = np.int64(0)
+            while place < held:
+                length = min(count_trailing_zeros(wide >> np.uint64(place)), held - place)
+                if length > 0:
+                    run = ALL >> np.uint64(64 - length)
+                    own = (solid >> np.uint64(place)) & run
+                    before = (own << ONE) | inside
+                    begins = own & ~before
+                    ends = ~own & before & run
+                    while begins:
+                        starts[words] = at + place + count_trailing_zeros(begins)
+                        begins &= begins - ONE
+                        words += 1
+                    while ends:
+                        stops[ended] = at + place + count_trailing_zeros(ends)
+                        ends &= ends - ONE
+                        ended += 1
+                    inside = (own >> np.uint64(length - 1)) & ONE
+                    place += length
+                    continue
+                width = width_of(data[at + place])
+                bits = unicode_bits(code_point(data, at + place, width), classes)
+                gap = (bits & (PYTHON_SPACE | SYMBOL)) != 0
+                alone = not gap and (bits & UNSPACED) != 0
+                if inside and (gap or alone):
+                    stops[ended] = at + place
+                    ended += 1
+                    inside = np.uint64(0)
+                if not gap and not inside:
+                    starts[words] = at + place
                     words += 1
-                stops[words - 1] = at + width
-            gap = alone or not solid
-            at += width
+                    inside = ONE
+                place += width
+                if alone:
+                    stops[ended] = at + place
+                    ended += 1
+                    inside = np.uint64(0)
+            at += place
+        if inside:
+            stops[ended] = stop
     word_offsets[len(offsets) - 1] = words
 
 
@@ -193,5 +228,6 @@ def locate(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarra
         np.empty(most, np.int32),
         np.empty(len(offsets), np.int64),
     )
-    _locate(offsets, data, _ASCII, CLASSES, word_offsets, starts, stops)
+    tail = np.zeros(BLOCK, np.uint8)
+    _locate(offsets, data, CLASSES, tail, word_offsets, starts, stops)
     return word_offsets, starts[: word_offsets[-1]], stops[: word_offsets[-1]]
