@@ -72,6 +72,7 @@ CASES: dict[str, dict[str, Any]] = {
     "language, script": {"use": "language", "keep": ["Latn"], "rules": "script"},
     "normalise": {"use": "normalise"},
     "normalise, NFKC": {"use": "normalise", "form": "NFKC", "urls": "drop"},
+    "normalise, entities": {"use": "normalise", "entities": "all"},
     "perplexity": {"use": "perplexity", "model": "usual.model", "max_perplexity": 200.0},
     "private": {"use": "private", "regions": ["DE"]},
     "private, datatrove": {

@@ -12,6 +12,7 @@ from gristmill.filters.extract.extract import Extract as _Extract
 from gristmill.filters.extract.extract import OwnExtract as _OwnExtract
 from gristmill.filters.extract.normalise import Normalise as Normalise
 from gristmill.filters.language.language import Language as Language
+from gristmill.filters.lists.phrases import Phrases as Phrases
 from gristmill.filters.lists.url import Url as Url
 from gristmill.filters.lists.withdrawn import Withdrawn as Withdrawn
 from gristmill.filters.models.classifier import Classifier as Classifier

@@ -170,6 +170,25 @@ def test_mojibake() -> None:
     assert run(texts)[0] == texts[0]
 
 
+def test_entities_are_those_of_ftfy() -> None:
+    ftfy = pytest.importorskip("ftfy")
+    texts = [
+        "Tom &amp; Jerry, caf&eacute; &#233;&#x1F600; &amp;lt;",
+        "<b> &amp; </b>",
+        "R&D; AT&T & &bogus;",
+        "ÅÉ &nbsp;x",
+    ]
+    unescaped = list(texts)
+    for _ in range(3):  # until nothing is left
+        unescaped = [ftfy.fixes.unescape_html(text) for text in unescaped]
+    assert run(texts, entities="all", space=False, form=None) == unescaped
+    assert unescaped[0] == "Tom & Jerry, café é😀 <"
+    automatic = [unescaped[0], texts[1], *unescaped[2:]]
+    assert run(texts, entities="auto", space=False, form=None) == automatic
+    assert run(texts, mojibake=True)[:3] == texts[:3]
+    assert run(["The MÃ¼hle &amp;"], mojibake=True, entities="all") == ["The Mühle &"]
+
+
 def test_mojibake_without_ftfy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ftfy", None)
     with pytest.raises(RecipeError, match=r"gristmill\[ftfy\]"):

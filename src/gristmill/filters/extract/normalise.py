@@ -5,6 +5,9 @@ In this order:
 
     mojibake   ftfy.fix_text with its repairs of encodings alone (UTF-8 read as Latin-1, and similar
                mistakes); no other of its changes. Needs gristmill[ftfy]
+    entities   ftfy's unescape_html, until nothing changes: HTML entities left in a text (&amp;,
+               &eacute;, &#233;) become characters; "auto": not in a text with a `<`, which may be
+               about HTML. Needs gristmill[ftfy]
     control    \r\n, \r, U+000B, U+000C, U+001C to U+001E, U+0085, U+2028 become a line break,
                U+2029 two, U+001F a space, so that no two words are joined. Removed: all other of
                category Cc but tab and \n; U+FEFF, U+200B, U+2060, U+00AD (invisible, they only hint
@@ -20,9 +23,9 @@ In this order:
                the end of a line; three or more line breaks become two; none at the start and the
                end of the text
 
-Normalising twice is normalising once, but for mojibake: ftfy may find more to repair in what it
-repaired. Composition is done only for texts that it could change (a kernel checks), by Arrow's
-utf8proc, whose Unicode version is that of pyarrow.
+Normalising twice is normalising once, but for mojibake and entities: ftfy may find more to repair
+in what it repaired. Composition is done only for texts that it could change (a kernel checks), by
+Arrow's utf8proc, whose Unicode version is that of pyarrow.
 """
 
 import unicodedata
@@ -49,19 +52,20 @@ class Normalise(Step, frozen=True, kw_only=True):
     space: bool = True
     urls: Literal["keep", "drop"] = "keep"
     mojibake: bool = False
+    entities: Literal["keep", "auto", "all"] = "keep"
     after_dedup: bool = False
 
     def inputs(self) -> dict[str, str]:
         """The version of ftfy, and of Unicode in Python, which decomposes long rows of marks;
         composing is pyarrow's.
         """
-        named = {"normalise.ftfy": "version:ftfy"} if self.mojibake else {}
+        named = {"normalise.ftfy": "version:ftfy"} if self._repairs else {}
         return named | (
             {"normalise.unicode": "version:unicodedata"} if self.form is not None else {}
         )
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        fix = _fixer() if self.mojibake else None
+        fix = _fixer(self.mojibake, self.entities) if self._repairs else None
 
         def measure(batch: pa.RecordBatch) -> Measured:
             before = batch["text"]
@@ -73,6 +77,10 @@ class Normalise(Step, frozen=True, kw_only=True):
             )
 
         return measure
+
+    @property
+    def _repairs(self) -> bool:
+        return self.mojibake or self.entities != "keep"
 
     def _normalise(self, texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
         """The texts in normal form, and how many URLs each lost, (n,) int64."""
@@ -148,16 +156,20 @@ def _ordered(text: str, form: str) -> str:
     return "".join([*parts, *sorted(marks, key=unicodedata.combining)])
 
 
-def _fixer() -> Callable[[str], str]:
-    """The repairs that ftfy makes of wrongly decoded text."""
+_UNESCAPE: dict[str, str | bool] = {"keep": False, "auto": "auto", "all": True}
+
+
+def _fixer(mojibake: bool, entities: Literal["keep", "auto", "all"]) -> Callable[[str], str]:
+    """The repairs that ftfy makes of wrongly decoded text, and of HTML entities."""
     try:
         import ftfy
     except ImportError as error:
         raise RecipeError(
-            "normalise.mojibake: ftfy is not installed: pip install 'gristmill[ftfy]'"
+            f"normalise.{'mojibake' if mojibake else 'entities'}: ftfy is not installed: pip "
+            "install 'gristmill[ftfy]'"
         ) from error
     settings = ftfy.TextFixerConfig(
-        unescape_html=False,
+        unescape_html=_UNESCAPE[entities],
         remove_terminal_escapes=False,
         fix_latin_ligatures=False,
         fix_character_width=False,
@@ -166,19 +178,19 @@ def _fixer() -> Callable[[str], str]:
         fix_surrogates=False,
         remove_control_chars=False,
         normalization=None,
-        fix_encoding=True,
-        restore_byte_a0=True,
-        replace_lossy_sequences=True,
-        decode_inconsistent_utf8=True,
-        fix_c1_controls=True,
+        fix_encoding=mojibake,
+        restore_byte_a0=mojibake,
+        replace_lossy_sequences=mojibake,
+        decode_inconsistent_utf8=mojibake,
+        fix_c1_controls=mojibake,
         explain=False,
     )
     return lambda text: ftfy.fix_text(text, settings)
 
 
 def _fix(texts: pa.Array, fix: Callable[[str], str]) -> pa.Array:
-    """Texts repaired one by one; ASCII needs none."""
-    ascii_only = pc.string_is_ascii(texts)
+    """Texts repaired one by one; ASCII without entities needs no repair."""
+    ascii_only = pc.and_not(pc.string_is_ascii(texts), pc.match_substring(texts, "&"))
     rows = [
         text if plain else fix(text)
         for text, plain in zip(texts.to_pylist(), ascii_only.to_pylist(), strict=True)

@@ -1,0 +1,106 @@
+"""Listed phrases: filler that stands where a text was to be, boilerplate, anything that a list
+names.
+
+    places      places where a phrase stands, over max_places
+    share       paragraphs with a phrase over paragraphs that are not blank, over max_share
+
+C4 drops pages with "lorem ipsum" (Raffel 2020, section 2.2); NeMo Curator's BoilerPlateStringFilter
+drops a document with a listed string in more than 40 % of its paragraphs. Without `lists` and
+`phrases` the usual Latin filler is looked for, whose words come from Cicero's De finibus, 1.32.
+
+`lists` are paths or URLs, one phrase a line; text and phrases are compared in small letters. A
+phrase stands where neither side continues a word, within one paragraph; `bounded = false` finds it
+anywhere. Of phrases that end at one place one counts.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, ClassVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from msgspec import Meta
+
+from gristmill.columns import utf8_buffers
+from gristmill.filters.api.step import (
+    Check,
+    Decision,
+    Inputs,
+    Measured,
+    Step,
+    check,
+    measured,
+    refuse_nan,
+    share,
+)
+from gristmill.filters.api.texts import BatchTexts, TextMeasure
+
+FILLER = (
+    "lorem ipsum",
+    "dolor sit amet",
+    "consectetur adipiscing elit",
+    "sed do eiusmod tempor",
+    "ut labore et dolore magna",
+    "duis aute irure dolor",
+    "excepteur sint occaecat",
+)
+
+
+class Phrases(Step, frozen=True, kw_only=True):
+    """Drop documents with listed phrases. A null limit is not checked."""
+
+    name: ClassVar[str] = "phrases"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset({"max_places", "max_share"})
+
+    lists: list[str] = msgspec.field(default_factory=list)
+    phrases: list[Annotated[str, Meta(min_length=1)]] = msgspec.field(default_factory=list)
+    bounded: bool = True
+    max_places: Annotated[int, Meta(ge=0)] | None = 0
+    max_share: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
+
+    def __post_init__(self) -> None:
+        refuse_nan([self.max_share])
+        for phrase in self.phrases:
+            if not phrase.strip() or "\n" in phrase:
+                raise ValueError(f"{phrase!r} is no phrase of one line")
+
+    def inputs(self) -> dict[str, str]:
+        return {
+            f"phrases.lists.{place}": location
+            for place, location in enumerate(dict.fromkeys(self.lists))
+        }
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        from gristmill.filters.lists.lists import read
+        from gristmill.kernels.lists import aho_corasick
+        from gristmill.kernels.text import lines
+
+        entries = set(self.phrases)
+        for name, location in self.inputs().items():
+            entries |= {
+                entry.decode("utf-8", "replace") for entry in read(name, inputs[location]).all()
+            }
+        lowered = {entry.strip().lower().encode() for entry in entries or FILLER}
+        automaton = aho_corasick.build(sorted(lowered))
+
+        def measure(texts: BatchTexts) -> Measured:
+            offsets, data = utf8_buffers(texts.lower)
+            found = lines.find(offsets, data, paragraphs=True)
+            places = aho_corasick.count(found.starts, data, automaton, bounded=self.bounded)
+            sums = [
+                np.append(0, np.cumsum(column))[found.offsets]
+                for column in (places, places > 0, ~found.blank)
+            ]
+            counts, holding, solid = (np.diff(one) for one in sums)
+            values = {"places": counts.astype(np.int64), "share": share(holding, solid)}
+            return Measured(measured(values))
+
+        return TextMeasure(measure)
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        checks = (
+            Check("places", "places", ">", self.max_places),
+            Check("share", "share", ">", self.max_share),
+        )
+        return check(checks, measures)
