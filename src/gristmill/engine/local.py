@@ -96,6 +96,7 @@ class LocalEngine:
         live. `own_code`: whether jobs may run a user's own code.
         """
         server.start()
+        server.load_used()
         self._workers: list[_LocalWorker] = []
         self._most = workers
         self._inherited, self._own_code = inherited or [], own_code
@@ -124,11 +125,23 @@ class LocalEngine:
         return LocalJobs(self)
 
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
-        """Run jobs about the whole corpus, each in a worker with DuckDB and threads."""
+        """Run jobs about the whole corpus, each in a worker with DuckDB and threads.
+
+        Workers before and after it end: what they hold for their own tasks (models, DuckDB's
+        memory) is a half of what this one takes, or of the next.
+        """
+        if not jobs:
+            return
         session = LocalSession(self._most)
-        return self.run(
+        self._end_idle()
+        yield from self.run(
             [job._replace(function=partial(job.function, session=session)) for job in jobs]
         )
+        self._end_idle()
+
+    def _end_idle(self) -> None:
+        for worker in [worker for worker in self._workers if worker.job is None]:
+            self.stop(worker)
 
     def idle(self, wanted: int) -> list[_LocalWorker]:
         """Workers without a job, new ones among them, at most as many as wanted."""

@@ -89,10 +89,18 @@ def fork() -> None:
         _servers.append(ForkServer(forked=True))
 
 
-def used(modules: Iterable[str]) -> None:
-    """Note modules that a worker has loaded, kernels among them: the server loads them before it
-    forks the workers of a later run, which then have them.
+def load_used() -> None:
+    """Have the fork server load, before it forks workers of another run, what those of earlier ones
+    have used. Those of one run do not use the same: what one phase takes is not in the memory of
+    the next.
     """
+    with _lock:
+        if _servers and not _servers[-1].is_gone():
+            _servers[-1].load()
+
+
+def used(modules: Iterable[str]) -> None:
+    """Note modules that a worker has loaded, kernels among them, for `load_used`."""
     with _lock:
         if _servers and not _servers[-1].is_gone():
             _servers[-1].note(modules)
@@ -147,15 +155,19 @@ class ForkServer:
         """Note modules that it should load before it forks the next worker."""
         self._used.update(modules)
 
+    def load(self) -> None:
+        """Have it load what was noted, for the workers of another run."""
+        with self._lock, suppress(OSError):  # that it has ended is noticed at the next fork
+            if new := self._used - self._loaded:
+                names = "\n".join(sorted(new)).encode()
+                self._control.sendall(LOAD + SIZE.pack(len(names)) + names)
+                self._loaded |= new
+
     def start(self, handles: list[int]) -> Child:
         """Fork a worker."""
         status, theirs = socket.socketpair()
         with theirs, self._lock:
             try:
-                if new := self._used - self._loaded:
-                    names = "\n".join(sorted(new)).encode()
-                    self._control.sendall(LOAD + SIZE.pack(len(names)) + names)
-                    self._loaded |= new
                 socket.send_fds(self._control, [FORK], [theirs.fileno(), *handles])
             except OSError as error:
                 status.close()

@@ -24,7 +24,11 @@ import numpy as np
 from gristmill.store.parts import HashingFile, Part, write_bytes, writing
 from gristmill.store.proof import Reading
 
-BUCKET_BYTES = 96 << 20  # of tokens that are sorted in memory together
+BLOCK_BYTES = 8 << 20  # of tokens that are read together
+# of tokens that are sorted in memory together: so few where MOST_SMALL buckets are enough, for each
+# is an open file with a buffer; then up to BUCKET_BYTES
+SMALL_BUCKET_BYTES, MOST_SMALL = 16 << 20, 64
+BUCKET_BYTES = 96 << 20
 
 
 class TokenizedShard(NamedTuple):
@@ -141,9 +145,7 @@ def shuffled(
     from gristmill.kernels.hashing import shuffle
 
     total = sum(int((shard.lengths * shard.times).sum()) for shard in tokenized) * dtype.itemsize
-    bits = 0
-    while (total >> bits) > BUCKET_BYTES:
-        bits += 1
+    bits = _bits(total)
     blocks = zip(in_order(tokenized, dtype), _repeats(tokenized, dtype), strict=True)
     if bits == 0:
         held = [(*block, repeats) for block, repeats in blocks]
@@ -175,6 +177,14 @@ def shuffled(
         name.unlink()
         documents, lengths, keys = (np.concatenate(column) for column in zip(*pieces, strict=True))
         yield _sorted(tokens, documents, lengths, np.arange(len(documents)), keys)
+
+
+def _bits(total: int) -> int:
+    """How many bits of the hash choose the bucket, of tokens of `total` bytes."""
+    bits = 0
+    while (total >> bits) > (SMALL_BUCKET_BYTES if 1 << bits < MOST_SMALL else BUCKET_BYTES):
+        bits += 1
+    return bits
 
 
 class Apart:
@@ -274,7 +284,7 @@ def _blocks(lengths: np.ndarray, dtype: np.dtype) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(ends):
         base = int(ends[start - 1]) if start else 0
-        stop = int(np.searchsorted(ends, base + BUCKET_BYTES // dtype.itemsize, "right"))
+        stop = int(np.searchsorted(ends, base + BLOCK_BYTES // dtype.itemsize, "right"))
         stop = max(stop, start + 1)
         yield start, stop
         start = stop
