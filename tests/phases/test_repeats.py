@@ -144,7 +144,8 @@ def test_the_same_bytes_for_any_workers_and_buckets(
 ) -> None:
     run(made.recipe, out=tmp_path / "two", workers=2)
     assert digests(tmp_path / "two") == digests(made.root)
-    monkeypatch.setattr(shards, "BUCKET_BYTES", 2_000)
+    for name in ("BLOCK_BYTES", "SMALL_BUCKET_BYTES", "BUCKET_BYTES"):
+        monkeypatch.setattr(shards, name, 2_000)
     run(made.recipe, out=tmp_path / "small", workers=1)
     assert digests(tmp_path / "small") == digests(made.root)
 
@@ -346,7 +347,8 @@ def test_no_copy_follows_another(blocks: list[list[int]], lengths: list[int]) ->
 
 
 def test_tokens_by_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "BUCKET_BYTES", 40)
+    for name in ("BLOCK_BYTES", "SMALL_BUCKET_BYTES", "BUCKET_BYTES"):
+        monkeypatch.setattr(shards, name, 40)
     pick = np.random.default_rng(3)
     dtype = np.dtype("<u2")
     runs, labels, expected = [], [], {0: [], 1: [], 2: []}  # type: ignore[var-annotated]

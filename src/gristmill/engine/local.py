@@ -127,8 +127,8 @@ class LocalEngine:
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs about the whole corpus, each in a worker with DuckDB and threads.
 
-        Workers before and after it end: what they hold for their own tasks (models, DuckDB's
-        memory) is a half of what this one takes, or of the next.
+        Workers without a job end before, and this one after: what they would go on holding (models,
+        DuckDB's memory) are hundreds of MB at the peak of a later task.
         """
         if not jobs:
             return

@@ -25,6 +25,7 @@ from gristmill.errors import MachineError
 
 TEMPORARY = ".writing"  # the end of a name that is not whole; a later run removes it
 BLOCK = 1 << 20
+BATCH_BYTES = 4 << 20  # decoded at a time, about
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -215,9 +216,8 @@ class TableWriter:
     def _flush(self) -> None:
         # In one piece: where pages end depends on it.
         table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
+        self._waiting, self._bytes = [], 0  # before writing: one copy in memory is enough
         self._writer.write_table(table, row_group_size=max(len(table), 1))
-        self._waiting = []
-        self._bytes = 0
 
     def abandon(self) -> None:
         """Close the writer while its file is open; what it still writes goes into a file that is
@@ -269,12 +269,16 @@ def writing_table(
 
 
 def read_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Read a Parquet part a row group at a time; no more than one is in memory."""
+    """Read a Parquet part in batches of about BATCH_BYTES, none of two row groups. Decoding a whole
+    row group takes twice the memory.
+    """
     with pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
         for group in range(file.num_row_groups):
-            for batch in file.read_row_group(
-                group, columns=columns, use_threads=False
-            ).to_batches():
+            sizes = file.metadata.row_group(group)
+            most = max(1, sizes.num_rows * BATCH_BYTES // max(sizes.total_byte_size, 1))
+            for batch in file.iter_batches(
+                most, row_groups=[group], columns=columns, use_threads=False
+            ):
                 if len(batch):
                     yield batch
 
