@@ -32,7 +32,11 @@ WAYS = {
     },
     "JSONL.zst": {"zstd and msgspec alone": False, "datatrove JsonlReader": True},
     "JSONL.gz": {ISAL: False, "datatrove JsonlReader": True},
-    "Parquet": {"pyarrow alone": False, "datatrove ParquetReader": True},
+    "Parquet": {
+        "pyarrow alone": False,
+        "pyarrow and sha256 alone": False,
+        "datatrove ParquetReader": True,
+    },
 }
 
 

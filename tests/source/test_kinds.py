@@ -114,6 +114,15 @@ def test_a_damaged_first_member_hides_no_other(codec: str) -> None:
         )
 
 
+def test_a_table_whose_texts_hold_an_archive_is_a_table() -> None:
+    archive = b"".join(record(b"text", "https://a.example/") for _ in range(3)).decode()
+    sink = io.BytesIO()
+    texts = ["before", archive, archive]
+    pq.write_table(pa.table({"text": texts}), sink, compression="none", use_dictionary=False)
+    told = read(sink.getvalue())
+    assert (told.counts["kind"], told.texts) == ("parquet", texts)
+
+
 def test_an_archive_that_begins_inside_a_record_is_one() -> None:
     made = b"".join(archive())
     for cut in (1, 3, 60, 500):

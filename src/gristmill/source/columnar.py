@@ -166,8 +166,10 @@ def _is_binary(kind: pa.DataType) -> bool:
 def _pieces(
     batch: pa.RecordBatch, fields: Fields
 ) -> Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array]]:
-    """A batch in pieces of at most BATCH_BYTES of text: texts (null: not readable), urls, extras,
-    reasons.
+    """A batch in pieces of BATCH_BYTES of text or more, less than twice that and a row: texts
+    (null: not readable), urls, extras, reasons.
+
+    A piece is a batch of documents by itself, so that no text is copied to be put beside others.
     """
     # Of columns with the same name the last one.
     columns = {
@@ -193,10 +195,13 @@ def _pieces(
     else:  # without copies of the texts
         reasons = pa.nulls(len(batch), pa.string())
     ends = np.cumsum(sizes.to_numpy())
+    total = int(ends[-1]) if len(ends) else 0
+    each = total // max(1, total // BATCH_BYTES)
     start = 0
     while start < len(batch):
         before = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, before + BATCH_BYTES, "right")))
+        last = before + each >= total or not each
+        stop = len(batch) if last else int(np.searchsorted(ends, before + each)) + 1
         size = stop - start
         yield (
             texts.slice(start, size),

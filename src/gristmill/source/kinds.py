@@ -145,7 +145,8 @@ def detect(head: Head, fields: Fields, name: str = "") -> str:
                 "damaged",
             )
         return "text"  # an empty file has no document, whatever its kind
-    kind = _records(head) or _table(data) or _lines(head, fields.text) or _array(data, head.ended)
+    # A table's texts may hold an archive's heads, so its magic number comes first.
+    kind = _table(data) or _records(head) or _lines(head, fields.text) or _array(data, head.ended)
     if kind is not None:
         return kind
     seen = _other_format(data, head.ended)
