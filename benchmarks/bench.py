@@ -19,6 +19,7 @@ from typing import Any
 
 import balance
 import comparisons
+import cores
 import decontaminate
 import dedup
 import download
@@ -61,6 +62,7 @@ SECTIONS = [  # in the order of the page
     loading.SECTION,
     extraction.SECTION,
     whole_runs.WHOLE,
+    cores.SECTION,
     whole_runs.FINEWEB_RUN,
     pages.SECTION,
     whole_runs.SCALE,

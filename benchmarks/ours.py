@@ -219,11 +219,16 @@ def _whole() -> None:
     for name in ("whole", "recipe", "files", "out", "told"):
         parser.add_argument(name)
     asked = parser.parse_args()
+    from processor import Used, used
+
     from gristmill.pipeline import run
 
     phases: dict[str, float] = {}
+    processor: list[tuple[str, str, Used]] = []
 
     def show(event: dict[str, Any]) -> None:
+        if event["event"] in ("phase", "done"):
+            processor.append((event["event"], event["phase"], used()))
         if event["event"] == "done":
             phases[event["phase"]] = event["seconds"]
 
@@ -238,6 +243,7 @@ def _whole() -> None:
         "funnel": funnel.table,
         "rates": funnel.rates,
         "phases": phases,
+        "processor": [*processor, ("done", "", used())],
         "seconds": time.perf_counter() - start,
     }
     Path(asked.told).write_text(json.dumps(told))

@@ -20,10 +20,11 @@ SHARDS = 8
 START_BYTES = 1_000_000
 
 
-def corpus(bench: Bench, size: int) -> Path:
+def corpus(bench: Bench, size: int, shards: int = SHARDS) -> Path:
     """A WET corpus of about `size` bytes of text; made once."""
     key = hashlib.sha256(Path(make_corpus.__file__).read_bytes()).hexdigest()[:8]
-    folder = bench.data / f"wet-{size}-{bench.asked.seed}-{key}"
+    many = f"-{shards}" if shards != SHARDS else ""
+    folder = bench.data / f"wet-{size}-{bench.asked.seed}-{key}{many}"
     if not (folder / "corpus.json").exists():
         bench.say(f"making {size / 1e6:,.0f} MB of WET in {folder}")
         command = [
@@ -35,7 +36,7 @@ def corpus(bench: Bench, size: int) -> Path:
             "--seed",
             str(bench.asked.seed),
         ]
-        subprocess.run([*command, "--shards", str(SHARDS)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*command, "--shards", str(shards)], check=True, stdout=subprocess.DEVNULL)
     return folder
 
 

@@ -1,0 +1,92 @@
+"""How much faster 16 cores make a whole run: computed from processor time (processor.py)."""
+
+from typing import Any
+
+import whole_runs
+from harness import HERE, Bench
+from processor import CALLER, Costs, Run, by_phase, costs, speed_up
+from section import Rows, Section, met, number
+
+FEW, MANY = 8, 64  # raw shards of the two small runs
+WORKERS = 2
+CORES, TARGET = 16, 14
+SHARD_COUNTS = (16, 160, 1600)
+
+
+def _measured(bench: Bench, size: int, shards: int) -> dict[str, Any]:
+    """A whole run with its processes' seconds, by phase."""
+    folder = whole_runs.corpus(bench, size, shards)
+    told = whole_runs.run_ours(
+        bench,
+        HERE / "whole.toml",
+        folder / "*.warc.wet.gz",
+        {"GRISTMILL_BENCH_WORKERS": str(WORKERS)},
+    )[1]
+    phases = by_phase(told["processor"])
+    caller = phases[CALLER]["alone"]
+    return {
+        "phases": phases,
+        "run": Run(
+            shards,
+            size / 1e6,
+            WORKERS,
+            caller,
+            sum(phase["alone"] for phase in phases.values()) - caller,
+            sum(phase["divided"] for phase in phases.values()),
+        )._asdict(),
+    }
+
+
+def rows(bench: Bench) -> Rows:
+    """The two small runs, and the large one."""
+    _measured(bench, whole_runs.START_BYTES, FEW)  # kernels compiled, files cached
+    return [
+        _measured(bench, whole_runs.START_BYTES, FEW),
+        _measured(bench, whole_runs.START_BYTES, MANY),
+        _measured(bench, bench.asked.bytes, whole_runs.SHARDS),
+    ]
+
+
+def table(rows: Rows) -> list[str]:
+    """The large run by phase, what a shard costs, and what follows for more cores."""
+    few, many, large = (Run(**row["run"]) for row in rows)
+    found: Costs = costs(few, many, large)
+    size = large.megabytes / large.shards
+    lines = [
+        f"| {large.megabytes:,.0f} MB in {large.shards} raw shards | one process or thread, s "
+        "| divided among workers or threads, s |",
+        "|---|---|---|",
+    ]
+    for name, phase in rows[2]["phases"].items():
+        lines.append(f"| {name} | {phase['alone']:.2f} | {phase['divided']:.2f} |")
+    lines += [
+        "",
+        f"* Start: {found.start:.2f} s of the caller and the fork server, {found.worker:.2f} s of "
+        f"each worker. A raw shard more: {1e3 * found.shard:.1f} ms of the caller. "
+        f"A MB: {1e3 * found.alone:.2f} ms of one process or thread, {1e3 * found.divided:.1f} ms "
+        "that cores divide.",
+    ]
+    for shards in SHARD_COUNTS:
+        times = speed_up(found, shards, size, CORES)
+        without = speed_up(found._replace(alone=0.0), shards, size, CORES)
+        lines.append(
+            f"* {CORES} cores, {shards:,} raw shards of {size:,.0f} MB, times one core, target at "
+            f"least {met(times, TARGET)} ({number(times)}; {number(without)} if nothing that goes "
+            "by the MB were done by one process)."
+        )
+    return lines
+
+
+SECTION = Section(
+    name="cores",
+    title="Sixteen cores: what one process does of a whole run",
+    remarks=(
+        "Computed from processor time; this machine has two cores. The run above, with two "
+        "workers. By Amdahl's law: what the caller, the fork server, a task about the whole corpus "
+        "(its first thread) and a task about a source do is counted as done while all else waits, "
+        "although the caller's hashing of files is done by threads. Memory and disk are taken to "
+        "be as fast for sixteen cores as for one."
+    ),
+    measure=rows,
+    table=table,
+)

@@ -1,0 +1,111 @@
+"""What the processes of a run take, apart, and how much faster more cores make it: Amdahl's law
+(1967), from processor time.
+
+A run's caller and its fork server are one process each, and so is what deduplicates and what
+assembles. What a worker does about one raw shard any worker may do, and so may the threads of what
+deduplicates, but for its first thread, which decides. Standard library only: the measured process
+imports it.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SHARED = ("process", "write_verdicts", "tokenize")  # phases with a task for each raw shard
+CALLER = "caller and fork server"
+
+
+class Used(NamedTuple):
+    """Seconds of processor time so far."""
+
+    caller: float
+    server: float
+    workers: float
+    first_threads: float  # of `workers`, what their first threads took
+
+
+def _seconds(stat: Path) -> tuple[int, float]:
+    """A process's parent, and its processor time."""
+    fields = stat.read_text().rpartition(")")[2].split()
+    return int(fields[1]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def used() -> Used:
+    """What this process, its child and its child's children have taken: those that still run."""
+    found: dict[int, tuple[int, float]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                found[int(entry.name)] = _seconds(entry / "stat")
+            except (OSError, IndexError):
+                continue  # it ended meanwhile
+    servers = [pid for pid, (parent, _) in found.items() if parent == os.getpid()]
+    workers = [pid for pid, (parent, _) in found.items() if parent in servers]
+    return Used(
+        found[os.getpid()][1],
+        sum(found[pid][1] for pid in servers),
+        sum(found[pid][1] for pid in workers),
+        sum(_seconds(Path(f"/proc/{pid}/task/{pid}/stat"))[1] for pid in workers),
+    )
+
+
+def by_phase(events: list[Any]) -> dict[str, dict[str, float]]:
+    """Of each phase the seconds of one process or thread, and those that cores divide.
+
+    events: (event, phase, Used) where a phase begins and ends, and one at the end of the run.
+    """
+    found: dict[str, dict[str, float]] = {}
+    begun = Used(0.0, 0.0, 0.0, 0.0)
+    for event, phase, seconds in events:
+        now = Used(*seconds)
+        if event == "done" and phase:
+            took = now.workers - begun.workers
+            alone = 0.0 if phase in SHARED else now.first_threads - begun.first_threads
+            found[phase] = {"alone": alone, "divided": took - alone}
+        begun = now
+    found[CALLER] = {"alone": begun.caller + begun.server, "divided": 0.0}
+    return found
+
+
+class Costs(NamedTuple):
+    """Seconds of processor time that a run takes."""
+
+    start: float  # of the caller and the fork server, once
+    worker: float  # of each worker, once
+    shard: float  # of the caller and the fork server, for each raw shard
+    alone: float  # of one process or thread, for each MB
+    divided: float  # of workers and threads, for each MB
+
+
+class Run(NamedTuple):
+    """A measured run."""
+
+    shards: int
+    megabytes: float
+    workers: int
+    caller: float  # and fork server
+    alone: float  # of workers, what one process or thread does
+    divided: float
+
+
+def costs(few: Run, many: Run, large: Run) -> Costs:
+    """From a run of few small raw shards, one of many that are as small in all, and a large one.
+
+    What the callers of the small runs differ by is what raw shards cost; what is left of the first
+    is start, and what its workers took is theirs. The rest of the large run goes by its MB.
+    """
+    shard = max(many.caller - few.caller, 0.0) / (many.shards - few.shards)
+    start = few.caller - shard * few.shards
+    worker = (few.alone + few.divided) / few.workers
+    alone = large.caller - start - shard * large.shards + large.alone - few.alone
+    divided = large.divided - few.divided
+    megabytes = large.megabytes - few.megabytes
+    return Costs(start, worker, shard, max(alone, 0.0) / megabytes, max(divided, 0.0) / megabytes)
+
+
+def speed_up(found: Costs, shards: int, megabytes: float, cores: int) -> float:
+    """How many times faster a run of raw shards of so many MB is on `cores` cores than on one."""
+    serial = found.start + found.worker + shards * (found.shard + megabytes * found.alone)
+    most = -(-shards // cores)  # raw shards of the worker that has most
+    each = megabytes * found.divided
+    return (serial + shards * each) / (serial + most * each)
