@@ -53,18 +53,22 @@ def table(rows: Rows) -> list[str]:
     found: Costs = costs(few, many, large)
     size = large.megabytes / large.shards
     lines = [
-        f"| {large.megabytes:,.0f} MB in {large.shards} raw shards | one process or thread, s "
-        "| divided among workers or threads, s |",
+        (
+            f"| {large.megabytes:,.0f} MB in {large.shards} raw shards | one process or thread, s "
+            "| divided among workers or threads, s |"
+        ),
         "|---|---|---|",
     ]
     for name, phase in rows[2]["phases"].items():
         lines.append(f"| {name} | {phase['alone']:.2f} | {phase['divided']:.2f} |")
     lines += [
         "",
-        f"* Start: {found.start:.2f} s of the caller and the fork server, {found.worker:.2f} s of "
-        f"each worker. A raw shard more: {1e3 * found.shard:.1f} ms of the caller. "
-        f"A MB: {1e3 * found.alone:.2f} ms of one process or thread, {1e3 * found.divided:.1f} ms "
-        "that cores divide.",
+        (
+            f"* Start: {found.start:.2f} s of the caller and the fork server, {found.worker:.2f} s "
+            f"of each worker. A raw shard more: {1e3 * found.shard:.1f} ms of the caller. "
+            f"A MB: {1e3 * found.alone:.2f} ms of one thread, {1e3 * found.divided:.1f} ms "
+            "that cores divide."
+        ),
     ]
     for shards in SHARD_COUNTS:
         times = speed_up(found, shards, size, CORES)
@@ -82,10 +86,10 @@ SECTION = Section(
     title="Sixteen cores: what one process does of a whole run",
     remarks=(
         "Computed from processor time; this machine has two cores. The run above, with two "
-        "workers. By Amdahl's law: what the caller, the fork server, a task about the whole corpus "
-        "(its first thread) and a task about a source do is counted as done while all else waits, "
-        "although the caller's hashing of files is done by threads. Memory and disk are taken to "
-        "be as fast for sixteen cores as for one."
+        "workers. By Amdahl's law: what the fork server and the first threads of the caller, of a "
+        "task about the whole corpus and of a task about a source do is counted as done while all "
+        "else waits; what other threads do (hashing, comparing) cores divide. Memory and disk are "
+        "taken to be as fast for sixteen cores as for one."
     ),
     measure=rows,
     table=table,

@@ -1,10 +1,10 @@
 """What the processes of a run take, apart, and how much faster more cores make it: Amdahl's law
 (1967), from processor time.
 
-A run's caller and its fork server are one process each, and so is what deduplicates and what
-assembles. What a worker does about one raw shard any worker may do, and so may the threads of what
-deduplicates, but for its first thread, which decides. Standard library only: the measured process
-imports it.
+A run's caller, its fork server, and what deduplicates and assembles are one process each: what
+their first threads do is done by nobody else, what their other threads do (hashing, comparing) more
+cores divide. So do more workers what is done about one raw shard. Standard library only: the
+measured process imports it.
 """
 
 import os
@@ -19,15 +19,20 @@ class Used(NamedTuple):
     """Seconds of processor time so far."""
 
     caller: float
+    caller_first: float  # of `caller`, what its first thread took
     server: float
     workers: float
-    first_threads: float  # of `workers`, what their first threads took
+    workers_first: float  # of `workers`, what their first threads took
 
 
 def _seconds(stat: Path) -> tuple[int, float]:
     """A process's parent, and its processor time."""
     fields = stat.read_text().rpartition(")")[2].split()
     return int(fields[1]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _first_thread(process: int) -> float:
+    return _seconds(Path(f"/proc/{process}/task/{process}/stat"))[1]
 
 
 def used() -> Used:
@@ -43,9 +48,10 @@ def used() -> Used:
     workers = [pid for pid, (parent, _) in found.items() if parent in servers]
     return Used(
         found[os.getpid()][1],
+        _first_thread(os.getpid()),
         sum(found[pid][1] for pid in servers),
         sum(found[pid][1] for pid in workers),
-        sum(_seconds(Path(f"/proc/{pid}/task/{pid}/stat"))[1] for pid in workers),
+        sum(map(_first_thread, workers)),
     )
 
 
@@ -55,22 +61,23 @@ def by_phase(events: list[Any]) -> dict[str, dict[str, float]]:
     events: (event, phase, Used) where a phase begins and ends, and one at the end of the run.
     """
     found: dict[str, dict[str, float]] = {}
-    begun = Used(0.0, 0.0, 0.0, 0.0)
+    begun = Used(0.0, 0.0, 0.0, 0.0, 0.0)
     for event, phase, seconds in events:
         now = Used(*seconds)
         if event == "done" and phase:
             took = now.workers - begun.workers
-            alone = 0.0 if phase in SHARED else now.first_threads - begun.first_threads
+            alone = 0.0 if phase in SHARED else now.workers_first - begun.workers_first
             found[phase] = {"alone": alone, "divided": took - alone}
         begun = now
-    found[CALLER] = {"alone": begun.caller + begun.server, "divided": 0.0}
+    alone = begun.caller_first + begun.server
+    found[CALLER] = {"alone": alone, "divided": begun.caller - begun.caller_first}
     return found
 
 
 class Costs(NamedTuple):
     """Seconds of processor time that a run takes."""
 
-    start: float  # of the caller and the fork server, once
+    start: float  # of the caller's first thread and the fork server, once
     worker: float  # of each worker, once
     shard: float  # of the caller and the fork server, for each raw shard
     alone: float  # of one process or thread, for each MB
@@ -83,7 +90,7 @@ class Run(NamedTuple):
     shards: int
     megabytes: float
     workers: int
-    caller: float  # and fork server
+    caller: float  # its first thread, and the fork server
     alone: float  # of workers, what one process or thread does
     divided: float
 

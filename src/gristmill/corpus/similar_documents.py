@@ -28,7 +28,8 @@ def digests(path: Path) -> dict[int, str]:
     for batch in read_batches(path):
         documents = batch["document"].to_numpy()
         shards = documents >> schema.ROW_BITS
-        for shard in np.unique(shards).tolist():
+        # Not np.unique, which imports numpy.ma: 90 ms of the process that starts all others.
+        for shard in dict.fromkeys(shards[np.diff(shards, prepend=-1) != 0].tolist()):
             rows = documents[shards == shard].astype("<i8").tobytes()
             found.setdefault(shard, hashlib.sha256()).update(rows)
     return {number: digest.hexdigest() for number, digest in found.items()}
