@@ -290,12 +290,21 @@ def test_build_of_all_is_whole() -> None:
         assert {f"{module}.{path.stem}" for path in place.iterdir()} == set(wanted)
 
 
-def test_key_changes_with_the_processor_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = keys.key("text.words")
-    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("NUMBA_CPU_NAME", "generic"), ("NUMBA_CPU_FEATURES", "+sse2"), ("NUMBA_CPU_FEATURES", "")],
+)
+def test_key_changes_with_the_processor_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.delenv(name, raising=False)
     keys._machine.cache_clear()
     keys.key.cache_clear()
     try:
+        first = keys.key("text.words")
+        monkeypatch.setenv(name, value)
+        keys._machine.cache_clear()
+        keys.key.cache_clear()
         assert keys.key("text.words") != first
     finally:
         keys._machine.cache_clear()

@@ -84,6 +84,7 @@ def _machine() -> str:
         llvmlite.binding.get_host_cpu_name(),
         llvmlite.binding.get_host_cpu_features().flatten(),
         os.environ.get("NUMBA_CPU_NAME", ""),
+        os.environ.get("NUMBA_CPU_FEATURES", "-"),  # empty: none, where none is named: the host's
     )
     return "\0".join(facts)
 
