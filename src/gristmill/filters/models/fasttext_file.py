@@ -2,7 +2,9 @@
 
 `read` knows supervised models with hierarchical softmax, words alone (no word n-grams) and a plain
 output, whether their input is plain (lid.176.bin) or quantised (lid.176.ftz), pruned or not, with
-n-grams of at most eight characters and seven sizes. `read_bag` knows those of words and word
+n-grams of at most eight characters and seven sizes. It knows those as well that score every label
+(softmax, one-versus-all, negative sampling), with a plain input, which stays in the mapped file
+(GlotLID, OpenLID, NLLB). `read_bag` knows those of words and word
 n-grams without character n-grams, with a softmax and plain tables (DCLM's). For any other model
 both give None, and fastText's library predicts.
 """
@@ -18,8 +20,10 @@ from gristmill.filters.models.fasttext_format import (
     SOFTMAX,
     Arguments,
     Dictionary,
+    File,
     walk,
 )
+from gristmill.kernels.models.fasttext_flat import FlatModel, lay_out_labels
 from gristmill.kernels.models.fasttext_softmax import Bag
 from gristmill.kernels.models.fasttext_words import FREE, LONGEST, MOST_SIZES, HierarchicalModel
 from gristmill.kernels.models.subwords import BASIS, PRIME
@@ -27,12 +31,13 @@ from gristmill.kernels.models.subwords import BASIS, PRIME
 END_OF_LINE = b"</s>"
 # Numbers of a quantised table that the kernel writes out; the library predicts with larger ones.
 MOST_WRITTEN_OUT = 1 << 27
+MOST_ROWS = 2**31 - 1  # of a matrix that stays in its file
 
 
 class LabelledModel(NamedTuple):
     """A model for the kernel, and what its labels are called."""
 
-    model: HierarchicalModel
+    model: HierarchicalModel | FlatModel
     labels: list[str]
     tables: list[np.ndarray]  # of words that were met; those of no call that is under way
 
@@ -49,13 +54,13 @@ def read(data: bytes | mmap) -> LabelledModel | None:
 
     A file that is none is a ValueError that says why.
     """
-    arguments, dictionary, rows, quantised, output, labels = walk(data)
+    file = walk(data)
+    arguments, dictionary, rows, quantised, output, labels, _ = file
     height = dictionary.words + (
         arguments.buckets if dictionary.pruned is None else len(dictionary.pruned)
     )
     if (
         arguments.version != 12
-        or arguments.loss != HIERARCHICAL_SOFTMAX
         or arguments.word_ngrams > 1
         or not 1 <= arguments.longest <= LONGEST
         or arguments.longest - arguments.shortest >= MOST_SIZES
@@ -64,14 +69,18 @@ def read(data: bytes | mmap) -> LabelledModel | None:
         or END_OF_LINE not in dictionary.entries[: dictionary.words]
     ):
         return None
-    return LabelledModel(_model(arguments, dictionary, rows(), output), labels, [])
+    if arguments.loss == HIERARCHICAL_SOFTMAX:
+        return LabelledModel(_model(arguments, dictionary, rows(), output), labels, [])
+    if file.plain is None or height > MOST_ROWS:
+        return None
+    return LabelledModel(_flat_model(file, file.plain, output), labels, [])
 
 
 def read_bag(data: bytes | mmap) -> KnownBag | None:
     """As `read`, for models of words and word n-grams with a softmax over the labels, such as
     DCLM's: kernels.models.fasttext_softmax predicts with them.
     """
-    arguments, dictionary, rows, quantised, output, labels = walk(data)
+    arguments, dictionary, rows, quantised, output, labels, _ = walk(data)
     if (
         arguments.version != 12
         or arguments.loss != SOFTMAX
@@ -137,6 +146,30 @@ def _model(
         np.array(output[: len(entries) - words - 1], np.float32),
         left,
         right,
+    )
+
+
+def _flat_model(file: File, matrix: np.ndarray, output: np.ndarray) -> FlatModel:
+    """A model whose n-grams all have a row; its matrix stays where it is."""
+    arguments, dictionary = file.arguments, file.dictionary
+    text, offsets = _entries(dictionary.entries)
+    places = (arguments.buckets + 31) // 32
+    return FlatModel(
+        text,
+        offsets,
+        _table(dictionary.entries),
+        dictionary.words,
+        dictionary.entries.index(END_OF_LINE),
+        arguments.shortest,
+        arguments.longest,
+        arguments.buckets,
+        np.full(places, 0xFFFFFFFF, np.uint32),
+        np.arange(places, dtype=np.int32) * 32,
+        matrix,
+        arguments.dimension,
+        lay_out_labels(np.array(output, np.float32)),
+        len(output),
+        arguments.loss == SOFTMAX,
     )
 
 

@@ -89,6 +89,7 @@ class File(NamedTuple):
     quantised: bool
     output: np.ndarray | None
     labels: list[str]
+    plain: np.ndarray | None  # the input matrix where it is not quantised: its bytes in the file
 
 
 def walk(data: bytes | mmap) -> File:
@@ -97,7 +98,8 @@ def walk(data: bytes | mmap) -> File:
     try:
         arguments = _arguments(file)
         dictionary = _dictionary(file, arguments)
-        rows, quantised = _input(file, arguments, dictionary)
+        rows, plain = _input(file, arguments, dictionary)
+        quantised = plain is None
         output = _output(file, arguments, len(dictionary.entries) - dictionary.words, quantised)
         labels = [
             entry.decode().removeprefix("__label__")
@@ -107,7 +109,7 @@ def walk(data: bytes | mmap) -> File:
         raise ValueError("it is cut short") from error
     except UnicodeDecodeError as error:
         raise ValueError("a label is not UTF-8") from error
-    return File(arguments, dictionary, rows, quantised, output, labels)
+    return File(arguments, dictionary, rows, quantised, output, labels, plain)
 
 
 def _arguments(file: _ByteReader) -> Arguments:
@@ -170,15 +172,15 @@ def _dictionary(file: _ByteReader, arguments: Arguments) -> Dictionary:
 
 def _input(
     file: _ByteReader, arguments: Arguments, dictionary: Dictionary
-) -> tuple[Callable[[], np.ndarray], bool]:
-    """A function that makes the input matrix, (words + n-grams, dimension) float32, and whether it
-    is quantised.
+) -> tuple[Callable[[], np.ndarray], np.ndarray | None]:
+    """A function that makes the input matrix, (words + n-grams, dimension) float32, and its bytes
+    where it is not quantised.
     """
     height = dictionary.words + (
         arguments.buckets if dictionary.pruned is None else len(dictionary.pruned)
     )
     if file.take("?")[0]:
-        return _quantised(file, height, arguments.dimension), True
+        return _quantised(file, height, arguments.dimension), None
     _need(dictionary.pruned is None, "it is pruned, and not quantised")
     _need(
         file.take("2q") == (height, arguments.dimension),
@@ -186,7 +188,7 @@ def _input(
     )
     plain = file.array("<f4", height, arguments.dimension)
     # A copy: the file may be cut while it is mapped.
-    return lambda: np.array(plain, np.float32), False
+    return lambda: np.array(plain, np.float32), plain.view(np.uint8).reshape(-1)
 
 
 def _output(

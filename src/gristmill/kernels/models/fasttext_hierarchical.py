@@ -21,38 +21,26 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from gristmill.columns import on_lines
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
 from gristmill.kernels.jit.groups import Float32s, Int32s, Uint64Rows, read_only
 from gristmill.kernels.jit.lanes import SOON, add_rows_of_16
-from gristmill.kernels.jit.loads import load_u64
 from gristmill.kernels.models.fasttext_words import (
-    CHUNK,
-    LABEL,
-    NARROW,
-    SLOT_BYTES,
     WIDE,
     HierarchicalModel,
     TextBlock,
+    list_long_word,
     list_rows,
+    no_words,
+    text_block,
 )
 from gristmill.kernels.models.subwords import (
-    BASIS,
-    MASKS,
-    MOST_KINDS,
     PAD,
-    PITCH,
-    PLACES,
-    byte_of,
     find_block,
     find_keys,
     find_stop,
     find_words,
-    hash_byte,
-    is_kept,
     is_white,
     lay_out,
-    row_of,
 )
 
 # bytes of a text that are laid out together, at most: what is made of them stays in a near cache
@@ -117,36 +105,6 @@ def _likeliest(hidden, output, left, right, stack, scores):
     return leaf, best
 
 
-@helper
-def _add_long_word(data, begin, end, model, hidden):
-    """Sum the rows of the n-grams of a word that is longer than any entry, in their order, without
-    writing them out; how many.
-    """
-    shortest, longest, buckets, kept = model.shortest, model.longest, model.buckets, model.kept
-    count = np.int64(0)
-    if load_u64(data, begin) == LABEL and data[begin + 8] == 0x5F:
-        return count
-    for first in range(begin - 1, end):
-        if (byte_of(data, begin, end, first) & 0xC0) == 0x80:
-            continue
-        at = first
-        size = np.int64(0)
-        value = BASIS
-        while at <= end and size < longest:
-            size += 1
-            value = hash_byte(value, byte_of(data, begin, end, at))
-            at += 1
-            while (byte_of(data, begin, end, at) & 0xC0) == 0x80:
-                value = hash_byte(value, byte_of(data, begin, end, at))
-                at += 1
-            bucket = value % np.uint32(buckets)
-            if size >= shortest and (size > 1 or first >= begin) and is_kept(kept, bucket):
-                row = row_of(bucket, kept, model.kept_before, model.words)
-                _add_row(model.rows, row, hidden)
-                count += 1
-    return count
-
-
 @kernel(
     *(OFFSETS, BYTES, types.int64, types.int64, HierarchicalModel),
     *(TextBlock, _Search, types.int32[::1], types.float32[::1]),
@@ -167,7 +125,12 @@ def _predict(offsets, data, characters, room, model, block, search, labels, prob
             if end == at:
                 while end < stop and not is_white(data[end]):
                     end += 1
-                count += _add_long_word(data, at, end, model, hidden)
+                first = at - 1
+                while first < end:
+                    some, first = list_long_word(data, first, at, end, model, listed)
+                    for k in range(some):
+                        _add_row(rows, listed[k], hidden)
+                    count += some
                 at = end
                 continue
             total = lay_out(data[at:end], text)
@@ -219,8 +182,8 @@ def predict(
     most = min(4 * characters, largest, max(block, 16, int(np.diff(model.entry_offsets).max())))
     room = most + 1 + PAD
     nodes = len(model.left) + 2
-    text = _text_block(room)
-    known = tables.pop() if tables else _no_words(model)
+    text = text_block(room)
+    known = tables.pop() if tables else no_words(len(model.rows) - model.words < model.buckets)
     search = _Search(
         _room_for_rows(room, model),
         known,
@@ -235,33 +198,7 @@ def predict(
     return labels, scores
 
 
-def _text_block(room: int) -> TextBlock:
-    """Arrays for a block of `room` places."""
-    spelt = np.zeros(CHUNK * PITCH // 8, np.uint64)
-    return TextBlock(
-        np.empty(room, np.uint8),
-        np.empty(room + 1 + 64, np.int32),
-        np.empty((3, room), np.uint64),
-        MASKS,
-        np.empty(room, np.int32),
-        spelt,
-        spelt.view(np.uint8),
-        np.empty(CHUNK, np.int32),
-        np.empty(PLACES, np.uint32),
-        np.empty(CHUNK * MOST_KINDS * PLACES, np.int32),
-        np.empty(CHUNK * MOST_KINDS, np.uint64),
-    )
-
-
 def _room_for_rows(room: int, model: HierarchicalModel) -> np.ndarray:
     """An array for the rows of a block of `room` places."""
     sizes = max(model.longest - model.shortest + 1, 0)
     return np.empty((1 + sizes) * room + 2 * WIDE + SOON, np.int32)
-
-
-def _no_words(model: HierarchicalModel) -> np.ndarray:
-    """A table of words that has none yet."""
-    pruned = len(model.rows) - model.words < model.buckets
-    width = NARROW if pruned else WIDE
-    slots = 1 << (SLOT_BYTES // (8 * width)).bit_length() - 1
-    return on_lines(slots, width, np.uint64)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gristmill.columns import on_lines
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.groups import (
     Bytes,
@@ -29,12 +30,15 @@ from gristmill.kernels.models.subwords import (
     BASIS,
     CLOSE,
     KEY_BYTES,
+    MASKS,
     MOST_KINDS,
     OPEN,
     PITCH,
     PLACES,
+    byte_of,
     find_ngrams,
     hash_byte,
+    is_kept,
     list_ngrams,
     row_of,
 )
@@ -280,3 +284,60 @@ def _remember(known, slot, first, second, listed, begin, end):
         known[slot, k] = low | high << np.uint64(32)
     known[slot, width - 3] |= np.uint64(number) << np.uint64(32)
     known[slot, width - 2], known[slot, width - 1] = first, second
+
+
+@helper
+def list_long_word(data, first, begin, end, model, listed):
+    """List the rows of n-grams of a word that is longer than any entry, without writing it out:
+    those that begin at `first` or behind it, as many as `listed` has room for, in their order; (how
+    many, where the next begins). The first begin at begin - 1, the word's <.
+    """
+    shortest, longest, buckets, kept = model.shortest, model.longest, model.buckets, model.kept
+    count = np.int64(0)
+    if load_u64(data, begin) == LABEL and data[begin + 8] == 0x5F:
+        return count, end
+    while first < end and count + MOST_SIZES < len(listed):
+        if (byte_of(data, begin, end, first) & 0xC0) == 0x80:
+            first += 1
+            continue
+        at = first
+        size = np.int64(0)
+        value = BASIS
+        while at <= end and size < longest:
+            size += 1
+            value = hash_byte(value, byte_of(data, begin, end, at))
+            at += 1
+            while (byte_of(data, begin, end, at) & 0xC0) == 0x80:
+                value = hash_byte(value, byte_of(data, begin, end, at))
+                at += 1
+            bucket = value % np.uint32(buckets)
+            if size >= shortest and (size > 1 or first >= begin) and is_kept(kept, bucket):
+                listed[count] = row_of(bucket, kept, model.kept_before, model.words)
+                count += 1
+        first += 1
+    return count, first
+
+
+def text_block(room: int) -> TextBlock:
+    """Arrays for a block of `room` places."""
+    spelt = np.zeros(CHUNK * PITCH // 8, np.uint64)
+    return TextBlock(
+        np.empty(room, np.uint8),
+        np.empty(room + 1 + 64, np.int32),
+        np.empty((3, room), np.uint64),
+        MASKS,
+        np.empty(room, np.int32),
+        spelt,
+        spelt.view(np.uint8),
+        np.empty(CHUNK, np.int32),
+        np.empty(PLACES, np.uint32),
+        np.empty(CHUNK * MOST_KINDS * PLACES, np.int32),
+        np.empty(CHUNK * MOST_KINDS, np.uint64),
+    )
+
+
+def no_words(pruned: bool) -> np.ndarray:
+    """A table of words that has none yet, of a model that has few n-grams' rows, or all."""
+    width = NARROW if pruned else WIDE
+    slots = 1 << (SLOT_BYTES // (8 * width)).bit_length() - 1
+    return on_lines(slots, width, np.uint64)
