@@ -48,7 +48,7 @@ MEMBERS = (
 
 @cache
 def _three_letters() -> dict[str, str]:
-    return dict(pair.split(":") for pair in TWO_LETTERS.split())  # type: ignore[misc]
+    return dict(pair.split(":") for pair in TWO_LETTERS.split())
 
 
 @cache

@@ -85,7 +85,7 @@ class FlatModel(NamedTuple):
     softmax: bool  # else each label has a sigmoid
 
 
-class _Search(NamedTuple):
+class _LabelSearch(NamedTuple):
     """What finding the likeliest label takes."""
 
     listed: Int32s  # rows of a block's words and n-grams
@@ -161,7 +161,7 @@ def _likeliest(shares, labels):
 
 @kernel(
     *(OFFSETS, BYTES, types.int64, types.int64, FlatModel),
-    *(TextBlock, _Search, types.int32[::1], types.float32[::1]),
+    *(TextBlock, _LabelSearch, types.int32[::1], types.float32[::1]),
     allocates=True,
 )
 def _predict(offsets, data, characters, room, model, block, search, labels, probabilities):
@@ -235,7 +235,7 @@ def predict(
     room = most + 1 + PAD
     known = tables.pop() if tables else no_words(False)
     sizes = max(model.longest - model.shortest + 1, 0)
-    search = _Search(
+    search = _LabelSearch(
         np.zeros((1 + sizes) * room + 2 * WIDE + AHEAD, np.int32),
         known,
         np.empty(model.dimension, np.float32),
