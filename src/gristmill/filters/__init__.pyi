@@ -12,7 +12,7 @@ from gristmill.filters.extract.extract import Extract as _Extract
 from gristmill.filters.extract.extract import OwnExtract as _OwnExtract
 from gristmill.filters.extract.normalise import Normalise as Normalise
 from gristmill.filters.language.language import Language as Language
-from gristmill.filters.lists.phrases import Phrases as Phrases
+from gristmill.filters.lists.phrases import ListedPhrases as _Phrases
 from gristmill.filters.lists.url import Url as Url
 from gristmill.filters.lists.withdrawn import Withdrawn as Withdrawn
 from gristmill.filters.models.classifier import Classifier as Classifier
@@ -32,6 +32,7 @@ from gristmill.filters.rules.repetition import Repetition as Repetition
 from gristmill.filters.rules.sample import HashSample as _Sample
 from gristmill.filters.rules.simple import Simple as Simple
 
+Phrases = _Phrases
 Sample = _Sample
 Scores = _Scores
 

@@ -46,7 +46,7 @@ FILLER = (
 )
 
 
-class Phrases(Step, frozen=True, kw_only=True):
+class ListedPhrases(Step, frozen=True, kw_only=True):
     """Drop documents with listed phrases. A null limit is not checked."""
 
     name: ClassVar[str] = "phrases"
