@@ -227,7 +227,7 @@ def _whole() -> None:
     processor: list[tuple[str, str, Used]] = []
 
     def show(event: dict[str, Any]) -> None:
-        if event["event"] in ("phase", "done"):
+        if event["event"] in ("phase", "done") or "job" in event:
             processor.append((event["event"], event["phase"], used()))
         if event["event"] == "done":
             phases[event["phase"]] = event["seconds"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 SHARED = ("process", "write_verdicts", "tokenize")  # phases with a task for each raw shard
+TICKS = os.sysconf("SC_CLK_TCK")  # of a second
 CALLER = "caller and fork server"
 
 
@@ -22,13 +23,14 @@ class Used(NamedTuple):
     caller_first: float  # of `caller`, what its first thread took
     server: float
     workers: float
-    workers_first: float  # of `workers`, what their first threads took
+    workers_first: dict[str, float]  # what the first threads of those that run took, by number
 
 
-def _seconds(stat: Path) -> tuple[int, float]:
-    """A process's parent, and its processor time."""
+def _seconds(stat: Path) -> tuple[int, float, float]:
+    """A process's parent, its processor time, and that of its children that have ended."""
     fields = stat.read_text().rpartition(")")[2].split()
-    return int(fields[1]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    own, ended = (sum(map(int, fields[place : place + 2])) for place in (11, 13))
+    return int(fields[1]), own / TICKS, ended / TICKS
 
 
 def _first_thread(process: int) -> float:
@@ -36,38 +38,43 @@ def _first_thread(process: int) -> float:
 
 
 def used() -> Used:
-    """What this process, its child and its child's children have taken: those that still run."""
-    found: dict[int, tuple[int, float]] = {}
+    """What this process, its child and its child's children have taken."""
+    found: dict[int, tuple[int, float, float]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 found[int(entry.name)] = _seconds(entry / "stat")
             except (OSError, IndexError):
                 continue  # it ended meanwhile
-    servers = [pid for pid, (parent, _) in found.items() if parent == os.getpid()]
-    workers = [pid for pid, (parent, _) in found.items() if parent in servers]
+    servers = [pid for pid, (parent, _, _) in found.items() if parent == os.getpid()]
+    workers = [pid for pid, (parent, _, _) in found.items() if parent in servers]
     return Used(
         found[os.getpid()][1],
         _first_thread(os.getpid()),
         sum(found[pid][1] for pid in servers),
-        sum(found[pid][1] for pid in workers),
-        sum(map(_first_thread, workers)),
+        sum(found[pid][2] for pid in servers) + sum(found[pid][1] for pid in workers),
+        {str(pid): _first_thread(pid) for pid in workers},
     )
 
 
 def by_phase(events: list[Any]) -> dict[str, dict[str, float]]:
     """Of each phase the seconds of one process or thread, and those that cores divide.
 
-    events: (event, phase, Used) where a phase begins and ends, and one at the end of the run.
+    events: (event, phase, Used): where a phase begins, when a job of it has ended (its worker still
+    runs), when the phase has ended; and one at the end of the run.
     """
     found: dict[str, dict[str, float]] = {}
-    begun = Used(0.0, 0.0, 0.0, 0.0, 0.0)
+    begun = Used(0.0, 0.0, 0.0, 0.0, {})
     for event, phase, seconds in events:
         now = Used(*seconds)
-        if event == "done" and phase:
+        if event != "phase" and phase:
             took = now.workers - begun.workers
-            alone = 0.0 if phase in SHARED else now.workers_first - begun.workers_first
-            found[phase] = {"alone": alone, "divided": took - alone}
+            before = begun.workers_first
+            first = sum(now.workers_first[pid] - before.get(pid, 0.0) for pid in now.workers_first)
+            alone = 0.0 if phase in SHARED else min(first, took)
+            of_phase = found.setdefault(phase, {"alone": 0.0, "divided": 0.0})
+            of_phase["alone"] += alone
+            of_phase["divided"] += took - alone
         begun = now
     alone = begun.caller_first + begun.server
     found[CALLER] = {"alone": alone, "divided": begun.caller - begun.caller_first}

@@ -60,11 +60,13 @@ def test_costs_are_those_that_runs_were_made_of() -> None:
 
 def test_processes_are_counted_apart() -> None:
     events = [
-        ("phase", "process", (1.0, 0.9, 0.5, 0.0, 0.0)),
-        ("done", "process", (1.1, 1.0, 0.5, 8.0, 7.0)),
-        ("phase", "deduplicate", (1.2, 1.1, 0.5, 8.0, 7.0)),
-        ("done", "deduplicate", (1.2, 1.1, 0.5, 11.0, 8.0)),
-        ("done", "", (2.0, 1.25, 0.5, 0.0, 0.0)),
+        ("phase", "process", (1.0, 0.9, 0.5, 0.0, {})),
+        ("progress", "process", (1.0, 0.9, 0.5, 7.0, {"1": 3.5, "2": 3.5})),
+        ("done", "process", (1.1, 1.0, 0.5, 8.0, {"1": 4.0, "2": 3.5})),
+        ("phase", "deduplicate", (1.2, 1.1, 0.5, 8.0, {"1": 4.0, "2": 3.5})),
+        ("progress", "deduplicate", (1.2, 1.1, 0.5, 11.0, {"3": 1.0})),
+        ("done", "deduplicate", (1.2, 1.1, 0.5, 11.0, {})),
+        ("done", "", (2.0, 1.25, 0.5, 11.0, {})),
     ]
     found = processor().by_phase(events)
     assert found["process"] == {"alone": 0.0, "divided": 8.0}
