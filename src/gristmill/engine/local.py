@@ -13,6 +13,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -37,6 +38,8 @@ Answer = TypeVar("Answer")
 NAMES = "local"
 # Modules that start no thread and open nothing when they are imported, kernels among them.
 SAFE_TO_FORK = ("gristmill.", "duckdb.", "pyarrow.", "dateutil.", "numpy.")
+# seconds of a run from which on new workers cost it little: 0.2 s each, for imports and kernels
+LONG = 10.0
 TICK = 0.1  # seconds between two messages of progress
 
 
@@ -98,7 +101,7 @@ class LocalEngine:
         server.start()
         server.load_used()
         self._workers: list[_LocalWorker] = []
-        self._most = workers
+        self._most, self._begun = workers, time.monotonic()
         self._inherited, self._own_code = inherited or [], own_code
 
     def __enter__(self) -> "LocalEngine":
@@ -127,8 +130,8 @@ class LocalEngine:
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs about the whole corpus, each in a worker with DuckDB and threads.
 
-        Workers without a job end before, and this one after: what they would go on holding (models,
-        DuckDB's memory) are hundreds of MB at the peak of a later task.
+        Of a long run, workers without a job end before, and this one after: what they would go on
+        holding (models, DuckDB's memory) are hundreds of MB at the peak of a later task.
         """
         if not jobs:
             return
@@ -140,6 +143,8 @@ class LocalEngine:
         self._end_idle()
 
     def _end_idle(self) -> None:
+        if time.monotonic() - self._begun < LONG:
+            return
         for worker in [worker for worker in self._workers if worker.job is None]:
             self.stop(worker)
 
@@ -297,8 +302,6 @@ class _Reporter:
         self._last = 0.0
 
     def add(self, units: int) -> None:
-        import time
-
         self._units += units
         if time.monotonic() - self._last > TICK:
             self.flush()
