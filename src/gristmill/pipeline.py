@@ -51,6 +51,7 @@ from gristmill.errors import RecipeError, SourceError
 from gristmill.phases import part_of_shards
 from gristmill.phases.all_phases import STOPS
 from gristmill.phases.inputs import fetch, inputs, plan
+from gristmill.phases.inputs.fetch_on_nodes import FetchOnNodes
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import tokenize, write_manifest
 from gristmill.phases.output.append import only_grows
@@ -251,15 +252,17 @@ class Run(NamedTuple):
             first = next_wave(planned.plan, self.recipe, {}, self.workers)
             runner = PhaseRunner(corpus, engine, self.progress)
             early = None if until == "fetch" else runner
+            machines = engine.other_machines()
+            nodes = FetchOnNodes(machines, self.transfer) if machines is not None else None
             begun = process.is_begun(corpus)
-            state = self._fetched(planned.sources, early, state, {*pinned, *first})
+            state = self._fetched(planned.sources, nodes, early, state, {*pinned, *first})
             if until == "fetch":
                 return Funnel.empty()
             process.check_room(corpus, list(state.paths.values()), begun=begun)
             rounds = PhaseRounds(
                 runner,
                 self.asked.allow_missing,
-                partial(self._fetched, planned.sources, early),
+                partial(self._fetched, planned.sources, nodes, early),
                 self.transfer.cache.drop_damaged,
                 write_manifest.plan_of(finished[0]) if finished else Plan(),
                 only_grows(finished[0] if finished else None, self.recipe),
@@ -353,16 +356,23 @@ class Run(NamedTuple):
         return Funnel.stored(finished.funnel, fresh=False)
 
     def _fetched(
-        self, sources: plan.Sources, early: PhaseRunner | None, state: State, wanted: Iterable[int]
+        self,
+        sources: plan.Sources,
+        nodes: FetchOnNodes | None,
+        early: PhaseRunner | None,
+        state: State,
+        wanted: Iterable[int],
     ) -> State:
         """Have raw shards of the plan here, and pin them; not those that were processed, where that
-        would fetch them again. `early`: what processes shards while others are fetched.
+        would fetch them again. `nodes` fetch, where there are any; `early`: what processes shards
+        while others are fetched.
         """
         planned = Planned(state.plan, sources)
         wanted = set(wanted)
         if not self.asked.check_inputs:
             wanted -= process.processed(state, self.fetching(planned).not_here(wanted))
         fetching = self.fetching(planned, wanted)
+        fetching.nodes = nodes
         if early is not None:
             begun = process.is_begun(self.corpus)
             fetching.meanwhile = ProcessWhileFetching(early, state, begun=begun)

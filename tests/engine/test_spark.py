@@ -2,6 +2,7 @@
 when a worker dies.
 """
 
+import importlib.util
 import json
 import os
 import pickle
@@ -27,6 +28,8 @@ from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support import ROOT
 from tests.support.corpora import article, digests, jsonl, pages
 from tests.support.duplicates import edited, real_documents
+from tests.support.faults import site as http_site
+from tests.support.servers import s3
 from tests.support.skips import missing
 from tests.support.spark import JAVA, Cluster, cluster
 
@@ -86,6 +89,33 @@ pairs.agreement = pairs.jaccard = repeats.repeated = runs.find_runs = refuse
 main()
 """
 
+# A driver that says what it fetches itself.
+FETCHES = """
+from gristmill.cli import main
+from gristmill.store.transfer import Transfer
+
+fetch = Transfer.fetch
+
+def said(self, remote, *given):
+    print("driver fetches", remote.shown)
+    return fetch(self, remote, *given)
+
+Transfer.fetch = said
+main()
+"""
+REMOTE = """
+[[source]]
+name = "open"
+urls = ["{open}"]
+[[source]]
+name = "secret"
+urls = ["{secret}"]
+authorization = "GRISTMILL_AUTH_TEST"
+[[source]]
+name = "store"
+urls = ["s3://crawl/c.jsonl"]
+"""
+
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory, soak: int) -> Iterator[Cluster]:
@@ -119,12 +149,14 @@ def lay_out(folder: Path, texts: list[str], shards: int, scope: str, order: str 
     return folder / "recipe.toml"
 
 
-def run_on(spark: Cluster, recipe: Path, out: Path, *more: str) -> "subprocess.Popen[bytes]":
+def run_on(
+    spark: Cluster, recipe: Path, out: Path, *more: str, driver: str = DRIVER
+) -> "subprocess.Popen[bytes]":
     """A run from the command line: a Spark session is one a process."""
     command = [
         sys.executable,
         "-c",
-        DRIVER,
+        driver,
         "run",
         str(recipe),
         "--out",
@@ -171,6 +203,49 @@ def test_the_same_bytes_from_both_engines(spark: Cluster, tmp_path: Path, scope:
     verify(tmp_path / "spark")
     # The other engine finds nothing to do: what was done is not Spark's, or the embedded engine's.
     assert run(recipe, out=tmp_path / "spark", workers=1).table == here
+
+
+def test_nodes_fetch_what_needs_no_secret_of_the_driver(
+    spark: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two raw shards by HTTP, one of which needs an authorization, and one of an object store."""
+    for package in ("moto", "obstore", "boto3"):
+        if importlib.util.find_spec(package) is None:
+            missing("moto", f"{package} is not installed")
+    import boto3
+
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    with http_site() as site, s3(tmp_path / "s3") as store:
+        keys |= {"AWS_ENDPOINT_URL": store, "AWS_REGION": "us-east-1"}
+        for name, value in {**keys, "GRISTMILL_AUTH_TEST": "Bearer x"}.items():
+            monkeypatch.setenv(name, value)
+        client = boto3.client("s3", endpoint_url=store, region_name="us-east-1")
+        client.create_bucket(Bucket="crawl")
+        client.put_object(Bucket="crawl", Key="c.jsonl", Body=jsonl(pages(20, "c")))
+        recipe = tmp_path / "recipe.toml"
+        recipe.write_text(
+            REMOTE.format(
+                open=site.put("/a.jsonl", jsonl(pages(20, "a"))),
+                secret=site.put("/b.jsonl", jsonl(pages(20, "b"))),
+            )
+        )
+        # Nodes have credentials of their own: here Spark gives them.
+        conf = tmp_path / "conf"
+        conf.mkdir()
+        (conf / "spark-defaults.conf").write_text(
+            "".join(f"spark.executorEnv.{name} {value}\n" for name, value in keys.items())
+        )
+        monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+        cache = ("--cache-dir", str(tmp_path / "cache"))
+        told = ended(run_on(spark, recipe, tmp_path / "spark", *cache, driver=FETCHES))
+        asked = [path for _, path, _ in site.asked]
+        run(recipe, out=tmp_path / "local", workers=1, cache_dir=tmp_path / "other")
+    assert digests(tmp_path / "spark") == digests(tmp_path / "local")
+    # What the driver fetched itself: only what needs its secret.
+    assert [line for line in told.splitlines() if line.startswith("driver fetches")] == [
+        f"driver fetches {site.address}/b.jsonl"
+    ]
+    assert sorted(set(asked)) == ["/a.jsonl", "/b.jsonl"]
 
 
 GROWING = """

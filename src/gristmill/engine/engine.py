@@ -93,6 +93,18 @@ class OpenJobs(Protocol):
         ...
 
 
+class OtherMachines(Protocol):
+    """Machines beside this one. Safe for threads."""
+
+    def run(self, job: Job) -> Any:
+        """Run a job on one of them, and wait for its result. Raises its error."""
+        ...
+
+    def stop(self) -> None:
+        """Leave none at work."""
+        ...
+
+
 class Engine(Protocol):
     """What does the work of a run; use as a context."""
 
@@ -106,6 +118,10 @@ class Engine(Protocol):
 
     def begin(self) -> OpenJobs | None:
         """Run jobs that are not all known yet; null: this engine cannot."""
+        ...
+
+    def other_machines(self) -> OtherMachines | None:
+        """What runs jobs elsewhere, one by one; null: all work is on this machine."""
         ...
 
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:

@@ -127,6 +127,9 @@ class LocalEngine:
         """Run jobs that are not all known yet; one such at a time."""
         return LocalJobs(self)
 
+    def other_machines(self) -> None:
+        """All work is on this machine."""
+
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs about the whole corpus, each in a worker with DuckDB and threads.
 

@@ -112,6 +112,10 @@ class SparkEngine:
     def begin(self) -> None:
         """Jobs are run when all are known."""
 
+    def other_machines(self) -> "SparkNodes":
+        """The nodes."""
+        return SparkNodes(self._context)
+
     def run(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs, as cores come free; yield events as they come."""
         events: queue.Queue[Event] = queue.Queue()
@@ -132,14 +136,39 @@ class SparkEngine:
 
     def _one(self, job: Job, events: "queue.Queue[Event]") -> None:
         try:
-            data = pickle.dumps((dict(nodes.here()), job.function, job.task))
-            answer = self._context.parallelize([data], 1).map(work).collect()[0]
-            kind, value, units = pickle.loads(answer)  # noqa: S301
+            value, units = _on_a_node(self._context, job)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is this job's)
-            events.put(Event(job, error=WorkerDied(f"its task on Spark failed: {error}")))
+            events.put(Event(job, error=error))
             return
         events.put(Event(job, progress=units))
-        events.put(Event(job, result=value) if kind == "result" else Event(job, error=value))
+        events.put(Event(job, result=value))
+
+
+class SparkNodes(NamedTuple):
+    """The nodes of the cluster, for jobs that come one by one."""
+
+    context: Any
+
+    def run(self, job: Job) -> Any:
+        """Run a job on a node, and wait for its result. Raises its error, or WorkerDied."""
+        return _on_a_node(self.context, job)[0]
+
+    def stop(self) -> None:
+        """Leave no node at work."""
+        self.context.cancelAllJobs()
+
+
+def _on_a_node(context: Any, job: Job) -> tuple[Any, int]:
+    """(a job's result, its units of progress). Raises its error, or WorkerDied."""
+    try:
+        data = pickle.dumps((dict(nodes.here()), job.function, job.task))
+        answer = context.parallelize([data], 1).map(work).collect()[0]
+        kind, value, units = pickle.loads(answer)  # noqa: S301
+    except Exception as error:
+        raise WorkerDied(f"its task on Spark failed: {error}") from error
+    if kind != "result":
+        raise value
+    return value, units
 
 
 class SparkSqlSession(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from gristmill.errors import SourceError, reason_of
+from gristmill.phases.inputs.fetch_on_nodes import FetchOnNodes
 from gristmill.phases.inputs.plan import Plan, PlannedShard, Sources, absent
 from gristmill.phases.running.progress import PhaseProgress, Progress
 from gristmill.schema import shard_name
@@ -100,6 +101,7 @@ class Fetch:
         self._sizes: list[int] = []  # of what was downloaded
         self._waiting = 0  # shards that are not finished
         self.meanwhile: Meanwhile | None = None  # gets the shards that come from the network
+        self.nodes: FetchOnNodes | None = None  # fetch what needs no secret of this machine
 
     # -- before anything is fetched
 
@@ -264,6 +266,8 @@ class Fetch:
         except BaseException:
             # Also on Ctrl-C: what is under way is checkpointed by its own thread, which then ends.
             self._transfer.client.end()
+            if self.nodes is not None:
+                self.nodes.stop()
             raise
         finally:
             threads.shutdown(cancel_futures=True)
@@ -329,12 +333,13 @@ class Fetch:
             path = self._folder / shard.url
             same = shard.sha256 is not None and path.is_file() and path.stat().st_size == shard.size
             if same and not self._asked.check_inputs:
-                return Fetched(
-                    path, shard.size or 0, shard.sha256 or ""
-                )  # process hashes what it reads, and compares
+                # process hashes what it reads, and compares
+                return Fetched(path, shard.size or 0, shard.sha256 or "")
             return self._transfer.fetch(self._local(shard), promise)
         if self._asked.check_inputs and shard.sha256 is not None:
             self._check_remote(remote, shard)
+        if self.nodes is not None and self.nodes.may(remote):
+            return self.nodes.fetch(remote, promise)
         return self._transfer.fetch(remote, promise, self._teller(shard))
 
     def _local(self, shard: PlannedShard) -> Remote:
