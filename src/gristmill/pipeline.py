@@ -56,7 +56,6 @@ from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import tokenize, write_manifest
 from gristmill.phases.output.append import only_grows
 from gristmill.phases.output.settle import next_wave
-from gristmill.phases.part_of_shards import ShardsPart
 from gristmill.phases.phase import State
 from gristmill.phases.phase_runner import PhaseRunner
 from gristmill.phases.process import process
@@ -140,7 +139,7 @@ def run(
     engines.check(engine)
     made.transfer.resume_only = resume_only
     if shards is not None:
-        return made.go_part(ShardsPart.parse(shards), until)
+        return made.go_part(part_of_shards.parse(shards, engine), until)
     lock = made.corpus.hold(made.progress.line)
     try:
         return made.go(lock, until, Path(plan_file) if plan_file else None)
@@ -301,10 +300,8 @@ class Run(NamedTuple):
         """The fetch of what is planned, or of the shards `wanted` of it."""
         return fetch.Fetch(*planned, self.folder, self.transfer, self.asked, wanted)
 
-    def go_part(self, part: ShardsPart, until: str | None) -> Funnel:
+    def go_part(self, part: part_of_shards.ShardsPart, until: str | None) -> Funnel:
         """Run the phases that work shard by shard for a part of the shards, as far as they go."""
-        if self.engine != "local":
-            raise RecipeError(f"--shards is for the local engine, and not for {self.engine}")
         check_pages(self.recipe)
         try:
             with part_of_shards.held(self.corpus, part) as lock:

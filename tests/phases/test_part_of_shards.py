@@ -92,4 +92,4 @@ def test_who_may_work_on_a_corpus(made: tuple[Path, dict[str, str]], tmp_path: P
 @pytest.mark.parametrize("given", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/99999999", "１/２"])
 def test_parts_that_cannot_be(given: str) -> None:
     with pytest.raises(RecipeError, match="write I/N, such as 3/16"):
-        ShardsPart.parse(given)
+        part_of_shards.parse(given)

@@ -38,16 +38,18 @@ class ShardsPart(NamedTuple):
         """Whether a shard is in it."""
         return shard % self.of == self.number - 1
 
-    @classmethod
-    def parse(cls, given: str) -> "ShardsPart":
-        """`3/16`. Raises RecipeError."""
-        found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", given)
-        part = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
-        if not 1 <= part.number <= part.of <= MOST:
-            raise RecipeError(
-                f"--shards {given}: write I/N, such as 3/16: part 3 of 16, from 1 to {MOST:,}"
-            )
-        return part
+
+def parse(given: str, engine: str = "local") -> ShardsPart:
+    """The part that `3/16` names. Raises RecipeError, also for an engine that has no parts."""
+    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", given)
+    part = ShardsPart(int(found[1]), int(found[2])) if found else ShardsPart(0, 0)
+    if not 1 <= part.number <= part.of <= MOST:
+        raise RecipeError(
+            f"--shards {given}: write I/N, such as 3/16: part 3 of 16, from 1 to {MOST:,}"
+        )
+    if engine != "local":
+        raise RecipeError(f"--shards is for the local engine, and not for {engine}")
+    return part
 
 
 class PartDone(Exception):
