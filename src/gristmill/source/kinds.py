@@ -86,7 +86,7 @@ class Head(NamedTuple):
 def peek(pieces: Peekable, most: int) -> Head:
     """Peek at LOOK bytes of a shard; at up to 2 * `most` if they do not contain a whole line."""
     stretches: list[list[bytes]] = [[]]
-    lines = _Lines()
+    lines = _FirstLines()
     damage: Damage | None = None
     size = 0
     while True:
@@ -96,7 +96,7 @@ def peek(pieces: Peekable, most: int) -> Head:
                 return Head([b"".join(parts) for parts in stretches], True, damage)
             damage = damage or piece
             stretches.append([])
-            lines = _Lines()
+            lines = _FirstLines()
             continue
         stretches[-1].append(piece)
         lines.add(piece)
@@ -105,7 +105,7 @@ def peek(pieces: Peekable, most: int) -> Head:
             return Head([b"".join(parts) for parts in stretches], False, damage)
 
 
-class _Lines:
+class _FirstLines:
     """Whether bytes contain a whole line and a bit of the next; true for binary data. Each byte is
     looked at once: megabytes of white space may follow a line.
     """
