@@ -17,6 +17,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import agreement
 import balance
 import comparisons
 import cores
@@ -65,6 +66,7 @@ SECTIONS = [  # in the order of the page
     cores.SECTION,
     whole_runs.FINEWEB_RUN,
     pages.SECTION,
+    agreement.SECTION,
     whole_runs.SCALE,
     dedup.SECTION,
     pairs_at_scale.SECTION,

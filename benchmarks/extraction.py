@@ -1,13 +1,17 @@
 r"""What HTML extraction keeps of pages whose true main content is known, beside the libraries
 called directly.
 
-    python benchmarks/extraction.py --data DIR     a Markdown table of the sets in DIR/B_html
+    python benchmarks/extraction.py --data DIR [--wcxb DIR] [--peers PYTHON]
+        a Markdown table of the sets in DIR/B_html
 
 Words are `\w+`, in lower case, as a bag: precision, recall and F1 of each page, and their means. A
 page on both sides empty counts 1, on one side 0. Each extractor runs over all pages of a set in one
-process; times are seconds of processor time, the best of ROUNDS. Our own forest was trained on
-these pages among others: its F1 here is not what it reaches on other pages, which
-scripts/main_text_forest.py --judge shows. readability-lxml is compared where it is installed.
+process; times are seconds of processor time, the best of ROUNDS; MB are of HTML. ROUGE-LSum is
+that of benchmarks/rouge.py, compared with the package rouge-score where that is installed. Our own
+forest was trained on these pages among others: its F1 here is not what it reaches on other pages,
+which scripts/main_text_forest.py --judge shows. Extractors of an environment of their own
+(extraction_peers.py) run in the same run. --wcxb or GRISTMILL_WCXB: a copy of
+github.com/Murrough-Foley/web-content-extraction-benchmark, whose test pages are shown by type.
 
 The sets: article-extraction-benchmark (articleBody), mozilla-readability (the text of
 expected.html: what Readability.js keeps, not a person's judgement), cleaneval-dev and
@@ -17,22 +21,30 @@ CleanPortalEval (GoldStandard: text with <h>, <p> and <l>).
 import argparse
 import gzip
 import json
+import os
 import re
+import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import make_corpus
 import pyarrow as pa
+import rouge
 from section import Section
 
 from gristmill import schema
 from gristmill.filters.extract.extract import Extract, OwnExtract
 
-ROUNDS = 3
+if TYPE_CHECKING:
+    from harness import Bench
+
+ROUNDS, PEER_ROUNDS = 3, 1
+COMPARED = 6  # pages of a set whose sum is compared with rouge-score's, each of at most LONGEST
+LONGEST = 4000
 WORD = re.compile(r"\w+")
 
 
@@ -105,6 +117,22 @@ def sets(data: Path) -> list[Pages]:
     return found
 
 
+def wcxb_sets(folder: Path) -> list[Pages]:
+    """The test pages of WCXB that have a true text, by their type."""
+    files = json.loads((folder / "metadata.json").read_text())["files"]
+    found: dict[str, Pages] = {}
+    for path in sorted((folder / "test/ground-truth").glob("*.json")):
+        truth = json.loads(path.read_text())["ground_truth"].get("main_content")
+        if truth:
+            name = f"WCXB, {files[path.stem]['page_type']}"
+            packed = (folder / f"test/html/{path.stem}.html.gz").read_bytes()
+            pages = found.setdefault(name, Pages(name, [], [], []))
+            pages.sources.append(gzip.decompress(packed).decode("utf-8", "replace"))
+            pages.texts.append(truth)
+            pages.urls.append(files[path.stem]["domain"])
+    return [found[name] for name in sorted(found)]
+
+
 def _own_url(source: str) -> str:
     """The address that a page says is its own; else the first one in it."""
     for pattern in (
@@ -153,15 +181,6 @@ def _justext(source: str) -> str:
     return "\n".join(part.text for part in found if not part.is_boilerplate)
 
 
-def _readability(source: str) -> str:
-    from readability import Document
-
-    try:
-        return whole_text(Document(source).summary())
-    except Exception:  # noqa: BLE001 - it raises a class of its own for pages without text
-        return ""
-
-
 OWN = "gristmill, rules (pages seen)"
 Way = Callable[
     [list[str], pa.RecordBatch], list[str]
@@ -204,7 +223,6 @@ def ways() -> dict[str, Way]:
         "resiliparse, whole text": _directly(whole_text),
         "trafilatura, balanced": _directly(_balanced),
         "justext": _directly(_justext),
-        **({"readability-lxml": _directly(_readability)} if find_spec("readability") else {}),
         OWN: _by_step(OwnExtract(rules="gristmill")),
     }
 
@@ -228,12 +246,20 @@ def score(kept: str, true: str) -> tuple[float, float, float]:
     return precision, recall, 2 * common / (ours.total() + theirs.total())
 
 
-def rows(data: Path) -> list[dict[str, object]]:
-    """One row a set and extractor: its name, pages, mean precision, recall and F1, pages/s;
-    `equal`: pages whose text is the library's.
+def rows(
+    data: Path,
+    wcxb: Path | None = None,
+    peers: str | None = None,
+    versions: dict[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """One row a set and extractor: its name, pages, mean precision, recall, F1 and ROUGE-LSum,
+    pages/s, MB/s; `equal`: pages whose text is the library's. Versions of peers go to `versions`.
     """
-    found: list[dict[str, object]] = []
-    for pages in sets(data):
+    found: list[dict[str, Any]] = []
+    here = [*sets(data), *(wcxb_sets(wcxb) if wcxb else [])]
+    others, away = _by_peers(here, peers)
+    (versions if versions is not None else {}).update(away["versions"])
+    for pages in here:
         texts: dict[str, list[str]] = {}
         seconds: dict[str, float] = {}
         batch = batch_of(pages.sources)
@@ -242,9 +268,13 @@ def rows(data: Path) -> list[dict[str, object]]:
                 start = time.process_time()
                 texts[way] = extract(pages.sources, batch)
                 seconds[way] = min(seconds.get(way, 1e9), time.process_time() - start)
+        for way in others:
+            texts[way], seconds[way] = away[way][pages.name]
+        size = sum(len(source.encode("utf-8", "replace")) for source in pages.sources) / 1e6
         for way, ours in texts.items():
-            scores = [score(kept, true) for kept, true in zip(ours, pages.texts, strict=True)]
-            precision, recall, f1 = (
+            pairs = list(zip(ours, pages.texts, strict=True))
+            scores = [(*score(*pair), rouge.rouge_lsum(*pair)) for pair in pairs]
+            precision, recall, f1, lsum = (
                 sum(column) / len(scores) for column in zip(*scores, strict=True)
             )
             library = texts[LIBRARIES.get(way, way)]
@@ -256,8 +286,11 @@ def rows(data: Path) -> list[dict[str, object]]:
                     "precision": precision,
                     "recall": recall,
                     "f1": f1,
+                    "rouge_lsum": lsum,
                     "pages_per_second": len(scores) / seconds[way],
+                    "megabytes_per_second": size / seconds[way],
                     "equal": sum(map(str.__eq__, ours, library)),
+                    "rouge_score_differs_by": away["differs"],
                 }
             )
     return found
@@ -301,6 +334,37 @@ def limits(data: Path) -> list[dict[str, object]]:
     return found
 
 
+def _by_peers(here: list[Pages], peers: str | None) -> tuple[list[str], dict[str, Any]]:
+    """The names of the extractors of the peers' environment, and what each gave: (texts, seconds)
+    by set; `differs`: the largest difference of our ROUGE-LSum to rouge-score's, None: not here.
+    """
+    if peers is None:
+        return [], {"differs": None, "versions": {}}
+    pairs = [
+        (whole_text(source)[:LONGEST], text[:LONGEST])
+        for pages in here
+        for source, text in list(zip(pages.sources, pages.texts, strict=True))[:COMPARED]
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        asked, answer = Path(folder, "asked.json"), Path(folder, "answer.json")
+        work = {
+            "sets": {pages.name: pages.sources for pages in here},
+            "pairs": pairs,
+            "rounds": PEER_ROUNDS,
+        }
+        asked.write_text(json.dumps(work), "utf-8")
+        script = Path(__file__).with_name("extraction_peers.py")
+        environment = {**os.environ, "PYTHONPATH": ""}
+        subprocess.run([peers, str(script), asked, answer], check=True, env=environment)
+        told = json.loads(answer.read_text("utf-8"))
+    theirs = told.pop("rouge")
+    versions = told.pop("versions")
+    differs = theirs and max(
+        abs(rouge.rouge_lsum(*pair) - value) for pair, value in zip(pairs, theirs, strict=True)
+    )
+    return list(told), {**told, "differs": differs, "versions": versions}
+
+
 def table(found: list[dict[str, object]]) -> str:
     """The rows in Markdown."""
     sizes = [row for row in found if "bytes" in row]
@@ -323,28 +387,42 @@ def table(found: list[dict[str, object]]) -> str:
 
 def _table_of_sets(found: list[dict[str, object]]) -> list[str]:
     lines = [
-        "| set | extractor | precision | recall | F1 | pages/s | same text as the library |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| set | extractor | precision | recall | F1 | ROUGE-LSum | pages/s | MB/s | equal |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in found:
         equal = f"{row['equal']} of {row['pages']}" if row["extractor"] in LIBRARIES else ""
         lines.append(
             f"| {row['set']} | {row['extractor']} | {row['precision']:.3f} | "
             f"{row['recall']:.3f} | {row['f1']:.3f} | "
-            f"{row['pages_per_second']:.0f} | {equal} |"
+            f"{row['rouge_lsum']:.3f} | "
+            f"{row['pages_per_second']:.0f} | {row['megabytes_per_second']:.1f} | {equal} |"
         )
+    differs = found[0]["rouge_score_differs_by"] if found else None
+    if differs is not None:
+        lines += ["", f"rouge-score's ROUGE-LSum differs by at most {differs:.1e}."]
     return lines
+
+
+def _measure(bench: "Bench") -> list[dict[str, Any]]:
+    wcxb = os.environ.get("GRISTMILL_WCXB")
+    data = make_corpus.data_folder()
+    found = rows(data, Path(wcxb) if wcxb else None, bench.peers, bench.versions)
+    return found + limits(data)
 
 
 SECTION = Section(
     name="extraction",
     title="Main text of pages whose true main content is known",
     remarks=(
-        "Word-level precision, recall and F1 (bags of `\\w+`, lower case), means over pages; pages"
-        " per second of one core. The step returns what the libraries return when they are called"
-        " directly."
+        "Word-level precision, recall and F1 (bags of `\\w+`, lower case) and ROUGE-LSum by lines, "
+        "means over pages; pages and MB of HTML per second of one core. The steps return what the "
+        "libraries return when they are called directly (`equal`: pages with the same text). The "
+        "shipped forest of gristmill's rules was trained on these pages among others: what it "
+        "reaches on sites that it did not see is in docs/adr/0026-main-text.md, by the script's "
+        "--judge (scripts/main_text_forest.py)."
     ),
-    measure=lambda _: rows(make_corpus.data_folder()) + limits(make_corpus.data_folder()),
+    measure=_measure,
     table=lambda found: table(found).splitlines(),
 )
 
@@ -354,5 +432,7 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds B_html")
-    folder = parser.parse_args().data
-    print(table(rows(folder) + limits(folder)))
+    parser.add_argument("--wcxb", type=Path, help="a copy of WCXB")
+    parser.add_argument("--peers", help="the Python of other extractors")
+    given = parser.parse_args()
+    print(table(rows(given.data, given.wcxb, given.peers) + limits(given.data)))

@@ -15,6 +15,7 @@ from measured import PeerFailed
 from section import Rows, Section, met, number
 
 FINEWEB = HERE.parent / "recipes/fineweb-v1.toml"
+FINEWEB_FAST = HERE.parent / "recipes/fineweb-v1-fast.toml"
 SCALE_BYTES = (1_000_000_000, 10_000_000_000)
 SHARDS = 8
 START_BYTES = 1_000_000

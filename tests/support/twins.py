@@ -50,6 +50,12 @@ BLOCKS = Pair(
     "kernels/html/test_blocks.py::test_equal_to_the_slow_twin", "naive_blocks.build", "blocks_of"
 )
 TOKENS = Pair("kernels/html/test_tokens.py::test_equal_to_the_slow_twin", "naive", "tokens_of")
+MARKDOWN = "kernels/html/test_markdown.py"
+READ = Pair(
+    f"{MARKDOWN}::test_a_reader_of_markdown_sees_the_page_s_text",
+    "naive_blocks.build",
+    "written_of",
+)
 QUALITY, GOPHER = ("kernels/filters/test_gopher_quality.py", "kernels/filters/test_gopher_lines.py")
 
 TWINS = {
@@ -120,6 +126,9 @@ TWINS = {
     "html.counts.count": ROWS,
     "html.counts.room": ROWS,
     "html.features.features": ROWS,
+    "html.markdown.write": READ,
+    "html.marked_text.source_of": READ,
+    "html.marks.mark": READ,
     "html.names.key_of": TOKENS,
     "html.names.name_table": TOKENS,
     "html.parse_cost.bound": Pair(
@@ -134,7 +143,7 @@ TWINS = {
     "html.tokens.room": TOKENS,
     "html.tokens.tokenize": TOKENS,
     "html.written.write": Pair(
-        f"{PAGES}::test_written_text_has_the_kept_blocks", "naive_blocks.build", "written_of"
+        f"{MARKDOWN}::test_plain_text_has_the_kept_blocks", "naive_blocks.build", "written_of"
     ),
     "lists.aho_corasick.build": Pair(f"{AHO}::check", "find_first"),
     "lists.aho_corasick.count": Pair(f"{AHO}::test_fuzz_count", "count"),

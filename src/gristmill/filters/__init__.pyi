@@ -49,6 +49,7 @@ def Extract(
     max_work: int = ...,
     max_tags: int | None = ...,
     favor_precision: bool = ...,
+    format: Literal["text", "markdown", "minimal_html"] = ...,
 ) -> _Extract: ...
 @overload
 def Extract(
@@ -67,6 +68,8 @@ def Extract(
         ...,
     ] = ...,
     min_type: float = ...,
+    metadata: bool = ...,
+    links: bool = ...,
     only_pages: bool = ...,
     max_bytes: int = ...,
     max_depth: int = ...,

@@ -161,6 +161,20 @@ def test_trafilatura_forgets_every_page(data: Path) -> None:
         assert forward.text[row].as_py() == (own or "")
 
 
+def test_formats_are_the_libraries_own() -> None:
+    page = f"<html><body><article><h1>A title</h1><p>{'Some words of a text. ' * 30}</article>"
+    found = Extract(format="minimal_html")
+    text = run(found, [page])[0].text[0].as_py()
+    assert "<h1>A title</h1>" in text and "<p>Some words" in text
+    with pytest.raises(ValueError, match="resiliparse writes no Markdown"):
+        Extract(format="markdown")
+    with pytest.raises(ValueError, match="is resiliparse's"):
+        Extract(extractor="trafilatura", format="minimal_html")
+    pytest.importorskip("trafilatura")
+    text = run(Extract(extractor="trafilatura", format="markdown"), [page])[0].text[0].as_py()
+    assert text.startswith("# A title\n")
+
+
 def test_trafilatura_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(RecipeError, match=r"gristmill\[trafilatura\]"):

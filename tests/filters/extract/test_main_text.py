@@ -1,6 +1,7 @@
 """Main text by our own kernels: what the step gives, its reasons, hostile pages, and its F1."""
 
 import gzip
+import json
 import math
 import random
 import time
@@ -235,3 +236,18 @@ def test_damaged_pages(seed: int, flips: int) -> None:
     start = rng.randrange(len(text))
     found, _ = run(own(), [text, text[start:], text[:start]])
     assert found.text.null_count == 0
+
+
+def test_metadata_rests_in_extra_beside_what_was_there() -> None:
+    page = ARTICLE.replace("<body>", '<meta name=author content="Ann &amp; Co"><body>')
+    found, _ = run(own(metadata=True), [page, "plain"], content_type=[None, "text/plain"])
+    said = json.loads(found.columns["extra"][0].as_py())
+    assert said == {"page_title": "A title", "page_author": "Ann & Co", "page_language": "en"}
+    assert found.columns["extra"][1].as_py() is None
+    found, _ = run(own(metadata=True), [page], extra=['{"parent":"7"}'])
+    assert json.loads(found.columns["extra"][0].as_py())["parent"] == "7"
+
+
+def test_links_need_markdown() -> None:
+    with pytest.raises(ValueError, match="needs format"):
+        own(links=True)

@@ -1,4 +1,4 @@
-"""Counts, features, the forest and the written text: equal to plain Python that shares no code."""
+"""Counts, features and the forest: equal to plain Python that shares no code."""
 
 import math
 import random
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.kernels.html import blocks, counts, features, tokens, written
+from gristmill.kernels.html import blocks, counts, features, tokens
 from gristmill.kernels.html.names import ELEMENT
 from gristmill.kernels.models import page_forest
 from tests.support import naive_blocks
@@ -229,40 +229,6 @@ def test_a_long_body_that_comes_twice_is_kept_once() -> None:
     scores = np.full(4, 0.9)
     kept = page_forest.choose(found.work.blocks, 4, found.counted.counts, scores, 1.0)
     assert kept.tolist() == [True, False, True, True]
-
-
-def written_of(page: str, kept: list[bool], markdown: bool) -> str:
-    found = Work(page)
-    array = np.array(kept, bool) if kept else np.ones(found.many, bool)
-    work = found.work
-    return written.write(
-        work.text, work.elements, work.blocks, array, markdown, found.size
-    ).decode()
-
-
-def test_text_and_markdown() -> None:
-    page = (
-        "<h2>Head</h2><p>One<br>two<ul><li>a<li>b</ul><table><tr><th>x<th>y<tr><td>1<td>2</table>"
-        "<pre>\n  code\n    more</pre><blockquote>said</blockquote>"
-    )
-    assert written_of(page, [], False) == ("Head\nOne\ntwo\na\nb\nx\ty\n1\t2\ncode\n    more\nsaid")
-    assert written_of(page, [], True) == (
-        "## Head\n\nOne\ntwo\n\n- a\n- b\n\nx | y\n1 | 2\n\n```\ncode\n    more\n```\n\n> said"
-    )
-    assert written_of("<p>a<p>b<p>c", [True, False, True], False) == "a\nc"
-    assert written_of("", [], True) == ""
-
-
-@fuzz(50)
-@given(pages)
-def test_written_text_has_the_kept_blocks(page: str) -> None:
-    true = [block.text for block in naive_blocks.build(page)]
-    plain = written_of(page, [], False)
-    assert re.split(r"[\n\t]", plain) == re.split(r"[\n\t]", "\n".join(true))
-    marked = written_of(page, [], True)
-    assert len(marked.encode()) <= len("".join(true).encode()) + 16 * (len(true) + 1)
-    for text in true:
-        assert text in marked
 
 
 def test_many_blocks_take_linear_time_and_bounded_memory() -> None:

@@ -102,6 +102,8 @@ class Extract(Step, frozen=True, kw_only=True):
     # trafilatura's alone: a limit on elements besides, as recipes before max_work have it
     max_tags: Annotated[int, Meta(ge=1)] | None = None
     favor_precision: bool = True  # trafilatura's alone
+    # a library's own: trafilatura writes Markdown, resiliparse reduced HTML
+    format: Literal["text", "markdown", "minimal_html"] = "text"
 
     @classmethod
     def variant(cls, table: Mapping[str, Any]) -> type[Step]:
@@ -112,6 +114,15 @@ class Extract(Step, frozen=True, kw_only=True):
         if self.extractor == "trafilatura" and not self.main_content:
             raise ValueError(
                 "trafilatura gives main content only: main_content = false needs resiliparse"
+            )
+        if self.extractor == "resiliparse" and self.format == "markdown":
+            raise ValueError(
+                'resiliparse writes no Markdown: format = "markdown" needs extractor = '
+                '"trafilatura" or rules = "gristmill"'
+            )
+        if self.extractor == "trafilatura" and self.format == "minimal_html":
+            raise ValueError(
+                'format = "minimal_html" is resiliparse\'s: trafilatura has "markdown"'
             )
 
     def inputs(self) -> dict[str, str]:
@@ -161,8 +172,11 @@ class Extract(Step, frozen=True, kw_only=True):
     def _resiliparse(self) -> Extractor:
         from resiliparse.extract.html2text import extract_plain_text
 
+        formatting: Literal[True, "minimal_html"] = (
+            "minimal_html" if self.format == "minimal_html" else True
+        )
         return lambda tree, _: extract_plain_text(
-            tree, main_content=self.main_content, alt_texts=False
+            tree, preserve_formatting=formatting, main_content=self.main_content, alt_texts=False
         )
 
     def _trafilatura(self) -> Extractor:
@@ -180,6 +194,7 @@ class Extract(Step, frozen=True, kw_only=True):
                     favor_precision=self.favor_precision,
                     include_comments=False,
                     deduplicate=False,
+                    output_format="txt" if self.format == "text" else "markdown",
                 )
                 or ""
             )
@@ -306,7 +321,7 @@ class OwnExtract(Step, frozen=True, kw_only=True):
     rules: Literal["gristmill"]
     # what a page's threshold is chosen for: the F1 of its words, or more of one of the two
     favor: Literal["balanced", "precision", "recall"] = "balanced"
-    # markdown: marks for headings, items, quotes, code and the rows of tables
+    # markdown: headings, lists, tables, code, quotes, formulas as TeX (kernels/html/markdown.py)
     format: Literal["text", "markdown"] = "text"
     comments: bool | None = None  # all that are prose, or none; unset: as their scores say
     articles: Literal["all", "first"] = "all"  # of several <article> beside each other
@@ -315,16 +330,22 @@ class OwnExtract(Step, frozen=True, kw_only=True):
     headings: bool = True
     types: tuple[PageType, ...] = ()  # of pages that are kept; none: all
     min_type: Annotated[float, Meta(ge=0, le=1)] = 0.5  # how likely these are together
+    metadata: bool = False  # title, author, date, site and language in `extra`
+    links: bool = False  # in Markdown with their targets, else as their text alone
     only_pages: bool = False
     max_bytes: Annotated[int, Meta(ge=1, le=1 << 28)] = 4 << 20
     max_depth: Annotated[int, Meta(ge=1)] = 1000
+
+    def __post_init__(self) -> None:
+        if self.links and self.format == "text":
+            raise ValueError('links = true needs format = "markdown"')
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         """Load the forest with the first page."""
         loaded: list[Any] = []
 
         def measure(batch: pa.RecordBatch) -> Measured:
-            from gristmill.filters.extract import main_text
+            from gristmill.filters.extract import main_text, page_metadata
 
             kinds = batch["content_type"].to_pylist()
             pages = np.array([is_page(kind, self.only_pages) for kind in kinds], bool)
@@ -339,6 +360,8 @@ class OwnExtract(Step, frozen=True, kw_only=True):
                     self.tables,
                     self.lists,
                     self.headings,
+                    self.links,
+                    self.metadata,
                 )
                 loaded.append(main_text.Extractor(modes))
             found = [
@@ -352,7 +375,19 @@ class OwnExtract(Step, frozen=True, kw_only=True):
                 Page() if page is None else Page(page.text, page.title, page.language)
                 for page in found
             ]
-            return Measured(measures, _texts(columns, batch["text"]), _columns(columns, batch))
+            filled = _columns(columns, batch)
+            if self.metadata:
+                extras = zip(batch["extra"].to_pylist(), found, strict=True)
+                filled["extra"] = pa.array(
+                    [
+                        page_metadata.with_fields(extra, page.metadata)
+                        if page is not None and page.metadata is not None
+                        else extra
+                        for extra, page in extras
+                    ],
+                    pa.string(),
+                )
+            return Measured(measures, _texts(columns, batch["text"]), filled)
 
         return measure
 

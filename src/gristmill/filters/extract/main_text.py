@@ -13,7 +13,18 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gristmill.kernels.html import blocks, counts, features, parts, tokens, written
+from gristmill.filters.extract import page_metadata
+from gristmill.kernels.html import (
+    blocks,
+    counts,
+    features,
+    markdown,
+    marked_text,
+    marks,
+    parts,
+    tokens,
+    written,
+)
 from gristmill.kernels.html.names import ATTRIBUTE, ELEMENT
 from gristmill.kernels.models import page_forest, page_types
 
@@ -25,6 +36,7 @@ TYPES = ("article", "collection", "documentation", "forum", "listing", "product"
 LEAST_ROOM = 1 << 20
 HTML, LANG = ELEMENT["html"], ATTRIBUTE["lang"]
 NOTHING = np.empty(0, np.float64)
+TEX_IN_TEXT = re.compile(rb"[Mm]ath[Jj]ax|[Kk]a[Tt]e[Xx]")  # what shows it is in the page
 FIRST_TAGS = 8  # of which one may be <html>
 _FIRST_SUBTAG = re.compile(r"\s*([A-Za-z]{1,8})(?:[-_\s]|$)")  # RFC 5646, 2.1
 
@@ -43,6 +55,7 @@ class MainText(NamedTuple):
     linked_kept: int  # of them in links
     depth: int  # elements that lie in one another
     types: np.ndarray  # of each of TYPES how likely it is, (7,) float64
+    metadata: page_metadata.PageMetadata | None  # where it is asked for
 
 
 class Forests(NamedTuple):
@@ -79,6 +92,8 @@ class Modes(NamedTuple):
     tables: bool = True
     lists: bool = True
     headings: bool = True
+    links: bool = False
+    metadata: bool = False
 
     def left_out(self) -> int:
         """The parts that are left out, as bits (kernels/html/parts.py)."""
@@ -96,7 +111,8 @@ class Extractor:
 
     def __init__(self, modes: Modes) -> None:
         self.favor = modes.favor
-        self.markdown = modes.markdown
+        self.markdown, self.links = modes.markdown, modes.links
+        self.metadata = modes.metadata
         self.comments = modes.comments
         self.left_out = modes.left_out()
         forest, self.types = read_forests(Path(__file__).with_name("main_text.npz"))
@@ -132,11 +148,18 @@ class Extractor:
             kept = parts.leave_out(
                 work.elements, elements, work.blocks, counted, kept, self.left_out
             )
-        text = written.write(work.text, work.elements, work.blocks, kept, self.markdown, size)
-        title = int(self.counts.page[counts.TITLE_BLOCK])
+        if self.markdown:
+            text = self._markdown(page, count, (elements, found), kept)
+        else:
+            text = written.write(work.text, work.elements, work.blocks, kept, size)
+        block = int(self.counts.page[counts.TITLE_BLOCK])
+        title = self._block(block) if block >= 0 else None
+        metadata = None
+        if self.metadata:
+            metadata = page_metadata.read(page, self.tokens, self.attributes, count, title)
         return MainText(
             text.decode("utf-8", "replace"),
-            self._block(title) if title >= 0 else None,
+            title,
             self._language(page, count),
             found,
             int(np.count_nonzero(kept)),
@@ -146,6 +169,7 @@ class Extractor:
             int(work.blocks.linked[:found][kept].sum()),
             int(work.elements.depths[:elements].max()) + 1,
             types,
+            metadata,
         )
 
     def _beta(self, types: np.ndarray) -> float:
@@ -153,6 +177,16 @@ class Extractor:
         if self.favor == "balanced" and TYPES[int(types.argmax())] == "documentation":
             return DOCUMENTATION_BETA
         return BETAS[self.favor]
+
+    def _markdown(
+        self, page: np.ndarray, count: int, sizes: tuple[int, int], kept: np.ndarray
+    ) -> bytes:
+        """The kept blocks as Markdown."""
+        work = self.work
+        source = marked_text.source_of(page, self.tokens, self.attributes, count)
+        marked = marks.mark(source, work.elements, work.blocks, sizes, kept, self.links)
+        raw_tex = TEX_IN_TEXT.search(page.tobytes()) is not None
+        return markdown.write(source, work.elements, sizes[0], work.blocks, marked, raw_tex)
 
     def _block(self, block: int) -> str:
         """The text of a block in one line."""

@@ -30,6 +30,7 @@ from gristmill.kernels.html.elements import (
     SPACE,
     STARTED,
     TEXT_SIZE,
+    TOKEN,
     VOID,
     BlockTables,
     Elements,
@@ -65,6 +66,8 @@ class Blocks(NamedTuple):
     elements: Int32s
     linked: Int32s  # bytes of the text that are in links, white space not counted
     links: Int32s  # links that begin in it
+    firsts: Int32s  # the token that its text begins in
+    lasts: Int32s  # the token that ended it
     flags: Bytes
 
 
@@ -76,6 +79,7 @@ def _end_block(blocks, counters):
         blocks.stops[count] = counters[TEXT_SIZE]
         blocks.linked[count] = counters[LINKED]
         blocks.links[count] = counters[LINKS]
+        blocks.lasts[count] = counters[TOKEN]
         blocks.flags[count] = counters[FLAGS]
         counters[BLOCKS] = count + 1
         counters[STARTED] = -1
@@ -92,6 +96,7 @@ def _begin_text(blocks, element, text, counters):
         count = counters[BLOCKS]
         blocks.starts[count] = to
         blocks.elements[count] = element
+        blocks.firsts[count] = counters[TOKEN]
         counters[LINKED] = 0
         counters[LINKS] = counters[LINK]
     elif counters[SPACE] != NONE:
@@ -207,6 +212,7 @@ def _build(data, tokens, attributes, count, tables, opened, elements, blocks, te
     opened.elements[0] = 0
     titled = False
     for token in range(count):
+        counters[TOKEN] = token
         kind = tokens.kinds[token]
         name = tokens.names[token]
         element = opened.elements[counters[OPEN] - 1]
@@ -270,6 +276,7 @@ def _build(data, tokens, attributes, count, tables, opened, elements, blocks, te
                     open_element(
                         data, name, tables, first, last, attributes, opened, elements, counters
                     )
+    counters[TOKEN] = count
     _end_block(blocks, counters)
     close_to(np.int64(0), opened, elements, counters)
 
@@ -281,7 +288,7 @@ class Workspace(NamedTuple):
     elements: Elements
     blocks: Blocks
     text: np.ndarray  # (bytes,) uint8
-    counters: np.ndarray  # (10,) int64
+    counters: np.ndarray  # (11,) int64
 
 
 def room(longest: int) -> Workspace:
@@ -295,7 +302,7 @@ def room(longest: int) -> Workspace:
             *(np.empty(most, np.int32) for _ in range(4)),
             *(np.empty(most, np.uint64) for _ in range(4)),
         ),
-        Blocks(*[np.empty(parts, kind) for kind in [np.int32] * 5 + [np.uint8]]),
+        Blocks(*[np.empty(parts, kind) for kind in [np.int32] * 7 + [np.uint8]]),
         np.empty(longest * 6 // 5 + 64, np.uint8),
         np.zeros(COUNTERS, np.int64),
     )

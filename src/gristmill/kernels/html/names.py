@@ -27,7 +27,9 @@ ELEMENTS = (
     "noscript object ol optgroup option output p param picture plaintext pre progress q "
     "rp rt ruby s samp script search section select slot small source span strike strong "
     "style sub summary sup svg table tbody td template textarea tfoot th thead time title "
-    "tr track tt u ul var video wbr xmp"
+    "tr track tt u ul var video wbr xmp "
+    # MathML's
+    "mi mn mo mtext mrow mfrac msqrt mroot msub msup msubsup munder mover munderover mtable mtr mtd"
 ).split()
 ELEMENT = {name: number for number, name in enumerate(ELEMENTS, 1)}
 CUSTOM = 255  # an element whose name has a hyphen: of the page's own making
