@@ -53,6 +53,7 @@ from msgspec import Meta
 from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check
+from gristmill.filters.extract.tree_depth import depth_of
 
 PAGES = frozenset(("text/html", "application/xhtml+xml"))
 MEASURES = ("bytes", "steps", "tags", "work", "depth", "failed", "characters")
@@ -276,25 +277,6 @@ class Extract(Step, frozen=True, kw_only=True):
             raise
 
 
-def depth_of(root: Any, most: int) -> int:
-    """How many elements lie in one another from an element down, itself counted; at `most` counting
-    stops.
-    """
-    node, depth, deepest = root, 1, 1
-    while deepest < most:
-        below = node.first_element_child
-        if below is not None:
-            node, depth = below, depth + 1
-            deepest = max(deepest, depth)
-            continue
-        while (beside := node.next_element_sibling) is None:
-            node, depth = node.parent_element, depth - 1
-            if depth <= 1:
-                return deepest
-        node = beside
-    return deepest
-
-
 def _texts(found: list[Page], before: pa.Array) -> pa.Array:
     """The extracted texts; what was not extracted stays as it was."""
     texts = pa.array([page.text for page in found], pa.string())
@@ -315,7 +297,7 @@ class OwnExtract(Step, frozen=True, kw_only=True):
     """Replace HTML by its main text, by our own kernels."""
 
     name: ClassVar[str] = "extract"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     takes_pages: ClassVar[bool] = True
 
     rules: Literal["gristmill"]
