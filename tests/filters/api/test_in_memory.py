@@ -106,7 +106,7 @@ def test_what_is_taken(given: Any) -> None:
         (SHORT, None),
         ([], []),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_kept_has_its_form(given: Any, kept: Any) -> None:
     got = filters.keep(given, [SIMPLE])
