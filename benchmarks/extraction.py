@@ -385,6 +385,11 @@ def table(found: list[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
+def _shown(row: dict[str, object], name: str, digits: int) -> str:
+    """A figure; what was not measured yet when the rows were made is a dash."""
+    return f"{row[name]:.{digits}f}" if name in row else "-"
+
+
 def _table_of_sets(found: list[dict[str, object]]) -> list[str]:
     lines = [
         "| set | extractor | precision | recall | F1 | ROUGE-LSum | pages/s | MB/s | equal |",
@@ -395,10 +400,10 @@ def _table_of_sets(found: list[dict[str, object]]) -> list[str]:
         lines.append(
             f"| {row['set']} | {row['extractor']} | {row['precision']:.3f} | "
             f"{row['recall']:.3f} | {row['f1']:.3f} | "
-            f"{row['rouge_lsum']:.3f} | "
-            f"{row['pages_per_second']:.0f} | {row['megabytes_per_second']:.1f} | {equal} |"
+            f"{_shown(row, 'rouge_lsum', 3)} | {row['pages_per_second']:.0f} | "
+            f"{_shown(row, 'megabytes_per_second', 1)} | {equal} |"
         )
-    differs = found[0]["rouge_score_differs_by"] if found else None
+    differs = found[0].get("rouge_score_differs_by") if found else None
     if differs is not None:
         lines += ["", f"rouge-score's ROUGE-LSum differs by at most {differs:.1e}."]
     return lines

@@ -220,7 +220,7 @@ def test_an_unknown_step_is_told_with_a_suggestion() -> None:
         "mean 'gopher'?"
     )
     assert (
-        "there are: c4, classifier, decontaminate, extract, fineweb, gopher, language, normalise"
+        "there are: c4, classifier, decontaminate, ensemble, extract, fineweb, gopher, language,"
         in refused(GOOD.replace('use = "gopher"', 'use = "xyzzy"'))
     )
     assert "step[1].use" in refused(GOOD.replace('use = "gopher"\n', ""))
@@ -360,7 +360,7 @@ def test_the_stored_recipe_has_every_default_and_no_output() -> None:
     recipe = parse(GOOD, "recipe.toml")
     table = stored(recipe)
     assert "output" not in table
-    assert set(table) == set(Recipe.__struct_fields__) - {"output", "contact"}
+    assert set(table) == set(Recipe.__struct_fields__) - {"output", "contact", "mix"}
     assert table["source"][0]["max_document_bytes"] == 16 << 20
     assert table["step"][1] == {
         "use": "gopher",

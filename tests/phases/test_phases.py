@@ -107,6 +107,8 @@ FIELDS: dict[str, Any] = {
     "tokens.tokens_per_shard": (7_000, [A]),
     "tokens.validation": (0.3, [T, A]),
     "tokens.order": ("append", [A]),
+    "tokens.repeat": "tests/phases/test_repeats.py has it",
+    "tokens.partition": "tests/phases/test_repeats.py has it",
 }
 # Parameters of steps besides: a threshold, one that measures, and one of a step after duplicates.
 PARAMETERS = {

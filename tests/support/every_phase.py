@@ -81,6 +81,9 @@ class InProcess:
     def begin(self) -> None:
         """Jobs are run when all are known."""
 
+    def other_machines(self) -> None:
+        """All work is in this process."""
+
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
         """Run jobs with DuckDB and one thread."""
 

@@ -70,6 +70,9 @@ TWINS = {
     "bpe_training.pieces.PieceCounter": Pair(
         "kernels/bpe_training/test_pieces.py::test_fuzz", "naive_bpe_training.PieceCounter"
     ),
+    "decontaminate.contexts.cut": Pair(
+        "kernels/decontaminate/test_contexts.py::test_fuzz_cut", "naive.cut"
+    ),
     "decontaminate.stretches.find_alike": Pair(
         f"{STRETCHES}::test_fuzz", "naive_stretches.find_alike"
     ),
@@ -165,6 +168,11 @@ TWINS = {
         "kernels/loading/test_runs.py::test_fuzz_gather", "naive_loading.gather"
     ),
     "models.fasttext_flat.predict": Pair(f"{FASTTEXT}::check", "fasttext:predict"),
+    "models.fasttext_flat.lay_out_labels": Pair(
+        f"{FASTTEXT}::check", "fasttext:predict", "predict"
+    ),
+    "models.fasttext_words.no_words": Pair(f"{FASTTEXT}::check", "fasttext:predict", "predict"),
+    "models.fasttext_words.text_block": Pair(f"{FASTTEXT}::check", "fasttext:predict", "predict"),
     "models.fasttext_hierarchical.predict": Pair(f"{FASTTEXT}::check", "fasttext:predict"),
     "models.fasttext_softmax.probability": Pair(f"{FASTTEXT}::check_bag", "fasttext:predict"),
     "models.linear_classifier.features": Pair(f"{LINEAR}::test_fuzz_features", "features"),

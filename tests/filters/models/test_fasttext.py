@@ -66,7 +66,8 @@ def check(
     model = library.load_model(str(path)) if path else packaged_model()
     columns = utf8_buffers(pa.array(texts, pa.string()))
     flat = isinstance(known.model, fasttext_flat.FlatModel)
-    places, scores = (fasttext_flat if flat else fasttext_hierarchical).predict(
+    predict = fasttext_flat.predict if flat else fasttext_hierarchical.predict
+    places, scores = predict(
         *columns, known.model, characters=characters, block=block, tables=known.tables
     )
     for text, place, score in zip(texts, places.tolist(), scores, strict=True):

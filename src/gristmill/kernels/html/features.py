@@ -340,8 +340,9 @@ class Sequence(NamedTuple):
     Bits,
     types.float32[:, ::1],
 )
-def _fill(elements, blocks, span, counts, sums, scores, page, ranks, sequence, bits, rows):
+def _fill(elements, blocks, span, counts, sums, scores, page, ranks, alike, rows):
     first, stop, count = span
+    sequence, bits = alike
     heading = np.int64(0)  # blocks since the last heading
     while heading < FAR and heading <= first:
         if sums.headings[first - heading + 1] > sums.headings[first - heading]:
@@ -382,11 +383,11 @@ def features(
     if not count:
         return
     counts, sums, scores, page = work.counts, work.sums, work.scores, work.page
-    sequence = Sequence(*find_alike(elements, blocks, count, counts))
+    alike = (Sequence(*find_alike(elements, blocks, count, counts)), BITS_OF)
     rows = np.empty((min(count, ROWS), len(NAMES)), np.float32)
     _fill_page(elements, blocks, count, counts, sums, page, RANK, rows)
     for first in range(0, count, ROWS):
         stop = min(first + ROWS, count)
         span = (first, stop, count)
-        _fill(elements, blocks, span, counts, sums, scores, page, RANK, sequence, BITS_OF, rows)
+        _fill(elements, blocks, span, counts, sums, scores, page, RANK, alike, rows)
         yield rows[: stop - first]
