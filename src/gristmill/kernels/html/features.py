@@ -325,6 +325,10 @@ class Sequence(NamedTuple):
 
     slots: Int32s  # (3 * blocks,) of those that are alike (html/alike.py)
     totals: Int64s
+    # the places of bits, as in Bits
+    inside: Uint64s
+    above: Uint64s
+    near: Uint64s
 
 
 @kernel(
@@ -337,12 +341,10 @@ class Sequence(NamedTuple):
     Int64s,
     Float32s,
     Sequence,
-    Bits,
     types.float32[:, ::1],
 )
-def _fill(elements, blocks, span, counts, sums, scores, page, ranks, alike, rows):
+def _fill(elements, blocks, span, counts, sums, scores, page, ranks, sequence, rows):
     first, stop, count = span
-    sequence, bits = alike
     heading = np.int64(0)  # blocks since the last heading
     while heading < FAR and heading <= first:
         if sums.headings[first - heading + 1] > sums.headings[first - heading]:
@@ -365,10 +367,10 @@ def _fill(elements, blocks, span, counts, sums, scores, page, ranks, alike, rows
         row[at] = np.float32(min(heading, FAR))
         heading += 1
         at = _put_alike(row, at + 1, block, sequence.slots, sequence.totals)
-        at = _put_bits(row, at, elements.inside[element], bits.inside)
-        at = _put_bits(row, at, elements.above[element], bits.above)
+        at = _put_bits(row, at, elements.inside[element], sequence.inside)
+        at = _put_bits(row, at, elements.above[element], sequence.above)
         near = elements.words[element] | elements.words[elements.parents[element]]
-        at = _put_bits(row, at, near, bits.near)
+        at = _put_bits(row, at, near, sequence.near)
         if block > first:
             for column in range(at, rows.shape[1]):
                 row[column] = rows[0, column]
@@ -383,11 +385,11 @@ def features(
     if not count:
         return
     counts, sums, scores, page = work.counts, work.sums, work.scores, work.page
-    alike = (Sequence(*find_alike(elements, blocks, count, counts)), BITS_OF)
+    sequence = Sequence(*find_alike(elements, blocks, count, counts), *BITS_OF)
     rows = np.empty((min(count, ROWS), len(NAMES)), np.float32)
     _fill_page(elements, blocks, count, counts, sums, page, RANK, rows)
     for first in range(0, count, ROWS):
         stop = min(first + ROWS, count)
         span = (first, stop, count)
-        _fill(elements, blocks, span, counts, sums, scores, page, RANK, alike, rows)
+        _fill(elements, blocks, span, counts, sums, scores, page, RANK, sequence, rows)
         yield rows[: stop - first]
