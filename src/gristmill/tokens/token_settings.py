@@ -17,8 +17,8 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How often a document is in the training tokens."""
 
     by: str  # "copies": it and the documents dropped as its copies; or a measure, `step.measure`
-    # From this value on, so many times: 2.5 is 2 for one half of the documents and 3 for the other,
-    # 0 leaves a document out.
+    # From this value on, this number of times: 2.5 is 2 for one half of the documents and 3 for
+    # the other, 0 leaves a document out.
     table: dict[str, float]
     otherwise: float = 1.0  # of a document without a value, or with one below the table's
 
@@ -37,7 +37,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise ValueError(f"{times:g} times: expected 0 to {MOST_TIMES:g}")
 
     def steps(self) -> list[tuple[float, float]]:
-        """(from this value on, so many times), ascending."""
+        """(from this value on, this number of times), ascending."""
         return sorted((_number(key), times) for key, times in self.table.items())
 
 

@@ -72,7 +72,7 @@ def repeated_anchors(
 
 
 def partition_bits(runs: int, size: int) -> int:
-    """How many bits number the partitions of so many runs of windows."""
+    """How many bits number the partitions of this number of runs of windows."""
     total, bits = runs * (size + size // 3), 0
     while total >> bits > PARTITION and bits < MOST_BITS:
         bits += 1

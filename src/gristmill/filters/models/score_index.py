@@ -124,7 +124,7 @@ def _sorted(blocks: Sequence[ScoreBlock], columns: int) -> _SortedRows:
 
 
 def _refuse_repeats(run: _SortedRows, given: Given) -> None:
-    """Raise RepeatedKey where a key stands twice."""
+    """Raise RepeatedKey where two rows have one key."""
     if given.repeats != "refuse":
         return
     same = run.first[1:] == run.first[:-1]
