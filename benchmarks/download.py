@@ -157,7 +157,7 @@ def _resume(url: str, cache: Path, path: Path) -> list[dict[str, Any]]:
 
 def _verify(served: Path) -> dict[str, Any]:
     """The check of parts, 5 GB in 50 files, on all cores, beside hashing on one."""
-    from gristmill.report.verify import check_parts
+    from gristmill.reports.verify import check_parts
     from gristmill.store.parts import Part, sha256_of
 
     parts = []

@@ -49,7 +49,7 @@ LONGEST = (
     "test_presets.py",
     "engine/test_programs.py",
     "corpus/test_crash.py",
-    "report/test_contamination.py",
+    "reports/test_contamination.py",
     "filters/pii/test_private.py",
     "phases/test_fetch.py",
     "dedup/test_index.py",

@@ -51,19 +51,19 @@ if TYPE_CHECKING:
     from gristmill.network.withdraw_release import withdraw_release as release_withdraw
     from gristmill.pipeline import run as run
     from gristmill.recipe import init as init
-    from gristmill.report.chinchilla import chinchilla as chinchilla
-    from gristmill.report.contamination import contamination as contamination
-    from gristmill.report.diff import diff as diff
-    from gristmill.report.duplicates import duplicates as duplicates
-    from gristmill.report.losses import losses as losses
-    from gristmill.report.rejudge import rejudge as rejudge
-    from gristmill.report.repeated_lines import frequent as lines
-    from gristmill.report.size import size as size
-    from gristmill.report.stats import stats as stats
-    from gristmill.report.status import status as status
-    from gristmill.report.top_substrings import repeated as substrings
-    from gristmill.report.verify import verify as verify
-    from gristmill.report.why import why as why
+    from gristmill.reports.chinchilla import chinchilla as chinchilla
+    from gristmill.reports.contamination import contamination as contamination
+    from gristmill.reports.diff import diff as diff
+    from gristmill.reports.duplicates import duplicates as duplicates
+    from gristmill.reports.losses import losses as losses
+    from gristmill.reports.rejudge import rejudge as rejudge
+    from gristmill.reports.repeated_lines import frequent as lines
+    from gristmill.reports.size import size as size
+    from gristmill.reports.stats import stats as stats
+    from gristmill.reports.status import status as status
+    from gristmill.reports.top_substrings import repeated as substrings
+    from gristmill.reports.verify import verify as verify
+    from gristmill.reports.why import why as why
     from gristmill.tokens.tokenizer import Tokenizer as Tokenizer
     from gristmill.trainer_formats.export import export as export
     from gristmill.trainer_formats.import_tokens import import_tokens as import_tokens
@@ -94,14 +94,14 @@ _PLACES = {
     "Tokenizer": "tokens.tokenizer:Tokenizer",
     "VerificationError": "errors:VerificationError",
     "bench_loader": "loader.bench_loader:bench_loader",
-    "chinchilla": "report.chinchilla:chinchilla",
-    "contamination": "report.contamination:contamination",
+    "chinchilla": "reports.chinchilla:chinchilla",
+    "contamination": "reports.contamination:contamination",
     "curve": "dedup.banding:curve",
     "deduplicate": "library.duplicate_texts:deduplicate_texts",
     "demo": "demonstration:demo",
-    "diff": "report.diff:diff",
+    "diff": "reports.diff:diff",
     "doremi": "mixing.doremi:doremi",
-    "duplicates": "report.duplicates:duplicates",
+    "duplicates": "reports.duplicates:duplicates",
     "export": "trainer_formats.export:export",
     "extract": "library.text_functions:extract",
     "fit_mix": "mixing.fit:fit_mix",
@@ -109,14 +109,14 @@ _PLACES = {
     "import_tokens": "trainer_formats.import_tokens:import_tokens",
     "init": "recipe:init",
     "language": "library.text_functions:language",
-    "lines": "report.repeated_lines:frequent",
-    "losses": "report.losses:losses",
+    "lines": "reports.repeated_lines:frequent",
+    "losses": "reports.losses:losses",
     "mix": "mixing.mix:mix",
     "pack": "loader.packing_report:packing_report",
     "propose_mixes": "mixing.propose:propose_mixes",
     "publish": "network.publish:publish",
     "pull": "network.pull:pull",
-    "rejudge": "report.rejudge:rejudge",
+    "rejudge": "reports.rejudge:rejudge",
     "release_key": "network.keys:new_key",
     "release_rotate": "network.signing:rotate",
     "release_sign": "network.signing:sign",
@@ -125,15 +125,15 @@ _PLACES = {
     "seen": "loader.ledger:seen",
     "show_model": "training.train_models:show_model",
     "show_tokenizer": "training.show_tokenizer:show_tokenizer",
-    "size": "report.size:size",
-    "stats": "report.stats:stats",
-    "status": "report.status:status",
-    "substrings": "report.top_substrings:repeated",
+    "size": "reports.size:size",
+    "stats": "reports.stats:stats",
+    "status": "reports.status:status",
+    "substrings": "reports.top_substrings:repeated",
     "train_classifier": "training.train_models:train_classifier",
     "train_perplexity": "training.train_models:train_perplexity",
     "train_tokenizer": "training.train_tokenizer:train_tokenizer",
-    "verify": "report.verify:verify",
-    "why": "report.why:why",
+    "verify": "reports.verify:verify",
+    "why": "reports.why:why",
     "withdraw": "network.withdraw:withdraw",
 }
 

@@ -116,7 +116,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check every byte and every count of a corpus against its manifest and lock."""
-    from gristmill.report.verify import verify as check
+    from gristmill.reports.verify import verify as check
 
     result = check(corpus, quick=quick, pin=pin, raw=raw, cache_dir=cache_dir)
     what = "sizes" if quick else "sha256 and counts"

@@ -25,8 +25,8 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Compare two corpora by their manifests: recipe, inputs, raw shards, counts, parts."""
-    from gristmill.report.diff import diff as compare
-    from gristmill.report.diff import lines
+    from gristmill.reports.diff import diff as compare
+    from gristmill.reports.diff import lines
 
     result = compare(a, b)
     print_result(result, as_json, lines(result))
@@ -40,8 +40,8 @@ def why(
     as_json: Json = False,
 ) -> None:
     """Show whether a document was kept; if not, which step dropped it, why and at which value."""
-    from gristmill.report.why import lines
-    from gristmill.report.why import why as ask
+    from gristmill.reports.why import lines
+    from gristmill.reports.why import why as ask
 
     for result in ask(corpus, document):
         print_result(result, as_json, lines(result))
@@ -53,8 +53,8 @@ def lines(
     as_json: Json = False,
 ) -> None:
     """Show the most repeated lines that the recipe cut, and how many documents contained each."""
-    from gristmill.report.repeated_lines import frequent
-    from gristmill.report.repeated_lines import lines as shown
+    from gristmill.reports.repeated_lines import frequent
+    from gristmill.reports.repeated_lines import lines as shown
 
     result = frequent(corpus, top=top)
     print_result(result, as_json, shown(result))
@@ -66,8 +66,8 @@ def substrings(
     as_json: Json = False,
 ) -> None:
     """Show the repeated spans of text that are at most places."""
-    from gristmill.report.top_substrings import lines as shown
-    from gristmill.report.top_substrings import repeated
+    from gristmill.reports.top_substrings import lines as shown
+    from gristmill.reports.top_substrings import repeated
 
     result = repeated(corpus, top=top)
     print_result(result, as_json, shown(result))
@@ -84,8 +84,8 @@ def contamination(
     as_json: Json = False,
 ) -> None:
     """Show which documents contain which benchmark items, how much of each, and the text around."""
-    from gristmill.report.contamination import contamination as ask
-    from gristmill.report.contamination import lines as shown
+    from gristmill.reports.contamination import contamination as ask
+    from gristmill.reports.contamination import lines as shown
 
     result = ask(corpus, benchmark=benchmark, item=item)
     print_result(result, as_json, shown(result))
@@ -97,8 +97,8 @@ def duplicates(
     as_json: Json = False,
 ) -> None:
     """Show how many duplicates were dropped and why, how large clusters are, and the largest."""
-    from gristmill.report.duplicates import duplicates as ask
-    from gristmill.report.duplicates import lines as shown
+    from gristmill.reports.duplicates import duplicates as ask
+    from gristmill.reports.duplicates import lines as shown
 
     result = ask(corpus, top=top)
     print_result(result, as_json, shown(result))
@@ -119,8 +119,8 @@ def rejudge(
 
     It reads no document again, and writes nothing.
     """
-    from gristmill.report.rejudge import lines
-    from gristmill.report.rejudge import rejudge as ask
+    from gristmill.reports.rejudge import lines
+    from gristmill.reports.rejudge import rejudge as ask
 
     result = ask(recipe, out=out, settings=settings_of(set_), allow_code=allow_code)
     print_result(result, as_json, lines(result))
@@ -195,8 +195,8 @@ def size(
     as_json: Json = False,
 ) -> None:
     """Predict what a run will cost, from a measured sample: tokens, time, memory and disk."""
-    from gristmill.report.size import lines
-    from gristmill.report.size import size as ask
+    from gristmill.reports.size import lines
+    from gristmill.reports.size import size as ask
 
     handle_ctrl_c()
     result = ask(
@@ -241,7 +241,7 @@ def status(
     Of a published corpus: the newest release. With --watch, also what grows in a second.
     """
     from gristmill.network import status_remote
-    from gristmill.report.status import ask_of
+    from gristmill.reports.status import ask_of
 
     ask, shown = ask_of(corpus, root)
     if not watch:

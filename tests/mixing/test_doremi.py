@@ -15,7 +15,7 @@ from gristmill.errors import GristmillError, MachineError, RecipeError, Verifica
 from gristmill.mixing import doremi as doremi_module
 from gristmill.mixing import proxy
 from gristmill.mixing.doremi import doremi, lines
-from gristmill.report.losses import losses
+from gristmill.reports.losses import losses
 from tests.support.token_corpora import token_corpus
 
 VOCABULARY = 32
@@ -143,7 +143,7 @@ def test_losses_by_source(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None
     class Texts:
         sizes = np.array([0, 1] + [3] * (VOCABULARY - 2))
 
-    monkeypatch.setattr("gristmill.report.losses.token_texts", lambda corpus: Texts)
+    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: Texts)
     found = losses(corpus, lambda tokens: torch.zeros(*tokens.shape, VOCABULARY))
     rows = found["sources"]
     assert rows["noise"]["loss"] == pytest.approx(math.log(VOCABULARY))
@@ -163,7 +163,7 @@ def test_losses_of_a_trained_model(
     class Texts:
         sizes = np.array([0] + [1] * (VOCABULARY - 1))
 
-    monkeypatch.setattr("gristmill.report.losses.token_texts", lambda corpus: Texts)
+    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: Texts)
     out, _ = whole
     rows = losses(corpus, out / "proxy")["sources"]
     assert rows["repeats"]["bits_per_byte"] < 0.8

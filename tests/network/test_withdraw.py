@@ -17,9 +17,9 @@ from gristmill.errors import RecipeError
 from gristmill.loader.loader import Loader
 from gristmill.network.publish import withdrawn_documents
 from gristmill.network.withdraw import withdraw
-from gristmill.report.stats import stats
-from gristmill.report.verify import verify
-from gristmill.report.why import why
+from gristmill.reports.stats import stats
+from gristmill.reports.verify import verify
+from gristmill.reports.why import why
 from gristmill.store.manifest import decode
 from gristmill.trainer_formats.export import export
 from gristmill.trainer_formats.token_source import TokenDocuments

@@ -23,7 +23,7 @@ from gristmill.network.targets import open_target
 from gristmill.network.trust_metadata import RoleChange
 from gristmill.network.withdraw import withdraw
 from gristmill.network.withdraw_release import withdraw_release
-from gristmill.report.why import why
+from gristmill.reports.why import why
 from tests.support.corpora import article, jsonl
 from tests.support.every_phase import in_process
 from tests.support.releases import bucket, distribution, everything_at, names

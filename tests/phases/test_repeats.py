@@ -19,13 +19,13 @@ from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
 from gristmill.recipe import parse
-from gristmill.report.diff import diff
-from gristmill.report.size import size
-from gristmill.report.stats import stats
-from gristmill.report.status import status
-from gristmill.report.verify import verify
-from gristmill.report.why import lines as why_lines
-from gristmill.report.why import why
+from gristmill.reports.diff import diff
+from gristmill.reports.size import size
+from gristmill.reports.stats import stats
+from gristmill.reports.status import status
+from gristmill.reports.verify import verify
+from gristmill.reports.why import lines as why_lines
+from gristmill.reports.why import why
 from gristmill.tokens import shards
 from gristmill.tokens.partitions import by_label
 from gristmill.tokens.shards import Apart, TokenizedShard, placed, shuffled

@@ -23,8 +23,8 @@ import pyarrow as pa
 import gristmill.engine.preload
 import gristmill.model_verbs
 import gristmill.pipeline
-import gristmill.report.rejudge
-import gristmill.report.verify
+import gristmill.reports.rejudge
+import gristmill.reports.verify
 import gristmill.run_verb  # noqa: F401
 from gristmill import cli, interpreter
 from gristmill.engine import server

@@ -22,7 +22,7 @@ import pytest
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import GristmillError, RecipeError, VerificationError
-from gristmill.report.verify import verify
+from gristmill.reports.verify import verify
 from gristmill.store import manifest as manifests
 from gristmill.trainer_formats.export import export
 from gristmill.trainer_formats.import_tokens import FORMATS, import_tokens

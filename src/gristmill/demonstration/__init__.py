@@ -14,8 +14,8 @@ from pathlib import Path
 from gristmill.demonstration.server import serving
 from gristmill.demonstration.texts import NEAR_COPY_URL, write_shards
 from gristmill.pipeline import run
-from gristmill.report import why as explanation
-from gristmill.report.verify import verify
+from gristmill.reports import why as explanation
+from gristmill.reports.verify import verify
 from gristmill.terminal import Display
 
 RECIPE = """\

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from gristmill.corpus.funnel import Funnel
 from gristmill.errors import ArgumentError, MachineError, RecipeError, VerificationError
-from gristmill.report.verify import finished
+from gristmill.reports.verify import finished
 from gristmill.store.parts import Part
 from gristmill.trainer_formats.kept_texts import KeptTexts
 

@@ -27,8 +27,8 @@ from gristmill.dedup.shard_tables import read_documents
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.kernels.unicode.normalised import normalise
 from gristmill.phases.output.write_manifest import read_plan
-from gristmill.report.status import held
-from gristmill.report.verify import finished
+from gristmill.reports.status import held
+from gristmill.reports.verify import finished
 from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches
 from gristmill.store.proof import proven

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gristmill.report.verify import finished
+from gristmill.reports.verify import finished
 from gristmill.store.manifest import Manifest, RawShard
 
 SHOWN = 20  # differences of one kind that are printed

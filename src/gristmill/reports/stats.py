@@ -14,10 +14,10 @@ import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.report import utilisation
-from gristmill.report.document_tables import Domains, Languages, languages_of
-from gristmill.report.token_counts import NO_LENGTHS, SPLITS, Lengths, count_streams, most_groups
-from gristmill.report.token_texts import TokenTexts, token_texts
+from gristmill.reports import utilisation
+from gristmill.reports.document_tables import Domains, Languages, languages_of
+from gristmill.reports.token_counts import NO_LENGTHS, SPLITS, Lengths, count_streams, most_groups
+from gristmill.reports.token_texts import TokenTexts, token_texts
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 FEWEST, MOST = 1.5, 8.0  # characters a token, of ordinary text

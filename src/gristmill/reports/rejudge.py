@@ -55,7 +55,7 @@ from gristmill.recipe import (
     with_classes,
     with_same_classes,
 )
-from gristmill.report.verify import finished
+from gristmill.reports.verify import finished
 from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import Manifest

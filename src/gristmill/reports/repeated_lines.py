@@ -6,7 +6,7 @@ from typing import Any
 from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.phases.relations.frequent_lines import LIST
-from gristmill.report.verify import finished
+from gristmill.reports.verify import finished
 from gristmill.store.parts import read_batches
 
 TOP = 20

@@ -13,7 +13,7 @@ from gristmill.network.publish import publish
 from gristmill.network.release import ReleaseReader
 from gristmill.network.status_remote import lines, rate_line, status_of_release, watched
 from gristmill.network.withdraw import withdraw
-from gristmill.report.status import ask_of, status
+from gristmill.reports.status import ask_of, status
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl
 from tests.support.trainer_readers import word_tokenizer

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gristmill.errors import GristmillError, RecipeError
-from gristmill.report.chinchilla import (
+from gristmill.reports.chinchilla import (
     BESIROGLU,
     HOFFMANN,
     LAWS,

@@ -17,7 +17,7 @@ import pytest
 import gristmill
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
-from gristmill.report.diff import lines
+from gristmill.reports.diff import lines
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import sha256_of
 from tests.support.corpora import lay_out

@@ -35,8 +35,8 @@ from gristmill.phases.output import write_manifest
 from gristmill.phases.running.progress import Progress
 from gristmill.pipeline import Planned, Run, prepare, run
 from gristmill.recipe import Loaded, Recipe, check_pages, load, make_step, refuse_code, with_classes
-from gristmill.report.meter import Meter, PhaseCost
-from gristmill.report.size_sample import LEAST, SampledShard, choose, cut
+from gristmill.reports.meter import Meter, PhaseCost
+from gristmill.reports.size_sample import LEAST, SampledShard, choose, cut
 from gristmill.schema import shard_name
 from gristmill.store.settings import Settings, asked_of
 from gristmill.store.urls import is_url

@@ -20,7 +20,7 @@ from gristmill.corpus.token_corpus import Split, TokenCorpus, TokenStream
 from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.loader.parameters import whole_number
 from gristmill.mixing import proxy
-from gristmill.report.token_texts import token_texts
+from gristmill.reports.token_texts import token_texts
 
 # Tokens (rows, length) int64 on a device to scores (rows, length, vocabulary) of the next token.
 Model = Callable[[Any], Any]

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
-from gristmill.report import document_tables, token_counts
-from gristmill.report.stats import stats
-from gristmill.report.stats_lines import lines
+from gristmill.reports import document_tables, token_counts
+from gristmill.reports.stats import stats
+from gristmill.reports.stats_lines import lines
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.trainer_formats.export import export
 from gristmill.trainer_formats.import_tokens import import_tokens

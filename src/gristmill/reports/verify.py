@@ -19,8 +19,8 @@ from gristmill.corpus.layout import part_folders
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.relations.frequent_lines import LIST
 from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
-from gristmill.report.consistency import check_consistency, check_imported, check_links, check_run
-from gristmill.report.raw_files import check_raw_files
+from gristmill.reports.consistency import check_consistency, check_imported, check_links, check_run
+from gristmill.reports.raw_files import check_raw_files
 from gristmill.schema import shard_name
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import Cache, default_cache

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.report.token_counts import Lengths
+from gristmill.reports.token_counts import Lengths
 
 LONGEST = 1 << 22  # tokens of a sequence for which best fit is computed
 LEAST = 0.9  # utilisation or share read below which packing is warned of

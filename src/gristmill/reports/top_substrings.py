@@ -13,7 +13,7 @@ from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.phases.output.corpus_texts import line_cutter
 from gristmill.phases.relations.repeated_substrings import LIST
-from gristmill.report.verify import finished
+from gristmill.reports.verify import finished
 from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.decontaminate.decontaminate import FOLDER
-from gristmill.report.verify import finished
+from gristmill.reports.verify import finished
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
 

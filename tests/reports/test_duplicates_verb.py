@@ -21,7 +21,7 @@ from gristmill import RecipeError, VerificationError, schema
 from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
 from gristmill.pipeline import run
-from gristmill.report.duplicates import duplicates, lines
+from gristmill.reports.duplicates import duplicates, lines
 from tests.support import ROOT
 from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl

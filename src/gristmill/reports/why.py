@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.report.top_substrings import spans_of
+from gristmill.reports.top_substrings import spans_of
 from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches
