@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from gristmill import init, rejudge, run, verify, why
 from gristmill.store.manifest import decode
 from gristmill.training.train_models import train_classifier
-from tests.support.corpora import digests
+from tests.support.corpora import article, digests, jsonl
+from tests.support.fasttext_files import LABELS, assemble
 
 LISTS = {
     "domains": "bad.example",
@@ -94,3 +95,32 @@ def test_fineweb_edu_keeps_the_highest_scores_of_real_pages(data: Path, tmp_path
     )
     run(recipe, out=corpus, workers=1, settings=moved)
     assert digests(corpus) == digests(tmp_path / "fresh")
+
+
+def test_presets_whose_models_are_brought_run_with_small_ones(tmp_path: Path) -> None:
+    """DCLM's classifier and GlotLID's kind, of random weights: every step of the presets."""
+    rows = [{"url": f"https://a.example/{one}", "text": article(one, 40)} for one in range(24)]
+    (tmp_path / "a.jsonl").write_bytes(jsonl([*rows, {**rows[0], "url": "https://b.example/"}]))
+    (tmp_path / "model.bin").write_bytes(assemble())
+    model = json.dumps(str(tmp_path / "model.bin"))
+    lists = settings_of(tmp_path, tmp_path / "a.jsonl") | {"source.0.kind": '"jsonl"'}
+    dclm = lists | {"step.5.model": model, "step.5.label": '"__label__eng_Latn"'}
+    glotlid = {
+        "source.0.files": lists["source.0.files"],
+        "step.1.model": model,
+        "step.1.keep": '["fra_Latn", "deu_Latn", "eng_Latn"]',
+        "languages.missing": '"defaults"',
+        "measure": '"all"',
+    }
+    for preset, settings, step in (("dclm", dclm, "classifier"), ("fineweb2", glotlid, "gopher")):
+        init(tmp_path / f"{preset}.toml", preset=preset)
+        corpus = tmp_path / preset
+        funnel = run(tmp_path / f"{preset}.toml", out=corpus, workers=1, settings=settings).table
+        verify(corpus)
+        assert funnel["documents"] == 25
+        assert step in [one["step"] for one in funnel["steps"]]
+    measures = read(tmp_path / "fineweb2/measures")
+    judged = {row["gopher.language"] for row in measures} - {None}
+    assert judged and judged <= {label.removeprefix("__label__") for label in LABELS}
+    scores = {row["classifier.score"] for row in read(tmp_path / "dclm/measures")}
+    assert scores == {None} or all(0 <= score <= 1 for score in scores - {None})

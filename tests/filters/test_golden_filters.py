@@ -31,6 +31,7 @@ from gristmill.store.client import Settings
 from gristmill.store.transfer import Transfer
 from gristmill.training.train_models import train_classifier, train_perplexity
 from tests.support.corpora import article, jsonl
+from tests.support.fasttext_files import assemble
 
 GOLDEN = Path(__file__).parent / "golden.json"
 # The parameters with which a filter is run; one that is not here is run as it is by default.
@@ -211,6 +212,7 @@ def prepared(folder: Path) -> Path:
     train_classifier(
         [folder / "good.jsonl"], [folder / "bad.jsonl"], folder / "good.model", bits=12
     )
+    (folder / "random.bin").write_bytes(assemble())
     train_perplexity([folder / "good.jsonl"], folder / "usual.model")
     return folder
 
@@ -297,6 +299,13 @@ def preset(name: str) -> Recipe:
             settings |= {f"step.{place}.{key}": json.dumps([file]) for key, file in LISTS.items()}
         if table["use"] == "classifier":
             settings[f"step.{place}.model"] = '"good.model"'
+            if "label" in table:
+                settings[f"step.{place}.model"] = '"random.bin"'
+                settings[f"step.{place}.label"] = '"__label__eng_Latn"'
+        if table["use"] == "language" and "model" in table:
+            settings[f"step.{place}.model"] = '"random.bin"'
+            settings[f"step.{place}.keep"] = '["fra_Latn", "deu_Latn"]'
+            settings[f"step.{place}.min_score"] = "{ fra_Latn = 0.0, deu_Latn = 0.0 }"
         if table["use"] == "scores":
             settings[f"step.{place}.files"] = '["judged.jsonl"]'
     return parse(text, name, settings)

@@ -140,7 +140,9 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     near: Near | None = None
     lines: FrequentLines | None = None
     substrings: Substrings | None = None
-    scope: Literal["corpus", "source"] = "corpus"  # source: compare within a source only
+    # What is compared: the corpus, within each source only, or within each language (the measure
+    # language.label) only; there URLs are compared in the corpus all the same.
+    scope: Literal["corpus", "source", "language"] = "corpus"
     order: Annotated[str, Meta(pattern=ORDER)] = "plan"  # which duplicate is kept: order.py
     against: list[str] = []  # reference corpora, whose documents come before all of these
     index: bool = False  # write an index, so that later corpora can be compared against this one
@@ -162,9 +164,15 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                     f"tracking: {name!r}: write the name of a URL parameter in lower case, or the "
                     "beginning of names followed by *"
                 )
-        if self.scope == "source" and (self.against or self.index):
+        if self.scope != "corpus" and (self.against or self.index):
             raise ValueError(
-                'against and index compare whole corpora; scope = "source" compares within a source'
+                f'against and index compare whole corpora; scope = "{self.scope}" compares within '
+                f"a {self.scope}"
+            )
+        if self.scope == "language" and (self.lines or self.substrings):
+            raise ValueError(
+                'scope = "language": lines and substrings are compared in the corpus or within a '
+                "source; leave them out"
             )
         if self.against and not self.compares:
             raise ValueError("against: no comparison is switched on; set url, exact or near")

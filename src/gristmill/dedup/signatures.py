@@ -55,14 +55,23 @@ def permutation_count(settings: Deduplicate) -> int:
     return settings.near.numbers if settings.near else 1
 
 
-def sign(batch: pa.RecordBatch, settings: Deduplicate) -> pa.RecordBatch:
-    """The signatures of a batch of documents, in the form of schema.signatures."""
+def sign(
+    batch: pa.RecordBatch, settings: Deduplicate, labels: pa.Array | None = None
+) -> pa.RecordBatch:
+    """The signatures of a batch of n documents, in the form of schema.signatures.
+
+    `labels` (n,) string are what documents are compared within (null: nothing): a text has another
+    hash and other minima under each.
+    """
     from gristmill.kernels.hashing import minhash
     from gristmill.kernels.unicode.normalised import normalise
 
     texts = batch["text"]
     offsets, data = normalise(*utf8_buffers(texts))
     hashes = np.frombuffer(text_hashes(offsets, data, texts), np.uint8).reshape(-1, HASH_BYTES)
+    masks = None if labels is None else _masks(labels)
+    if masks is not None:
+        hashes = hashes ^ masks
     near = settings.near
     count = permutation_count(settings)
     if near is None:
@@ -77,8 +86,20 @@ def sign(batch: pa.RecordBatch, settings: Deduplicate) -> pa.RecordBatch:
             addends=addends,
             characters=near.unit == "characters",
         )
+        if masks is not None:
+            # Equal minima stay equal under one label, and differ under two.
+            values = values ^ masks.view("<u4")[:, :1]
         signature = fixed_binary(values.astype("<u4", copy=False))
         if (shingles == 0).any():
             signature = signature.take(pa.array(np.arange(len(batch)), mask=shingles == 0))
     columns = [batch["document"], fixed_binary(hashes), signature]
     return pa.RecordBatch.from_arrays(columns, schema=schema.signatures(count))
+
+
+def _masks(labels: pa.Array) -> np.ndarray:
+    """BLAKE2b of n labels, of none zeros: (n, 16) uint8."""
+    found = labels.dictionary_encode()
+    words = [one.encode() for one in found.dictionary.to_pylist()]
+    known = [hashlib.blake2b(word, digest_size=HASH_BYTES).digest() for word in words]
+    table = np.frombuffer(b"".join([*known, bytes(HASH_BYTES)]), np.uint8).reshape(-1, HASH_BYTES)
+    return np.asarray(table[found.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)])

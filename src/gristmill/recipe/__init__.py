@@ -6,14 +6,13 @@ from gristmill.recipe.custom_steps import (
     with_classes,
     with_same_classes,
 )
-from gristmill.recipe.presets import PRESETS, for_files, from_folder, init, packaged, read_recipe
+from gristmill.recipe.packaged import PRESETS, packaged
+from gristmill.recipe.presets import for_files, from_folder, init, read_recipe
 from gristmill.recipe.recipe import (
     CODE,
-    Kind,
     Loaded,
     Measure,
     Recipe,
-    Source,
     check_pages,
     is_custom,
     is_post_dedup,
@@ -26,6 +25,7 @@ from gristmill.recipe.recipe import (
     tables_of,
     with_limit,
 )
+from gristmill.recipe.source_settings import Kind, Source
 
 __all__ = [
     "CODE",

@@ -7,33 +7,11 @@ from pathlib import Path
 import msgspec
 
 from gristmill.errors import RecipeError
-from gristmill.recipe.explain import suggest
 from gristmill.recipe.genesis import from_genesis
+from gristmill.recipe.packaged import packaged
 from gristmill.recipe.recipe import Loaded, load, parse, stored_url
 from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.user_input import is_scheme, local
-
-PRESETS = (
-    "c4",
-    "clean-small",
-    "datatrove-0.10",
-    "dolma3",
-    "fineweb-edu",
-    "fineweb-v1",
-    "fineweb-v1-fast",
-    "gopher",
-    "lab",
-    "nemotron-cc",
-)
-
-
-def packaged(name: str) -> Path:
-    """A recipe that comes with gristmill: a preset, or the one to start from."""
-    here = Path(__file__).parent.parent
-    for folder in (here / "recipes", here.parent.parent / "recipes"):
-        if (folder / f"{name}.toml").is_file():
-            return folder / f"{name}.toml"
-    raise RecipeError(f"no preset {name!r} comes with gristmill{suggest(name, PRESETS)}")
 
 
 def from_folder(tokenizer: str, folder: Path) -> str:
@@ -95,7 +73,7 @@ def for_files(
         )
         text, shown = text + tokens, shown + tokens
     name = f"recipes/{preset}.toml"
-    return Loaded(parse(text, name, settings), Path(folder), name, text), shown
+    return Loaded(parse(text, name, settings, Path(folder)), Path(folder), name, text), shown
 
 
 def _strings(words: list[str]) -> str:

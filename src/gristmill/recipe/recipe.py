@@ -19,58 +19,20 @@ from gristmill.filters.api import registry
 from gristmill.filters.api.custom import Custom, Unloaded
 from gristmill.filters.api.custom_class import class_of
 from gristmill.filters.api.step import Input, Step
+from gristmill.filters.language.by_language import ByLanguage
 from gristmill.recipe.explain import explain, line_of, suggest
+from gristmill.recipe.languages import check_languages, with_languages
 from gristmill.recipe.mix_settings import Mix
+from gristmill.recipe.source_settings import LATER, Source
 from gristmill.recipe.token_checks import check_reads, check_tokens
 from gristmill.store import urls
 from gristmill.tokens.token_settings import TokenSettings
 from gristmill.user_input import recipe_text, set_key
 
-COMMON_CRAWL = "https://data.commoncrawl.org/"
 # The key of a [[step]] table for the file of a class of your own (a step.Input), set where code is
 # allowed to run. TOML and JSON cannot write such a value.
 CODE = "@code"
 Measure = Literal["needed", "all"]
-Kind = Literal["wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text"]
-
-
-# Keys of a source that are stored only where they are set, and what they are otherwise.
-LATER = {"hub": None, "subset": None, "target_shards": None, "target_tokens": None, "enabled": True}
-
-
-class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A named origin of raw shards."""
-
-    name: str
-    urls: list[str] = []  # https, http, file, s3 and its kin, hf
-    files: list[str] = []  # paths, folders and globs, from the recipe's folder
-    # a crawl, such as CC-MAIN-2024-22, of which `kind` says wet or warc
-    commoncrawl: str | None = None
-    paths: str | None = None  # a file or URL that lists one path a line (wet.paths.gz) ...
-    base_url: str = COMMON_CRAWL  # ... and what stands before each
-    hub: str | None = None  # a dataset of the Hugging Face hub, `owner/name` ...
-    subset: str | None = None  # ... and which configuration of it
-    # of a list or crawl at most this many shards: a prefix of one seeded order
-    sample: Annotated[int, Meta(ge=1)] | None = None
-    sha256sums: str | None = None  # a file or URL that says what each shard must be
-    # the variable with its hosts' header: GRISTMILL_AUTH_*, HF_TOKEN, or --allow-env
-    authorization: str | None = None
-    # of its shards, whatever they look like; null: recognised by the bytes, and refused where no
-    # kind fits
-    kind: Kind | None = None
-    text: str = "text"  # the field that holds the text
-    url: str = "url"
-    priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate is kept
-    licence: str | None = None
-    limit: Annotated[int, Meta(ge=1)] | None = None  # at most this many documents
-    # the source ends with the document that brings its tokens to one of these: a number of full
-    # token shards, or tokens
-    target_shards: Annotated[int, Meta(ge=1)] | None = None
-    target_tokens: Annotated[int, Meta(ge=1)] | None = None
-    enabled: bool = True  # false: nothing more is read of it
-    max_document_bytes: Annotated[int, Meta(ge=1, le=1 << 30)] = 16 << 20
-    # decoded, and on the wire; a packed shard that grows beyond is cut off as a bomb
-    max_shard_bytes: Annotated[int, Meta(ge=1)] = 1 << 40
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -131,7 +93,8 @@ def load(path: Path, settings: dict[str, str] | None = None) -> Loaded:
     takes them.
     """
     text = recipe_text(path)
-    return Loaded(parse(text, str(path), settings), path.parent.resolve(), str(path), text)
+    folder = path.parent.resolve()
+    return Loaded(parse(text, str(path), settings, folder), folder, str(path), text)
 
 
 def tables_of(text: str, name: str) -> dict[str, Any]:
@@ -143,11 +106,14 @@ def tables_of(text: str, name: str) -> dict[str, Any]:
         raise RecipeError(f"{name}: not valid TOML: {error}") from error
 
 
-def parse(text: str, name: str, settings: dict[str, str] | None = None) -> Recipe:
-    """Read a recipe from TOML; `name` is what errors call it."""
+def parse(
+    text: str, name: str, settings: dict[str, str] | None = None, folder: Path = Path()
+) -> Recipe:
+    """Read a recipe from TOML; `name` is what errors call it, `folder` where its paths begin."""
     tables = tables_of(text, name)
     for key, value in (settings or {}).items():
         _set(tables, key, value)
+    tables = with_languages(tables, name, text, folder, tables_of)
     try:
         recipe = msgspec.convert(tables, Recipe)
     except msgspec.ValidationError as error:
@@ -178,6 +144,8 @@ def make_step(place: int, table: dict[str, Any]) -> Step:
         given = {"use": table["use"], **sources, "parameters": given}
     elif kind is Custom:
         given["use"] = table["use"]
+    elif "by_language" in given:
+        kind, given = ByLanguage, ByLanguage.given(str(table["use"]), given)
     step: Step = msgspec.convert(given, kind)
     return step
 
@@ -268,6 +236,9 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
                 )
     steps = [make_step(place, table) for place, table in enumerate(recipe.step)]
     check_reads(steps, name)
+    for source_name in names:
+        scope = recipe.deduplicate.scope if recipe.deduplicate else "corpus"
+        check_languages(recipe.steps(source_name), scope, name)
     check_tokens(
         recipe.tokens,
         steps,
@@ -373,7 +344,7 @@ def _stored_step(place: int, table: dict[str, Any]) -> dict[str, Any]:
             return {key: clean(one) for key, one in value.items()}
         return stored_url(value) if isinstance(value, str) and value in locations else value
 
-    filled = msgspec.to_builtins(step)
+    filled = step.content()
     if isinstance(step, Unloaded):
         filled |= filled.pop("parameters")
     return {

@@ -320,9 +320,7 @@ def _check(new: Recipe, old: Recipe) -> None:
         for place, filled in enumerate(table["step"]):
             step = make_step(place, recipe.step[place])
             if not is_post_dedup(step):  # what those measure is not judged
-                measured[f"step.{place}"] = {
-                    key: value for key, value in filled.items() if key not in step.thresholds
-                }
+                measured[f"step.{place}"] = step.measuring(filled)
         near = recipe.deduplicate and recipe.deduplicate.near
         measured["deduplicate"] = recipe.deduplicate and [
             near and near.shingle,

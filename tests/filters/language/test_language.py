@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from gristmill import schema
 from gristmill.demonstration.texts import OTHER_LANGUAGES
-from gristmill.errors import RecipeError
+from gristmill.errors import ArgumentError, RecipeError
 from gristmill.filters.api.step import Decision, Input, Measured
-from gristmill.filters.language import scripts
+from gristmill.filters.language import codes, scripts
 from gristmill.filters.language.language import PACKAGED, Language
 from tests.support import ROOT, strategies
 from tests.support.corpora import article
@@ -83,7 +83,7 @@ def test_thresholds_of_each_language_decide_from_measures_alone() -> None:
     assert said.reason.to_pylist() == ["low_score", None, "low_score", None, "other", "unknown"]
     assert said.value.to_pylist() == [0.5, None, 0.7, None, 0.99, None]
     assert said.threshold.to_pylist() == [0.6, None, 0.8, None, None, None]
-    assert step.thresholds == {"keep", "min_score"}
+    assert step.thresholds == {"keep", "min_score", "min_agreeing"}
     empty = step.decide({name: column.slice(0, 0) for name, column in measures.items()})
     assert len(empty.reason) == len(empty.value) == 0
 
@@ -358,3 +358,32 @@ def test_script_reasons() -> None:
     assert found.measures["score"].to_pylist() == [1.0, 1.0, 5 / 9, None, None]
     assert said.reason.to_pylist() == [None, None, None, "unknown", "unknown"]
     assert Language(keep=["Latn"], rules="script").inputs() == {}
+
+
+def test_models_that_agree(tmp_path: Path) -> None:
+    """lid.176 and a model with labels of languages and scripts."""
+    model = str(tmp_path / "other.bin")
+    Path(model).write_bytes(assemble())
+    texts = [ENGLISH, *OTHER_LANGUAGES.values(), ""]
+    alone, _ = judge(Language(keep="all", min_score=0.0, model=model), texts)
+    for least, expected in ((None, "disagreed"), (1, "disagreed"), (0, None)):
+        step = Language(keep="all", min_score=0.0, also=(model,), min_agreeing=least)
+        found, said = judge(step, texts)
+        assert found.measures["label_1"].to_pylist() == alone.measures["label"].to_pylist()
+        assert found.measures["score_1"].to_pylist() == alone.measures["score"].to_pylist()
+        pairs = zip(
+            found.measures["label"].to_pylist(), alone.measures["label"].to_pylist(), strict=True
+        )
+        same = [codes.means(one or "-", other or "-") for one, other in pairs]
+        assert found.measures["agreeing"].to_pylist() == [int(one) for one in same]
+        reasons = [None if agree else expected for agree in same]
+        assert said.reason.to_pylist() == reasons
+        values = [None if reason is None else 0.0 for reason in reasons]
+        assert said.value.to_pylist() == values
+        assert said.threshold.to_pylist() == [None if one is None else 1.0 for one in values]
+    labels = pa.array(["en", "eng_Latn", "zsm_Latn", "ms", None, "en"], pa.string())
+    others = pa.array(["eng_Latn", "en", "ms", "zsm_Latn", None, "de"], pa.string())
+    assert codes.same(labels, others).tolist() == [True] * 4 + [False] * 2
+    for also, message in (((model, model), "named twice"), ((), "min_agreeing = 1")):
+        with pytest.raises(ArgumentError, match=message):
+            Language(keep="all", also=also, min_agreeing=1)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.filters.api.step import Measured, Step, keep_all
-from gristmill.filters.api.texts import BatchTexts, TextMeasure
+from gristmill.filters.api.texts import BatchMeasure, BatchTexts, TextMeasure
 from gristmill.schema import DOCUMENTS, VERDICTS
 
 
@@ -38,6 +38,7 @@ class NamedStep(NamedTuple):
     name: str
     call: Callable[[pa.RecordBatch, BatchTexts], Judgement]  # a batch, and the texts of its rows
     texts_only: bool = False  # it looks at nothing but texts, and costs little
+    reads: str | None = None  # the measure of an earlier step that it is given as texts.labels
 
 
 class Judged(NamedTuple):
@@ -66,10 +67,17 @@ def named(
     """A step with what it has loaded, as the judge calls it; `name` if it is not the step's own."""
 
     def call(batch: pa.RecordBatch, texts: BatchTexts) -> Judgement:
-        found = measure.measure(texts) if isinstance(measure, TextMeasure) else measure(batch)
+        if isinstance(measure, TextMeasure):
+            found = measure.measure(texts)
+        elif isinstance(measure, BatchMeasure):
+            found = measure.measure(batch, texts)
+        else:
+            found = measure(batch)
         said = step.decide(found.measures) if found.measures else keep_all(len(batch))
         return Judgement(*said, found.measures, found.text, found.columns, found.found, found.texts)
 
+    if isinstance(measure, BatchMeasure):
+        return NamedStep(name or step.name, call, measure.texts_only, measure.reads)
     return NamedStep(name or step.name, call, isinstance(measure, TextMeasure))
 
 
@@ -122,6 +130,8 @@ def judge(
             rows.take_out()
         if not len(rows.batch):
             break
+        if step.reads is not None:
+            rows.texts.labels = rows.of_batch(batch["document"], measured.get(step.reads))
         said = _of_text(step.call(rows.batch, rows.texts))
         if said.found is not None:
             found.setdefault(step.name, []).append(said.found)
@@ -202,6 +212,13 @@ class _JudgedRows:
         if only_kept:
             rows[at[~self._kept.to_numpy(zero_copy_only=False)]] = -1
         return pa.array(rows, mask=rows < 0)
+
+    def of_batch(self, documents: pa.Array, column: pa.Array | None) -> pa.Array | None:
+        """A column over all documents of the batch, of these rows."""
+        if column is None or len(self.batch) == len(documents):
+            return column
+        at = np.searchsorted(documents.to_numpy(), self.batch["document"].to_numpy())
+        return column.take(pa.array(at))
 
     def drop(self, kept: pa.Array | None) -> None:
         """Keep these rows only, of those that were kept; null: all."""

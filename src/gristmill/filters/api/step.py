@@ -149,6 +149,15 @@ class Step(
         """Measures of earlier steps that its corpus rules read, as `step.measure`."""
         return ()
 
+    def content(self) -> dict[str, Any]:
+        """All parameters by name, as a stored recipe has them."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+    def measuring(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Of parameters by name those that measures depend on, whatever is then decided."""
+        return {name: value for name, value in content.items() if name not in self.thresholds}
+
     def inputs(self) -> dict[str, str]:
         """What the step's results depend on besides text: a name for the manifest -> its location,
         as phases/inputs/inputs.py reads it (a path, a URL, `version:PACKAGE`).

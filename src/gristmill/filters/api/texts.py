@@ -33,6 +33,8 @@ class BatchTexts:
         self._separate: WordBounds | None = None
         self._normalised: Buffers | None = None
         self._lower: pa.Array | None = None
+        # (n,) string: their languages, for a step whose parameters differ by them
+        self.labels: pa.Array | None = None
 
     @property
     def words(self) -> "WordBounds":
@@ -79,6 +81,25 @@ class TextMeasure:
 
     def __call__(self, batch: pa.RecordBatch) -> "Measured":
         return self.measure(BatchTexts(batch["text"]))
+
+
+class BatchMeasure:
+    """What measures a batch by its rows and by what is known of their texts."""
+
+    def __init__(
+        self,
+        measure: "Callable[[pa.RecordBatch, BatchTexts], Measured]",
+        reads: str,
+        *,
+        texts_only: bool,
+    ) -> None:
+        """`reads` is the measure of an earlier step that BatchTexts.labels must hold; `texts_only`
+        is whether it looks at nothing but texts.
+        """
+        self.measure, self.reads, self.texts_only = measure, reads, texts_only
+
+    def __call__(self, batch: pa.RecordBatch) -> "Measured":
+        return self.measure(batch, BatchTexts(batch["text"]))
 
 
 def by_words(measure: "Callable[[np.ndarray, np.ndarray, WordBounds], Measured]") -> TextMeasure:

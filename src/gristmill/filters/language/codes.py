@@ -13,6 +13,9 @@ import difflib
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+import numpy as np
+import pyarrow as pa
+
 TWO_LETTERS = (
     "aa:aar ab:abk ae:ave af:afr ak:aka am:amh an:arg ar:ara as:asm av:ava ay:aym az:aze ba:bak "
     "be:bel bg:bul bi:bis bm:bam bn:ben bo:bod br:bre bs:bos ca:cat ce:che ch:cha co:cos cr:cre "
@@ -70,6 +73,26 @@ def means(wanted: str, label: str) -> bool:
     if script and script != written:
         return False
     return language == other or other in _members().get(language, ())
+
+
+def same(labels: pa.Array, others: pa.Array) -> np.ndarray:
+    """Of n rows whether two labels mean one language, (n,) bool; a null means none."""
+    one, other = labels.dictionary_encode(), others.dictionary_encode()
+    words = [[*found.dictionary.to_pylist(), None] for found in (one, other)]
+    rows, columns = (
+        found.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False).astype(np.int64)
+        for found, known in zip((one, other), words, strict=True)
+    )
+    pairs, place = np.unique(rows * len(words[1]) + columns, return_inverse=True)
+    found = [divmod(pair, len(words[1])) for pair in pairs.tolist()]
+    equal = [_same(words[0][row], words[1][column]) for row, column in found]
+    return np.array(equal, bool)[place]
+
+
+def _same(label: str | None, other: str | None) -> bool:
+    if label is None or other is None:
+        return False
+    return label == other or means(label, other) or means(other, label)
 
 
 def place(label: str, keep: Sequence[str]) -> int | None:

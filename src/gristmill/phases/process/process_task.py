@@ -66,11 +66,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             {
                 "name": step.name,
                 "version": step.version,
-                "parameters": {
-                    name: value
-                    for name, value in msgspec.to_builtins(step).items()
-                    if thresholds or name not in step.thresholds
-                },
+                "parameters": step.content() if thresholds else step.measuring(step.content()),
                 "inputs": {
                     name: self.inputs[location].sha256 for name, location in step.inputs().items()
                 },
@@ -111,6 +107,8 @@ class ProcessTask(msgspec.Struct, frozen=True, kw_only=True):
     steps: Steps
     measure: Measure
     signing: Signing | None  # null: the recipe does not deduplicate
+    # the measure that documents are compared within; null: none
+    within: Later[str | None] = None
     limit: int | None  # documents that the source may still have
     start: Later[int] = 0  # the first row that is read: those before it have an earlier number
     samples: int | None  # dropped texts kept for each reason; null: all

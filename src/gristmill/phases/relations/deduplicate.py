@@ -258,7 +258,7 @@ def _write_similar(
     dropped = np.union1d(drops["document"].to_numpy(), [] if filtered is None else filtered)
     dropped = dropped.astype(np.int64)
     documents = similar_kept(read_batches(pairs), dropped, settings.near.least)
-    if not settings.exact or settings.scope == "source":
+    if not settings.exact or settings.scope != "corpus":
         # Copies of one text are kept, and are to be in one split.
         paths = [table.signatures for table in tables]
         documents = with_equal_texts(documents, paths, dropped)
@@ -282,7 +282,7 @@ def scopes_of(state: State) -> list[int]:
     place of its source, from 1.
     """
     recipe, processed = state.recipe, state.of(PROCESS)
-    if recipe.deduplicate is None or recipe.deduplicate.scope == "corpus":
+    if recipe.deduplicate is None or recipe.deduplicate.scope != "source":
         return [0] * len(processed)
     places = {source.name: place for place, source in enumerate(recipe.source, 1)}
     return [places[state.plan.shards[number].source] for number in processed]

@@ -1,0 +1,211 @@
+"""`[languages]`: parameters of steps for each language, from a file or a folder, as `by_language`
+of the `[[step]]` tables that they are about.
+
+    [languages]
+    parameters = "languages"     # LABEL.toml in a folder, or one file with a table for each label
+    missing = "drop"             # or "defaults", "refuse": languages without parameters
+    language_of = "language.label"
+
+The recipe that is checked and stored has the parameters themselves, in its steps, and no
+`[languages]`. Of the step `language` they set `keep` and `min_score`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from gristmill.errors import RecipeError
+from gristmill.filters.api.step import Step
+from gristmill.filters.language import codes
+from gristmill.filters.language.by_language import LANGUAGE_OF, ByLanguage
+from gristmill.recipe.explain import explain, suggest
+from gristmill.recipe.packaged import packaged
+
+PRESET = "preset:"  # before the name of parameters that come with gristmill
+ALL = "all"  # `keep` of the step language: every label
+Read = Callable[[str, str], dict[str, Any]]
+Tables = dict[str, dict[str, Any]]  # by label, by step: parameters, or false
+
+
+class LanguageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The recipe's `[languages]`."""
+
+    parameters: str  # a path, or preset:NAME
+    missing: Literal["refuse", "drop", "defaults"] = "refuse"
+    language_of: str = LANGUAGE_OF
+
+
+def with_languages(
+    tables: dict[str, Any], name: str, text: str, folder: Path, read: Read
+) -> dict[str, Any]:
+    """A recipe's tables with the parameters of each language in its steps.
+
+    `read` parses TOML, and is given what errors call it. Raises RecipeError.
+    """
+    if "languages" not in tables:
+        return tables
+    try:
+        settings = msgspec.convert(tables["languages"], LanguageSettings)
+    except msgspec.ValidationError as error:
+        at: list[str | int] = ["languages"]
+        raise explain(error, name, text, LanguageSettings, tables["languages"], at) from error
+    entries = _read(settings.parameters, folder, name, read)
+    steps = tables.get("step")
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        steps = []
+    entries = _wanted(settings, entries, steps, name)
+    made = [_with_entries(step, entries, settings) for step in steps]
+    used = {str(step.get("use")) for step in steps}
+    for language, entry in entries.items():
+        if unknown := sorted(set(entry) - used):
+            raise RecipeError(
+                f"{name}: languages: {language}: {unknown[0]!r} is no step of this recipe"
+                f"{suggest(unknown[0], sorted(used))}"
+            )
+    return {**{key: one for key, one in tables.items() if key != "languages"}, "step": made}
+
+
+def _read(location: str, folder: Path, name: str, read: Read) -> Tables:
+    """The parameters by label. Raises RecipeError."""
+    where = f"{name}: languages.parameters = {location!r}"
+    if location.startswith(PRESET):
+        found = _parsed(packaged(location.removeprefix(PRESET), "languages"), where, read)
+    elif (path := _there(location, folder)).is_dir():
+        found = {one.stem: _parsed(one, where, read) for one in sorted(path.glob("*.toml"))}
+        if not found:
+            raise RecipeError(f"{where}: {path} holds no .toml file: name them by label, en.toml")
+    else:
+        found = _parsed(path, where, read)
+    for label, entry in found.items():
+        if not isinstance(entry, dict):
+            raise RecipeError(f"{where}: {label}: expected a table of steps, got {entry!r}")
+        for step, parameters in entry.items():
+            if parameters is not False and not isinstance(parameters, dict):
+                raise RecipeError(
+                    f"{where}: {label}.{step}: expected a table of parameters or false, got "
+                    f"{parameters!r}"
+                )
+    if not found:
+        raise RecipeError(f"{where}: no language is in it")
+    return found
+
+
+def _there(location: str, folder: Path) -> Path:
+    here = folder / location
+    return here if here.exists() or not Path(location).exists() else Path(location)
+
+
+def _parsed(path: Path, where: str, read: Read) -> dict[str, Any]:
+    try:
+        return read(path.read_text("utf-8"), f"{where}: {path}")
+    except OSError as error:
+        raise RecipeError(f"{where}: {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise RecipeError(f"{where}: {path}: not UTF-8: {error}") from error
+
+
+def _wanted(settings: LanguageSettings, entries: Tables, steps: list[Any], name: str) -> Tables:
+    """The entries that `keep` of the step language asks for, all where it asks for all."""
+    language = next((step for step in steps if step.get("use") == "language"), None)
+    if language is None and settings.missing != "defaults":
+        raise RecipeError(
+            f'{name}: languages.missing = "{settings.missing}" needs a [[step]] with use = '
+            '"language"; without one say missing = "defaults"'
+        )
+    keep = ALL if language is None else language.get("keep", ALL)
+    if not isinstance(keep, list):
+        if settings.missing == "refuse":
+            raise RecipeError(
+                f'{name}: languages.missing = "refuse": list the languages in `keep` of the step '
+                'language, or say missing = "drop" or "defaults"'
+            )
+        return entries
+    found: Tables = {}
+    without = []
+    for wanted in map(str, keep):
+        meant = [label for label in entries if codes.place(label, [wanted]) is not None]
+        if wanted in entries or len(meant) == 1:
+            # Spelt as `keep` does: fastText's lid.176 says "fr" where GlotLID says "fra_Latn".
+            found[wanted] = entries[wanted if wanted in entries else meant[0]]
+        elif meant:
+            found |= {label: entries[label] for label in meant}
+        elif (place := codes.place(wanted, list(entries))) is not None:
+            found[wanted] = entries[list(entries)[place]]  # it is one of those that an entry means
+        else:
+            without.append(wanted)
+    if without and settings.missing == "refuse":
+        raise RecipeError(
+            f"{name}: languages: no parameters for {', '.join(without)}, which `keep` of the step "
+            'language names: add them, or say missing = "drop" or "defaults"'
+        )
+    if not found:
+        raise RecipeError(
+            f"{name}: languages: none of the languages that `keep` names ({', '.join(without)}) "
+            "has parameters"
+        )
+    return found
+
+
+def _with_entries(
+    table: dict[str, Any], entries: Tables, settings: LanguageSettings
+) -> dict[str, Any]:
+    """A step's table with the parameters of each language."""
+    use = table.get("use")
+    if use == "language":
+        return _language(table, entries, settings)
+    own = {
+        label: parameters
+        for label, entry in entries.items()
+        if (parameters := entry.get(str(use))) is not None and parameters != {}
+    }
+    if not own or "by_language" in table:
+        return table
+    place = {} if settings.language_of == LANGUAGE_OF else {"language_of": settings.language_of}
+    return {**table, "by_language": own, **place}
+
+
+def _language(table: dict[str, Any], entries: Tables, settings: LanguageSettings) -> dict[str, Any]:
+    """The step language, that keeps what has parameters, each with its own least score."""
+    keep = table.get("keep", ALL)
+    scores = {}
+    for label, entry in entries.items():
+        own = entry.get("language", {})
+        if not isinstance(own, dict) or set(own) - {"min_score"}:
+            raise RecipeError(f"languages: {label}.language: only min_score can differ by language")
+        if "min_score" in own:
+            scores[label] = own["min_score"]
+    kept: Any = list(entries)
+    if settings.missing == "defaults":
+        kept = ALL if not isinstance(keep, list) else [*kept, *_left(keep, kept)]
+    plain = table.get("min_score", 0.65)
+    if not scores or isinstance(plain, dict):
+        return {**table, "keep": kept}
+    others = [ALL] if kept == ALL else [one for one in kept if one not in scores]
+    return {**table, "keep": kept, "min_score": {**scores, **dict.fromkeys(others, plain)}}
+
+
+def _left(keep: list[str], known: list[str]) -> list[str]:
+    """The languages of `keep` that have no parameters."""
+    return [one for one in keep if all(codes.place(label, [one]) is None for label in known)]
+
+
+def check_languages(steps: list[Step], scope: str, name: str) -> None:
+    """Refuse steps that differ by a language that no step before them says, and deduplication
+    within languages without them.
+    """
+    said: set[str] = set()
+    for step in steps:
+        if isinstance(step, ByLanguage):
+            before, _, _ = step.language_of.partition(".")
+            if before not in said:
+                raise RecipeError(
+                    f"{name}: {step.name} differs by language ({step.language_of}), and no step "
+                    f"before it is {before!r}: put that step first"
+                )
+        said.add(step.name)
+    if scope == "language" and "language" not in said:
+        raise RecipeError(
+            f'{name}: deduplicate.scope = "language" needs a [[step]] with use = "language"'
+        )

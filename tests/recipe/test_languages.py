@@ -1,0 +1,184 @@
+"""`[languages]`: parameters by language from files, in the recipe that is stored; a run judges and
+deduplicates each language on its own.
+"""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from gristmill import rejudge, run, verify, why
+from gristmill.errors import RecipeError
+from gristmill.recipe import PRESETS, Recipe, for_files, load, make_step, packaged, parse, stored
+from gristmill.store.manifest import decode
+from tests.support.corpora import digests, jsonl
+
+RECIPE = """
+[languages]
+parameters = "languages"
+missing = "drop"
+[[source]]
+name = "web"
+files = ["*.jsonl"]
+[[step]]
+use = "language"
+rules = "script"
+keep = ["Latn", "Cyrl", "Grek"]
+[[step]]
+use = "gopher"
+rules = "datatrove-0.10"
+min_words = 3
+min_word_length = 1.0
+min_stop_words = 1
+[deduplicate]
+near = { shingle = 2, bands = 8, rows = 2, verify = "text" }
+scope = "language"
+"""
+LATIN, CYRILLIC, GREEK = "Latn", "Cyrl", "Grek"
+CODE = " ".join(f"{number} = {number * 7}" for number in range(40))  # no letter
+TEXTS = {
+    "latin": f"the mill {CODE}",
+    "cyrillic": f"в реке {CODE}",
+    "again": f"the mill {CODE} 5",
+    "stopless": "мельница стоит давно",
+    "few": "the mill",
+    "greek": "ο μύλος και η γη",
+}
+
+
+def lay_out(folder: Path, recipe: str = RECIPE) -> Path:
+    (folder / "languages").mkdir(parents=True)
+    (folder / "languages/Cyrl.toml").write_text(
+        '[language]\nmin_score = 0.5\n[gopher]\nstop_words = ["в"]\nmin_letter_words = 0.0\n'
+    )
+    (folder / "languages/Latn.toml").write_text("gopher.min_letter_words = 0.01\n")
+    rows = [{"url": f"https://{name}.example/", "text": text} for name, text in TEXTS.items()]
+    (folder / "a.jsonl").write_bytes(jsonl(rows))
+    (folder / "recipe.toml").write_text(recipe)
+    return folder / "recipe.toml"
+
+
+def reasons(corpus: Path) -> dict[str, str | None]:
+    table = pq.read_table(corpus / "verdicts").to_pylist()
+    names = list(TEXTS)
+    return {names[row["document"]]: row["reason"] for row in table}
+
+
+def test_each_language_is_judged_and_deduplicated_on_its_own(tmp_path: Path) -> None:
+    recipe, corpus = lay_out(tmp_path), tmp_path / "c"
+    run(recipe, out=corpus, workers=1)
+    verify(corpus)
+    expected = {
+        "latin": None,
+        "cyrillic": None,  # most of its shingles are those of `latin`
+        "again": "deduplicate.near_duplicate",
+        "stopless": "gopher.enough_stop_words",
+        "few": "gopher.short_doc",
+        "greek": "language.other",  # no parameters: missing = "drop"
+    }
+    assert reasons(corpus) == expected
+    told = decode((corpus / "manifest.json").read_bytes()).recipe
+    assert "languages" not in told
+    assert told["step"][1]["by_language"][CYRILLIC]["stop_words"] == ["в"]
+    assert told["step"][0]["min_score"] == {CYRILLIC: 0.5, LATIN: 0.65}
+    whole = {"deduplicate.scope": '"corpus"'}
+    run(recipe, out=tmp_path / "one", workers=1, settings=whole)
+    assert reasons(tmp_path / "one")["cyrillic"] == "deduplicate.near_duplicate"
+    # Thresholds of one language move without a text being read.
+    (tmp_path / "languages/Latn.toml").write_text("gopher.min_letter_words = 0.5\n")
+    assert rejudge(recipe, out=corpus)["unread"] == 0
+    run(recipe, out=corpus, workers=1)
+    assert reasons(corpus)["latin"] == "gopher.below_alpha_threshold"
+    (answer,) = why(corpus, "0:0")
+    assert answer["threshold"] == 0.5 and answer["measures"]["gopher.language"] == LATIN
+    run(recipe, out=tmp_path / "fresh", workers=1)
+    assert digests(corpus) == digests(tmp_path / "fresh")
+
+
+def test_languages_without_parameters(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path)
+    with pytest.raises(RecipeError, match="no parameters for Grek, which `keep`"):
+        load(recipe, {"languages.missing": "refuse"})
+    others = load(recipe, {"languages.missing": "defaults"}).recipe
+    assert others.step[0]["keep"] == [LATIN, CYRILLIC, GREEK]
+    every = {"languages.missing": "defaults", "step.0.keep": '"all"'}
+    assert load(recipe, every).recipe.step[0]["min_score"] == {CYRILLIC: 0.5, "all": 0.65}
+    with pytest.raises(RecipeError, match="list the languages"):
+        load(recipe, every | {"languages.missing": "refuse"})
+    with pytest.raises(RecipeError, match=r"none of the languages that `keep` names \(Grek\)"):
+        load(recipe, {"step.0.keep": '["Grek"]'})
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("Latn.toml", "goper.min_words = 1", r"Latn: 'goper' is no step.*gopher"),
+        ("Latn.toml", "gopher.min_word = 1", "step.1.: Latn: gopher: no parameter .min_word"),
+        ("Latn.toml", "gopher = 3", "Latn.gopher: expected a table of parameters or false, got 3"),
+        ("Latn.toml", "language.keep = ['x']", "only min_score can differ"),
+        ("Latn.toml", "a = [", "not valid TOML"),
+    ],
+)
+def test_bad_parameters_are_refused(tmp_path: Path, file: str, text: str, message: str) -> None:
+    recipe = lay_out(tmp_path)
+    (tmp_path / "languages" / file).write_text(text)
+    with pytest.raises(RecipeError, match=message):
+        load(recipe)
+
+
+def test_bad_places_are_refused(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path)
+    (tmp_path / "none").mkdir()
+    for place, message in (
+        ("none", "holds no .toml file"),
+        ("nowhere", "No such file"),
+        ("preset:nothing", "no languages 'nothing' comes with"),
+    ):
+        with pytest.raises(RecipeError, match=message):
+            load(recipe, {"languages.parameters": place})
+    with pytest.raises(RecipeError, match=r"languages.missing: Invalid enum value"):
+        load(recipe, {"languages.missing": "keep"})
+    swapped = RECIPE.replace('use = "language"\nrules = "script"', "USE").replace(
+        'keep = ["Latn", "Cyrl", "Grek"]\n', ""
+    )
+    with pytest.raises(RecipeError, match=r'needs a \[\[step\]\] with use = "language"'):
+        parse(swapped.replace("[[step]]\nUSE\n", ""), "r", folder=tmp_path)
+    with pytest.raises(RecipeError, match="no step before it is 'scores'"):
+        load(recipe, {"languages.language_of": "scores.language"})
+    with pytest.raises(RecipeError, match="lines and substrings are compared"):
+        load(recipe, {"deduplicate.lines": "{most = 2}"})
+
+
+def test_one_file_for_all_and_labels_as_keep_spells_them(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path)
+    (tmp_path / "all.toml").write_text("fra_Latn.gopher.min_words = 7\n")
+    text = recipe.read_text().replace('rules = "script"\n', "").replace('"languages"', '"all.toml"')
+    for wanted in ("fr", "fra", "fra_Latn"):
+        made = parse(
+            text.replace('["Latn", "Cyrl", "Grek"]', f'["{wanted}"]'), "r", folder=tmp_path
+        )
+        assert made.step[0]["keep"] == [wanted]
+        assert made.step[1]["by_language"] == {wanted: {"min_words": 7}}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_are_whole(preset: str, tmp_path: Path) -> None:
+    assert packaged(preset).is_file()
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    recipe = for_files([str(tmp_path / "a.jsonl")], None, None, preset)[0].recipe
+    told = json.loads(json.dumps(stored(recipe)))
+    assert json.loads(json.dumps(stored(msgspec.convert(told, Recipe)))) == told
+
+
+def test_fineweb2_has_parameters_of_a_hundred_languages(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    every = {"languages.missing": "drop", "step.1.keep": '"all"'}
+    recipe = for_files([str(tmp_path / "a.jsonl")], None, every, "fineweb2")[0].recipe
+    assert len(recipe.step[1]["min_score"]) == 100
+    french = recipe.step[4]["by_language"]["fra_Latn"]
+    assert french["min_letter_words"] == 0.812 and "l'" in french["stop_words"]
+    assert (
+        make_step(4, recipe.step[4]).content()["by_language"]["tha_Thai"]["max_word_length"] == 10
+    )
