@@ -187,6 +187,7 @@ OPTIONS = {
     "contamination": "--benchmark --help --item --json",
     "duplicates": "--help --json --top",
     "rejudge": "--allow-code --help --json --out --set",
+    "report": "--help --json --out",
     "curve": "--bands --budget --help --json --permutations --rows --threshold",
     "size": (
         "--allow-code --allow-env --cache-dir --cores --help --json --machines --out --sample --set"
@@ -251,7 +252,7 @@ def test_the_command_lines_options_are_frozen(verb: str) -> None:
         command_line(*verb.split(), "--help"), capture_output=True, text=True, check=True
     ).stdout
     found = sorted(
-        set(re.findall(r"^ +(--[a-z-]+)", shown, re.MULTILINE))
+        set(re.findall(r"^ +(?:-[a-z], )?(--[a-z-]+)", shown, re.MULTILINE))
         - {f"--no-{name}" for name in ("allow-missing", "quick", "read-back")}
     )
     assert found == OPTIONS[verb].split()

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from gristmill.network.withdraw_release import withdraw_release as release_withdraw
     from gristmill.pipeline import run as run
     from gristmill.recipe import init as init
+    from gristmill.report_page.report import report as report
     from gristmill.reports.chinchilla import chinchilla as chinchilla
     from gristmill.reports.contamination import contamination as contamination
     from gristmill.reports.diff import diff as diff
@@ -117,6 +118,7 @@ _PLACES = {
     "publish": "network.publish:publish",
     "pull": "network.pull:pull",
     "rejudge": "reports.rejudge:rejudge",
+    "report": "report_page.report:report",
     "release_key": "network.keys:new_key",
     "release_rotate": "network.signing:rotate",
     "release_sign": "network.signing:sign",
@@ -182,6 +184,7 @@ __all__ = [
     "release_rotate",
     "release_sign",
     "release_withdraw",
+    "report",
     "run",
     "seen",
     "show_model",

@@ -32,6 +32,7 @@ from gristmill.report_verbs import (
     duplicates,
     lines,
     rejudge,
+    report,
     size,
     status,
     substrings,
@@ -133,6 +134,7 @@ def verify(
 
 for verb in (diff, why, lines, substrings, contamination, duplicates, rejudge, curve):
     app.command()(verb)
+app.command(epilog=EXIT_CODES)(report)
 app.command(epilog=EXIT_CODES)(pack)
 app.command(epilog=EXIT_CODES)(size)
 app.command()(status)

@@ -254,3 +254,23 @@ def status(
         lines = [f"{found['time']}: {found['error']}"] if failed else [*rate, *shown(found), ""]
         print_result(found, as_json, lines)
         sys.stdout.flush()
+
+
+def report(
+    corpus: Corpus,
+    other: Annotated[
+        Path | None, typer.Argument(help="The folder of another corpus, to compare with.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The file (default: CORPUS-report.html, beside it)."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page that shows a corpus: what was dropped and why, with documents."""
+    from gristmill.report_page.report import report as write
+
+    handle_ctrl_c()
+    result = write(corpus, other, out=out, on_line=lambda line: warn(f"report: {line}"))
+    line = f"{result['file']} is written ({result['bytes'] / 1000:,.0f} KB). Open it in a browser."
+    print_result(result, as_json, [line])

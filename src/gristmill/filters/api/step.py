@@ -15,6 +15,7 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, overload
 
 import msgspec
@@ -222,6 +223,8 @@ def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision
     """Decide by comparisons, in order: of each row the first that is broken. A null measure breaks
     none.
     """
+    if (asked := _ASKED.get()) is not None:
+        asked.extend(checks)
     rows = len(next(iter(measures.values())))
     failed = np.zeros(rows, np.int8)  # 0: kept; else the check's place, from 1
     value, threshold = np.zeros(rows), np.zeros(rows)
@@ -236,6 +239,23 @@ def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision
     return Decision(
         names.take(pa.array(failed)), pa.array(value, mask=kept), pa.array(threshold, mask=kept)
     )
+
+
+# The comparisons that a step's `decide` makes, while `checks_of` asks for them.
+_ASKED: ContextVar[list[Check] | None] = ContextVar("asked", default=None)
+
+
+def checks_of(step: Step, measures: Mapping[str, pa.Array]) -> list[Check]:
+    """The comparisons by which a step decides, in order, those that are switched off left out; none
+    where it decides in another way. `measures` are its own, of no row: they only have their types.
+    """
+    asked: list[Check] = []
+    token = _ASKED.set(asked)
+    try:
+        step.decide(measures)
+    finally:
+        _ASKED.reset(token)
+    return [one for one in asked if one.limit is not None]
 
 
 _BROKEN: dict[str, Any] = {
