@@ -13,10 +13,9 @@ or JSONL, in any order and any number of files. The step `scores` reads them (do
 import pyarrow as pa
 
 from gristmill.filters.models.score_files import digests
-from gristmill.schema import shard_name
-from gristmill.store.parts import TableWriter
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.kept_texts import KeptTexts
+from gristmill.trainer_formats.parquet_files import write_files
 
 JOBS = pa.schema(
     [
@@ -30,25 +29,7 @@ JOBS = pa.schema(
 
 def write(texts: KeptTexts, folder: ExportFolder) -> int:
     """Write the files; returns the number of documents."""
-    documents = 0
-    for number, source in texts.shards():
-        name = f"{source}/{shard_name(number)}.parquet"
-        if (part := folder.kept(name)) is not None:
-            documents += part.counts["documents"]
-            continue
-        counts = {"documents": 0}
-        with folder.file(name, counts) as file:
-            table = TableWriter(file, JOBS)
-            try:
-                for batch in texts.batches(source, number):
-                    table.write(job_of(batch))
-                    counts["documents"] += len(batch)
-                table.close()
-            except BaseException:
-                table.abandon()
-                raise
-        documents += counts["documents"]
-    return documents
+    return write_files(texts, folder, JOBS, job_of)
 
 
 def job_of(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -15,8 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from gristmill.schema import shard_name
-from gristmill.store.parts import TableWriter
 from gristmill.trainer_formats.column_types import (
     Kind,
     arrow_type,
@@ -27,6 +25,7 @@ from gristmill.trainer_formats.column_types import (
 )
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.kept_texts import KeptTexts
+from gristmill.trainer_formats.parquet_files import write_files
 
 OF_FORMAT = ("date", "record_id", "declared_language", "content_type", "title")
 RESERVED = ("document", "text", "url", "copies")
@@ -48,25 +47,8 @@ def write(texts: KeptTexts, folder: ExportFolder) -> int:
     )
     as_json = [name for name in own if is_json(kinds[name])]
     folder.describe(details={"json_columns": as_json, "left_out": list(kinds)[MOST_FIELDS:]})
-    documents = 0
-    for number, source in texts.shards():
-        name = f"{source}/{shard_name(number)}.parquet"
-        if (part := folder.kept(name)) is not None:
-            documents += part.counts["documents"]
-            continue
-        counts = {"documents": 0}
-        with folder.file(name, counts) as file:
-            table = TableWriter(file, schema)
-            try:
-                for batch in texts.batches(source, number):
-                    table.write(_batch(batch, schema, {name: kinds[name] for name in own}))
-                    counts["documents"] += len(batch)
-                table.close()
-            except BaseException:
-                table.abandon()
-                raise
-        documents += counts["documents"]
-    return documents
+    chosen = {name: kinds[name] for name in own}
+    return write_files(texts, folder, schema, lambda batch: _batch(batch, schema, chosen))
 
 
 def fields_of(row: dict[str, Any]) -> dict[str, Any]:

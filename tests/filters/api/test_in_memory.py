@@ -212,7 +212,7 @@ def test_parameters_are_checked_when_a_filter_is_made() -> None:
     for make, message in (
         (lambda: filters.Simple(min_wrods=3), "Simple: .*'min_wrods'; did you mean 'min_words'"),
         (lambda: filters.Simple(min_words="3"), "Simple: Expected `int.*got `str` - at `min_words"),
-        (filters.Language, "Language: Missing required argument 'keep'"),
+        (filters.Language, "Language: missing required field `keep`"),
         (lambda: filters.Gopher(rules="none"), "rules"),
         (lambda: filters.Simple(3), "Simple: Extra positional arguments"),
     ):

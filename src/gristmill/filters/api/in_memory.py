@@ -25,6 +25,7 @@ from gristmill.errors import ArgumentError
 from gristmill.filters.api.custom import RESERVED, function_measure
 from gristmill.filters.api.judge import Judged, Judgement, NamedStep, named, schemas_of
 from gristmill.filters.api.judge import judge as judge_rows
+from gristmill.filters.api.one_text import judge_one
 from gristmill.filters.api.step import Step, keep_all
 from gristmill.filters.api.step_inputs import PIN, find
 from gristmill.filters.api.texts import BatchTexts
@@ -107,6 +108,10 @@ def judge(texts: Any, steps: Any, *, text: str = "text") -> Any:
     'simple.few_words'
     """
     loaded = [_load(step) for step in _steps(steps)]
+    if isinstance(texts, str):
+        judged = judge_one(texts, [(step.step, step.measures) for step in loaded])
+        left = texts if judged.reason is None and judged.text is None else judged.text
+        return TextVerdict(*judged._replace(text=left))
     table = pa.concat_tables(
         [
             _verdicts(raw, judged, loaded)
@@ -114,12 +119,6 @@ def judge(texts: Any, steps: Any, *, text: str = "text") -> Any:
         ]
         or [_nothing(loaded)]
     )
-    if isinstance(texts, str):
-        row = table.to_pylist()[0]
-        reason, value, threshold = (row.pop(name) for name in VERDICT)
-        left = row.get("text", texts) if reason is None else None
-        measures = {name: found for name, found in row.items() if name not in _filled(loaded)}
-        return TextVerdict(reason, value, threshold, measures, left)
     if isinstance(texts, Mapping):
         columns = table.to_pydict()
         one = isinstance(texts.get(text), str | None)

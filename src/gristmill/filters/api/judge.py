@@ -132,7 +132,7 @@ def judge(
             break
         if step.reads is not None:
             rows.texts.labels = rows.of_batch(batch["document"], measured.get(step.reads))
-        said = _of_text(step.call(rows.batch, rows.texts))
+        said = of_text(step.call(rows.batch, rows.texts))
         if said.found is not None:
             found.setdefault(step.name, []).append(said.found)
         places = rows.places_in(batch["document"], only_kept=not everything)
@@ -157,7 +157,7 @@ def judge(
     return Judged(kept, table, columns, verdicts.dropped, found)
 
 
-def _of_text(said: Judgement) -> Judgement:
+def of_text(said: Judgement) -> Judgement:
     """What a rewriting step says, with the rule that a document without text is dropped."""
     if said.text is None:
         return said

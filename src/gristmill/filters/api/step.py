@@ -13,6 +13,7 @@ be there. filters/api/registry.py finds built-in ones, filters/api/custom.py tho
 
 import difflib
 import math
+import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -206,8 +207,10 @@ def checked(
                 + (f"; did you mean {near[0]!r}?" if near else f": it has {', '.join(known)}")
             )
     try:
-        made = make(*args, **parameters)
-        return msgspec.convert(msgspec.to_builtins(made, enc_hook=os.fspath), kind)
+        if args:
+            make(*args)  # there are only keywords: this says so
+        # Types come first: what a step checks itself relies on them.
+        return msgspec.convert(msgspec.to_builtins(dict(parameters), enc_hook=os.fspath), kind)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         message = str(error).replace("`$.", "`").replace("Object missing", "missing")
         raise ArgumentError(f"{kind.__name__}: {message}") from error
@@ -226,15 +229,23 @@ def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision
     if (asked := _ASKED.get()) is not None:
         asked.extend(checks)
     rows = len(next(iter(measures.values())))
+    if rows == 1:
+        return _check_one(checks, measures)
     failed = np.zeros(rows, np.int8)  # 0: kept; else the check's place, from 1
     value, threshold = np.zeros(rows), np.zeros(rows)
+    numbers: dict[str, np.ndarray] = {}
     for place, (_, measure, broken, limit) in enumerate(checks, 1):
         if limit is None:
             continue
-        measured = np.asarray(measures[measure].cast(pa.float64()).to_numpy(zero_copy_only=False))
+        if measure not in numbers:
+            numbers[measure] = _numbers(measures[measure])
+        measured = numbers[measure]
         new = _BROKEN[broken](measured, limit) & (failed == 0)
-        failed[new], value[new], threshold[new] = place, measured[new], limit
+        if new.any():
+            failed[new], value[new], threshold[new] = place, measured[new], limit
     kept = failed == 0
+    if kept.all():
+        return keep_all(rows)
     names = pa.array([None, *(check.reason for check in checks)], pa.string())
     return Decision(
         names.take(pa.array(failed)), pa.array(value, mask=kept), pa.array(threshold, mask=kept)
@@ -258,6 +269,37 @@ def checks_of(step: Step, measures: Mapping[str, pa.Array]) -> list[Check]:
     return [one for one in asked if one.limit is not None]
 
 
+def _check_one(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision:
+    """The same for one row: numpy's calls would take longer than the text."""
+    values: dict[str, float] = {}
+    for reason, measure, broken, limit in checks:
+        if limit is None:
+            continue
+        if measure not in values:
+            value = measures[measure][0].as_py()
+            values[measure] = math.nan if value is None else float(value)
+        if _ONE_BROKEN[broken](values[measure], limit):
+            return Decision(
+                pa.array([reason], pa.string()),
+                pa.array([values[measure]], pa.float64()),
+                pa.array([limit], pa.float64()),
+            )
+    return keep_all(1)
+
+
+def _numbers(column: pa.Array) -> np.ndarray:
+    """A measure as float64, NaN where it is null."""
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.float64())
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+
+
+_ONE_BROKEN: dict[str, Any] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _BROKEN: dict[str, Any] = {
     "<": np.less,
     "<=": np.less_equal,
@@ -280,4 +322,5 @@ def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 def measured(values: Mapping[str, np.ndarray]) -> dict[str, pa.Array]:
     """Arrays as measures; a NaN is a null."""
-    return {name: pa.array(array, mask=np.isnan(array)) for name, array in values.items()}
+    # what came of pandas has NaN for null
+    return {name: pa.array(array, from_pandas=True) for name, array in values.items()}
