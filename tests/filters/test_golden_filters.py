@@ -4,6 +4,7 @@ for a fixed set of documents. One that changes without a raised `version` fails.
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -351,6 +352,18 @@ def test_a_preset_gives_what_its_filters_gave(name: str, folder: Path) -> None:
     compare(name, got, json.loads(GOLDEN.read_text())["presets"][name])
 
 
+def undeclared(step: Step, judged: dict[str, Any]) -> list[str]:
+    """The reasons and measures that a step gave and that its class does not explain."""
+    found = {row["reason"] for row in judged["verdicts"] if row["reason"]}
+    measures = {name for row in judged["measures"] for name in row if name != "document"}
+    found |= {name for name in measures if name != f"{step.name}.{LEFT}"}
+    known = {
+        f"{step.name}.{re.sub('NAME|(?<![A-Z])N(?![A-Z])', '[A-Za-z0-9_]+', name)}"
+        for name in (*step.reasons, *step.measures)
+    }
+    return sorted(name for name in found if not re.fullmatch("|".join(known), name))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_filter_in_memory_says_what_the_run_says(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -367,6 +380,7 @@ def test_a_filter_in_memory_says_what_the_run_says(
         expected = judge_all([step], folder)
     except RecipeError as error:
         pytest.skip(str(error))
+    assert undeclared(step, expected) == []
     got = step(given)
     verdicts = [{key: row[key] for key in VERDICT} for row in expected["verdicts"]]
     assert got.select(list(VERDICT)).to_pylist() == verdicts

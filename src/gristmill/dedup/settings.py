@@ -43,18 +43,27 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     before it; if it is a duplicate of none of them, the first `keepers` kept documents of each.
     """
 
-    shingle: int = 5  # units of a shingle
-    # In scripts written without spaces each character is a word.
+    shingle: int = 5  # Words (or characters) of a shingle, from 1 to 100.
+    # What a shingle is made of. In scripts written without spaces each character is a word.
     unit: Literal["words", "characters"] = "words"
-    # Numbers in a signature. Null: bands * rows, the only value that is accepted.
+    # Numbers in a signature. Only bands * rows is accepted; unset: that number.
     permutations: int | None = None
+    # Bands of a signature. Two documents with one equal band are compared; more bands find more
+    # pairs. `gristmill curve` shows the effect.
     bands: int = 32
-    rows: int = 4
-    threshold: float = 0.8  # Jaccard similarity
-    floor: float | None = None  # null: 0.7, or the threshold if that is lower
+    rows: int = 4  # Numbers of a band; more rows find fewer pairs. bands * rows is at most 4096.
+    threshold: float = 0.8  # The least Jaccard similarity of duplicates, above 0 and at most 1.
+    # Compared pairs from this similarity on are stored for `rejudge`. Unset: 0.7, or the threshold
+    # if that is lower.
+    floor: float | None = None
+    # How many earlier documents of each bucket a document is compared with, from 1 to 16.
     candidates: int = 8
+    # How many kept documents of each bucket it is compared with after that, from 0 to 64.
     keepers: int = 64
+    # How a pair is verified: by the texts, by signatures alone (an estimate, reads no text), or not
+    # at all.
     verify: Literal["text", "signatures", "none"] = "text"
+    # `components` keeps one document of each connected component, for comparison with other tools.
     group: Literal["kept", "components"] = "kept"
 
     def __post_init__(self) -> None:
@@ -107,11 +116,12 @@ class FrequentLines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     removed from them; docs/lines.md.
     """
 
-    most: Annotated[int, Meta(ge=1)]  # documents that a line may be in
-    # first: the line is kept at its first place, in the earliest document
+    most: Annotated[int, Meta(ge=1)]  # A line in more documents than this is removed from them.
+    # With `first` the line is kept at its first place, in the earliest document.
     keep: Literal["none", "first"] = "none"
-    unit: Literal["lines", "paragraphs"] = "lines"  # paragraphs have blank lines between them
-    # Of a normalised line. A shorter line is never removed.
+    # What is compared. Paragraphs have blank lines between them.
+    unit: Literal["lines", "paragraphs"] = "lines"
+    # A line with fewer characters, once normalised, is never removed.
     least_characters: Annotated[int, Meta(ge=1)] = 1
 
 
@@ -120,34 +130,45 @@ class Substrings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     `most` places of the kept documents; docs/substrings.md.
     """
 
+    # The length of the windows that are compared, in bytes.
     bytes: Annotated[int, Meta(ge=16, le=65536)] = 500
-    most: Annotated[int, Meta(ge=1)] = 1  # places that a window may be at
-    # first: what occurs again is kept at its first place, in the earliest document
+    # At how many places a window may be; one at more places is repeated.
+    most: Annotated[int, Meta(ge=1)] = 1
+    # With `first` repeated text is kept at its first place, in the earliest document.
     keep: Literal["first", "none"] = "first"
-    # where a cut may start and stop: the bounds go inward
+    # Where a cut may start and stop. A cut is made smaller until it fits.
     boundary: Literal["characters", "words", "lines"] = "words"
+    # `cut` removes repeated text; `count` only measures it.
     action: Literal["cut", "count"] = "cut"
 
 
 class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which duplicates to drop. A document is dropped only for an earlier one that is kept."""
 
-    url: bool = False  # equal URL
-    normal_urls: bool = True  # compare URLs in their normal form: url_form.py
-    # URL parameters that a normal form leaves out; `utm_*` is every name that begins with utm_
+    url: bool = False  # Drop a document with the URL of an earlier one.
+    # Compare URLs in a normal form: http as https, hosts in lower case, no fragment, no tracking
+    # parameters.
+    normal_urls: bool = True
+    # URL parameters that the normal form leaves out; `utm_*` is every name that begins with `utm_`.
     tracking: tuple[str, ...] = TRACKING
-    exact: bool = True  # equal normalised text
-    near: Near | None = None
+    exact: bool = True  # Drop a document whose normalised text is equal to an earlier one's.
+    near: Near | None = None  # How near duplicates are found. Without the table none are.
+    # How frequent lines are removed. Without the table none are.
     lines: FrequentLines | None = None
+    # How repeated substrings are cut. Without the table none are.
     substrings: Substrings | None = None
-    # What is compared: the corpus, within each source only, or within each language (the measure
-    # language.label) only; there URLs are compared in the corpus all the same.
+    # With `source` documents are compared within their source only, with `language` within their
+    # language (the measure `language.label`) only; URLs are then still compared in the corpus.
     scope: Literal["corpus", "source", "language"] = "corpus"
-    order: Annotated[str, Meta(pattern=ORDER)] = "plan"  # which duplicate is kept: order.py
-    against: list[str] = []  # reference corpora, whose documents come before all of these
-    index: bool = False  # write an index, so that later corpora can be compared against this one
-    # The largest share of the compared documents that one document and its copies may have; a
-    # larger cluster stops the run. Null: no limit.
+    # Which of several duplicates is kept: `plan` (the first), `longest`, or `highest STEP.MEASURE`,
+    # `lowest STEP.MEASURE`, `highest field:NAME`, `lowest field:NAME`.
+    order: Annotated[str, Meta(pattern=ORDER)] = "plan"
+    # Folders of reference corpora, made with `index = true`. Their documents come before all of
+    # these.
+    against: list[str] = []
+    index: bool = False  # Write an index, so that later corpora can be compared against this one.
+    # The largest share of the compared documents that one document and its copies may be; a larger
+    # cluster stops the run. Unset: no limit.
     largest_cluster: Annotated[float, Meta(gt=0, le=1)] | None = None
 
     @property

@@ -30,11 +30,15 @@ Tables = dict[str, dict[str, Any]]  # by label, by step: parameters, or false
 
 
 class LanguageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The recipe's `[languages]`."""
+    """Parameters of steps that differ by language, from a file or a folder."""
 
-    parameters: str  # a path, or preset:NAME
+    # A folder with a file for each language (`fra_Latn.toml`), one file with a table for each, or
+    # `preset:fineweb2`.
+    parameters: str
+    # What is done with a language of `keep` that has no parameters: stop, drop its documents, or
+    # use those of the steps.
     missing: Literal["refuse", "drop", "defaults"] = "refuse"
-    language_of: str = LANGUAGE_OF
+    language_of: str = LANGUAGE_OF  # The measure that says a document's language.
 
 
 def with_languages(

@@ -17,12 +17,14 @@ Tokens = Annotated[int, Meta(ge=1, le=1 << 60)]
 class Shares(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A rule for the shares of tokens of sources, or of parts of sources."""
 
-    # null: of the parameter that is given, else proportional
+    # The rule. Unset: the one whose parameter is given, else `proportional`.
     rule: Rule | None = None
-    weights: dict[str, Share] | None = None  # shares of tokens, which sum to 1 (or to 100)
-    targets: dict[str, Tokens] | None = None  # tokens of each source
-    temperature: Annotated[float, Meta(gt=0, le=1e6)] | None = None  # n^(1/T); 1: proportional
-    # how often a source may be read in all stages together
+    # Of each source its share of the tokens; together 1, or 100.
+    weights: dict[str, Share] | None = None
+    targets: dict[str, Tokens] | None = None  # Of each source its tokens.
+    # Shares are n^(1/T) of n tokens; 1 is proportional, more is flatter.
+    temperature: Annotated[float, Meta(gt=0, le=1e6)] | None = None
+    # How often a source may be read in all stages together.
     max_epochs: Annotated[float, Meta(gt=0, le=1e6)] | None = None
 
     @property
@@ -58,16 +60,19 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class MixStage(Shares, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of training with shares of its own; it follows the one before it."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=100)]
-    tokens: Tokens | None = None  # null: the sum of its targets
-    sequence_length: Annotated[int, Meta(ge=1, le=1 << 24)] | None = None  # null: as before
-    batch_size: Annotated[int, Meta(ge=1, le=1 << 24)] | None = None  # windows; null: as before
+    name: Annotated[str, Meta(min_length=1, max_length=100)]  # Its name, in plans and reports.
+    tokens: Tokens | None = None  # Tokens of the stage. Unset: the sum of its targets.
+    # Tokens of a window. Unset: as before.
+    sequence_length: Annotated[int, Meta(ge=1, le=1 << 24)] | None = None
+    # Windows of a step. Unset: as before.
+    batch_size: Annotated[int, Meta(ge=1, le=1 << 24)] | None = None
 
 
 class Mix(Shares, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole of training, or its first stage where there are stages behind it."""
 
-    tokens: Tokens | None = None  # of this stage; null: the sum of its targets, else one epoch
-    sequence_length: Annotated[int, Meta(ge=1, le=1 << 24)] = 2048  # tokens of a window
-    batch_size: Annotated[int, Meta(ge=1, le=1 << 24)] = 512  # windows of a step
-    stage: list[MixStage] = []
+    # Tokens of training, or of its first stage. Unset: the sum of the targets, else one epoch.
+    tokens: Tokens | None = None
+    sequence_length: Annotated[int, Meta(ge=1, le=1 << 24)] = 2048  # Tokens of a window.
+    batch_size: Annotated[int, Meta(ge=1, le=1 << 24)] = 512  # Windows of a training step.
+    stage: list[MixStage] = []  # Further stages, each with shares of its own.

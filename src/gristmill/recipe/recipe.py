@@ -38,20 +38,28 @@ Measure = Literal["needed", "all"]
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a corpus is made of and by."""
 
+    # The folder of the corpus, relative to the recipe's folder; `--out` goes before it.
     output: str | None = None
+    # The seed of every random choice: samples, the order of token shards, what is kept in
+    # `samples/`.
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 1
-    # an address or URL for servers, to reach whoever runs this
+    # An e-mail address or URL that is sent to servers with each request, so that they can reach
+    # you.
     contact: str | None = None
-    source: list[Source]
+    source: list[Source]  # Where raw shards come from, one table each.
+    # The filters and transforms, one table each, in the order in which they run.
     step: list[dict[str, Any]] = []
-    deduplicate: Deduplicate | None = None
+    deduplicate: Deduplicate | None = None  # How duplicates are found. Without the table none are.
+    # How kept documents become token shards. Without the table the corpus ends with text.
     tokens: TokenSettings | None = None
-    mix: Mix | None = None  # what a training run reads; it changes no byte of the corpus
-    keep_documents: bool = True  # false: documents/ is removed in the end
-    keep_dropped: bool = False  # true: samples/ holds every text that a step dropped
-    # dropped texts kept in samples/, for each shard and reason
+    # How much of each source a training run reads. It changes no byte of the corpus.
+    mix: Mix | None = None
+    # With false the folder `documents/`, the texts before deduplication, is removed in the end.
+    keep_documents: bool = True
+    keep_dropped: bool = False  # With true `samples/` holds every text that a step dropped.
+    # How many dropped texts `samples/` holds of each shard and reason.
     samples: Annotated[int, Meta(ge=0)] = 4
-    # all: later filters measure what an earlier one has dropped as well
+    # With `all` later filters also measure documents that an earlier filter has dropped.
     measure: Measure = "needed"
 
     def target(self, source: Source) -> int | None:

@@ -1,4 +1,4 @@
-"""The recipe's `[[source]]`."""
+"""The recipe's `[[source]]`: where raw shards come from, and what is read of them."""
 
 from typing import Annotated, Literal
 
@@ -15,33 +15,42 @@ LATER = {"hub": None, "subset": None, "target_shards": None, "target_tokens": No
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named origin of raw shards."""
 
-    name: str
-    urls: list[str] = []  # https, http, file, s3 and its kin, hf
-    files: list[str] = []  # paths, folders and globs, from the recipe's folder
-    # a crawl, such as CC-MAIN-2024-22, of which `kind` says wet or warc
+    name: str  # Its name: a folder of the corpus, so use letters, digits, `.`, `_` and `-`.
+    urls: list[str] = []  # The shards by URL: https, http, file, s3 (also gs and az) or hf.
+    files: list[str] = []  # The shards as paths, folders or globs, relative to the recipe's folder.
+    # A crawl, such as `CC-MAIN-2024-22`; `kind` says whether its WET or its WARC files are read.
     commoncrawl: str | None = None
-    paths: str | None = None  # a file or URL that lists one path a line (wet.paths.gz) ...
-    base_url: str = COMMON_CRAWL  # ... and what stands before each
-    hub: str | None = None  # a dataset of the Hugging Face hub, `owner/name` ...
-    subset: str | None = None  # ... and which configuration of it
-    # of a list or crawl at most this many shards: a prefix of one seeded order
+    # A file or URL that lists the shards, one path a line, such as `wet.paths.gz`.
+    paths: str | None = None
+    base_url: str = COMMON_CRAWL  # What is put before each path of `paths`.
+    hub: str | None = None  # A dataset of the Hugging Face hub, as `owner/name`.
+    subset: str | None = None  # Which configuration of the dataset of `hub` is read.
+    # At most this many shards of a list or crawl. They are the start of one seeded order, so a
+    # larger sample contains a smaller one.
     sample: Annotated[int, Meta(ge=1)] | None = None
-    sha256sums: str | None = None  # a file or URL that says what each shard must be
-    # the variable with its hosts' header: GRISTMILL_AUTH_*, HF_TOKEN, or --allow-env
+    # A file or URL with the sha256 of each shard; a shard with another one is refused.
+    sha256sums: str | None = None
+    # The environment variable with the header for the source's hosts: `GRISTMILL_AUTH_*`,
+    # `HF_TOKEN`, or one that `--allow-env` permits.
     authorization: str | None = None
-    # of its shards, whatever they look like; null: recognised by the bytes, and refused where no
-    # kind fits
+    # The format of its shards. Unset: recognised by their first bytes; a shard that fits no format
+    # is refused.
     kind: Kind | None = None
-    text: str = "text"  # the field that holds the text
-    url: str = "url"
-    priority: int = 0  # a higher one gets lower numbers, so that its copy of a duplicate is kept
+    text: str = "text"  # The field that holds the text.
+    url: str = "url"  # The field that holds the URL.
+    # Shards of a source with a higher priority get lower numbers, so that its copy of a duplicate
+    # is kept.
+    priority: int = 0
+    # A note about the licence. It is stored in the manifest and on the dataset's card.
     licence: str | None = None
-    limit: Annotated[int, Meta(ge=1)] | None = None  # at most this many documents
-    # the source ends with the document that brings its tokens to one of these: a number of full
-    # token shards, or tokens
+    limit: Annotated[int, Meta(ge=1)] | None = None  # Read at most this many documents.
+    # The source ends with the document that brings it to this many full token shards.
     target_shards: Annotated[int, Meta(ge=1)] | None = None
+    # The source ends with the document that brings it to this many tokens.
     target_tokens: Annotated[int, Meta(ge=1)] | None = None
-    enabled: bool = True  # false: nothing more is read of it
+    enabled: bool = True  # With false nothing more is read of it; what the corpus has of it stays.
+    # A larger document is dropped as `read.too_large`.
     max_document_bytes: Annotated[int, Meta(ge=1, le=1 << 30)] = 16 << 20
-    # decoded, and on the wire; a packed shard that grows beyond is cut off as a bomb
+    # The most bytes of a shard, as sent and decoded. A packed shard that grows beyond it is cut off
+    # as `read.bomb`.
     max_shard_bytes: Annotated[int, Meta(ge=1)] = 1 << 40

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, VerificationError
+from gristmill.reports.reasons import meaning
 from gristmill.reports.top_substrings import spans_of
 from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST, Manifest
@@ -177,6 +178,8 @@ def lines(result: dict[str, Any]) -> list[str]:
         )
         value = f", value {result['value']:g}" if result["value"] is not None else ""
         out.append(f"  dropped: {reason}{value}{compared}")
+    if reason is not None and (said := meaning(reason)) is not None:
+        out.append(f"  that is: {said}")
     if result["measures"]:
         shown = ", ".join(
             f"{key} {value:g}" if isinstance(value, (int, float)) else f"{key} {value}"

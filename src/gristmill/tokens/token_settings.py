@@ -16,11 +16,14 @@ MEASURE = r"[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z0-9_.]+"
 class Repeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often a document is in the training tokens."""
 
-    by: str  # "copies": it and the documents dropped as its copies; or a measure, `step.measure`
-    # From this value on, this number of times: 2.5 is 2 for one half of the documents and 3 for
-    # the other, 0 leaves a document out.
+    # What decides: `copies` (the document and those dropped as its copies), or a measure,
+    # `step.measure`.
+    by: str
+    # From each value on, how often: 2.5 is twice for one half of the documents and three times for
+    # the other, 0 leaves a document out. At most 100.
     table: dict[str, float]
-    otherwise: float = 1.0  # of a document without a value, or with one below the table's
+    # How often a document is in the tokens that has no value, or one below the table's.
+    otherwise: float = 1.0
 
     def __post_init__(self) -> None:
         if self.by != COPIES and not re.fullmatch(MEASURE, self.by):
@@ -44,11 +47,12 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Partition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Token shards by label: `web` with the label `news` has tokens/web~news/."""
 
-    # measures, `step.measure`, of labels or whole numbers
+    # The measures whose values are the labels, as `step.measure`: strings or whole numbers.
     by: Annotated[list[str], Meta(min_length=1, max_length=4)]
-    names: dict[str, str] = {}  # of labels: what stands for them in the folder's name
-    otherwise: str = "none"  # of a document without a label
-    most: Annotated[int, Meta(ge=1, le=1000)] = 100  # partitions of a source
+    # What a label is called in the folder's name, where it is called otherwise.
+    names: dict[str, str] = {}
+    otherwise: str = "none"  # The name for documents without a label.
+    most: Annotated[int, Meta(ge=1, le=1000)] = 100  # The most partitions that a source may have.
 
     def __post_init__(self) -> None:
         for name in self.by:
@@ -67,13 +71,19 @@ LABEL_RULE = "use letters, digits, '.', '_' and '-', at most 32 of them, first a
 class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How kept documents become token shards."""
 
-    tokenizer: str  # "gpt2", "cl100k_base" or another name, or a path or URL
-    end_of_text: str | None = None  # the token after each document; null: the tokenizer's own
-    tokens_per_shard: int = 100_000_000
-    validation: float = 0.0005  # share of documents
+    # A name such as `gpt2`, `cl100k_base` or `o200k_base`, or the path or URL of a tokenizer file.
+    tokenizer: str
+    end_of_text: str | None = None  # The token after each document. Unset: the tokenizer's own.
+    tokens_per_shard: int = 100_000_000  # Tokens of a full token shard.
+    # The share of documents that go to validation, from 0 to 1. Equal texts are in one split.
+    validation: float = 0.0005
+    # `shuffled` is a seeded order that changes when the corpus grows; with `append` a written shard
+    # never changes.
     order: Literal["shuffled", "append"] = "shuffled"
-    repeat: Repeat | None = None  # null: every document once
-    partition: Partition | None = None  # null: shards by source alone
+    # How often a document is in the training tokens. Without the table: once.
+    repeat: Repeat | None = None
+    # Token shards by label, in folders of their own. Without the table: by source alone.
+    partition: Partition | None = None
 
     def __post_init__(self) -> None:
         if self.tokens_per_shard < 1:

@@ -135,9 +135,9 @@ class Tokenizer:
         return b"".join(self._bytes_of[int(token)] for token in tokens).decode("utf-8", "replace")
 
     def spelling(self, token: int) -> bytes:
-        """The bytes that a token stands for; none for a number below `vocabulary` without a token.
+        """The bytes of a token; none for a number below `vocabulary` without a token.
 
-        A special token stands for its literal.
+        Those of a special token are its literal.
         """
         return self._bytes_of[token] if token < len(self._bytes_of) else b""
 

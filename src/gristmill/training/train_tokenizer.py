@@ -52,7 +52,7 @@ def train_tokenizer(
     corpora, and write a tokenizer.json.
 
     `vocabulary` is the number of tokens, with the 256 bytes and the special tokens; there are fewer
-    if no pair is left that stands `least` times. `pattern` is gpt2, cl100k, llama3, qwen2, o200k or
+    if no pair is left that occurs `least` times. `pattern` is gpt2, cl100k, llama3, qwen2, o200k or
     deepseek. Special tokens get the first numbers, as HF's trainer gives them, or the last ones.
     `sample` is the largest number of documents of each source (all files are one), chosen by a hash
     of their text; `limit` that of the first documents from each file. The result depends on the

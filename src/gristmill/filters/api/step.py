@@ -117,12 +117,17 @@ class Step(
     # The folder of its own table (`Measured.found`), one file a raw shard; null: it has none. A
     # step of your own that names any has tables/NAME.
     table: ClassVar[str | None] = None
+    # What each reason says of a document that it drops, and what each measure is: `gristmill why`
+    # and docs/reference show it. NAME and N are filled in by parameters.
+    reasons: ClassVar[Mapping[str, str]] = {}
+    measures: ClassVar[Mapping[str, str]] = {}
     # It takes the text out of pages: sources of HTML and WARC need such a step.
     takes_pages: ClassVar[bool] = False
     # What it takes out is not to be read again: where it waits, a run says where it can be.
     redacts: ClassVar[bool] = False
 
-    sources: list[str] | None = None  # the sources that it applies to; null: all
+    # The names of the sources that the step applies to. Unset: all.
+    sources: list[str] | None = None
 
     @classmethod
     def variant(cls, table: Mapping[str, Any]) -> type["Step"]:  # noqa: ARG003

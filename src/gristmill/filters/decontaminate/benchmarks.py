@@ -37,14 +37,16 @@ SPACE = 0x20
 class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An evaluation set."""
 
-    name: Annotated[str, Meta(min_length=1)]
-    file: str | list[str]  # paths or URLs
-    fields: list[str] | None = None  # what makes an item, its question first; text has none
-    id: str | None = None  # the field that names an item
-    kind: Kind | None = None  # null: recognised by the name's end and the bytes
-    # of CSV or TSV without a header
+    name: Annotated[str, Meta(min_length=1)]  # Its name, in verdicts and reports; it has no `/`.
+    file: str | list[str]  # The file or files with its items, as paths or URLs.
+    # The fields that make an item, its question first. A text file has none.
+    fields: list[str] | None = None
+    id: str | None = None  # The field that names an item.
+    # The format of the files. Unset: recognised by the name's end and the bytes.
+    kind: Kind | None = None
+    # The columns of CSV or TSV without a header.
     columns: Annotated[list[str], Meta(min_length=1)] | None = None
-    unit: Literal["lines", "paragraphs"] = "lines"  # of text
+    unit: Literal["lines", "paragraphs"] = "lines"  # What an item of a text file is.
 
     @property
     def files(self) -> list[str]:

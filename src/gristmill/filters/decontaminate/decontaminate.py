@@ -76,19 +76,38 @@ class Decontaminate(Step, frozen=True, kw_only=True):
     version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset({"threshold"})
     table: ClassVar[str | None] = FOLDER
+    reasons: ClassVar[Mapping[str, str]] = {
+        "similar": (
+            "A part of the text is as similar as `similarity` to a benchmark item, by MinHash."
+        ),
+        "overlap": (
+            "The text has `threshold` or more of an item's n-grams. `gristmill "
+            "contamination` shows which."
+        ),
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "overlap": "The highest share of an item's n-grams that the text has.",
+        "items": "How many items have an n-gram in the text.",
+        "similarity": "The highest similarity to an item by MinHash, with `similarity`.",
+    }
 
+    # The evaluation sets, one table each.
     benchmarks: Annotated[list[Benchmark], Meta(min_length=1)]
-    ngram: Annotated[int, Meta(ge=2, le=63)] = 13  # words
+    ngram: Annotated[int, Meta(ge=2, le=63)] = 13  # Words of an n-gram.
+    # A document is dropped if it has this share of an item's n-grams, or more; 0: any.
     threshold: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
-    # null: 0.1, or the threshold if that is lower
+    # From this share on, what was found is recorded. Unset: 0.1, or the threshold if that is lower.
     floor: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
-    # of an item or its question; shorter ones are not looked for
+    # An item or question with fewer words is not looked for.
     least_words: Annotated[int, Meta(ge=2)] = 5
-    # an n-gram in more items than this does not count; 0: all count
+    # An n-gram in more items than this does not count; 0: all count.
     template_items: Annotated[int, Meta(ge=0)] = 10
-    # also by MinHash: 0.5 finds light paraphrases
+    # Also drop a document of which a part is so similar to an item, by MinHash; 0.5 finds light
+    # paraphrases.
     similarity: Annotated[float, Meta(gt=0.0, le=1.0)] | None = None
-    common: Annotated[int, Meta(ge=1)] | None = None  # documents that an n-gram may stand in
+    # An n-gram in more documents of the corpus than this does not count; documents are then judged
+    # over the whole corpus. Unset: all count.
+    common: Annotated[int, Meta(ge=1)] | None = None
 
     def __post_init__(self) -> None:
         refuse_nan((self.threshold, self.floor, self.similarity))

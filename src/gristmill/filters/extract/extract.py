@@ -1,12 +1,8 @@
 """Main text out of HTML, by resiliparse (DCLM's extractor) or trafilatura (RefinedWeb's and
 FineWeb's); with `rules = "gristmill"` by our own kernels (filters/extract/main_text.py).
 
-    too_large   more than max_bytes of HTML                                               not parsed
-    too_deep    elements lie in one another more than max_depth deep
-    too_costly  parsing may take more than max_steps, or trafilatura more than max_work
-                (kernels/html/parse_cost.py)
-    failed      the parser or the extractor raised an error
-    empty       no text is left
+The reasons to drop a page are checked in the order of `reasons`; of a page over max_bytes nothing
+is parsed.
 
 Every row is taken for HTML but those whose content_type is text/plain; with only_pages none is but
 those of text/html and application/xhtml+xml. Other rows pass unchanged, with null measures. The
@@ -30,20 +26,15 @@ Li 2024, arXiv 2406.11794); trafilatura `favor_precision=True, include_comments=
 datatrove's), with `deduplicate=False`, which would make a page's text depend on those before it. No
 extraction is stopped by a clock.
 
-Our own kernels take time linear in a page's bytes whatever it holds. Of the reasons they have
-too_large, too_deep and empty, and one of their own:
-
-    other_type  the types of page that are wanted (`types`) have less than min_type together
-
-Their own measures: `blocks` of text, `kept_share` of the page's words, `link_share` of the text
-that was kept, and of each type of page how likely it is, `type_article` and so on: 1 together.
+Our own kernels take time linear in a page's bytes whatever it holds. How likely a page is of each
+type (`type_article` and so on) is 1 together.
 """
 
 import functools
 import importlib.util
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -53,9 +44,9 @@ from msgspec import Meta
 from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check
+from gristmill.filters.extract.page_rows import Page, columns_of, is_page, texts_of
 from gristmill.filters.extract.tree_depth import depth_of
 
-PAGES = frozenset(("text/html", "application/xhtml+xml"))
 MEASURES = ("bytes", "steps", "tags", "work", "depth", "failed", "characters")
 
 WALK = 1024  # steps that one element costs where the tree is walked from Python, some 10 us
@@ -69,41 +60,45 @@ PageType = Literal[
 Extractor = Callable[[Any, str], str]  # the tree, the source -> text
 
 
-def is_page(content_type: str | None, only_pages: bool) -> bool:
-    """Whether a row is taken for HTML."""
-    kind = (content_type or "").partition(";")[0].strip().lower()
-    return kind in PAGES if only_pages else kind != "text/plain"
-
-
-class Page(NamedTuple):
-    """What became of one row of HTML."""
-
-    text: str | None = None  # null: it was not extracted
-    title: str | None = None
-    language: str | None = None
-    depth: int | None = None  # null: at most max_depth, or not parsed
-    failed: int | None = None  # null: not parsed
-    steps: int | None = None  # null: as bounded before
-
-
 class Extract(Step, frozen=True, kw_only=True):
     """Replace HTML by its main text."""
 
     name: ClassVar[str] = "extract"
     version: ClassVar[int] = 2
     takes_pages: ClassVar[bool] = True
+    reasons: ClassVar[Mapping[str, str]] = {
+        "too_large": "The page has more than `max_bytes` bytes.",
+        "too_deep": "Elements are in one another more than `max_depth` deep.",
+        "too_costly": "To parse it may take more than `max_steps`, `max_work` or `max_tags`.",
+        "failed": "The parser or the library raised an error.",
+        "empty": "No text is left. For pages of menus and scripts that is right.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "bytes": "Bytes of the page.",
+        "steps": "A bound on the cost of parsing it, in steps of some 10 ns.",
+        "tags": "Tags of the page.",
+        "work": "A bound on trafilatura's cost, in the same steps.",
+        "depth": "How deep elements are in one another; null: within `max_depth` for certain.",
+        "failed": "1: the parser or the library raised an error.",
+        "characters": "Characters of the text.",
+    }
 
-    extractor: Literal["resiliparse", "trafilatura"] = "resiliparse"
-    main_content: bool = True  # false: the whole page's text
+    extractor: Literal["resiliparse", "trafilatura"] = "resiliparse"  # The library that extracts.
+    main_content: bool = True  # With false the text of the whole page; resiliparse only.
+    # Only rows of the types `text/html` and `application/xhtml+xml` are pages; otherwise all but
+    # `text/plain` are.
     only_pages: bool = False
-    max_bytes: Annotated[int, Meta(ge=1)] = 4 << 20
+    max_bytes: Annotated[int, Meta(ge=1)] = 4 << 20  # A page of more bytes is not parsed.
+    # How deep elements may be in one another.
     max_depth: Annotated[int, Meta(ge=1, le=1000)] = 1000
+    # The most that parsing a page may cost, in steps of some 10 ns.
     max_steps: Annotated[int, Meta(ge=1, le=1 << 32)] = 1 << 28
-    max_work: Annotated[int, Meta(ge=1, le=1 << 40)] = 600_000_000  # trafilatura's alone
-    # trafilatura's alone: a limit on elements besides, as recipes before max_work have it
+    # The most that trafilatura may cost on a page, in the same steps.
+    max_work: Annotated[int, Meta(ge=1, le=1 << 40)] = 600_000_000
+    # The most elements of a page for trafilatura; for recipes older than `max_work`.
     max_tags: Annotated[int, Meta(ge=1)] | None = None
-    favor_precision: bool = True  # trafilatura's alone
-    # a library's own: trafilatura writes Markdown, resiliparse reduced HTML
+    favor_precision: bool = True  # For trafilatura: rather too little text than too much.
+    # What is written: plain text, trafilatura's Markdown, or resiliparse's reduced HTML.
     format: Literal["text", "markdown", "minimal_html"] = "text"
 
     @classmethod
@@ -246,7 +241,7 @@ class Extract(Step, frozen=True, kw_only=True):
                 [None if page.text is None else len(page.text) for page in found], pa.int64()
             ),
         }
-        return Measured(measures, _texts(found, column), _columns(found, batch))
+        return Measured(measures, texts_of(found, column), columns_of(found, batch))
 
     def _page(self, source: str, most_deep: int, extract: Extractor | None) -> Page:
         """One page: its depth where it may be over max_depth; with an extractor its text."""
@@ -277,46 +272,52 @@ class Extract(Step, frozen=True, kw_only=True):
             raise
 
 
-def _texts(found: list[Page], before: pa.Array) -> pa.Array:
-    """The extracted texts; what was not extracted stays as it was."""
-    texts = pa.array([page.text for page in found], pa.string())
-    return texts if texts.null_count == 0 else pc.coalesce(texts, before)
-
-
-def _columns(found: list[Page], batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """A page's title, and its language where none was declared; other rows keep what they have."""
-    titles = pa.array([page.title for page in found], pa.string())
-    languages = pa.array([page.language for page in found], pa.string())
-    return {
-        "title": pc.coalesce(titles, batch["title"]),
-        "declared_language": pc.coalesce(batch["declared_language"], languages),
-    }
-
-
 class OwnExtract(Step, frozen=True, kw_only=True):
     """Replace HTML by its main text, by our own kernels."""
 
     name: ClassVar[str] = "extract"
     version: ClassVar[int] = 3
     takes_pages: ClassVar[bool] = True
+    reasons: ClassVar[Mapping[str, str]] = {
+        "too_large": "The page has more than `max_bytes` bytes.",
+        "too_deep": "Elements are in one another more than `max_depth` deep.",
+        "empty": "No text is left. For pages of menus and scripts that is right.",
+        "other_type": "The types of `types` are together less likely than `min_type`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "bytes": "Bytes of the page.",
+        "depth": "How deep elements are in one another.",
+        "blocks": "Blocks of text on the page.",
+        "kept_share": "The share of the page's words that was kept.",
+        "link_share": "The share of the kept letters that is in links.",
+        "characters": "Characters of the text.",
+        "type_NAME": "How likely the page is of the type NAME, such as `type_article`.",
+    }
 
-    rules: Literal["gristmill"]
-    # what a page's threshold is chosen for: the F1 of its words, or more of one of the two
+    rules: Literal["gristmill"]  # Our own kernels extract.
+    # What the page's threshold is chosen for: the F1 of its words, or more of one of the two.
     favor: Literal["balanced", "precision", "recall"] = "balanced"
-    # markdown: headings, lists, tables, code, quotes, formulas as TeX (kernels/html/markdown.py)
+    # Plain text, or Markdown with headings, lists, tables, code, quotes and formulas as TeX.
     format: Literal["text", "markdown"] = "text"
-    comments: bool | None = None  # all that are prose, or none; unset: as their scores say
-    articles: Literal["all", "first"] = "all"  # of several <article> beside each other
-    tables: bool = True
-    lists: bool = True
-    headings: bool = True
-    types: tuple[PageType, ...] = ()  # of pages that are kept; none: all
-    min_type: Annotated[float, Meta(ge=0, le=1)] = 0.5  # how likely these are together
-    metadata: bool = False  # title, author, date, site and language in `extra`
-    links: bool = False  # in Markdown with their targets, else as their text alone
+    # Keep all comments that are prose, or none. Unset: as their scores say.
+    comments: bool | None = None
+    # With `first`, of several `<article>` beside each other only the first is kept.
+    articles: Literal["all", "first"] = "all"
+    tables: bool = True  # Keep tables.
+    lists: bool = True  # Keep lists.
+    headings: bool = True  # Keep headings.
+    types: tuple[PageType, ...] = ()  # The types of pages that are kept; empty: all.
+    # How likely the types of `types` must be together.
+    min_type: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    # Write title, author, date, site and language of the page to the column `extra`.
+    metadata: bool = False
+    links: bool = False  # Write links with their targets, in Markdown.
+    # Only rows of the types `text/html` and `application/xhtml+xml` are pages; otherwise all but
+    # `text/plain` are.
     only_pages: bool = False
+    # A page of more bytes is not parsed.
     max_bytes: Annotated[int, Meta(ge=1, le=1 << 28)] = 4 << 20
-    max_depth: Annotated[int, Meta(ge=1)] = 1000
+    max_depth: Annotated[int, Meta(ge=1)] = 1000  # How deep elements may be in one another.
 
     def __post_init__(self) -> None:
         if self.links and self.format == "text":
@@ -357,7 +358,7 @@ class OwnExtract(Step, frozen=True, kw_only=True):
                 Page() if page is None else Page(page.text, page.title, page.language)
                 for page in found
             ]
-            filled = _columns(columns, batch)
+            filled = columns_of(columns, batch)
             if self.metadata:
                 extras = zip(batch["extra"].to_pylist(), found, strict=True)
                 filled["extra"] = pa.array(
@@ -369,7 +370,7 @@ class OwnExtract(Step, frozen=True, kw_only=True):
                     ],
                     pa.string(),
                 )
-            return Measured(measures, _texts(columns, batch["text"]), filled)
+            return Measured(measures, texts_of(columns, batch["text"]), filled)
 
         return measure
 

@@ -29,7 +29,7 @@ Arrow's utf8proc, whose Unicode version is that of pyarrow.
 """
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -46,14 +46,23 @@ class Normalise(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "normalise"
     version: ClassVar[int] = 1
+    reasons: ClassVar[Mapping[str, str]] = {"empty": "No text is left."}
+    measures: ClassVar[Mapping[str, str]] = {
+        "characters_removed": "Characters before, less those after.",
+        "urls_removed": "URLs that were removed.",
+    }
 
-    form: Literal["NFC", "NFKC"] | None = "NFC"
+    form: Literal["NFC", "NFKC"] | None = "NFC"  # Unicode's normal form; null: none.
+    # Remove control and invisible characters, and write all line ends as `\n`.
     control: bool = True
-    space: bool = True
-    urls: Literal["keep", "drop"] = "keep"
+    space: bool = True  # Write runs of spaces as one space, and three or more line breaks as two.
+    urls: Literal["keep", "drop"] = "keep"  # With `drop` URLs are removed.
+    # Repair wrongly decoded text, such as UTF-8 read as Latin-1. Needs `gristmill[ftfy]`.
     mojibake: bool = False
+    # Write HTML entities (`&amp;`) as characters: in all texts, or with `auto` in those without a
+    # `<`. Needs `gristmill[ftfy]`.
     entities: Literal["keep", "auto", "all"] = "keep"
-    after_dedup: bool = False
+    after_dedup: bool = False  # Run after deduplication: `documents/` keeps the texts as they were.
 
     def inputs(self) -> dict[str, str]:
         """The version of ftfy, and of Unicode in Python, which decomposes long rows of marks;

@@ -38,8 +38,9 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
 
     use: str
     parameters: dict[str, Any]
+    # Of each language the parameters that differ; or false: the step does not look at it.
     by_language: dict[str, Entry]
-    language_of: str = LANGUAGE_OF  # the measure that says a document's language
+    language_of: str = LANGUAGE_OF  # The measure that says a document's language.
 
     def __post_init__(self) -> None:
         plain = self.plain

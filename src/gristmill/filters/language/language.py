@@ -57,15 +57,34 @@ class Language(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "language"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"keep", "min_score", "min_agreeing"})
+    reasons: ClassVar[Mapping[str, str]] = {
+        "other": "The likeliest language or script is not in `keep`.",
+        "low_score": "It is in `keep`, with a score below `min_score`.",
+        "unknown": "None is found: no text, or no letter.",
+        "disagreed": "Fewer models of `also` than `min_agreeing` say the same language.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "label": "The likeliest language or script.",
+        "score": 'Its probability; with `rules = "script"` its share of the letters.',
+        "label_N": "The likeliest language by the Nth model of `also`.",
+        "score_N": "Its probability by that model.",
+        "agreeing": "How many models of `also` say the same language.",
+    }
 
+    # The languages or scripts to keep, by any code that means them, such as `en` or `eng_Latn`; or
+    # `all`.
     keep: Annotated[list[str], Meta(min_length=1)] | Literal["all"]
-    # a table: of each language of `keep` its own; with keep = "all" its key `all` is for others
+    # The least score; or a table with the least score of each language of `keep` (with `all` its
+    # key `all` is for the others).
     min_score: Score | dict[str, Score] = 0.65
+    # How much of the text is looked at, in characters from its start.
     characters: Annotated[int, Meta(ge=1)] | Literal["all"] = 1000
-    model: str | None = None  # a path or URL; null: lid.176.ftz
+    model: str | None = None  # Another fastText model, by path or URL. Unset: lid.176.ftz.
+    # `fasttext` finds languages, `script` the script that most letters are of.
     rules: Literal["fasttext", "script"] = "fasttext"
-    also: tuple[str, ...] = ()  # paths or URLs of further models
-    min_agreeing: Annotated[int, Meta(ge=0)] | None = None  # of `also`; null: all
+    also: tuple[str, ...] = ()  # Further models, by path or URL, that must agree.
+    # How many models of `also` must say the same language. Unset: all; 0 only measures.
+    min_agreeing: Annotated[int, Meta(ge=0)] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.min_score, dict):

@@ -52,11 +52,24 @@ class ListedPhrases(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "phrases"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"max_places", "max_share"})
+    reasons: ClassVar[Mapping[str, str]] = {
+        "places": "Phrases are at more than `max_places` places.",
+        "share": "More than `max_share` of the paragraphs have a phrase.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "places": "Places with a phrase.",
+        "share": "Paragraphs with a phrase over all that are not blank.",
+    }
 
+    # Files with one phrase a line, as paths or URLs.
     lists: list[str] = msgspec.field(default_factory=list)
+    # Phrases. Without these and `lists`: the usual Latin filler.
     phrases: list[Annotated[str, Meta(min_length=1)]] = msgspec.field(default_factory=list)
+    # A phrase counts as whole words only. False: anywhere, for languages written without spaces.
     bounded: bool = True
+    # The most places with a phrase.
     max_places: Annotated[int, Meta(ge=0)] | None = 0
+    # The most paragraphs with a phrase, as a share of all. Unset: not checked.
     max_share: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
 
     def __post_init__(self) -> None:

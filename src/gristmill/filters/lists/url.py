@@ -63,15 +63,36 @@ class Url(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "url"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"soft_threshold", "missing"})
+    reasons: ClassVar[Mapping[str, str]] = {
+        "domain": "The registered domain is in `domains`.",
+        "subdomain": "The host is in `domains`.",
+        "url": "The URL is in `urls`.",
+        "hard_blacklisted": "A word of the URL is in `words`.",
+        "soft_blacklisted": "`soft_threshold` different words of the URL are in `soft_words`.",
+        "blacklisted_subword": "The URL has an entry of `subwords` somewhere.",
+        "not_allowed": "The host is not in `allow_domains`, nor below one of them.",
+        "no_url": "The document has no URL, and `missing` says drop.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "list": "The first list with an entry for the URL, by its reason.",
+        "match": "That entry.",
+        "soft_words": "Different words of the URL that are in `soft_words`.",
+        "soft_match": "Those words.",
+    }
 
+    # Lists of registered domains and hosts.
     domains: list[str] = msgspec.field(default_factory=list)
-    urls: list[str] = msgspec.field(default_factory=list)
+    urls: list[str] = msgspec.field(default_factory=list)  # Lists of URLs.
+    # Lists of words, one of which in a URL is enough.
     words: list[str] = msgspec.field(default_factory=list)
+    # Lists of words, of which `soft_threshold` different ones are enough.
     soft_words: list[str] = msgspec.field(default_factory=list)
+    # Lists of parts of words, found anywhere in a URL.
     subwords: list[str] = msgspec.field(default_factory=list)
-    soft_threshold: Annotated[int, Meta(ge=1)] = 2
+    soft_threshold: Annotated[int, Meta(ge=1)] = 2  # How many different soft words drop a document.
+    # Lists of the only domains to keep.
     allow_domains: list[str] = msgspec.field(default_factory=list)
-    missing: Literal["keep", "drop"] = "keep"
+    missing: Literal["keep", "drop"] = "keep"  # What is done with documents without a URL.
 
     def __post_init__(self) -> None:
         if not self.inputs() and self.missing == "keep":

@@ -32,8 +32,11 @@ class Withdrawn(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "withdrawn"
     version: ClassVar[int] = 1
+    reasons: ClassVar[Mapping[str, str]] = {"listed": "The document is in `list`."}
+    measures: ClassVar[Mapping[str, str]] = {"listed": "1: the document is in `list`."}
 
-    list_: str = msgspec.field(name="list")  # a path or URL
+    # The list of withdrawn documents, as `gristmill release withdraw` writes it: a path or URL.
+    list_: str = msgspec.field(name="list")
 
     def inputs(self) -> dict[str, str]:
         return {"withdrawn.list": self.list_}

@@ -52,12 +52,21 @@ class Classifier(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "classifier"
     version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_score", "max_score", "drop_lowest"))
+    reasons: ClassVar[Mapping[str, str]] = {
+        "low_score": "The score is below `min_score`.",
+        "high_score": "The score is above `max_score`.",
+        "lowest": "The score is among the lowest of the corpus, the share `drop_lowest`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "score": "How likely the text is good, or has the label `label`."
+    }
 
-    model: str  # a path or URL
-    label: str | None = None  # of a fastText model: whose probability the score is
-    min_score: float | None = None
-    max_score: float | None = None
-    drop_lowest: Share | None = None  # of the corpus
+    model: str  # The model, by path or URL: of `gristmill model train-classifier`, or fastText's.
+    label: str | None = None  # The label of a fastText model whose probability is the score.
+    min_score: float | None = None  # The least score. Unset: not checked.
+    max_score: float | None = None  # The greatest score. Unset: not checked.
+    # The share of the corpus with the lowest scores that is dropped.
+    drop_lowest: Share | None = None
 
     def __post_init__(self) -> None:
         refuse_nan(msgspec.structs.astuple(self))

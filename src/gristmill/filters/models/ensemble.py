@@ -23,7 +23,7 @@ What a document lacks of its scores is left out; one that has none has no bucket
 The ranks come from quantile.sql, on the run's engine; a raw shard's scores are in memory at a time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -57,12 +57,20 @@ class Ensemble(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "ensemble"
     version: ClassVar[int] = 1
+    reasons: ClassVar[Mapping[str, str]] = {
+        "bucket": "The document is in a bucket below `min_bucket`."
+    }
 
+    # The scores, as measures of earlier steps: `classifier.score`.
     scores: Annotated[list[str], Meta(min_length=1, max_length=64)]
+    # What is made of a document's scores: the greatest, the mean, the mean of their ranks, or the
+    # best bucket.
     combine: Combine = "mean"
-    reverse: list[str] = msgspec.field(default_factory=list)  # scores that count downwards
+    # Scores of which a lower one is better.
+    reverse: list[str] = msgspec.field(default_factory=list)
+    # Into how many buckets of equal size documents are put.
     buckets: Annotated[int, Meta(ge=1, le=10_000)] = 20
-    min_bucket: Annotated[int, Meta(ge=0)] = 0
+    min_bucket: Annotated[int, Meta(ge=0)] = 0  # The lowest bucket that is kept; 0: all are.
 
     def __post_init__(self) -> None:
         for score in self.scores:

@@ -60,12 +60,26 @@ class Perplexity(Step, frozen=True, kw_only=True):
     thresholds: ClassVar[frozenset[str]] = frozenset(
         ("min_perplexity", "max_perplexity", "drop_lowest", "drop_highest")
     )
+    reasons: ClassVar[Mapping[str, str]] = {
+        "low": "The perplexity is below `min_perplexity`: usual or repetitive text.",
+        "high": "The perplexity is above `max_perplexity`: noise, or another language.",
+        "lowest": "The perplexity is among the lowest of the corpus, the share `drop_lowest`.",
+        "highest": "The perplexity is among the highest of the corpus, the share `drop_highest`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "perplexity": "The perplexity of a word; null: the text has no word."
+    }
 
-    model: str  # a path or URL
+    # The model, by path or URL: of `gristmill model train-perplexity`, or KenLM's
+    # (`gristmill[kenlm]`).
+    model: str
+    # `normalised` is lower case without punctuation; `plain` gives KenLM the words as they are.
     words: Literal["normalised", "plain"] = "normalised"
-    min_perplexity: float | None = None
-    max_perplexity: float | None = None
-    drop_lowest: Share | None = None  # of the corpus
+    min_perplexity: float | None = None  # The least perplexity. Unset: not checked.
+    max_perplexity: float | None = None  # The greatest perplexity. Unset: not checked.
+    # The share of the corpus with the lowest perplexity that is dropped.
+    drop_lowest: Share | None = None
+    # The share of the corpus with the highest perplexity that is dropped.
     drop_highest: Share | None = None
 
     def __post_init__(self) -> None:

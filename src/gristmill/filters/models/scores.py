@@ -68,17 +68,38 @@ class GivenScores(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "scores"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min", "max", "keep"))
+    reasons: ClassVar[Mapping[str, str]] = {
+        "missing": "A column has no value for the document, and `missing` says drop.",
+        "NAME_low": "The number NAME is below its entry of `min`.",
+        "NAME_high": "The number NAME is above its entry of `max`.",
+        "NAME_label": "The label NAME is not in its entry of `keep`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "NAME": "The number or label of each column of `numbers` and `labels`.",
+        "missing": "Columns without a value for the document.",
+        "repeats": "Rows of the document's key beyond the first.",
+    }
 
-    files: Annotated[list[str], Meta(min_length=1)]  # paths or URLs
+    # The files with scores, Parquet or JSONL, as paths or URLs.
+    files: Annotated[list[str], Meta(min_length=1)]
+    # What joins them: the number of a document, its URL, or the hash of its text.
     by: By = "document"
-    key: str | None = None  # the files' column with the key; null: document, url or text_hash
+    # The files' column with the key. Unset: `document`, `url` or `text_hash`.
+    key: str | None = None
+    # The columns of numbers; a table gives them other names: `{ edu = "int_score" }`.
     numbers: Columns = msgspec.field(default_factory=list)
+    # The columns of labels; a table gives them other names.
     labels: Columns = msgspec.field(default_factory=list)
+    # Of a number the least that is kept.
     min: dict[str, float] = msgspec.field(default_factory=dict)
+    # Of a number the greatest that is kept.
     max: dict[str, float] = msgspec.field(default_factory=dict)
+    # Of a label the values that are kept.
     keep: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    # What is done with a document without a value; `refuse` stops the run.
     missing: Literal["keep", "drop", "refuse"] = "keep"
-    repeats: Repeats = "refuse"
+    repeats: Repeats = "refuse"  # Which row counts if a key has several; `refuse` stops the run.
+    # What is done with a score that is NaN or infinite; `refuse` stops the run.
     nan: Literal["refuse", "missing"] = "refuse"
 
     def __post_init__(self) -> None:

@@ -39,14 +39,27 @@ class Toxicity(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "toxicity"
     version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset(("max_words", "max_share", "max_score"))
+    reasons: ClassVar[Mapping[str, str]] = {
+        "words": "Listed words are at more than `max_words` places.",
+        "share": "Listed words are more than `max_share` of the words.",
+        "score": "The classifier's score is above `max_score`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "words": "Places with a listed word or phrase.",
+        "share": "These places over all words.",
+        "score": "The classifier's score.",
+    }
 
+    # Files with one word or phrase a line, as paths or URLs.
     lists: list[str] = msgspec.field(default_factory=list)
+    # An entry counts as whole words only. False: anywhere, for languages written without spaces.
     bounded: bool = True
-    model: str | None = None
-    label: str | None = None  # of a fastText model
-    max_words: int | None = None
+    model: str | None = None  # A classifier, by path or URL.
+    label: str | None = None  # The label of a fastText model whose probability is the score.
+    max_words: int | None = None  # The most places with an entry. Unset: not checked.
+    # The most places with an entry, as a share of the words. Unset: not checked.
     max_share: float | None = None
-    max_score: float | None = None
+    max_score: float | None = None  # The greatest score. Unset: not checked.
 
     def __post_init__(self) -> None:
         refuse_nan(msgspec.structs.astuple(self))

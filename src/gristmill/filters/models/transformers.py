@@ -59,16 +59,28 @@ class Transformers(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "transformers"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_score", "max_score", "keep"))
+    reasons: ClassVar[Mapping[str, str]] = {
+        "low": "The score is below `min_score`.",
+        "high": "The score is above `max_score`.",
+        "label": "The likeliest label is not in `keep`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "label": "The likeliest label; none for a head of one output.",
+        "score": (
+            "The head's one output, or the probability of `positive` or of the likeliest label."
+        ),
+    }
 
-    model: str  # a folder, or a URL
-    positive: str | None = None  # of several labels the one whose probability is the score
-    min_score: float | None = None
-    max_score: float | None = None
-    keep: list[str] | None = None
-    tokens: Annotated[int, Meta(ge=1, le=1 << 17)] = 512
-    characters: Annotated[int, Meta(ge=1)] = 20_000
-    batch: Annotated[int, Meta(ge=1, le=4096)] = 32
-    device: Literal["cpu", "cuda"] = "cpu"
+    model: str  # A folder, or a URL, with config.json, model.safetensors and tokenizer.json.
+    # The label whose probability is the score. Unset: the likeliest one's.
+    positive: str | None = None
+    min_score: float | None = None  # The least score. Unset: not checked.
+    max_score: float | None = None  # The greatest score. Unset: not checked.
+    keep: list[str] | None = None  # The labels that are kept. Unset: all.
+    tokens: Annotated[int, Meta(ge=1, le=1 << 17)] = 512  # Tokens of a text that the model sees.
+    characters: Annotated[int, Meta(ge=1)] = 20_000  # Characters of a text that are tokenized.
+    batch: Annotated[int, Meta(ge=1, le=4096)] = 32  # Texts that the model sees at once.
+    device: Literal["cpu", "cuda"] = "cpu"  # Where the model runs.
 
     def __post_init__(self) -> None:
         refuse_nan((self.min_score, self.max_score))

@@ -80,8 +80,8 @@ DEFAULT: tuple[Kind, ...] = ("email", "phone", "ssn", "ip", "card", "iban")
 class NameModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model that finds names of people."""
 
-    model: str  # a path or URL of a zipped spaCy pipeline
-    # of its entities
+    model: str  # A zipped spaCy pipeline, by path or URL.
+    # The labels of its entities that are names of people.
     labels: Annotated[list[str], Meta(min_length=1)] = msgspec.field(
         default_factory=lambda: ["PERSON", "PER"]
     )
@@ -93,20 +93,36 @@ class Private(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "private"
     version: ClassVar[int] = 3
     redacts: ClassVar[bool] = True
+    reasons: ClassVar[Mapping[str, str]] = {"empty": "No text is left."}
+    measures: ClassVar[Mapping[str, str]] = {
+        "emails": "E-mail addresses that were redacted.",
+        "phones": "Phone numbers that were redacted.",
+        "ssns": "US social security numbers that were redacted.",
+        "ips": "IP addresses that were redacted.",
+        "cards": "Card numbers that were redacted.",
+        "ibans": "IBANs that were redacted.",
+        "names": "Names of people that were redacted, with `names`.",
+    }
 
+    # What is redacted.
     kinds: Annotated[list[Kind], Meta(min_length=1)] = msgspec.field(
         default_factory=lambda: list(DEFAULT)
     )
+    # What is put in its place: `typed` (`<EMAIL>`), `datatrove`, or letters in brackets or bars
+    # such as `[redacted]`.
     placeholder: str = "typed"
+    # Of single kinds what is put in their place.
     placeholders: dict[Replaced, str] = msgspec.field(default_factory=dict)
+    # `datatrove` finds e-mail and IP addresses alone, as FineWeb did.
     rules: Literal["gristmill", "datatrove"] = "gristmill"
-    regions: list[str] = msgspec.field(
-        default_factory=list
-    )  # whose phone numbers are found without a `+` too
-    phone_check: Literal["valid", "possible"] = "valid"  # of numbers without a `+`
+    # Countries (`US`, `DE`) whose phone numbers are found without a `+` too.
+    regions: list[str] = msgspec.field(default_factory=list)
+    # Whether a number without a `+` must be assigned, or only as long as numbers are.
+    phone_check: Literal["valid", "possible"] = "valid"
+    # With `all` also addresses for examples, private networks and versions of four numbers.
     addresses: Literal["public", "all"] = "public"
-    names: NameModel | None = None
-    # once duplicates are removed: documents/ then holds texts that are not redacted
+    names: NameModel | None = None  # A model that finds names of people. Needs `gristmill[ner]`.
+    # Redact after deduplication: `documents/` then holds texts that are not redacted.
     after_dedup: bool = False
 
     def __post_init__(self) -> None:

@@ -39,18 +39,42 @@ class C4(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "c4"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_sentences",))
+    reasons: ClassVar[Mapping[str, str]] = {
+        "lorem_ipsum": "A line has `lorem ipsum`; `lorem_ipsum` switches this off.",
+        "curly_bracket": "A line has `{`, as code does; `curly_bracket` switches this off.",
+        "too_few_sentences": "The lines that are left have fewer sentences than `min_sentences`.",
+        "bad_word": "The text has an entry of `bad_words`.",
+        "empty": "No line is left.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "lorem_ipsum": "1: a line has `lorem ipsum`.",
+        "curly_bracket": "1: a line has `{`.",
+        "sentences": "Sentences in the lines that are left.",
+        "lines": "Lines that are left.",
+        "lines_long_word": "Lines cut for a word over `longest_word`.",
+        "lines_no_stop": "Lines cut for their end.",
+        "lines_few_words": "Lines cut for fewer words than `min_line_words`.",
+        "lines_javascript": "Lines cut for `javascript`.",
+        "lines_policy": "Lines cut for a phrase of a policy.",
+        "bad_word": "1: the text has an entry of `bad_words`.",
+    }
 
+    # Cut lines that do not end in `.`, `?`, `!` or a quote, or that end in `...`.
     line_stops: bool = True
-    citations: bool = True
+    citations: bool = True  # Cut citations such as `[1]` and `[edit]` out of lines.
+    # Cut lines with fewer words.
     min_line_words: Annotated[int, Meta(ge=1)] | None = 3
+    # Cut lines with a longer word, in characters.
     longest_word: Annotated[int, Meta(ge=1)] | None = 1000
-    lorem_ipsum: bool = True
-    javascript: bool = True
-    curly_bracket: bool = True
-    policy: bool = True
+    lorem_ipsum: bool = True  # Drop documents with `lorem ipsum`.
+    javascript: bool = True  # Cut lines with `javascript`.
+    curly_bracket: bool = True  # Drop documents with `{`.
+    policy: bool = True  # Cut lines with a phrase of a policy, such as `use of cookies`.
+    # The least sentences in the lines that are left.
     min_sentences: int | None = 5
-    bad_words: str | None = None  # a list, one word or phrase a line
-    bad_words_bounded: bool = True  # false: anywhere, for languages written without spaces
+    bad_words: str | None = None  # A list of bad words, one a line, by path or URL.
+    # A bad word counts as a whole word only. False: anywhere, for languages written without spaces.
+    bad_words_bounded: bool = True
 
     def inputs(self) -> dict[str, str]:
         return {"c4.bad_words": self.bad_words} if self.bad_words else {}

@@ -52,14 +52,35 @@ class FineWeb(Step, frozen=True, kw_only=True):
             "max_newlines",
         )
     )
+    reasons: ClassVar[Mapping[str, str]] = {
+        "empty": "The text has blank lines only.",
+        "line_punct_ratio": "Fewer lines than `min_stopped_lines` end a sentence.",
+        "short_line_ratio": "More lines than `max_short_lines` are short.",
+        "char_dup_ratio": (
+            "More characters than `max_repeated` are in lines that repeat an earlier one."
+        ),
+        "list_ratio": "The text has more line breaks for each word than `max_newlines`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "lines": "Lines that are not blank.",
+        "stopped_lines": "Lines that end a sentence, over all.",
+        "short_lines": "Lines of at most `short_line` characters, over all.",
+        "repeated": "Characters in lines that repeat an earlier one, over all.",
+        "newlines": "Line breaks over words.",
+    }
 
+    # The release of datatrove whose rules are followed; 0.2 made FineWeb.
     rules: Literal["datatrove-0.10", "datatrove-0.2"] = "datatrove-0.10"
+    # The least lines that end a sentence, as a share of all.
     min_stopped_lines: float | None = 0.12
-    keep_without_stops: bool = False  # a text in which no line is stopped is not judged by that
+    # A text in which no line ends a sentence is not judged by that.
+    keep_without_stops: bool = False
+    # The most short lines, as a share of all.
     max_short_lines: float | None = 0.67
-    short_line: int = 30
+    short_line: int = 30  # The characters that a short line has at most.
+    # The most characters in lines that repeat an earlier one, as a share.
     max_repeated: float | None = 0.01
-    max_newlines: float | None = 0.3
+    max_newlines: float | None = 0.3  # The most line breaks for each word.
 
     def __post_init__(self) -> None:
         refuse_nan(msgspec.structs.astuple(self))

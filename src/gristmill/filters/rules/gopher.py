@@ -72,17 +72,36 @@ class Lab(Step, frozen=True, kw_only=True):
             "max_top_3gram",
         )
     )
+    reasons: ClassVar[Mapping[str, str]] = {
+        "length": "The words are fewer than `min_words` or more than `max_words`.",
+        "word_len": "The mean length of a word is outside `min_word_length` to `max_word_length`.",
+        "symbol_ratio": "Symbols are more than `max_symbol_ratio` of the characters.",
+        "too_bulleted": "More lines than `max_bullet_lines` begin with a bullet.",
+        "too_truncated": "More lines than `max_ellipsis_lines` end in an ellipsis.",
+        "repeat_2gram": "One pair of words is more than `max_top_2gram` of all pairs.",
+        "repeat_3gram": "One row of three words is more than `max_top_3gram` of all.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "words": "Words.",
+        "word_length": "Mean length of a word, in characters.",
+        "symbol_ratio": "Symbols over characters.",
+        "bullet_lines": "Lines that begin with a bullet, over all.",
+        "ellipsis_lines": "Lines that end in an ellipsis, over all.",
+        "top_2gram": "The commonest pair of words over all pairs; null: over `max_words`.",
+        "top_3gram": "The same of three words.",
+    }
 
-    rules: Literal["lab"] = "lab"
-    min_words: int = 50
-    max_words: int = 100_000
-    min_word_length: float = 3.0
-    max_word_length: float = 10.0
+    rules: Literal["lab"] = "lab"  # The rules as the lab states them.
+    min_words: int = 50  # The least words.
+    max_words: int = 100_000  # The most words.
+    min_word_length: float = 3.0  # The least mean length of a word, in characters.
+    max_word_length: float = 10.0  # The greatest mean length of a word, in characters.
+    # The most symbols (`#`, `...`, `…`), as a share of the characters.
     max_symbol_ratio: float = 0.10
-    max_bullet_lines: float = 0.90
-    max_ellipsis_lines: float = 0.30
-    max_top_2gram: float = 0.20
-    max_top_3gram: float = 0.18
+    max_bullet_lines: float = 0.90  # The most lines that begin with a bullet, as a share of all.
+    max_ellipsis_lines: float = 0.30  # The most lines that end in an ellipsis, as a share of all.
+    max_top_2gram: float = 0.20  # The commonest pair of words, as a share of all pairs.
+    max_top_3gram: float = 0.18  # The commonest three words in a row, as a share of all.
 
     def __post_init__(self) -> None:
         _check_limits(self)
@@ -150,18 +169,48 @@ class Quality(Step, frozen=True, kw_only=True):
             "min_stop_words",
         )
     )
+    reasons: ClassVar[Mapping[str, str]] = {
+        "short_doc": "The words are fewer than `min_words`.",
+        "long_doc": "The words are more than `max_words`.",
+        "below_avg_threshold": "The mean length of a word is below `min_word_length`.",
+        "above_avg_threshold": "The mean length of a word is above `max_word_length`.",
+        "too_many_hashes": "`#` for each word are more than `max_symbol_ratio`.",
+        "too_many_ellipsis": "Ellipses for each word are more than `max_symbol_ratio`.",
+        "too_many_bullets": "More lines than `max_bullet_lines` begin with a bullet.",
+        "too_many_end_ellipsis": "More lines than `max_ellipsis_lines` end in an ellipsis.",
+        "below_alpha_threshold": "Fewer words than `min_letter_words` have a letter.",
+        "enough_stop_words": "The text has fewer stop words than `min_stop_words`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "words": "Words that are no symbols.",
+        "word_length": "Their mean length, in characters.",
+        "hash_ratio": "`#` over words.",
+        "ellipsis_ratio": "Ellipses over words.",
+        "bullet_lines": "Lines that begin with a bullet, over all.",
+        "ellipsis_lines": "Lines that end in an ellipsis, over all.",
+        "letter_words": "Words with a letter, over all.",
+        "stop_words": "Different stop words (0.2: occurrences).",
+    }
 
+    # The release of datatrove whose rules are followed; 0.2 made FineWeb.
     rules: Literal["datatrove-0.10", "datatrove-0.2"]
-    min_words: int | None = 50
-    max_words: int | None = 100_000
+    min_words: int | None = 50  # The least words.
+    max_words: int | None = 100_000  # The most words.
+    # The least mean length of a word, in characters.
     min_word_length: float | None = 3.0
+    # The greatest mean length of a word, in characters.
     max_word_length: float | None = 10.0
+    # The most `#`, and the most ellipses, for each word.
     max_symbol_ratio: float | None = 0.1
+    # The most lines that begin with a bullet, as a share of all.
     max_bullet_lines: float | None = 0.9
+    # The most lines that end in an ellipsis, as a share of all.
     max_ellipsis_lines: float | None = 0.3
+    # The least words with a letter, as a share of all.
     min_letter_words: float | None = 0.8
+    # The least different stop words (0.2: occurrences).
     min_stop_words: int | None = 2
-    stop_words: tuple[str, ...] = STOP_WORDS
+    stop_words: tuple[str, ...] = STOP_WORDS  # The stop words.
 
     def __post_init__(self) -> None:
         _check_limits(self)

@@ -32,13 +32,24 @@ class Regex(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "regex"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"max_matches", "min_matches"})
+    reasons: ClassVar[Mapping[str, str]] = {
+        "many": "The pattern matches more than `max_matches` times.",
+        "few": "The pattern matches fewer than `min_matches` times.",
+        "too_many": "There are more matches to replace than `most`.",
+        "empty": "No text is left.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {"matches": "Matches; `most` + 1 where there are more."}
 
+    # The regular expression, in RE2's syntax.
     pattern: Annotated[str, Meta(min_length=1, max_length=100_000)]
-    max_matches: Annotated[int, Meta(ge=0)] | None = None
-    min_matches: Annotated[int, Meta(ge=1)] | None = None
-    replacement: str | None = None  # null: the text stays as it is
-    ignore_case: bool = False
-    most: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000  # matches of a text that are looked for
+    max_matches: Annotated[int, Meta(ge=0)] | None = None  # The most matches. Unset: not checked.
+    min_matches: Annotated[int, Meta(ge=1)] | None = None  # The least matches. Unset: not checked.
+    # What each match is replaced by; `\1` is a group. Unset: nothing is replaced.
+    replacement: str | None = None
+    ignore_case: bool = False  # Capitals and small letters are equal.
+    # How many matches of a text are looked for.
+    most: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
+    # Replace after deduplication: `documents/` keeps the texts as they were.
     after_dedup: bool = False
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ punctuation and white space become gaps). One of punctuation alone, and one shor
 `least_characters`, is not counted at all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Annotated, ClassVar, Literal, NamedTuple
@@ -51,14 +51,23 @@ class RepeatedParagraphs(Step, frozen=True, kw_only=True):
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"max_share", "by", "most", "keep"})
     table: ClassVar[str | None] = FOLDER
+    reasons: ClassVar[Mapping[str, str]] = {
+        "repeated": "More than `max_share` of the text is in other documents."
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "paragraphs": "Paragraphs (or lines) that are counted."
+    }
 
+    # The most of a document that may be repeated, as a share.
     max_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.8
-    by: Literal["characters", "paragraphs"] = "characters"  # what the share is of
-    unit: Literal["paragraphs", "lines"] = "paragraphs"  # paragraphs have blank lines between them
-    most: Annotated[int, Meta(ge=1)] = 1  # documents that a paragraph may be in
-    # first: in the earliest document that has it, a paragraph does not count as repeated
+    by: Literal["characters", "paragraphs"] = "characters"  # What the share is of.
+    # What is compared. Paragraphs have blank lines between them.
+    unit: Literal["paragraphs", "lines"] = "paragraphs"
+    # How many documents a paragraph may be in without being repeated.
+    most: Annotated[int, Meta(ge=1)] = 1
+    # With `first` a paragraph does not count as repeated in the earliest document that has it.
     keep: Literal["first", "none"] = "first"
-    # of a normalised paragraph
+    # A paragraph with fewer characters, once normalised, is not counted.
     least_characters: Annotated[int, Meta(ge=1)] = 1
 
     def __post_init__(self) -> None:

@@ -51,15 +51,40 @@ class Repetition(Step, frozen=True, kw_only=True):
             "max_repeated",
         )
     )
+    reasons: ClassVar[Mapping[str, str]] = {
+        "dup_para_frac": "More paragraphs than `max_paragraphs` repeat an earlier one.",
+        "dup_para_char_frac": "They have more than `max_paragraph_characters` of the characters.",
+        "dup_line_frac": "More lines than `max_lines` repeat an earlier one.",
+        "dup_line_char_frac": "They have more than `max_line_characters` of the characters.",
+        "top_N_gram": (
+            "The commonest N-gram, N from 2 to 4, has more characters than `max_top` says."
+        ),
+        "duplicated_N_n_grams": (
+            "Repeated N-grams, N from 5 to 10, have more characters than `max_repeated` says."
+        ),
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "paragraphs": "Paragraphs that repeat an earlier one, over all.",
+        "paragraph_characters": "Their characters over the text's.",
+        "lines": "Lines that repeat an earlier one, over all.",
+        "line_characters": "Their characters over the text's.",
+        "top_N": "Characters of the commonest N-gram of words times its count, over the text's.",
+        "repeated_N": "Characters of N-grams that repeat an earlier one, over the text's.",
+    }
 
+    # The release of datatrove whose rules are followed; 0.2 made FineWeb.
     rules: Literal["datatrove-0.10", "datatrove-0.2"] = "datatrove-0.10"
+    # The most paragraphs that repeat an earlier one, as a share of all.
     max_paragraphs: float | None = 0.3
+    # The most characters in such paragraphs, as a share.
     max_paragraph_characters: float | None = 0.2
+    # The most lines that repeat an earlier one, as a share of all.
     max_lines: float | None = 0.3
+    # The most characters in such lines, as a share.
     max_line_characters: float | None = 0.2
-    # of 2-, 3- and 4-grams
+    # The most characters in the commonest 2-gram, 3-gram and 4-gram of words, as shares.
     max_top: tuple[float | None, float | None, float | None] = (0.20, 0.18, 0.16)
-    # of 5- to 10-grams
+    # The most characters in repeated n-grams of 5, 6, 7, 8, 9 and 10 words, as shares.
     max_repeated: tuple[float | None, ...] = (0.15, 0.14, 0.13, 0.12, 0.11, 0.10)
 
     def __post_init__(self) -> None:

@@ -39,11 +39,21 @@ class HashSample(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "sample"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"share"})
+    reasons: ClassVar[Mapping[str, str]] = {
+        "missing": "The document has no URL to hash, and `missing` says drop.",
+        "left_out": "The document's place is not below `share`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "place": "The document's place by its hash, from 0 to 1.",
+        "missing": "1: there is nothing to hash.",
+    }
 
-    share: Annotated[float, Meta(gt=0.0, le=1.0)]
-    seed: Annotated[int, Meta(ge=0, lt=1 << 62)] = 0  # another one draws another sample
-    by: Literal["text", "url", "host"] = "text"  # a document without a URL has no host either
-    missing: Literal["drop", "keep"] = "drop"  # of documents without what is hashed
+    share: Annotated[float, Meta(gt=0.0, le=1.0)]  # The share of the documents that is kept.
+    seed: Annotated[int, Meta(ge=0, lt=1 << 62)] = 0  # Another seed draws another sample.
+    # What is hashed. A document without a URL has no host either.
+    by: Literal["text", "url", "host"] = "text"
+    # What is done with documents without a URL, where that is hashed.
+    missing: Literal["drop", "keep"] = "drop"
 
     def __post_init__(self) -> None:
         refuse_nan([self.share])

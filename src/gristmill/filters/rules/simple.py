@@ -33,9 +33,20 @@ class Simple(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "simple"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_words", "max_upper", "max_special"))
+    reasons: ClassVar[Mapping[str, str]] = {
+        "few_words": "The words are fewer than `min_words`.",
+        "upper_case": "Words in capitals are more than `max_upper`.",
+        "special": "Special characters are more than `max_special`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "words": "Words.",
+        "upper": "Words in capitals, over all.",
+        "special": "Characters that are neither letters, digits nor white space, over all.",
+    }
 
-    min_words: int | None = 50
-    max_upper: float | None = 0.3
+    min_words: int | None = 50  # The least words.
+    max_upper: float | None = 0.3  # The most words in capitals, as a share.
+    # The most characters that are neither letters, digits nor white space, as a share.
     max_special: float | None = 0.1
 
     def __post_init__(self) -> None:

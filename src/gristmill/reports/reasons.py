@@ -1,0 +1,121 @@
+"""What the reason of a verdict says of a document: of a filter by the step itself, of all others by
+the tables here. `gristmill why` and docs/reference/verdicts.md show it.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Reason(NamedTuple):
+    """A reason to drop a document that no filter gives."""
+
+    meaning: str
+    remedy: str  # what to do about it; empty: nothing
+
+
+# A row of a raw shard that is not a readable document.
+READ: Mapping[str, Reason] = {
+    "not_json": Reason(
+        "The line is no JSON object.", "If there are many, the file may be of another `kind`."
+    ),
+    "not_csv": Reason(
+        "The row has more or fewer columns than the header.", "Check how the file quotes its cells."
+    ),
+    "no_text": Reason(
+        "The field with the text is missing, null or empty.",
+        "Name the field with `text` in `[[source]]`.",
+    ),
+    "too_large": Reason(
+        "The document has more than `max_document_bytes` bytes.",
+        "Raise `max_document_bytes` in `[[source]]`.",
+    ),
+    "not_text": Reason(
+        "The record is a page, or a file that is no text, and no step extracts text from pages.",
+        'Add a `[[step]]` with `use = "extract"` before the others.',
+    ),
+    "no_record": Reason("The bytes at this place are no record of an archive.", ""),
+    "wrong_length": Reason(
+        "The record is shorter or longer than its header says.",
+        "The archive is damaged: fetch it again, or compare its checksum.",
+    ),
+    "truncated": Reason(
+        "The shard ends within the document.",
+        "The download or the copy was cut off: fetch the shard again.",
+    ),
+    "corrupt": Reason(
+        "The packed bytes cannot be decoded from here on.",
+        "The shard is damaged: fetch it again, or compare its checksum.",
+    ),
+    "bomb": Reason(
+        "The shard grows beyond `max_shard_bytes` when it is decoded.",
+        "If the shard is what you expect, raise `max_shard_bytes` in `[[source]]`.",
+    ),
+    "window_too_large": Reason(
+        "The shard was packed with a larger zstd window than readers must support.",
+        "Pack it again without `--long`, or with at most `--long=27`.",
+    ),
+    "not_html": Reason("The page is of another type than HTML.", ""),
+    "http_status": Reason("The server answered with another status than 200.", ""),
+    "no_http": Reason("The record of a page has no HTTP header.", ""),
+    "bad_encoding": Reason(
+        "The body cannot be decoded as its HTTP header says (gzip, br, chunked).", ""
+    ),
+    "binary": Reason("The body is no text.", ""),
+    "revisit": Reason(
+        "The record says that the page was as at an earlier visit, and holds no text.", ""
+    ),
+}
+
+# A copy of an earlier document that is kept: the verdict's `keeper`.
+DEDUPLICATE: Mapping[str, Reason] = {
+    "same_url": Reason(
+        "An earlier document that is kept has the same URL.", "`url = false` compares no URLs."
+    ),
+    "exact_duplicate": Reason(
+        "An earlier document that is kept has the same normalised text.",
+        "`exact = false` compares no whole texts.",
+    ),
+    "near_duplicate": Reason(
+        "An earlier document that is kept is as similar as `threshold`, or more.",
+        "`gristmill duplicates CORPUS DOCUMENT` shows both; `rejudge --set "
+        "deduplicate.near.threshold=0.9` tries another threshold.",
+    ),
+}
+
+TARGET: Mapping[str, Reason] = {
+    "reached": Reason(
+        "The document comes after the one with which its source reached its target.",
+        "Raise `target_shards` or `target_tokens`.",
+    )
+}
+
+ROOMS: Mapping[str, Mapping[str, Reason]] = {
+    "read": READ,
+    "deduplicate": DEDUPLICATE,
+    "target": TARGET,
+}
+
+
+def meaning(reason: str) -> str | None:
+    """What a reason such as `gopher.short_doc` says, in a sentence. None: it is of a filter of your
+    own, or of another version of gristmill.
+    """
+    step, _, word = reason.partition(".")
+    if step in ROOMS:
+        known = ROOMS[step].get(word)
+        return known.meaning if known is not None else None
+    return filter_reason(step, word)
+
+
+def filter_reason(step: str, word: str) -> str | None:
+    """What a built-in filter's reason says, as its class has it."""
+    from gristmill.filters.api import registry
+
+    kind = registry.built_in(step)
+    for variant in registry.variants(kind) if kind is not None else ():
+        for known, sentence in variant.reasons.items():
+            pattern = re.sub("NAME|(?<![A-Z])N(?![A-Z])", r"\\w+", known)
+            if re.fullmatch(pattern, word):
+                return sentence
+    return None
