@@ -116,6 +116,7 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
     # A command that works here: a program that is not on PATH is named by its path.
     name = "gristmill" if shutil.which("gristmill") else os.path.relpath(sys.argv[0])
     for command in (
+        f"{name} report {corpus}",
         f"{name} status {corpus}",
         f"{name} why {corpus} 0:5",
         f"{name} verify {corpus}",

@@ -19,6 +19,9 @@ READ = 4 * SHOWN  # characters that are read of it: what is redacted becomes sho
 EACH = 3  # documents of a reason, and of a source
 MOST_REASONS = 60
 MOST_SOURCES = 12
+# The order of documents by their hash as one number: of equal hashes the lower document is first.
+ORDER = "(cast(sample_key(document) as hugeint) << 63) + document"
+MASK = (1 << 63) - 1
 
 
 class Shown(NamedTuple):
@@ -38,27 +41,18 @@ def dropped(tables: CorpusTables) -> list[Shown]:
     """Of each reason the first documents by hash of those whose text is stored; else any."""
     if not tables.has("verdicts"):
         return []
-    stored = "select document, 1 as stored from samples" if tables.has("samples") else (
-        "select cast(-1 as bigint) as document, 1 as stored where false"
-    )  # fmt: skip
-    rows = tables.rows(
-        f"with stored as ({stored}), ranked as (select document, url, reason, value, threshold, "
-        "row_number() over (partition by reason order by stored nulls last, sample_key(document), "
-        "document) as place from (select document, url, reason, value, threshold, stored from "
-        "verdicts left join stored using (document) where reason is not null and "
-        "(stored = 1 or sample_key(document) % (1 + ?) = 0 or keeper is not null))) "
-        "select document, url, reason, value, threshold from ranked where place <= ? "
-        "order by reason, place",
-        _sparse(tables),
-        EACH,
-    )
-    names = list(dict.fromkeys(row[2] for row in rows))[:MOST_REASONS]
-    return _shown(tables, [row for row in rows if row[2] in names])
-
-
-def _sparse(tables: CorpusTables) -> int:
-    """Of how many documents without a stored text one is looked at: large corpora have enough."""
-    return int(tables.manifest.funnel.get("documents", 0)) // 2_000_000
+    first = f"min({ORDER}, {EACH})"
+    rows = tables.rows(f"select reason, {first} from verdicts where reason is not null group by 1")
+    chosen: dict[str, list[int]] = dict(rows)
+    if tables.has("samples"):
+        chosen |= dict(
+            tables.rows(
+                f"select verdicts.reason, {first} from verdicts join (select document from samples) "
+                "using (document) where verdicts.reason is not null group by 1"
+            )
+        )
+    names = sorted(chosen)[:MOST_REASONS]
+    return _shown(tables, [key & MASK for name in names for key in chosen[name]])
 
 
 def kept(tables: CorpusTables) -> list[Shown]:
@@ -66,20 +60,25 @@ def kept(tables: CorpusTables) -> list[Shown]:
     if not tables.has("verdicts"):
         return []
     rows = tables.rows(
-        "select document, url, reason, value, threshold from (select *, row_number() over "
-        "(partition by source order by sample_key(document), document) as place from (select "
-        "verdicts.*, source from verdicts join shards on (document >> 32) = shard "
-        "where reason is null and sample_key(document) % (1 + ?) = 0)) where place <= ? "
-        "order by source, place",
-        _sparse(tables),
-        EACH,
+        f"select source, min({ORDER}, {EACH}) from verdicts join shards on "
+        "(document >> 32) = shard where reason is null group by source order by source"
     )
-    return _shown(tables, rows[: EACH * MOST_SOURCES])
+    return _shown(tables, [key & MASK for _, keys in rows[:MOST_SOURCES] for key in keys])
 
 
-def _shown(tables: CorpusTables, rows: list[tuple[Any, ...]]) -> list[Shown]:
-    texts = texts_of(tables, [row[0] for row in rows], READ)
-    clean = redacted([texts.get(row[0]) for row in rows])
+def _shown(tables: CorpusTables, documents: list[int]) -> list[Shown]:
+    """Some documents, in their order."""
+    if not documents:
+        return []
+    found = tables.rows(
+        "select document, url, reason, value, threshold from "
+        f"{tables.files(tables.of_shards('verdicts', documents))} "
+        f"where document in ({', '.join(map(str, documents))})"
+    )
+    by_number = {row[0]: row for row in found}
+    rows = [by_number[document] for document in documents]
+    texts = texts_of(tables, documents, READ)
+    clean = redacted([texts.get(document) for document in documents])
     urls = redacted([row[1] for row in rows])
     return [
         Shown(
