@@ -6,7 +6,7 @@ to the length that is shown.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -42,8 +42,8 @@ def dropped(tables: CorpusTables) -> list[Shown]:
     if not tables.has("verdicts"):
         return []
     first = f"min({ORDER}, {EACH})"
-    rows = tables.rows(f"select reason, {first} from verdicts where reason is not null group by 1")
-    chosen: dict[str, list[int]] = dict(rows)
+    every = f"select reason, {first} from verdicts where reason is not null group by reason"
+    chosen: dict[str, list[int]] = dict(tables.rows(every))
     if tables.has("samples"):
         chosen |= dict(
             tables.rows(
