@@ -47,8 +47,9 @@ def dropped(tables: CorpusTables) -> list[Shown]:
     if tables.has("samples"):
         chosen |= dict(
             tables.rows(
-                f"select verdicts.reason, {first} from verdicts join (select document from samples) "
-                "using (document) where verdicts.reason is not null group by 1"
+                f"select verdicts.reason, {first} from verdicts join "
+                "(select document from samples) using (document) "
+                "where verdicts.reason is not null group by verdicts.reason"
             )
         )
     names = sorted(chosen)[:MOST_REASONS]
