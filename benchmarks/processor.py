@@ -118,7 +118,7 @@ def costs(few: Run, many: Run, large: Run) -> Costs:
 
 
 def speed_up(found: Costs, shards: int, megabytes: float, cores: int) -> float:
-    """How many times faster a run of raw shards of so many MB is on `cores` cores than on one."""
+    """How many times faster a run is on `cores` cores than on one; raw shards have `megabytes`."""
     serial = found.start + found.worker + shards * (found.shard + megabytes * found.alone)
     most = -(-shards // cores)  # raw shards of the worker that has most
     each = megabytes * found.divided

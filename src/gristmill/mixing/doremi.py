@@ -28,7 +28,6 @@ from gristmill.loader.loader import Loader
 from gristmill.loader.parameters import whole_number
 from gristmill.mixing import group_dro, proxy
 from gristmill.mixing.fit import weights_toml
-from gristmill.mixing.group_dro import DomainWeights
 from gristmill.mixing.mix import corpus_of
 from gristmill.store.parts import machine_errors, write_bytes
 
@@ -191,7 +190,8 @@ def _train_proxy(run: DoremiRun, state: dict[str, Any]) -> np.ndarray:
     model, optimizer = _model_of(run, state)
     count = len(run.sources)
     rows = _table_of(run, state, 3 * count)
-    weights = _weights_of(rows[: state["step"], :count])
+    step = int(state["step"])
+    weights = rows[step - 1, :count] if step else np.full(count, 1.0 / count)
     equal = dict.fromkeys(run.sources, 1.0)
     with _loader(run, equal) as loader:
         loader.seek_step(state["step"])
@@ -207,9 +207,9 @@ def _train_proxy(run: DoremiRun, state: dict[str, Any]) -> np.ndarray:
                 weights, excess, eta=run.settings.eta, smoothing=run.settings.smoothing
             )
             # Every source has equally many tokens in a step.
-            of_row = torch.from_numpy(weights.now[batch.sources] * count).to(losses)
+            of_row = torch.from_numpy(weights[batch.sources] * count).to(losses)
             _step(run, optimizer, (losses.mean(dim=1) * of_row).mean(), step)
-            rows[step] = np.concatenate([weights.now, by_source, _by_source(before, batch, count)])
+            rows[step] = np.concatenate([weights, by_source, _by_source(before, batch, count)])
             _checkpoint(run, "proxy", step, model, optimizer, rows)
     proxy.save_model(run.out / "proxy", model, run.settings.config)
     return rows
@@ -236,14 +236,6 @@ def _table_of(run: DoremiRun, state: dict[str, Any], columns: int) -> np.ndarray
     if state["rows"] is not None:
         rows[: state["step"]] = state["rows"].numpy()
     return rows
-
-
-def _weights_of(rows: np.ndarray) -> DomainWeights:
-    """The state of the update after the steps of a table of weights."""
-    weights = DomainWeights.start(rows.shape[1])
-    for now in rows:
-        weights = DomainWeights(now, weights.total + now, weights.steps + 1)
-    return weights
 
 
 def _loader(run: DoremiRun, weights: Mapping[str, float] | None) -> Loader:

@@ -14,7 +14,7 @@ import numpy as np
 from gristmill.errors import RecipeError
 from gristmill.mixing import laws
 from gristmill.mixing.runs import Swarm, read_runs
-from gristmill.mixing.search import Objective, best_mix, caps_of
+from gristmill.mixing.search import FEW_SAMPLES, Objective, best_mix, caps_of
 
 FOLDS = 5
 RESAMPLES = 40
@@ -173,7 +173,11 @@ def _resampled(
             for place, one in enumerate(fitted)
         ]
         chosen = Objective(models, weights)
-        shares.append(best_mix(chosen, caps, natural, seed + number, smooth=smooth, starts=2))
+        shares.append(
+            best_mix(
+                chosen, caps, natural, seed + number, smooth=smooth, samples=FEW_SAMPLES, starts=2
+            )
+        )
         before, after = chosen(np.stack([natural, mix]))
         gains.append(before - after)
     return np.array(shares).reshape(resamples, len(mix)), np.array(gains)

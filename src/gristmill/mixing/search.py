@@ -9,6 +9,7 @@ from gristmill.errors import RecipeError
 from gristmill.mixing.laws import Law, needed
 
 SAMPLES = 20_000  # mixes that are looked at
+FEW_SAMPLES = 2_000  # ... where the search is one of many
 BEST = (
     100  # of boosted trees, which are flat between their cuts: the mean of the best ones (RegMix)
 )
@@ -58,14 +59,16 @@ def best_mix(
     seed: int,
     *,
     smooth: bool,
+    samples: int = SAMPLES,
     starts: int = 8,
 ) -> np.ndarray:
     """The mix (sources,) with the least objective, of sum 1 and no share above its cap.
 
-    Mixes are drawn from Dirichlet distributions round the natural one and over the whole simplex.
-    Smooth objectives are followed downhill from the best of them; else it is the mean of the best.
+    `samples` mixes are drawn from Dirichlet distributions round the natural one and over the whole
+    simplex. Smooth objectives are followed downhill from the best `starts` of them; else it is the
+    mean of the best.
     """
-    points = drawn_mixes(natural, SAMPLES if starts > 2 else SAMPLES // 10, seed)
+    points = drawn_mixes(natural, samples, seed)
     points = np.array([within(point, caps) for point in points]) if (caps < 1).any() else points
     values = objective(points)
     order = np.argsort(values, kind="stable")
