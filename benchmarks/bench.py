@@ -29,6 +29,7 @@ import extraction
 import languages
 import loading
 import models
+import modes
 import node_download
 import packing
 import page
@@ -62,6 +63,7 @@ SECTIONS = [  # in the order of the page
     node_download.SECTION,
     loading.SECTION,
     extraction.SECTION,
+    modes.SECTION,
     whole_runs.WHOLE,
     cores.SECTION,
     whole_runs.FINEWEB_RUN,

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import make_corpus
 import pyarrow as pa
 import rouge
+import shingles
 from section import Section
 
 from gristmill import schema
@@ -252,8 +253,9 @@ def rows(
     peers: str | None = None,
     versions: dict[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """One row a set and extractor: its name, pages, mean precision, recall, F1 and ROUGE-LSum,
-    pages/s, MB/s; `equal`: pages whose text is the library's. Versions of peers go to `versions`.
+    """One row a set and extractor: its name, pages, mean precision, recall, F1 and ROUGE-LSum, F1
+    of shingles, pages/s, MB/s; `equal`: pages whose text is the library's. Versions of peers go to
+    `versions`.
     """
     found: list[dict[str, Any]] = []
     here = [*sets(data), *(wcxb_sets(wcxb) if wcxb else [])]
@@ -277,6 +279,7 @@ def rows(
             precision, recall, f1, lsum = (
                 sum(column) / len(scores) for column in zip(*scores, strict=True)
             )
+            runs = [shingles.of_page(*pair) for pair in pairs]
             library = texts[LIBRARIES.get(way, way)]
             found.append(
                 {
@@ -287,6 +290,7 @@ def rows(
                     "recall": recall,
                     "f1": f1,
                     "rouge_lsum": lsum,
+                    "shingles": shingles.f1(runs),
                     "pages_per_second": len(scores) / seconds[way],
                     "megabytes_per_second": size / seconds[way],
                     "equal": sum(map(str.__eq__, ours, library)),
@@ -392,15 +396,19 @@ def _shown(row: dict[str, object], name: str, digits: int) -> str:
 
 def _table_of_sets(found: list[dict[str, object]]) -> list[str]:
     lines = [
-        "| set | extractor | precision | recall | F1 | ROUGE-LSum | pages/s | MB/s | equal |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+        (
+            "| set | extractor | precision | recall | F1 | ROUGE-LSum | shingles | pages/s | MB/s "
+            "| equal |"
+        ),
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in found:
         equal = f"{row['equal']} of {row['pages']}" if row["extractor"] in LIBRARIES else ""
         lines.append(
             f"| {row['set']} | {row['extractor']} | {row['precision']:.3f} | "
             f"{row['recall']:.3f} | {row['f1']:.3f} | "
-            f"{_shown(row, 'rouge_lsum', 3)} | {row['pages_per_second']:.0f} | "
+            f"{_shown(row, 'rouge_lsum', 3)} | {_shown(row, 'shingles', 3)} | "
+            f"{row['pages_per_second']:.0f} | "
             f"{_shown(row, 'megabytes_per_second', 1)} | {equal} |"
         )
     differs = found[0].get("rouge_score_differs_by") if found else None
@@ -421,9 +429,10 @@ SECTION = Section(
     title="Main text of pages whose true main content is known",
     remarks=(
         "Word-level precision, recall and F1 (bags of `\\w+`, lower case) and ROUGE-LSum by lines, "
-        "means over pages; pages and MB of HTML per second of one core. The steps return what the "
-        "libraries return when they are called directly (`equal`: pages with the same text). The "
-        "shipped forest of gristmill's rules was trained on these pages among others: what it "
+        "means over pages; shingles: F1 as article-extraction-benchmark's own scorer takes it "
+        "(`benchmarks/shingles.py`); pages and MB of HTML per second of one core. The steps "
+        "return what the libraries return when they are called directly (`equal`: pages with the "
+        "same text). The shipped forest of gristmill's rules was trained on these pages among others: what it "
         "reaches on sites that it did not see is in docs/adr/0026-main-text.md, by the script's "
         "--judge (scripts/main_text_forest.py)."
     ),

@@ -39,9 +39,10 @@ import tldextract
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import extraction
 import manual_pages
+import shingles
 
 from gristmill.filters.extract.main_text import BETAS, DOCUMENTATION_BETA, TYPES
-from gristmill.kernels.html import blocks, counts, features, tokens
+from gristmill.kernels.html import blocks, copies, counts, features, tokens, written
 from gristmill.kernels.models import page_forest, page_types
 
 SETS = {
@@ -169,29 +170,56 @@ def _distances(places: np.ndarray, kept: np.ndarray) -> np.ndarray:
     return np.minimum(np.abs(kept[behind] - places), np.abs(kept[before] - places))
 
 
-def labelled(pages: list[Page]) -> Labelled:
-    """Rows and labels of the blocks of all pages."""
-    sources = [np.frombuffer(page.source.encode("utf-8", "replace"), np.uint8) for page in pages]
-    longest = max(map(len, sources))
-    found, attributes = tokens.room(longest)
-    work, counted = blocks.room(longest), counts.room(longest)
-    rows, labels, sizes, places, bags = [], [], [], [], []
-    for number, (page, source) in enumerate(zip(pages, sources, strict=True)):
-        count = tokens.tokenize(source, found, attributes)
-        elements, many, size = blocks.build(source, found, attributes, count, work)
-        counts.count(work.text, work.elements, work.blocks, (elements, many), counted)
-        rows += [
-            part.copy() for part in features.features(work.elements, work.blocks, many, counted)
-        ]
-        text = work.text[:size].tobytes()
-        words = [
+class Reader:
+    """The blocks of one page after another, by the kernels."""
+
+    def __init__(self, pages: list[Page]) -> None:
+        self.longest = max(len(page.source.encode("utf-8", "replace")) for page in pages)
+        self.tokens, self.attributes = tokens.room(self.longest)
+        self.work, self.counted = blocks.room(self.longest), counts.room(self.longest)
+
+    def read(self, page: Page) -> tuple[int, int]:
+        """Read a page: how many blocks it has, bytes of their text."""
+        source = np.frombuffer(page.source.encode("utf-8", "replace"), np.uint8)
+        count = tokens.tokenize(source, self.tokens, self.attributes)
+        elements, many, size = blocks.build(source, self.tokens, self.attributes, count, self.work)
+        counts.count(
+            self.work.text, self.work.elements, self.work.blocks, (elements, many), self.counted
+        )
+        return many, size
+
+    def keep(self, many: int, scores: np.ndarray, manual: bool) -> np.ndarray:
+        """Which blocks of the page the kernels keep with these scores, (blocks,) bool."""
+        beta = DOCUMENTATION_BETA if manual else BETAS["balanced"]
+        work, counted = self.work, self.counted.counts
+        kept = page_forest.choose(work.blocks, many, counted, scores, beta)
+        return copies.leave_copies(work.text, work.blocks, counted.words[:many], kept)
+
+    def words(self, page: Page, many: int) -> list[list[str]]:
+        """The words of each block; of the title none."""
+        found, text = self.work.blocks, self.work.text
+        return [
             []
-            if work.blocks.flags[k] & blocks.IS_TITLE
+            if found.flags[k] & blocks.IS_TITLE
             else page.words(
-                text[work.blocks.starts[k] : work.blocks.stops[k]].decode("utf-8", "replace")
+                text[found.starts[k] : found.stops[k]].tobytes().decode("utf-8", "replace")
             )
             for k in range(many)
         ]
+
+
+def labelled(pages: list[Page]) -> Labelled:
+    """Rows and labels of the blocks of all pages."""
+    reader = Reader(pages)
+    rows, labels, sizes, places, bags = [], [], [], [], []
+    for number, page in enumerate(pages):
+        many, _ = reader.read(page)
+        work = reader.work
+        rows += [
+            part.copy()
+            for part in features.features(work.elements, work.blocks, many, reader.counted)
+        ]
+        words = reader.words(page, many)
         labels.append(labels_of(words, page.words(page.truth)))
         sizes += map(len, words)
         places += [number] * many
@@ -269,41 +297,48 @@ def judge(
     data: Labelled, pages: list[Page], scores: np.ndarray, manual: np.ndarray, shown: np.ndarray
 ) -> str:
     """Mean precision, recall and F1 by set and by type of the pages that `shown` (pages,) bool
-    says; manual: whether a page's likeliest type is documentation, (pages,) bool.
+    says, what 95 % of bootstraps of F1 lie between, and F1 by shingles (benchmarks/shingles.py);
+    manual: whether a page's likeliest type is documentation, (pages,) bool.
+
+    What is kept is what the kernels keep with these scores.
     """
     found: dict[str, list[tuple[float, float, float]]] = {}
+    runs: dict[str, list[tuple[float | None, float | None]]] = {}
     bounds = np.searchsorted(data.pages, np.arange(len(pages) + 1))
+    reader = Reader(pages)
     for number in np.flatnonzero(shown):
         page = pages[number]
         span = slice(bounds[number], bounds[number + 1])
-        beta = DOCUMENTATION_BETA if manual[number] else BETAS["balanced"]
+        many, size = reader.read(page)
+        kept = reader.keep(many, scores[span], bool(manual[number]))
         bag: Counter[str] = Counter()
-        for place in np.flatnonzero(keep(scores[span], data.words[span], beta)):
+        for place in np.flatnonzero(kept):
             bag.update(data.bags[span.start + int(place)])
         true = Counter(page.words(page.truth))
         common = (bag & true).total()
-        size = max(bag.total(), 1), max(true.total(), 1)
         f1 = 2 * common / max(bag.total() + true.total(), 1)
-        row = common / size[0], common / size[1], f1
+        row = common / max(bag.total(), 1), common / max(true.total(), 1), f1
+        work = reader.work
+        text = written.write(work.text, work.elements, work.blocks, kept, size)
+        run = shingles.of_page(text.decode("utf-8", "replace"), page.truth)
         groups = [page.set, f"{page.set}, {page.kind}" if page.kind else "all without a type"]
         for group in groups:
             found.setdefault(group, []).append(row)
+            runs.setdefault(group, []).append(run)
     return "\n".join(
-        f"{name:45} {len(rows):5} precision {p:.4f} recall {r:.4f} F1 {f:.4f}"
+        f"{name:45} {len(rows):5} precision {p:.4f} recall {r:.4f} F1 {f:.4f} "
+        f"({low:.4f} to {high:.4f}), shingles {shingles.f1(runs[name]):.4f}"
         for name, rows in sorted(found.items())
         for p, r, f in [np.mean(rows, axis=0)]
+        for low, high in [interval(np.array(rows)[:, 2])]
     )
 
 
-def keep(scores: np.ndarray, words: np.ndarray, beta: float) -> np.ndarray:
-    """What the kernel's `choose` keeps, from the words of these bags."""
-    level = np.minimum((scores * page_forest.LEVELS).astype(int), page_forest.LEVELS - 1)
-    sizes = np.bincount(level, words, page_forest.LEVELS)[::-1].cumsum()
-    likely = np.bincount(level, words * scores, page_forest.LEVELS)[::-1].cumsum()
-    value = (1 + beta**2) * likely / np.maximum(sizes + beta**2 * likely[-1], 1e-9)
-    value[page_forest.LEVELS - 20 :] = -1
-    result: np.ndarray = level >= page_forest.LEVELS - 1 - int(np.argmax(value))
-    return result
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """What 95 % of the means of bootstraps lie between."""
+    chosen = np.random.default_rng(1).integers(0, len(values), (2000, len(values)))
+    low, high = np.percentile(values[chosen].mean(axis=1), [2.5, 97.5])
+    return float(low), float(high)
 
 
 def judged(data: Labelled, pages: list[Page], rows: np.ndarray, group: np.ndarray) -> str:

@@ -109,6 +109,8 @@ def test_counts_and_rows_are_those_of_plain_python(page: str) -> None:
         assert found.value(k, "own.letters") == letters(block.text)
         assert found.value(k, "own.link_share") == share(block.linked, letters(block.text))
         assert found.value(k, "own.depth") == len(block.path)
+        closed = re.search(r"""[.!?:")。！？…”」：؟]\s*\Z""", block.text) is not None
+        assert found.value(k, "own.shape_end") == closed
         assert found.value(k, "own.capitals") == share(
             len(re.findall("[A-Z]", block.text)), letters(block.text)
         )
@@ -221,14 +223,6 @@ def test_a_page_s_threshold_makes_the_expected_f_largest(page: str, seed: int, b
         assert expected_f(min(chosen), size, scores, beta) == pytest.approx(best)
     else:
         assert not kept.any()
-
-
-def test_a_long_body_that_comes_twice_is_kept_once() -> None:
-    body = SENTENCES[0] * 10
-    found = Work(f"<p>{body}<p>{body}<p>Short<p>Short")
-    scores = np.full(4, 0.9)
-    kept = page_forest.choose(found.work.blocks, 4, found.counted.counts, scores, 1.0)
-    assert kept.tolist() == [True, False, True, True]
 
 
 def test_many_blocks_take_linear_time_and_bounded_memory() -> None:

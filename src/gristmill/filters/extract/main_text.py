@@ -16,6 +16,7 @@ import pyarrow as pa
 from gristmill.filters.extract import page_metadata
 from gristmill.kernels.html import (
     blocks,
+    copies,
     counts,
     features,
     markdown,
@@ -142,6 +143,7 @@ class Extractor:
         kept = page_forest.choose(
             work.blocks, found, counted, np.concatenate(scores), self._beta(types)
         )
+        kept = copies.leave_copies(work.text, work.blocks, counted.words[:found], kept)
         if self.comments:
             kept = parts.add_comments(work.elements, elements, work.blocks, counted, kept)
         if self.left_out:

@@ -4,7 +4,8 @@ In this order, the first that is there:
 
     title     og:title, JSON-LD headline, twitter:title, citation_title, dc.title, <title>
     author    JSON-LD author, citation_author, author, dc.creator, parsely-author, article:author
-              that is no address; several are joined by "; "
+              that is no address, twitter:data1 whose label says "Written by"; several are joined by
+              "; ". Else the first byline (BYLINE) whose text is a name
     date      JSON-LD datePublished, article:published_time, other names of DATES, the first
               <time datetime>: as YYYY-MM-DD, of 1990 to 2100, what is none is passed over
     site      og:site_name, JSON-LD publisher, application-name, twitter:site
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gristmill.kernels.html.names import ATTRIBUTE, ELEMENT
-from gristmill.kernels.html.tokens import CLOSED, RAW, START, Attributes, PageTokens
+from gristmill.kernels.html.tokens import CLOSED, RAW, START, TEXT, Attributes, PageTokens
 
 FIELDS = ("title", "author", "date", "site", "language")
 TITLES = ("og:title", "json:headline", "twitter:title", "citation_title", "dc.title")
@@ -48,15 +49,31 @@ DATES = (
 SITES = ("og:site_name", "json:publisher", "application-name", "twitter:site")
 LANGUAGES = ("html", "content-language", "og:locale", "json:inLanguage")
 MOST_TAGS, MOST_SCRIPTS, LONGEST_SCRIPT, MOST_PARTS, LONGEST = 400, 16, 1 << 18, 2000, 300
+MOST_BYLINES, BYLINE_TOKENS = 40, 12  # that are looked at
 
 _META, _HTML, _TIME, _SCRIPT = (ELEMENT[name] for name in ("meta", "html", "time", "script"))
 _KEYS = {ATTRIBUTE[name] for name in ("name", "property", "itemprop", "http-equiv")}
 _CONTENT, _LANG, _DATETIME, _TYPE = (
     ATTRIBUTE[name] for name in ("content", "lang", "datetime", "type")
 )
+_OF_BYLINE = np.array([ATTRIBUTE[name] for name in ("class", "rel", "itemprop", "href")])
 _DATE = re.compile(r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
 _SUBTAG = re.compile(r"\s*([A-Za-z]{2,8})(?:[-_\s,]|$)")  # RFC 5646, 2.1
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]+")
+# Of a byline: what an element's class, rel, itemprop or the path that it links to has in it.
+BYLINE = (b"author", b"byline")
+# What names a byline in twitter:label1.
+_WRITTEN_BY = ("written by", "verfasst von", "geschrieben von", "écrit par", "escrito por")
+_BY = re.compile(r"\A(?:(?:written|posted|published|words)\s+)?by\b:?\s*", re.IGNORECASE)
+_BETWEEN_NAMES = re.compile(r"\s+(?:and|&)\s+|,\s+")
+_NAME = re.compile(r"[^\W\d_][\w.'\u2019-]*")
+_PARTICLE = re.compile("de|del|der|den|van|von|da|di|dos|du|la|le|al|bin|ben|el|y|e")
+_NO_NAME = re.compile(
+    "about|authors?|written|posted|published|by|more|posts?|editors?|editorial|view|all|follow|share|"
+    "profile|contributors?|staff|the|meet|our|read|latest|articles?|updated|reviewed|team|on|in|at|"
+    "for|subscribe",
+    re.IGNORECASE,
+)
 _ADDRESS = re.compile(r"\s*(?:https?:|//|www\.|@)", re.IGNORECASE)
 
 
@@ -139,6 +156,28 @@ class _Reader:
                 for value in _names(part.get(name)):
                     self.add(f"json:{name}", value)
 
+    def byline(self, count: int) -> str | None:
+        """The name in the first element that is an author's."""
+        starts = self.tokens.starts[:count]
+        last = -1
+        for at in _places(self.page.tobytes().lower()):
+            token = int(np.searchsorted(starts, at, "right")) - 1
+            if token <= last or self.tokens.kinds[token] != START:
+                continue
+            first, stop = self.tokens.attributes[token : token + 2]
+            names, begins, ends = (column[first:stop] for column in self.attributes)
+            inside = (begins <= at) & (at < ends)
+            if not (inside & np.isin(names, _OF_BYLINE)).any():
+                continue
+            last = token
+            for place in range(token + 1, min(token + 1 + BYLINE_TOKENS, count)):
+                if self.tokens.kinds[place] == TEXT:
+                    begin = int(starts[place])
+                    end = min(int(self.tokens.stops[place]), begin + LONGEST)
+                    if found := _name_in(_clean(self.text(begin, end))):
+                        return found
+        return None
+
     def first(self, names: tuple[str, ...]) -> str | None:
         return next((self.said[name][0] for name in names if name in self.said), None)
 
@@ -160,6 +199,33 @@ def _names(value: Any) -> Iterator[object]:
     """The names of a person, of several, or of an organisation."""
     for part in value[:20] if isinstance(value, list) else [value]:
         yield part.get("name") if isinstance(part, dict) else part
+
+
+def _places(page: bytes) -> list[int]:
+    """Where the words of BYLINE are in a page, the first of them."""
+    found = []
+    for word in BYLINE:
+        at = page.find(word)
+        for _ in range(MOST_BYLINES):
+            if at < 0:
+                break
+            found.append(at)
+            at = page.find(word, at + len(word))
+    return sorted(found)
+
+
+def _name_in(text: str) -> str | None:
+    """The names that a byline's text is; None: it is something else."""
+    found = []
+    for name in _BETWEEN_NAMES.split(_BY.sub("", text)[:LONGEST])[:4]:
+        words = name.split()
+        known = all(_NAME.fullmatch(word) and not _NO_NAME.fullmatch(word) for word in words)
+        large = [word for word in words if not _PARTICLE.fullmatch(word.lower())]
+        small = any(word[0].islower() for word in large)
+        if not known or not large or small or not 2 <= len(words) <= 4:
+            break
+        found.append(" ".join(words))
+    return "; ".join(found) or None
 
 
 def _date(said: dict[str, list[str]]) -> str | None:
@@ -186,6 +252,10 @@ def read(
     authors = next(([*said[name]] for name in AUTHORS if name in said), [])
     authors = authors or said.get("article:author", [])
     authors = [author for author in authors if not _ADDRESS.match(author)]
+    if not authors and said.get("twitter:label1", [""])[0].lower() in _WRITTEN_BY:
+        authors = said.get("twitter:data1", [])
+    if not authors and (name := reader.byline(count)):
+        authors = [name]
     language = next(
         (
             match[1].lower()

@@ -8,20 +8,19 @@ from numba import types
 from gristmill.kernels.hashing.primitives import hash_bytes
 from gristmill.kernels.html.blocks import IS_TITLE, Blocks
 from gristmill.kernels.html.elements import Elements
-from gristmill.kernels.html.names import ELEMENT, NameTable
+from gristmill.kernels.html.names import ELEMENT
 from gristmill.kernels.html.title_words import (
     TITLE_WORDS,
     filter_of,
+    is_unspaced,
     point_of,
     title_words,
     titled_words,
 )
-from gristmill.kernels.html.words import WORD_TABLE, word_bits
 from gristmill.kernels.jit.compile import helper, kernel
 from gristmill.kernels.jit.groups import Bytes, Float32s, Int32s, Int64s, Uint64s
 from gristmill.kernels.jit.loads import count_ones, mask_of_range, valid_in
 
-KEYWORDS = 6  # words of a block whose bits count
 GOOD_WORDS = 10
 ONE = np.uint64(1)
 
@@ -41,13 +40,11 @@ class Counts(NamedTuple):
     unspaced: Int32s  # characters of scripts without spaces
     commas: Int32s
     ends: Int32s  # signs that end sentences
-    digits: Int32s
     capitals: Int32s  # ASCII capitals
-    shape: Int32s  # bits: starts with a capital or a letter of no case, ends a sentence, has |, ©
-    titled: Int32s  # words that are in the title as well
-    bits: Uint64s  # of its first words (html/words.py)
+    titled: Int32s  # words that are in the title as well (html/title_words.py)
     hashes: Uint64s  # of its text
     good: Bytes  # whether it reads like prose
+    closed: Bytes  # whether its last character may end a sentence
 
 
 class Sums(NamedTuple):
@@ -117,8 +114,7 @@ def _ends_sentence(text, start, stop):
 @helper
 def _count_words(text, start, stop, counts, block):
     """Count a block's characters: 64 bytes of ASCII by masks, others one by one."""
-    words = unspaced = commas = ends = digits = capitals = letters = np.int64(0)
-    pipes = copyright_ = False
+    words = unspaced = commas = ends = capitals = letters = np.int64(0)
     at = start
     inside = np.uint64(0)  # whether the byte before is of a word
     while at < stop:
@@ -129,12 +125,10 @@ def _count_words(text, start, stop, counts, block):
             words += count_ones(solid & ~((solid << ONE) | inside))
             inside = solid >> np.uint64(63)
             capitals += count_ones(mask_of_range(text, at, 0x41, 25) & valid)
-            digits += count_ones(mask_of_range(text, at, 0x30, 9) & valid)
             signs = mask_of_range(text, at, 0x2C, 0) | mask_of_range(text, at, 0x3B, 0)
             commas += count_ones(signs & valid)
             signs = mask_of_range(text, at, 0x2E, 0) | mask_of_range(text, at, 0x21, 0)
             ends += count_ones((signs | mask_of_range(text, at, 0x3F, 0)) & valid)
-            pipes |= mask_of_range(text, at, 0x7C, 0) & valid != 0
             at += 64
             continue
         until = min(at + 64, stop)
@@ -148,10 +142,8 @@ def _count_words(text, start, stop, counts, block):
             inside = ONE
             if byte < 0x80:
                 capitals += np.uint8(byte - 0x41) < 26
-                digits += np.uint8(byte - 0x30) < 10
                 commas += byte == 0x2C or byte == 0x3B
                 ends += byte == 0x2E or byte == 0x21 or byte == 0x3F
-                pipes |= byte == 0x7C
                 letters += 1
                 at += 1
                 continue
@@ -160,12 +152,7 @@ def _count_words(text, start, stop, counts, block):
                 width = 3 if byte < 0xF0 else 4
                 if width == 3:
                     point = point_of(text, at)
-                    if (
-                        0x3040 <= point < 0xA000
-                        or 0xAC00 > point >= 0x3400
-                        or 0xE00 <= point < 0x1000
-                    ):
-                        unspaced += 1
+                    unspaced += is_unspaced(point)
                     if point == 0x3001 or point == 0xFF0C or point == 0xFF1B:
                         commas += 1
                     elif point == 0x3002 or point == 0xFF01 or point == 0xFF1F or point == 0x2026:
@@ -173,9 +160,7 @@ def _count_words(text, start, stop, counts, block):
             elif byte >= 0xC0 and at + 1 < stop:
                 width = 2
                 second = text[at + 1]
-                if byte == 0xC2 and second == 0xA9:
-                    copyright_ = True
-                elif byte == 0xD8 and (second == 0x8C or second == 0x9B):  # Arabic comma, semicolon
+                if byte == 0xD8 and (second == 0x8C or second == 0x9B):  # Arabic comma, semicolon
                     commas += 1
                 elif byte == 0xD8 and second == 0x9F:
                     ends += 1
@@ -186,20 +171,12 @@ def _count_words(text, start, stop, counts, block):
     counts.unspaced[block] = unspaced
     counts.commas[block] = commas
     counts.ends[block] = ends
-    counts.digits[block] = digits
     counts.capitals[block] = capitals
-    first = text[start]
-    starts = np.uint8(first - 0x41) < 26 or first >= 0x80
-    counts.shape[block] = (
-        starts
-        | (np.int64(_ends_sentence(text, start, stop)) << 1)
-        | (np.int64(pipes) << 2)
-        | (np.int64(copyright_) << 3)
-    )
+    counts.closed[block] = _ends_sentence(text, start, stop)
 
 
-@kernel(Bytes, Blocks, types.int64, NameTable, Counts, Sums, Uint64s)
-def _count(text, blocks, count, table, counts, sums, titles):
+@kernel(Bytes, Blocks, types.int64, Counts, Sums, Uint64s)
+def _count(text, blocks, count, counts, sums, titles):
     title_count = np.int64(0)
     for block in range(count):
         if blocks.flags[block] & IS_TITLE:
@@ -213,7 +190,6 @@ def _count(text, blocks, count, table, counts, sums, titles):
         _count_words(text, start, stop, counts, block)
         counts.titled[block] = titled_words(text, start, stop, titles, title_count, known)
         letters = np.int64(counts.letters[block])
-        counts.bits[block] = word_bits(text, start, stop, KEYWORDS, table)
         counts.hashes[block] = hash_bytes(text, start, stop)
         words = counts.words[block]
         title = blocks.flags[block] & IS_TITLE != 0
@@ -337,7 +313,7 @@ class CountRoom(NamedTuple):
 def room(longest: int) -> CountRoom:
     """Arrays for a page of at most `longest` bytes."""
     elements, blocks = longest // 3 + 2, longest // 4 + 4
-    kinds = [np.int32] * 9 + [np.uint64] * 2 + [np.uint8]
+    kinds = [np.int32] * 7 + [np.uint64] + [np.uint8] * 2
     return CountRoom(
         Counts(*[np.empty(blocks, kind) for kind in kinds]),
         Sums(*(np.empty(blocks, np.int64) for _ in Sums._fields)),
@@ -351,7 +327,7 @@ def count(
     text: np.ndarray, elements: Elements, blocks: Blocks, sizes: tuple[int, int], work: CountRoom
 ) -> None:
     """Count in every block of a page, and score its elements; sizes: of elements and blocks."""
-    _count(text, blocks, sizes[1], WORD_TABLE, work.counts, work.sums, work.titles)
+    _count(text, blocks, sizes[1], work.counts, work.sums, work.titles)
     _score(
         elements,
         sizes[0],

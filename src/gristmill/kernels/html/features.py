@@ -106,16 +106,9 @@ def _places_of(groups: list[str], places: dict[str, int]) -> np.ndarray:
     return np.array([places[group] for group in groups], np.uint64)
 
 
-class Bits(NamedTuple):
-    """The places of bits, of each column one."""
-
-    inside: Uint64s
-    above: Uint64s
-    near: Uint64s
-
-
 _SEMANTIC = {name: place for place, name in enumerate(SEMANTIC)}
-BITS_OF = Bits(_places_of(INSIDE_OF, _SEMANTIC), _places_of(ABOVE, BITS), _places_of(NEAR, BITS))
+# The places of bits: of each column of INSIDE_OF, of ABOVE and of NEAR.
+BITS_OF = _places_of(INSIDE_OF, _SEMANTIC), _places_of(ABOVE, BITS), _places_of(NEAR, BITS)
 
 
 @helper
@@ -132,7 +125,7 @@ def _put_own(row, at, block, counts, blocks, elements, ranks):
     row[at + 2] = _share(blocks.linked[block], letters)
     row[at + 3] = np.float32(counts.ends[block])
     row[at + 4] = _share(counts.capitals[block], letters)
-    row[at + 5] = np.float32((counts.shape[block] >> 1) & 1)
+    row[at + 5] = np.float32(counts.closed[block])
     row[at + 6] = np.float32(elements.depths[element])
     row[at + 7] = ranks[elements.names[element]]
     return at + 8
@@ -325,7 +318,7 @@ class Sequence(NamedTuple):
 
     slots: Int32s  # (3 * blocks,) of those that are alike (html/alike.py)
     totals: Int64s
-    # the places of bits, as in Bits
+    # BITS_OF
     inside: Uint64s
     above: Uint64s
     near: Uint64s

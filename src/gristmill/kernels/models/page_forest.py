@@ -23,7 +23,6 @@ from gristmill.kernels.jit.groups import Bytes, Float32s, Float64s, Int32s, Uint
 from gristmill.kernels.jit.trees import LANES, WORDS, mask_above, split_level, write_leaves
 from gristmill.kernels.models.exp_log import logistic
 
-TWICE = 150  # words of a block that is kept once only
 STRIDE = LANES + 16  # of a turned row: not a power of two, by which lines would share a place
 DEEPEST = 8
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -170,10 +169,4 @@ def choose(
     """
     kept = np.zeros(count, np.bool_)
     _choose(blocks, count, counts, scores, beta, kept, np.zeros(2 * LEVELS, np.float64))
-    # A body that a page has twice (for print, for another script) is kept once.
-    long = np.flatnonzero(kept & (counts.words[:count] >= TWICE))
-    if len(long) < 2:
-        return kept
-    _, first = np.unique(counts.hashes[long], return_index=True)
-    kept[np.delete(long, first)] = False
     return kept
