@@ -432,9 +432,9 @@ SECTION = Section(
         "means over pages; shingles: F1 as article-extraction-benchmark's own scorer takes it "
         "(`benchmarks/shingles.py`); pages and MB of HTML per second of one core. The steps "
         "return what the libraries return when they are called directly (`equal`: pages with the "
-        "same text). The shipped forest of gristmill's rules was trained on these pages among others: what it "
-        "reaches on sites that it did not see is in docs/adr/0026-main-text.md, by the script's "
-        "--judge (scripts/main_text_forest.py)."
+        "same text). The shipped forest of gristmill's rules was trained on these pages among "
+        "others: what it reaches on sites that it did not see is in docs/adr/0026-main-text.md, by "
+        "the script's --judge (scripts/main_text_forest.py)."
     ),
     measure=_measure,
     table=lambda found: table(found).splitlines(),

@@ -126,6 +126,9 @@ TWINS = {
     "html.alike.find_alike": ROWS,
     "html.blocks.build": BLOCKS,
     "html.blocks.room": BLOCKS,
+    "html.copies.leave_copies": Pair(
+        "kernels/html/test_copies.py::test_copies_are_those_of_plain_python", "naive_copies"
+    ),
     "html.counts.count": ROWS,
     "html.counts.room": ROWS,
     "html.features.features": ROWS,

@@ -56,6 +56,33 @@ def test_each_field_has_its_sources_in_order() -> None:
     assert read("<meta property=article:author content=https://a.b/c>").author is None
 
 
+BYLINES = {
+    "<p class='post-author'>By <a href=/a>Ann Smith</a>": "Ann Smith",
+    "<a rel=author href=/x>Jos\u00e9 de la Cruz</a>": "Jos\u00e9 de la Cruz",
+    "<span itemprop='author'><span itemprop=name>Ann Smith</span></span>": "Ann Smith",
+    "<a href='/authors/ann'>Ann Smith</a> <a href='/authors/ben'>Ben Roe</a>": "Ann Smith",
+    "<p class=byline>Written by Ann Smith and Ben van Roe, Editor": "Ann Smith; Ben van Roe",
+    "<DIV CLASS=AUTHOR>Ann O\u2019Neil-Smith</DIV>": "Ann O\u2019Neil-Smith",
+    "<div class=author-box><h3>About the Author</h3><p>Ann Smith</p></div>": "Ann Smith",
+    "<meta name='twitter:label1' content='Written by'>"
+    "<meta name='twitter:data1' content='Ann Smith'>": "Ann Smith",
+    "<meta name='twitter:label1' content='Reading time'>"
+    "<meta name='twitter:data1' content='3 minutes'>": None,
+    "<div class=author>3 minutes ago</div>": None,
+    "<div class=author>the miller</div>": None,
+    "<p>The author is Ann Smith</p>": None,
+    "<!-- author --><p>Ann Smith": None,
+    "<script>author = 'x'</script><p>Ann Smith": None,
+    "<div class=author>": None,
+}
+
+
+@pytest.mark.parametrize("page", BYLINES)
+def test_a_byline_whose_text_is_a_name_is_the_author(page: str) -> None:
+    assert read(f"<p>x</p>{page}").author == BYLINES[page]
+    assert read(f"<meta name=author content='Cy Day'>{page}").author == "Cy Day"
+
+
 def test_hostile_values_are_bounded_and_no_control_characters_stay() -> None:
     page = f"<meta name=author content='a\x1b[31m\u202eb&#7;c{'x' * 9999}'>"
     author = read(page).author

@@ -10,8 +10,8 @@ from numba import types
 from gristmill.kernels.html import copies, title_words
 from gristmill.kernels.jit.compile import BYTES, kernel
 from gristmill.kernels.jit.groups import Uint64s
-from tests.kernels.html.test_features import SENTENCES, Work
 from tests.support.naive_words import words_of
+from tests.support.page_work import SENTENCES, Work
 from tests.support.strategies import fuzz
 
 PARTS = (

@@ -10,23 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.kernels.html import blocks, counts, features, tokens
+from gristmill.kernels.html import features
 from gristmill.kernels.html.names import ELEMENT
 from gristmill.kernels.models import page_forest
 from tests.support import naive_blocks
+from tests.support.page_work import SENTENCES, Work
 from tests.support.strategies import fuzz
 
-PLACES = {name: place for place, name in enumerate(features.NAMES)}
-SENTENCES = (
-    "The mill stood by the river, and the miller ground the grist of three villages in it.",
-    "Read more | Share",
-    "Comments (3)",
-    "© 2024 The Mill. All rights reserved!",
-    "水車は川のそばに立っていて、粉屋は三つの村の麦を挽いた。",
-    "Short",
-    "A heading: of some words",
-    "، عربي؟ ",
-)
 OPENINGS = (
     "<p>",
     "<div class='post-content main'>",
@@ -50,26 +40,6 @@ OPENINGS = (
     "</blockquote>",
     "<title>The Mill: a heading</title>",
 )
-
-
-class Work:
-    """What the kernels find in a page."""
-
-    def __init__(self, page: str) -> None:
-        data = np.frombuffer(page.encode(), np.uint8)
-        found, attributes = tokens.room(len(data))
-        self.work, self.counted = blocks.room(len(data)), counts.room(len(data))
-        count = tokens.tokenize(data, found, attributes)
-        self.elements, self.many, self.size = blocks.build(
-            data, found, attributes, count, self.work
-        )
-        sizes = (self.elements, self.many)
-        counts.count(self.work.text, self.work.elements, self.work.blocks, sizes, self.counted)
-        rows = features.features(self.work.elements, self.work.blocks, self.many, self.counted)
-        self.rows = np.concatenate([*(part.copy() for part in rows), np.empty((0, len(PLACES)))])
-
-    def value(self, block: int, name: str) -> float:
-        return float(self.rows[block, PLACES[name]])
 
 
 pages = st.lists(
