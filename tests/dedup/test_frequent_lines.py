@@ -26,7 +26,7 @@ from gristmill.reports.repeated_lines import frequent
 from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl
 from tests.support.naive import normalise
-from tests.support.naive_lines import cut_lines, find
+from tests.support.naive_lines import cut_lines, find, sentences
 
 BANNER = "We use cookies -- to improve your experience. ACCEPT all?"
 SAID = "we use cookies to improve your experience accept all"
@@ -380,7 +380,7 @@ def test_documents_at_the_size_limit(tmp_path: Path) -> None:
         ("most = 0", "most"),
         ("", "most"),
         ('most = 2\nkeep = "last"', "keep"),
-        ('most = 2\nunit = "sentences"', "unit"),
+        ('most = 2\nunit = "words"', "unit"),
         ("most = 2\nleast_characters = 0", "least_characters"),
         ("most = 2\nleast = 3", "least"),
     ],
@@ -528,3 +528,57 @@ def test_verify_sees_a_list_that_is_not_what_the_funnel_counts(
     forge(tmp_path, lambda table: table["funnel"]["lines"].update(listed=99))
     with pytest.raises(VerificationError, match="99"):
         gristmill.verify(tmp_path)
+
+
+def spans_cut(batch: list[str]) -> list[str]:
+    """C4's rule on Python's strings: of three sentences that follow each other at several places
+    all but the first are dropped.
+    """
+    seen: set[tuple[str, ...]] = set()
+    out = []
+    for text in batch:
+        found = sentences(text)
+        counted = [place for place, one in enumerate(found) if normalise(one.text)]
+        dropped = [False] * len(found)
+        for place in range(len(counted) - 2):
+            span = tuple(normalise(found[one].text) for one in counted[place : place + 3])
+            if span in seen:
+                first, last = counted[place], counted[place + 2]
+                dropped[first : last + 1] = [True] * (last - first + 1)
+            seen.add(span)
+        out.append(cut_lines(found, dropped))
+    return out
+
+
+def test_spans_of_three_sentences(tmp_path: Path) -> None:
+    pick = random.Random(3)
+    known = [f"Was it {one}?" if one % 3 else f"The mill {one} turns…" for one in range(30)]
+    batch = []
+    for number in range(40):
+        parts: list[str] = []
+        while len(parts) < 12:
+            start = pick.randrange(26)
+            stretch = known[start : start + pick.randint(2, 5)]
+            parts += stretch if pick.random() < 0.5 else [f"Only {number} {len(parts)}!", "— !"]
+        text = parts[0]
+        for part in parts[1:]:
+            text += pick.choice([" ", " ", "\n", "  "]) + part
+        batch.append(text)
+    recipe = lay_out(tmp_path, {"news": batch[:20], "shop-1": batch[20:]}, RECIPE)
+    lines = {"most": 1, "keep": "first", "unit": "sentences"}
+    settings = {f"deduplicate.lines.{name}": json.dumps(value) for name, value in lines.items()}
+    settings |= {"deduplicate.exact": "false", "deduplicate.near.threshold": "1.0"}
+    corpus = tmp_path / "c"
+    cut = run(recipe, out=corpus, workers=1, settings=settings).table["lines"]
+    gristmill.verify(corpus)
+    rows = [
+        row
+        for path in (corpus / "text").rglob("*.parquet")
+        for row in pq.read_table(path).to_pylist()
+    ]
+    got = [row["text"] for row in sorted(rows, key=lambda row: row["document"])]
+    wanted = spans_cut(batch)
+    assert got == wanted and got != batch
+    listed = pq.read_table(corpus / "duplicates/lines.parquet").to_pylist()
+    assert cut["listed"] == len(listed) > 10 and cut["cut"] > 30
+    assert all(len(sentences(row["text"])) >= 3 and row["documents"] > 1 for row in listed)

@@ -1,6 +1,9 @@
-"""Lines and paragraphs by str.splitlines, and a text without some of them."""
+"""Lines and paragraphs by str.splitlines, sentences, and a text without some of them."""
 
+import unicodedata
 from typing import NamedTuple
+
+from tests.support.rules import SENTENCE, separate
 
 
 class Line(NamedTuple):
@@ -38,3 +41,31 @@ def cut_lines(found: list[Line], gone: list[bool]) -> str:
     if not any(line.text.strip() for line in stays):
         return ""
     return "".join(line.text + line.end for line in stays[:-1]) + stays[-1].text + found[-1].end
+
+
+def sentences(text: str) -> list[Line]:
+    """Sentences with the white space behind them; that before the first one is of it."""
+    starts, stops, at = [], [], 0
+    for whole in text.splitlines(keepends=True):
+        begins, ended, place = True, False, at
+        for word in separate(whole):
+            start = text.index(word, place)
+            place = start + len(word)
+            alone = all(unicodedata.category(character)[0] == "P" for character in word)
+            if begins or (ended and not alone):
+                starts.append(start if starts else 0)
+                stops.append(place)
+                begins = ended = False
+            stops[-1] = place
+            bare = word
+            while bare and bare[-1] not in SENTENCE and unicodedata.category(bare[-1])[0] == "P":
+                bare = bare[:-1]
+            ended = ended or (bool(bare) and bare[-1] in SENTENCE)
+        at += len(whole)
+    if not starts:
+        return [Line("", text)] if text else []
+    nexts = [*starts[1:], len(text)]
+    return [
+        Line(text[start:stop], text[stop:behind])
+        for start, stop, behind in zip(starts, stops, nexts, strict=True)
+    ]

@@ -95,6 +95,9 @@ TWINS = {
     ),
     "filters.gopher_quality.stop_table": Pair(f"{QUALITY}::check", "stop_table"),
     "filters.gopher_repetition.count": Pair(f"{RULES}::test_fuzz", "rules.repetition", "KINDS"),
+    "filters.sentences.find_sentences": Pair(
+        "kernels/filters/test_sentences.py::test_fuzz_find_sentences", "sentences"
+    ),
     "filters.sentences.count_sentences": Pair(f"{RULES}::test_fuzz_c4", "rules.c4", "C4"),
     "filters.simple_counts.count": Pair(f"{RULES}::test_fuzz_simple", "rules.simple", "Simple"),
     "hashing.band_keys.Repeated": Pair(f"{BANDS}::test_fuzz_repeated", "naive.Repeated"),

@@ -119,8 +119,9 @@ class FrequentLines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     most: Annotated[int, Meta(ge=1)]  # A line in more documents than this is removed from them.
     # With `first` the line is kept at its first place, in the earliest document.
     keep: Literal["none", "first"] = "none"
-    # What is compared. Paragraphs have blank lines between them.
-    unit: Literal["lines", "paragraphs"] = "lines"
+    # What is compared. Paragraphs have blank lines between them; of sentences every three that
+    # follow each other are compared together, and each place counts (C4).
+    unit: Literal["lines", "paragraphs", "sentences"] = "lines"
     # A line with fewer characters, once normalised, is never removed.
     least_characters: Annotated[int, Meta(ge=1)] = 1
 

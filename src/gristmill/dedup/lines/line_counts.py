@@ -9,6 +9,10 @@ without them.
                               -> listed.sql   in the order of the list
     the list + a text         -> LineRemover  the text without them
 
+With `unit = "sentences"` three sentences that follow each other are compared together, as C4 does
+(Raffel 2020, section 2.2: all but one of any three-sentence span are discarded): a span has the
+hashes of its sentences, and is at the place of its first one. Sentences without words are in none.
+
 Lines are compared by 64 bits of their normalised text. With N different lines, L of them listed,
 the chance that any other line is removed by mistake is N * L / 2^64: 5 in 10,000 for 10^10 lines
 and 10^6 listed, over the whole corpus. An attacker gains nothing by making lines collide: to repeat
@@ -34,6 +38,9 @@ from gristmill.store.parts import read_batches
 if TYPE_CHECKING:
     from gristmill.kernels.text import lines as kernels
 
+SPAN = 3  # sentences that are compared together
+# What the hash of each sentence of a span is multiplied by: odd, so that no bit is lost.
+FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 RUN = 1 << 21  # lines counted together (24 bytes each, and temporary copies)
 SHOWN = 500  # characters of a line that the list stores
 
@@ -64,8 +71,9 @@ class _HashedLines(NamedTuple):
 
     data: np.ndarray  # the texts' buffer
     lines: "kernels.Lines"
-    hashes: np.ndarray  # (lines,) int64
-    counts: np.ndarray  # (lines,) bool: the line is long enough to count
+    hashes: np.ndarray  # (lines,) int64: of what begins with the line
+    counts: np.ndarray  # (lines,) bool: it is long enough to count
+    ends: np.ndarray  # (lines,) int64: the line behind it
 
 
 def _hashed(texts: pa.Array, settings: FrequentLines) -> _HashedLines:
@@ -73,13 +81,38 @@ def _hashed(texts: pa.Array, settings: FrequentLines) -> _HashedLines:
     from gristmill.kernels.unicode.normalised import normalise
 
     offsets, data = utf8_buffers(texts)
-    found = kernels.find(offsets, data, paragraphs=settings.unit == "paragraphs")
+    if settings.unit == "sentences":
+        from gristmill.kernels.filters.sentences import find_sentences
+
+        found = find_sentences(offsets, data)
+    else:
+        found = kernels.find(offsets, data, paragraphs=settings.unit == "paragraphs")
     # A normalised text has no white space at its ends, so a line may be hashed with its line end.
-    return _HashedLines(
-        data,
-        found,
-        *kernels.hash_lines(*normalise(found.starts, data), least=settings.least_characters),
+    hashes, counts = kernels.hash_lines(
+        *normalise(found.starts, data), least=settings.least_characters
     )
+    if settings.unit == "sentences":
+        return _spans(data, found, hashes, counts)
+    return _HashedLines(data, found, hashes, counts, np.arange(1, len(hashes) + 1))
+
+
+def _spans(
+    data: np.ndarray, found: "kernels.Lines", hashes: np.ndarray, counts: np.ndarray
+) -> _HashedLines:
+    """What begins with each sentence: SPAN of one text that count."""
+    at = np.flatnonzero(counts)
+    owners = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
+    first, last = at[: max(len(at) - SPAN + 1, 0)], at[SPAN - 1 :]
+    whole = owners[first] == owners[last]
+    first, last = first[whole], last[whole]
+    places = np.flatnonzero(whole)
+    mixed = np.zeros(len(first), np.uint64)
+    for place, factor in enumerate(FACTORS):
+        mixed += hashes[at[places + place]].view(np.uint64) * np.uint64(factor)
+    spans, counted = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), bool)
+    ends = np.arange(1, len(hashes) + 1)
+    spans[first], counted[first], ends[first] = mixed.view(np.int64), True, last + 1
+    return _HashedLines(data, found, spans, counted, ends)
 
 
 def _owners(batch: pa.RecordBatch, lines: "kernels.Lines") -> np.ndarray:
@@ -98,7 +131,8 @@ def count(batches: Iterable[pa.RecordBatch], settings: FrequentLines) -> Iterato
     for batch in batches:
         hashed = _hashed(batch["text"], settings)
         hashes, owners = hashed.hashes[hashed.counts], _owners(batch, hashed.lines)[hashed.counts]
-        waiting.append(_summed(hashes, np.ones(len(hashes), np.int64), owners, distinct=True))
+        once = settings.unit != "sentences"
+        waiting.append(_summed(hashes, np.ones(len(hashes), np.int64), owners, distinct=once))
         held += len(waiting[-1][0])
         if held >= RUN:
             waiting = [_summed(*map(np.concatenate, zip(*waiting, strict=True)))]
@@ -198,17 +232,23 @@ def _texts(batch: pa.RecordBatch, wanted: pa.Table, settings: FrequentLines) -> 
     hashes = wanted["hash"].to_numpy()
     places = np.minimum(np.searchsorted(hashes, hashed.hashes), len(hashes) - 1)
     own = wanted["earliest"].to_numpy()[places] == _owners(batch, hashed.lines)
-    at = np.flatnonzero(own & (hashes[places] == hashed.hashes))
+    at = np.flatnonzero(own & (hashes[places] == hashed.hashes) & hashed.counts)
     rows, firsts = np.unique(places[at], return_index=True)
-    # The text of a line and its line end alternate.
-    ends = np.empty(2 * len(hashed.hashes) + 1, np.int32)
-    ends[::2], ends[1::2] = hashed.lines.starts, hashed.lines.stops
-    texts = strings_of(ends, hashed.data).take(pa.array(2 * at[firsts]))
+    first = at[firsts]
+    starts, stops = hashed.lines.starts[first], hashed.lines.stops[hashed.ends[first] - 1]
+    texts = _slices(hashed.data, starts, stops)
     taken = wanted.take(pa.array(rows)).combine_chunks()
     columns = [taken[name].combine_chunks() for name in FOUND.names[:-1]]
     return pa.RecordBatch.from_arrays(
         [*columns, pc.utf8_slice_codeunits(texts, 0, SHOWN)], schema=FOUND
     )
+
+
+def _slices(data: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> pa.Array:
+    """Stretches of a buffer of texts, which may overlap, as strings."""
+    offsets = np.append(0, np.cumsum(stops - starts)).astype(np.int32)
+    places = np.repeat(starts - offsets[:-1], stops - starts) + np.arange(offsets[-1])
+    return strings_of(offsets, data[places])
 
 
 class LineList(NamedTuple):
@@ -245,7 +285,7 @@ class LineRemover:
             return batch
         hashed = _hashed(texts, self._settings)
         places = np.minimum(np.searchsorted(listed.hashes, hashed.hashes), len(listed.hashes) - 1)
-        removed = listed.hashes[places] == hashed.hashes
+        removed = (listed.hashes[places] == hashed.hashes) & hashed.counts
         if self._settings.keep == "first":
             own = np.flatnonzero(
                 removed & (listed.earliest[places] == _owners(batch, hashed.lines))
@@ -254,6 +294,7 @@ class LineRemover:
             removed[own[firsts]] = False
         if not removed.any():
             return batch
+        removed = _covered(np.flatnonzero(removed), hashed.ends, len(removed))
         new = strings_of(*cut_lines(hashed.data, hashed.lines, removed))
         self.counts["cut"] += int(removed.sum())
         self.counts["documents"] += int(
@@ -267,6 +308,14 @@ class LineRemover:
         return batch.set_column(
             batch.schema.get_field_index("text"), batch.schema.field("text"), new
         )
+
+
+def _covered(firsts: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
+    """Which of n lines lie in what begins at `firsts`, (n,) bool."""
+    steps = np.zeros(size + 1, np.int64)
+    np.add.at(steps, firsts, 1)
+    np.add.at(steps, ends[firsts], -1)
+    return np.asarray(np.cumsum(steps)[:-1] > 0)
 
 
 def _characters(texts: pa.Array) -> int:

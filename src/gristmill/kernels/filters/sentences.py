@@ -1,9 +1,13 @@
-"""Sentences of texts, as C4's rules count them: a line has one, and one more after each end."""
+"""Sentences of texts, as C4's rules count them: a line has one, and one more after each end; and
+where they are.
+"""
 
 import numpy as np
 from numba import types
 
-from gristmill.kernels.jit.compile import BYTES, helper, kernel
+from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.text import words
+from gristmill.kernels.text.lines import Lines
 from gristmill.kernels.text.words import WordBounds
 from gristmill.kernels.unicode.tables import (
     CATEGORY_P,
@@ -79,3 +83,56 @@ def count_sentences(data: np.ndarray, bounds: WordBounds, *, whole_words: bool) 
     sentences = np.empty(len(bounds.word_offsets) - 1, np.int64)
     _count_sentences(data, bounds, whole_words, SIGNS, sentences)
     return sentences
+
+
+@kernel(OFFSETS, BYTES, WordBounds, PointBits, Lines, returns=types.int64)
+def _find_sentences(offsets, data, bounds, signs, out):
+    """Write the sentences; how many there are."""
+    word_offsets, starts, stops = bounds.word_offsets, bounds.starts, bounds.stops
+    line_offsets, line_stops = bounds.line_offsets, bounds.line_stops
+    count = np.int64(0)
+    for i in range(len(word_offsets) - 1):
+        out.offsets[i] = count
+        first = count
+        word = word_offsets[i]
+        for line in range(line_offsets[i], line_offsets[i + 1]):
+            begins = True
+            ended = False
+            while word < word_offsets[i + 1] and starts[word] < line_stops[line]:
+                start = np.int64(starts[word])
+                stop = np.int64(stops[word])
+                if begins or (ended and not _is_punctuation(data, start, stop, signs)):
+                    # White space before the first sentence is of it.
+                    out.starts[count] = start if count > first else np.int64(offsets[i])
+                    out.blank[count] = False
+                    count += 1
+                    begins = False
+                    ended = False
+                out.stops[count - 1] = stop
+                ended = ended or _ends_sentence(data, start, stop, False, signs)
+                word += 1
+        if count == first and offsets[i + 1] > offsets[i]:
+            out.starts[count] = offsets[i]
+            out.stops[count] = offsets[i]
+            out.blank[count] = True
+            count += 1
+    out.offsets[len(offsets) - 1] = count
+    out.starts[count] = offsets[len(offsets) - 1]
+    return count
+
+
+def find_sentences(offsets: np.ndarray, data: np.ndarray) -> Lines:
+    """The sentences of n texts in UTF-8, offsets (n + 1,) int32 into data (bytes,) uint8: each from
+    its first word to its last, the white space behind it being its end. A text without words has
+    one that is blank.
+    """
+    bounds = words.separate(offsets, data, words.find(offsets, data))
+    size = len(bounds.starts) + len(offsets)
+    found = Lines(
+        np.empty(len(offsets), np.int64),
+        np.empty(size + 1, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.bool_),
+    )
+    count = _find_sentences(offsets, data, bounds, SIGNS, found)
+    return Lines(found.offsets, found.starts[: count + 1], found.stops[:count], found.blank[:count])

@@ -51,7 +51,7 @@ class CountTask(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     documents: str  # sha256 of the shard's documents
     verdicts: str  # and of its verdicts
-    unit: Literal["lines", "paragraphs"]
+    unit: Literal["lines", "paragraphs", "sentences"]
     least_characters: int
 
 
