@@ -55,11 +55,16 @@ def rouge_lsum(kept: str, true: str) -> float:
     left_kept = Counter(word for line in ours for word in line)
     size_true, size_kept = left_true.total(), left_kept.total()
     sets = [frozenset(line.tolist()) for line in rows[1]]
+    whole = {tuple(line.tolist()) for line in rows[1]}
     hits = 0
     for words, line in zip(theirs, rows[0], strict=True):
         places: set[int] = set()
         known = frozenset(line.tolist())
+        if tuple(line.tolist()) in whole:
+            places = set(range(len(line)))  # what it has in common with itself
         for other, row in zip(sets, rows[1], strict=True):
+            if len(places) == len(line):
+                break
             if known & other:
                 places |= _common(line, row)
         for place in places:

@@ -173,6 +173,18 @@ def test_it_finds_the_main_text_of_real_pages(data: RealData) -> None:
     assert sum(shares) / len(shares) > 0.9
 
 
+def test_precision_keeps_least_and_recall_most(data: RealData) -> None:
+    paths = sorted((data / "B_html/mozilla-readability").glob("*/source.html"))[:12]
+    pages = [path.read_text("utf-8") for path in paths]
+    kept = []
+    for favor in ("precision", "balanced", "recall"):
+        found, _ = run(own(favor=favor), pages)
+        kept.append(found.measures["kept_share"].to_pylist())
+    for least, middle, most in zip(*kept, strict=True):
+        assert least <= middle <= most
+    assert sum(kept[0]) < sum(kept[1]) < sum(kept[2])
+
+
 def page_of(size: int) -> str:
     """A page of at least `size` bytes as pages are: menus, classes, scripts, prose, lists."""
     part = (
