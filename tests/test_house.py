@@ -188,6 +188,7 @@ OPTIONS = {
     "duplicates": "--help --json --top",
     "rejudge": "--allow-code --help --json --out --set",
     "report": "--help --json --out",
+    "check": "--help --json --strict",
     "curve": "--bands --budget --help --json --permutations --rows --threshold",
     "size": (
         "--allow-code --allow-env --cache-dir --cores --help --json --machines --out --sample --set"

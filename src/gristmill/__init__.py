@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from gristmill.network.withdraw_release import withdraw_release as release_withdraw
     from gristmill.pipeline import run as run
     from gristmill.recipe import init as init
+    from gristmill.report_page.check import check as check
     from gristmill.report_page.report import report as report
     from gristmill.reports.chinchilla import chinchilla as chinchilla
     from gristmill.reports.contamination import contamination as contamination
@@ -95,6 +96,7 @@ _PLACES = {
     "Tokenizer": "tokens.tokenizer:Tokenizer",
     "VerificationError": "errors:VerificationError",
     "bench_loader": "loader.bench_loader:bench_loader",
+    "check": "report_page.check:check",
     "chinchilla": "reports.chinchilla:chinchilla",
     "contamination": "reports.contamination:contamination",
     "curve": "dedup.banding:curve",
@@ -156,6 +158,7 @@ __all__ = [
     "Tokenizer",
     "VerificationError",
     "bench_loader",
+    "check",
     "chinchilla",
     "contamination",
     "curve",

@@ -26,6 +26,7 @@ from gristmill.packing_verbs import pack
 from gristmill.release_verbs import release_app
 from gristmill.report_verbs import (
     Corpus,
+    check,
     contamination,
     curve,
     diff,
@@ -117,9 +118,9 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check every byte and every count of a corpus against its manifest and lock."""
-    from gristmill.reports.verify import verify as check
+    from gristmill.reports.verify import verify as proven
 
-    result = check(corpus, quick=quick, pin=pin, raw=raw, cache_dir=cache_dir)
+    result = proven(corpus, quick=quick, pin=pin, raw=raw, cache_dir=cache_dir)
     what = "sizes" if quick else "sha256 and counts"
     line = (
         f"{corpus}: {result['parts']} parts, {result['bytes'] / 1e6:,.1f} MB: {what} as the "
@@ -135,6 +136,7 @@ def verify(
 for verb in (diff, why, lines, substrings, contamination, duplicates, rejudge, curve):
     app.command()(verb)
 app.command(epilog=EXIT_CODES)(report)
+app.command()(check)
 app.command(epilog=EXIT_CODES)(pack)
 app.command(epilog=EXIT_CODES)(size)
 app.command()(status)

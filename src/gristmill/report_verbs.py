@@ -274,3 +274,20 @@ def report(
     result = write(corpus, other, out=out, on_line=lambda line: warn(f"report: {line}"))
     line = f"{result['file']} is written ({result['bytes'] / 1000:,.0f} KB). Open it in a browser."
     print_result(result, as_json, [line])
+
+
+def check(
+    corpus: Corpus,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 1 if a figure is unusual.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Name the figures of a corpus that are unusual, why they matter, and what to look at next."""
+    from gristmill.report_page.check import check as ask
+    from gristmill.report_page.check import lines as shown
+
+    result = ask(corpus)
+    print_result(result, as_json, list(shown(result)))
+    if strict and result["findings"]:
+        raise typer.Exit(1)

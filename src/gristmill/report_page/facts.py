@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from gristmill.errors import GristmillError
 from gristmill.report_page import figures, pairs, samples
+from gristmill.report_page.check import Finding, unusual
 from gristmill.report_page.distributions import Distribution, MeasureTable, measured
 from gristmill.report_page.tables import CorpusTables
 from gristmill.report_page.thresholds import limits
@@ -14,7 +15,6 @@ from gristmill.reports.top_substrings import repeated
 from gristmill.store.manifest import Manifest
 from gristmill.store.proof import unseal
 
-MOST_TOKENS = 500_000_000  # of a corpus whose tokens are counted for its page: some seconds
 LINES = 20
 READ = 1200  # characters of a span, before it is redacted
 RUN = "run.json"
@@ -48,6 +48,7 @@ class Facts(NamedTuple):
     spans: list[tuple[int, int, str]]  # places, bytes, text
     contamination: list[dict[str, Any]]
     stats: dict[str, Any] | None  # null: no tokens, or too many to count them here
+    unusual: list[Finding]
     documents: Documents | None  # null: of a second corpus
     run: dict[str, Any]  # run.json: when, how fast and where; empty if it cannot be read
 
@@ -85,6 +86,7 @@ def collect(
         _spans(tables) if first is None else [],
         _contamination(tables),
         counted,
+        unusual(tables, counted)[1],
         None
         if first
         else Documents(
@@ -110,7 +112,7 @@ def _measured(
 
 def _stats(tables: CorpusTables) -> dict[str, Any] | None:
     tokens = tables.manifest.funnel.get("tokens", 0)
-    if tables.manifest.tokens is None or not 0 < tokens <= MOST_TOKENS:
+    if tables.manifest.tokens is None or not 0 < tokens <= figures.MOST_TOKENS:
         return None
     return stats(tables.root)
 

@@ -16,6 +16,7 @@ from gristmill.report_page.distributions import Distribution, LimitCurve
 from gristmill.report_page.tables import CorpusTables
 
 TOP = 15
+MOST_TOKENS = 500_000_000  # of a corpus whose tokens are counted for a page: some seconds
 SPLITS: tuple[Split, Split] = ("train", "val")
 BINS = 48  # of lengths
 

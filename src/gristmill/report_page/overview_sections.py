@@ -20,6 +20,7 @@ from gristmill.report_page.markup import (
 
 TOP = 15
 SOURCES = 40  # of a table
+MOST_FINDINGS = 30
 
 
 def tiles(one: Facts, other: Facts | None) -> Html:
@@ -77,6 +78,22 @@ def _headline(one: Facts) -> dict[str, tuple[float | None, str, str]]:
         below = f"{1 / value:.2f} bytes a token" if value else ""
         found["tokens per byte"] = (value, f"{value:.3f}", below)
     return found
+
+
+def unusual(one: Facts) -> Html:
+    """Figures that `gristmill check` names."""
+    if not one.unusual:
+        return Html("")
+    rows = [
+        tag(
+            "li",
+            tag("b", found.figure),
+            tag("span", f" Usual: {found.usual}. {found.why[:1].upper()}{found.why[1:]}. "),
+            tag("code", found.command),
+        )
+        for found in one.unusual[:MOST_FINDINGS]
+    ]
+    return section("unusual", "Unusual figures", "", tag("ul", *rows, class_="findings"))
 
 
 def funnel(one: Facts, other: Facts | None) -> Html:

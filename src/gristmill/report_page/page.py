@@ -19,6 +19,7 @@ from gristmill.report_page.facts import Facts
 from gristmill.report_page.markup import Html, joined, tag
 
 NAMES = {
+    "unusual": "Unusual",
     "funnel": "Dropped",
     "measures": "Thresholds",
     "sources": "Content",
@@ -35,6 +36,7 @@ NAMES = {
 def page(one: Facts, other: Facts | None = None) -> str:
     """The whole file."""
     sections = {
+        "unusual": overview_sections.unusual(one),
         "funnel": overview_sections.funnel(one, other),
         "measures": measure_sections.measures(one, other),
         "sources": overview_sections.sources(one),

@@ -4,7 +4,8 @@ from typing import Any
 
 from gristmill.phases.output.write_manifest import recipe_bytes
 from gristmill.report_page import charts
-from gristmill.report_page.facts import MOST_TOKENS, Facts
+from gristmill.report_page.facts import Facts
+from gristmill.report_page.figures import MOST_TOKENS
 from gristmill.report_page.markup import (
     Html,
     details,
