@@ -189,6 +189,7 @@ OPTIONS = {
     "rejudge": "--allow-code --help --json --out --set",
     "report": "--help --json --out",
     "check": "--help --json --strict",
+    "card": "--help --json --out",
     "curve": "--bands --budget --help --json --permutations --rows --threshold",
     "size": (
         "--allow-code --allow-env --cache-dir --cores --help --json --machines --out --sample --set"

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from gristmill.network.withdraw_release import withdraw_release as release_withdraw
     from gristmill.pipeline import run as run
     from gristmill.recipe import init as init
+    from gristmill.report_page.card import card as card
     from gristmill.report_page.check import check as check
     from gristmill.report_page.report import report as report
     from gristmill.reports.chinchilla import chinchilla as chinchilla
@@ -96,6 +97,7 @@ _PLACES = {
     "Tokenizer": "tokens.tokenizer:Tokenizer",
     "VerificationError": "errors:VerificationError",
     "bench_loader": "loader.bench_loader:bench_loader",
+    "card": "report_page.card:card",
     "check": "report_page.check:check",
     "chinchilla": "reports.chinchilla:chinchilla",
     "contamination": "reports.contamination:contamination",
@@ -158,6 +160,7 @@ __all__ = [
     "Tokenizer",
     "VerificationError",
     "bench_loader",
+    "card",
     "check",
     "chinchilla",
     "contamination",

@@ -26,6 +26,7 @@ from gristmill.packing_verbs import pack
 from gristmill.release_verbs import release_app
 from gristmill.report_verbs import (
     Corpus,
+    card,
     check,
     contamination,
     curve,
@@ -137,6 +138,7 @@ for verb in (diff, why, lines, substrings, contamination, duplicates, rejudge, c
     app.command()(verb)
 app.command(epilog=EXIT_CODES)(report)
 app.command()(check)
+app.command(epilog=EXIT_CODES)(card)
 app.command(epilog=EXIT_CODES)(pack)
 app.command(epilog=EXIT_CODES)(size)
 app.command()(status)

@@ -291,3 +291,18 @@ def check(
     print_result(result, as_json, list(shown(result)))
     if strict and result["findings"]:
         raise typer.Exit(1)
+
+
+def card(
+    corpus: Corpus,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The file (default: CORPUS-card.md, beside it)."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Describe a corpus in Markdown, for those who get it: content, origin, licences, limits."""
+    from gristmill.report_page.card import card as write
+
+    result = write(corpus, out=out)
+    print_result(result, as_json, [f"{result['file']} is written ({result['bytes']:,} bytes)."])

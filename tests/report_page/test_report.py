@@ -301,6 +301,20 @@ def test_redaction_keeps_places() -> None:
     assert "mill-museum" not in str(clean[2])
 
 
+def test_a_card_describes_a_corpus(corpus: Path, tmp_path: Path) -> None:
+    written = gristmill.card(corpus, out=tmp_path / "card.md")
+    text = Path(written["file"]).read_text("utf-8")
+    assert gristmill.card(corpus, out=tmp_path / "again.md")["bytes"] == written["bytes"]
+    assert "| web | CC-BY-4.0 |" in text
+    assert "| simple | all | max_special 0.5, max_upper 0.3, min_words 60 |" in text
+    assert "The recipe notes no licence for: odd." in text
+    assert "Personal data was not redacted" in text
+    assert "similarity of 0.8" in text
+    assert json.loads((corpus / "manifest.json").read_bytes())["content"] in text
+    assert "mill-museum" not in text
+    assert not set(text) & set("\u202e\u2028\x00\x1b")
+
+
 def damaged(corpus: Path, folder: Path, part: str) -> Path:
     """A copy of a corpus with one byte of a part changed."""
     import shutil

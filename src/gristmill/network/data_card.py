@@ -5,20 +5,10 @@ it: equal corpora have equal cards.
 """
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-from gristmill.corpus.funnel import Funnel
-from gristmill.errors import printable
-from gristmill.network.dataset_facts import (
-    DatasetFacts,
-    hub_licence,
-    languages,
-    licences,
-    sources_of,
-)
-from gristmill.phases.output.write_manifest import recipe_bytes
-from gristmill.schema import document_name
+from gristmill.network import corpus_card
+from gristmill.network.dataset_facts import DatasetFacts, hub_licence, languages, licences
 
 SIZES = (  # of the hub: rows below, and the word
     (1_000, "n<1K"),
@@ -93,6 +83,7 @@ def _body(facts: DatasetFacts) -> str:
         if facts.kind == "text"
         else "The tokens of the kept documents, a row for each document"
     )
+    rows = [(split, f"{count:,}") for split, count in facts.rows.items()]
     blocks = [
         f"# {facts.name}",
         (
@@ -101,87 +92,12 @@ def _body(facts: DatasetFacts) -> str:
             "`corpus/manifest.json` those of the corpus and its inputs."
         ),
         f'```python\nfrom datasets import load_dataset\n\nload_dataset("{facts.name}")\n```',
-        "## Size\n\n" + _table(("split", "rows"), [(k, f"{v:,}") for k, v in facts.rows.items()]),
-        "## What was dropped\n\n"
-        + _fenced("\n".join(Funnel(manifest.funnel).lines()) if manifest.funnel else "nothing"),
-        "## Sources\n\n" + _sources(facts),
-        "## Licences\n\n" + _licences(facts),
+        "## Size\n\n" + corpus_card.table(("split", "rows"), rows),
+        *corpus_card.about(manifest),
+        *corpus_card.recipe(manifest),
+        *(corpus_card.tokens(manifest) if facts.kind == "tokens" else []),
+        *corpus_card.limits(manifest),
+        *corpus_card.digests(manifest, facts.digest),
+        *corpus_card.samples(facts.samples),
     ]
-    if manifest.recipe:
-        recipe = recipe_bytes(manifest.recipe).decode()
-        blocks.append("## Recipe\n\n" + _fenced(recipe.strip(), "toml"))
-    if manifest.tokens is not None and facts.kind == "tokens":
-        blocks.append("## Tokens\n\n" + _tokens(facts))
-    blocks.append("## Digests\n\n" + _digests(facts))
-    if facts.samples:
-        blocks.append("## Samples\n\n" + _samples(facts))
     return "\n\n".join(blocks) + "\n"
-
-
-def _sources(facts: DatasetFacts) -> str:
-    rows = []
-    for one in sources_of(facts.manifest):
-        shards = [raw for raw in facts.manifest.raw_shards if raw.source == one["name"]]
-        documents = sum(raw.documents for raw in shards)
-        kept = sum(raw.unique_documents for raw in shards)
-        origin = one.get("commoncrawl") or one.get("paths") or ""
-        if not origin:
-            origin = ", ".join([*one.get("urls", []), *one.get("files", [])][:3])
-        rows.append((one["name"], origin, str(len(shards)), f"{documents:,}", f"{kept:,}"))
-    if not rows:
-        return "Its tokens were imported."
-    return _table(("source", "origin", "raw shards", "documents", "kept"), rows)
-
-
-def _licences(facts: DatasetFacts) -> str:
-    rows = [
-        (name, note or "not noted in the recipe") for name, note in licences(facts.manifest).items()
-    ]
-    return _table(("source", "licence"), rows) if rows else "None is noted."
-
-
-def _tokens(facts: DatasetFacts) -> str:
-    found = facts.manifest.tokens
-    assert found is not None
-    rows = [
-        ("vocabulary", f"{found.vocabulary:,}"),
-        ("end of text", f"{found.end_of_text}, after each document"),
-        ("tokenizer", f"`{found.tokenizer}` (sha256)"),
-    ]
-    return _table(("", ""), rows)
-
-
-def _digests(facts: DatasetFacts) -> str:
-    rows = [
-        ("manifest.json", f"`{facts.digest}`"),
-        ("all parts of the corpus", f"`{facts.manifest.content}`"),
-        ("recipe", f"`{facts.manifest.recipe_sha256}`"),
-        *((name, f"`{one['sha256']}`") for name, one in facts.manifest.inputs.items()),
-    ]
-    return _table(("what", "sha256"), rows)
-
-
-def _samples(facts: DatasetFacts) -> str:
-    shown = ["The beginnings of documents; personal data is redacted in them."]
-    for sample in facts.samples:
-        name = document_name(sample.document)
-        shown.append(f"{sample.source}, document {name}:\n\n{_fenced(sample.text)}")
-    return "\n\n".join(shown)
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return printable(text).replace("|", "\\|").replace("<", "&lt;")
-
-
-def _fenced(text: str, word: str = "") -> str:
-    """A text in a fence that nothing in it can end."""
-    shown = "\n".join(printable(line) for line in text.splitlines())
-    fence = "```"
-    while fence in shown:
-        fence += "`"
-    return f"{fence}{word or 'text'}\n{shown}\n{fence}"

@@ -33,7 +33,7 @@ def report(
     """
     say = on_line or (lambda _: None)
     with CorpusTables(corpus) as tables:
-        target = _target(tables.root, None if other is None else Path(other), out)
+        target = place_of(tables.root, None if other is None else Path(other), out)
         facts = collect(tables, say)
     theirs = None
     if other is not None:
@@ -48,15 +48,17 @@ def report(
     return {"file": str(target), "bytes": len(data)}
 
 
-def _target(root: Path, other: Path | None, out: Path | str | None) -> Path:
-    """Where the page goes: never into a corpus, whose folders hold parts alone."""
+def place_of(root: Path, other: Path | None, out: Path | str | None, end: str = NAME) -> Path:
+    """Where a page goes: beside the corpus, or `out`, which must be no place of a corpus' part.
+    Raises RecipeError, MachineError.
+    """
     if out is None:
         here = root.resolve()
         name = here.name + ("" if other is None else f"-and-{other.resolve().name}")
-        return root.parent / f"{name}{NAME}" if root.name else here.parent / f"{name}{NAME}"
+        return root.parent / f"{name}{end}" if root.name else here.parent / f"{name}{end}"
     target = Path(out)
     if target.is_dir():
-        raise RecipeError(f"{target}: a folder; name a file, such as {target / 'report.html'}")
+        raise RecipeError(f"{target}: a folder; name a file in it")
     if not target.parent.is_dir():
         raise MachineError(f"{target}: cannot be written: there is no folder {target.parent}")
     for folder in (root, *([] if other is None else [other])):
