@@ -97,6 +97,7 @@ STEPS = {
     "Repetition": 'use = "repetition"\nmax_lines = 0.25',
     "HashSample": 'use = "sample"\nshare = 0.1\nby = "host"',
     "GivenScores": 'use = "scores"\nfiles = ["edu.parquet"]\nnumbers = ["edu"]\nmin = { edu = 3 }',
+    "Rights": 'use = "rights"\ndrop = ["noai"]',
     "Simple": 'use = "simple"\nmin_words = 30',
     "Toxicity": 'use = "toxicity"\nlists = ["bad-words.txt"]\nmax_share = 0.02',
     "Transformers": 'use = "transformers"\nmodel = "edu-judge"\nmin_score = 3.0',

@@ -40,6 +40,7 @@ CASES: dict[str, dict[str, Any]] = {
     "c4": {"use": "c4", "bad_words": "words.txt"},
     "c4, few rules": {"use": "c4", "line_stops": False, "citations": False, "min_sentences": 2},
     "classifier": {"use": "classifier", "model": "good.model", "min_score": 0.5},
+    "rights": {"use": "rights", "drop": ["noai"]},
     "decontaminate": {
         "use": "decontaminate",
         "benchmarks": [{"name": "b", "file": "items.jsonl", "fields": ["text"]}],

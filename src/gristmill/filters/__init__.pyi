@@ -11,6 +11,7 @@ from gristmill.filters.decontaminate.decontaminate import Decontaminate as Decon
 from gristmill.filters.extract.extract import Extract as _Extract
 from gristmill.filters.extract.extract import OwnExtract as _OwnExtract
 from gristmill.filters.extract.normalise import Normalise as Normalise
+from gristmill.filters.extract.rights import Rights as Rights
 from gristmill.filters.language.language import Language as Language
 from gristmill.filters.lists.phrases import ListedPhrases as _Phrases
 from gristmill.filters.lists.url import Url as Url

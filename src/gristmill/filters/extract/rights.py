@@ -1,0 +1,142 @@
+"""What a page says of its use: its robots directives and its licence, as measures; and pages that
+are dropped for them.
+
+    robots     a directive of `drop` is among those of the page
+    licence    `keep` is not empty, and the licence has none of its entries in it, or there is none
+
+Before `extract`, which takes the markup out. Of a page are read
+
+    <meta name="robots" content="noindex, noai">, and of the names of `agents`
+    <link rel="license" href="...">, and <a>; <meta> of the names of LICENCES
+
+and of any document the first of `fields` among the fields that it came with (a column of JSONL or
+Parquet). A field comes before the page's markup. Markup in comments counts as well; the header
+X-Robots-Tag is not read. Sources: RFC 9309 and its extensions by search engines, the rel value
+`license` of HTML's standard (4.6.7), Dublin Core's rights and license.
+"""
+
+import html
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gristmill.filters.api.step import Decision, Inputs, Measured, Step
+
+LICENCES = ("dc.rights", "dc.rights.license", "dcterms.license", "dcterms.rights", "license")
+LONGEST = 300  # characters of a licence, and of all directives
+MOST = 64  # tags of a page that are looked at
+# What a page must have in it to be looked at more closely, for RE2.
+_LOOK = r"(?i)<(?:meta|link|a)\s[^>]*(?:robots|licen[cs]e|rights|AGENTS)"
+_TAG = re.compile(r"<(meta|link|a)\s([^<>]{0,2000})>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""([a-zA-Z:-]{1,40})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_WANTED = re.compile(r"robots|licen[cs]e|rights", re.IGNORECASE)
+
+
+class Rights(Step, frozen=True, kw_only=True):
+    """Keep what pages say of their use, and drop pages for it."""
+
+    name: ClassVar[str] = "rights"
+    version: ClassVar[int] = 1
+    thresholds: ClassVar[frozenset[str]] = frozenset({"drop", "keep"})
+    reasons: ClassVar[Mapping[str, str]] = {
+        "robots": "The page's robots directives have one of `drop`.",
+        "licence": "The licence is none of `keep`, or there is none.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "robots": "The page's robots directives, sorted, with commas between them.",
+        "licence": "The licence that the page, or a field of the document, names.",
+    }
+
+    drop: tuple[str, ...] = ()  # Directives that drop a page, such as `noai` and `noindex`.
+    # Licences that are kept: a part of their name or address, such as `creativecommons.org`. Empty:
+    # all.
+    keep: tuple[str, ...] = ()
+    # Names of crawlers whose directives count, besides `robots`, such as `googlebot`.
+    agents: tuple[str, ...] = ()
+    # Fields of documents that name a licence; the first that is there.
+    fields: tuple[str, ...] = ("license", "licence")
+
+    def __post_init__(self) -> None:
+        for what in ("drop", "keep", "agents", "fields"):
+            if any(not one.strip() for one in getattr(self, what)):
+                raise ValueError(f"{what}: an entry is empty")
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        names = "|".join(re.escape(agent) for agent in self.agents)
+        look = _LOOK.replace("|AGENTS", f"|{names}" if names else "")
+        agents = {"robots", *(agent.lower() for agent in self.agents)}
+        return lambda batch: self._measure(batch, look, agents)
+
+    def _measure(self, batch: pa.RecordBatch, look: str, agents: set[str]) -> Measured:
+        kind = batch["content_type"]
+        page = pc.fill_null(pc.match_substring(kind, "html"), True)
+        page = pc.and_(page, pc.match_substring_regex(batch["text"], look))
+        robots: list[str | None] = [None] * len(batch)
+        licence = [self._of_fields(extra) for extra in batch["extra"].to_pylist()]
+        for row in np.flatnonzero(page.to_numpy(zero_copy_only=False)).tolist():
+            robots[row], named = said(batch["text"][row].as_py(), agents)
+            licence[row] = licence[row] or named
+        return Measured(
+            {"robots": pa.array(robots, pa.string()), "licence": pa.array(licence, pa.string())}
+        )
+
+    def _of_fields(self, extra: str | None) -> str | None:
+        if extra is None or not any(field in extra for field in self.fields):
+            return None
+        given = json.loads(extra)
+        found = (given.get(field) for field in self.fields)
+        return next((_clean(one) for one in found if isinstance(one, str) and one.strip()), None)
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        robots, licence = measures["robots"], measures["licence"]
+        barred = np.zeros(len(robots), bool)
+        for directive in self.drop:
+            word = rf"(?:^|,){re.escape(directive.lower())}(?:,|$)"
+            barred |= _true(pc.match_substring_regex(robots, word))
+        other = np.full(len(robots), bool(self.keep))
+        for part in self.keep:
+            other &= ~_true(pc.match_substring(licence, part, ignore_case=True))
+        reasons = np.where(barred, "robots", "licence")
+        nothing = pa.nulls(len(robots), pa.float64())
+        dropped = pa.array(reasons, pa.string(), mask=~(barred | other))
+        return Decision(dropped, nothing, nothing)
+
+
+def said(page: str, agents: set[str]) -> tuple[str | None, str | None]:
+    """The robots directives and the licence of a page."""
+    directives: set[str] = set()
+    licence: str | None = None
+    seen = 0
+    for tag in _TAG.finditer(page):
+        if not (_WANTED.search(tag[2]) or any(agent in tag[2].lower() for agent in agents)):
+            continue
+        seen += 1
+        if seen > MOST:
+            break
+        own: dict[str, Any] = {}
+        for name, *values in _ATTRIBUTE.findall(tag[2]):
+            own.setdefault(name.lower(), html.unescape(next(filter(None, values), "")))
+        if tag[1].lower() == "meta":
+            name = own.get("name", own.get("property", "")).strip().lower()
+            if name in agents:
+                directives |= set(re.split(r"[,\s]+", own.get("content", "").lower())) - {""}
+            elif name in LICENCES:
+                licence = licence or _clean(own.get("content", ""))
+        elif "license" in own.get("rel", "").lower().split():
+            licence = licence or _clean(own.get("href", ""))
+    return ",".join(sorted(directives))[:LONGEST] or None, licence
+
+
+def _clean(value: str) -> str | None:
+    """A value in one line, bounded; nothing: null."""
+    shown = "".join(one if one.isprintable() else " " for one in value[:LONGEST])
+    return " ".join(shown.split()) or None
+
+
+def _true(column: pa.Array) -> np.ndarray:
+    return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False))
