@@ -26,11 +26,12 @@ from gristmill.reports.status import status
 from gristmill.reports.verify import verify
 from gristmill.reports.why import lines as why_lines
 from gristmill.reports.why import why
-from gristmill.tokens import shards
-from gristmill.tokens.partitions import by_label
-from gristmill.tokens.shards import Apart, TokenizedShard, placed, shuffled
+from gristmill.tokens import shards, sorted_runs
+from gristmill.tokens.shards import Apart
+from gristmill.tokens.sorted_runs import placed
 from gristmill.trainer_formats.export import export
 from tests.support.corpora import digests
+from tests.support.every_phase import in_process
 from tests.support.manifests import forge
 from tests.support.scored import RECIPE, lay_out, score_of, topic_of
 
@@ -144,9 +145,11 @@ def test_the_same_bytes_for_any_workers_and_buckets(
 ) -> None:
     run(made.recipe, out=tmp_path / "two", workers=2)
     assert digests(tmp_path / "two") == digests(made.root)
-    for name in ("BLOCK_BYTES", "SMALL_BUCKET_BYTES", "BUCKET_BYTES"):
-        monkeypatch.setattr(shards, name, 2_000)
-    run(made.recipe, out=tmp_path / "small", workers=1)
+    monkeypatch.setattr(shards, "BLOCK_BYTES", 2_000)
+    for name in ("RUN_BYTES", "MOST_RUN_BYTES", "BUCKET_BYTES", "MERGED_BYTES", "PIECE_BYTES"):
+        monkeypatch.setattr(sorted_runs, name, 3_000)
+    with in_process():
+        run(made.recipe, out=tmp_path / "small", workers=1)
     assert digests(tmp_path / "small") == digests(made.root)
 
 
@@ -344,32 +347,6 @@ def test_no_copy_follows_another(blocks: list[list[int]], lengths: list[int]) ->
     assert not Counter(row) - Counter(every)
     if not any(a == b for a, b in pairwise(every)):
         assert row == every
-
-
-def test_tokens_by_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BLOCK_BYTES", "SMALL_BUCKET_BYTES", "BUCKET_BYTES"):
-        monkeypatch.setattr(shards, name, 40)
-    pick = np.random.default_rng(3)
-    dtype = np.dtype("<u2")
-    runs, labels, expected = [], [], {0: [], 1: [], 2: []}  # type: ignore[var-annotated]
-    for number in range(3):
-        lengths = pick.integers(1, 9, 20)
-        documents = (number << 32) + np.arange(20)
-        tokens = np.repeat(documents % 1000 + 1000 * number, lengths).astype(dtype)
-        path = tmp_path / f"{number}.train"
-        path.write_bytes(tokens.tobytes())
-        of = pick.integers(0, 2, 20)  # of label 2 there is none
-        runs.append(TokenizedShard(path, documents, lengths, repeats=np.full(20, 2)))
-        labels.append(of)
-        for one in (0, 1):
-            expected[one] += tokens[np.repeat(of == one, lengths)].tolist()
-    found = by_label(runs, labels, 3, dtype, tmp_path / "labels")
-    for label, own in enumerate(found):
-        assert np.fromfile(own.tokens, dtype).tolist() == expected[label]
-        assert int(own.lengths.sum()) == len(expected[label])
-        blocks = list(shuffled([own], dtype, 7, tmp_path / "work"))
-        total = sum(len(tokens) for tokens, _, _ in blocks)
-        assert total == 2 * len(expected[label])
 
 
 @pytest.mark.soak

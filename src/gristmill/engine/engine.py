@@ -2,11 +2,13 @@
 
                                          local                       spark
     Engine.run        tasks of shards    worker processes            nodes of the cluster
-    Engine.run_whole  tasks about the    one worker process          the driver
+    Engine.run_whole  tasks about a      one worker process          the driver
+                      source or the
                       whole corpus
     Session.open      SQL                DuckDB in that process      Spark SQL
-    Session.map       tasks between two  threads of that process     nodes of the cluster
-                      SQL queries
+    Session.map       tasks that such a  threads of that process     nodes of the cluster
+                      task is divided
+                      into
 
 The pipeline knows these two protocols only. A further engine is one module of this folder, found by
 its name: `--engine spark://host:port` is spark.py. It has `matches`, `start` and NAMES.
@@ -125,7 +127,9 @@ class Engine(Protocol):
         ...
 
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
-        """Run jobs about the whole corpus: each function gets a Session as its third argument."""
+        """Run jobs about a source or the whole corpus one after another: each function gets a
+        Session as its third argument.
+        """
         ...
 
 

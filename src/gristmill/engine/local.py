@@ -131,7 +131,8 @@ class LocalEngine:
         """All work is on this machine."""
 
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
-        """Run jobs about the whole corpus, each in a worker with DuckDB and threads.
+        """Run jobs about a source or the whole corpus one after another, each in a worker with
+        DuckDB and all threads.
 
         Of a long run, workers without a job end before, and this one after: what they would go on
         holding (models, DuckDB's memory) are hundreds of MB at the peak of a later task.
@@ -140,9 +141,8 @@ class LocalEngine:
             return
         session = LocalSession(self._most)
         self._end_idle()
-        yield from self.run(
-            [job._replace(function=partial(job.function, session=session)) for job in jobs]
-        )
+        for job in jobs:
+            yield from self.run([job._replace(function=partial(job.function, session=session))])
         self._end_idle()
 
     def _end_idle(self) -> None:

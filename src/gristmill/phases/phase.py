@@ -66,7 +66,7 @@ class Phase(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
     writes: tuple[str, ...]
     formats: tuple[str, ...]  # of FORMAT_VERSIONS: those of its bytes
     counts: type[Counts]  # what its records count
-    # (task, on_progress) -> Output; of scope "corpus" (task, on_progress, session) -> Output
+    # (task, on_progress) -> Output; but for scope "shard" (task, on_progress, session) -> Output
     function: Callable[..., Output]
     # Tasks by number (of the shard, or the source's place in the recipe, or 0), in rounds. Tasks of
     # a round run side by side; its records are in the state before the next round is asked for.

@@ -129,7 +129,7 @@ class PhaseRunner:
             for number, task in others.items()
             if number not in records
         ]
-        run = self._engine.run_whole if phase.scope == "corpus" else self._engine.run
+        run = self._engine.run if phase.scope == "shard" else self._engine.run_whole
         numbers = {name: number for number, name in names.items()}
         failed: dict[int, GristmillError] = {}
         with self._progress.phase(phase.name, len(jobs) + len(early)) as progress:

@@ -40,7 +40,7 @@ from gristmill.reports.size_sample import LEAST, SampledShard, choose, cut
 from gristmill.schema import shard_name
 from gristmill.store.settings import Settings, asked_of
 from gristmill.store.urls import is_url
-from gristmill.tokens.shards import BUCKET_BYTES
+from gristmill.tokens.sorted_runs import order_of
 
 SAMPLE = 16 << 20  # bytes of raw shards to measure
 SCOPES = {"fetch": "fetch", **{phase.name: phase.scope for phase in PHASES}}
@@ -352,7 +352,8 @@ def _memory(run: SampleRun, counts: dict[str, int], near: bool, workers: int) ->
         more = max(counts["documents"] - run.total("documents"), 0)
         tables = min(512 * more, TABLES_BYTES) if near else 0
         sorted_tokens = 6 * max(counts["tokens"] - run.total("tokens"), 0)  # 2 bytes each, 3 times
-        whole += round(DOCUMENT_BYTES * more + max(tables, min(sorted_tokens, 3 * BUCKET_BYTES)))
+        in_runs = 3 * workers * order_of(0, int(sorted_tokens) // 3).run_bytes
+        whole += round(DOCUMENT_BYTES * more + max(tables, min(sorted_tokens, in_runs)))
     driver = max(one.driver for one in run.phases.values())
     machine = driver + workers * worker + whole
     return {"worker": worker, "corpus": whole, "driver": driver, "machine": machine}

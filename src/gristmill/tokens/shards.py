@@ -13,7 +13,6 @@ A document may continue in the next shard; its number is in the `.docs` of each 
 document that is repeated has a row for each copy, and no two copies follow one another.
 """
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,10 +24,8 @@ from gristmill.store.parts import HashingFile, Part, write_bytes, writing
 from gristmill.store.proof import Reading
 
 BLOCK_BYTES = 8 << 20  # of tokens that are read together
-# of tokens that are sorted in memory together: so few where MOST_SMALL buckets are enough, for each
-# is an open file with a buffer; then up to BUCKET_BYTES
-SMALL_BUCKET_BYTES, MOST_SMALL = 16 << 20, 64
-BUCKET_BYTES = 96 << 20
+
+Block = tuple[np.ndarray, np.ndarray, np.ndarray]  # tokens, documents, lengths
 
 
 class TokenizedShard(NamedTuple):
@@ -38,12 +35,6 @@ class TokenizedShard(NamedTuple):
     documents: np.ndarray  # (n,) int64
     lengths: np.ndarray  # (n,) int64, with the end-of-text token
     sha256: str | None = None  # of the file of tokens, checked while it is read; None: not checked
-    repeats: np.ndarray | None = None  # (n,) int64: how often each is written; None: once
-
-    @property
-    def times(self) -> np.ndarray:
-        """How often each is written: (n,) int64."""
-        return np.ones(len(self.documents), np.int64) if self.repeats is None else self.repeats
 
 
 class ShardWriter:
@@ -117,9 +108,7 @@ class ShardWriter:
         self._file, self._tokens, self._documents, self._ends = None, 0, [], []
 
 
-def in_order(
-    tokenized: list[TokenizedShard], dtype: np.dtype
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def in_order(tokenized: list[TokenizedShard], dtype: np.dtype) -> Iterator[Block]:
     """Documents in their own order, in blocks that fit memory: (tokens, documents, lengths).
 
     Raises VerificationError if a file of tokens does not have its sha256.
@@ -133,58 +122,23 @@ def in_order(
             file.end()
 
 
-def shuffled(
-    tokenized: list[TokenizedShard], dtype: np.dtype, key: int, work: Path
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Documents in the order of a keyed hash of their numbers, in blocks as `in_order` gives them.
-
-    Documents are written to buckets by the first bits of the hash, and each bucket is sorted by the
-    other bits, so the number of buckets does not change the order. One bucket is in memory. Copies
-    of a document are spread over the order (`placed`).
+def part_of(blocks: Iterator[Block], skip: int, count: int | None = None) -> Iterator[Block]:
+    """Blocks of documents without their first `skip` tokens, and of `count` tokens; None: all that
+    follow. The blocks have so many.
     """
-    from gristmill.kernels.hashing import shuffle
-
-    total = sum(int((shard.lengths * shard.times).sum()) for shard in tokenized) * dtype.itemsize
-    bits = _bits(total)
-    blocks = zip(in_order(tokenized, dtype), _repeats(tokenized, dtype), strict=True)
-    if bits == 0:
-        held = [(*block, repeats) for block, repeats in blocks]
-        if held:
-            tokens, documents, lengths, repeats = (
-                np.concatenate(column) for column in zip(*held, strict=True)
-            )
-            rows, keys = placed(documents, repeats, key)
-            yield _sorted(tokens, documents, lengths, rows, keys)
-        return
-    work.mkdir(parents=True, exist_ok=True)
-    names = [work / f"bucket_{number:05d}" for number in range(1 << bits)]
-    of_buckets: list[list[tuple[np.ndarray, ...]]] = [[] for _ in names]
-    with ExitStack() as stack:
-        files = [stack.enter_context(open(name, "wb", buffering=1 << 18)) for name in names]
-        for (tokens, documents, lengths), repeats in blocks:
-            rows, keys = placed(documents, repeats, key)
-            buckets = (keys >> np.uint64(64 - bits)).astype(np.int64)
-            order = np.argsort(buckets, kind="stable")
-            stops = np.cumsum(lengths)
-            bounds = np.searchsorted(buckets[order], np.arange((1 << bits) + 1))
-            for number, file in enumerate(files):
-                members = order[bounds[number] : bounds[number + 1]]
-                own = rows[members]
-                file.write(shuffle.gather(tokens, stops - lengths, stops, own).data)
-                of_buckets[number].append((documents[own], lengths[own], keys[members]))
-    for name, pieces in zip(names, of_buckets, strict=True):
-        tokens = np.fromfile(name, dtype)
-        name.unlink()
-        documents, lengths, keys = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        yield _sorted(tokens, documents, lengths, np.arange(len(documents)), keys)
-
-
-def _bits(total: int) -> int:
-    """How many bits of the hash choose the bucket, of tokens of `total` bytes."""
-    bits = 0
-    while (total >> bits) > (SMALL_BUCKET_BYTES if 1 << bits < MOST_SMALL else BUCKET_BYTES):
-        bits += 1
-    return bits
+    for tokens, documents, lengths in blocks:
+        if skip >= len(tokens):
+            skip -= len(tokens)
+            continue
+        stop = len(tokens) if count is None else min(len(tokens), skip + count)
+        ends = np.minimum(np.cumsum(lengths), stop)
+        first = int(np.searchsorted(ends, skip, "right"))
+        last = int(np.searchsorted(ends, stop, "left")) + 1
+        yield tokens[skip:stop], documents[first:last], np.diff(ends[first:last], prepend=skip)
+        count = None if count is None else count - (stop - skip)
+        if count == 0:
+            return
+        skip = 0
 
 
 class Apart:
@@ -193,12 +147,12 @@ class Apart:
     more, it is left out: `left_out` and `left_out_tokens` are how many.
     """
 
-    def __init__(self, blocks: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
+    def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = blocks
         self.left_out = 0
         self.left_out_tokens = 0
 
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def __iter__(self) -> Iterator[Block]:
         from gristmill.kernels.hashing import shuffle
 
         last: int | None = None
@@ -240,44 +194,6 @@ def _apart(documents: list[int], last: int | None) -> tuple[np.ndarray, np.ndarr
     return np.array(order, np.int64), np.array(waiting, np.int64)
 
 
-def placed(documents: np.ndarray, repeats: np.ndarray, key: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where n documents come in the shuffled order, each as often as `repeats` (n,) says: (m,)
-    int64 which document, (m,) uint64 its place.
-
-    The first copy has the place that a document without copies has. Of r copies the next comes
-    between half and one and a half times 2^64 / r behind the one before, by a hash of its own:
-    copies are spread over the order, and two documents are not neighbours again.
-    """
-    from gristmill.kernels.hashing import shuffle
-
-    keys = shuffle.order_keys(documents, key)
-    if (repeats == 1).all():
-        return np.arange(len(documents)), keys
-    rows = np.repeat(np.arange(len(documents)), repeats)
-    starts = np.cumsum(repeats) - repeats
-    copies = np.arange(len(rows)) - starts[rows]
-    places = keys[rows]
-    for copy in range(1, int(repeats.max(initial=0))):
-        mine = np.flatnonzero(copies == copy)
-        own = rows[mine]
-        apart = (np.uint64(0xFFFFFFFFFFFFFFFF) // repeats[own].astype(np.uint64)).astype(np.uint64)
-        further = shuffle.order_keys(documents[own], _key_of_copy(key, copy))
-        places[mine] += np.uint64(copy) * apart + further % (apart // np.uint64(2))
-    return rows, places
-
-
-def _key_of_copy(key: int, copy: int) -> int:
-    digest = hashlib.sha256(f"copy {copy} {key}".encode()).digest()
-    return int.from_bytes(digest[:8], "little")
-
-
-def _repeats(tokenized: list[TokenizedShard], dtype: np.dtype) -> Iterator[np.ndarray]:
-    """How often the documents of each block of `in_order` are written: (n,) int64."""
-    for shard in tokenized:
-        for start, stop in _blocks(shard.lengths, dtype):
-            yield shard.times[start:stop]
-
-
 def _blocks(lengths: np.ndarray, dtype: np.dtype) -> Iterator[tuple[int, int]]:
     """Documents that fit memory together: from one, to before another."""
     ends = np.cumsum(lengths)
@@ -288,18 +204,3 @@ def _blocks(lengths: np.ndarray, dtype: np.dtype) -> Iterator[tuple[int, int]]:
         stop = max(stop, start + 1)
         yield start, stop
         start = stop
-
-
-def _sorted(
-    tokens: np.ndarray,
-    documents: np.ndarray,
-    lengths: np.ndarray,
-    rows: np.ndarray,
-    keys: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The documents `rows` (m,) of n, in the order of `keys` (m,)."""
-    from gristmill.kernels.hashing import shuffle
-
-    order = rows[np.lexsort((documents[rows], keys))]
-    stops = np.cumsum(lengths)
-    return shuffle.gather(tokens, stops - lengths, stops, order), documents[order], lengths[order]

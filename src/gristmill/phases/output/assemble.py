@@ -5,29 +5,34 @@ size; with `[tokens] partition` by label, with `[tokens] repeat` some documents 
       by label (repeats.py)                   -> tokens/<source>~<label>/train_00000.bin ...
 """
 
-import hashlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gristmill.corpus.clusters import found_in
 from gristmill.corpus.copy_counts import digests
 from gristmill.corpus.corpus import Corpus, Record
-from gristmill.phases.output.full_shards import (
-    FullShards,
-    LastFull,
-    checkpoint,
-    still_full,
-    without_first,
+from gristmill.engine.engine import Session
+from gristmill.phases.output.full_shards import FullShards, LastFull, checkpoint, still_full
+from gristmill.phases.output.repeats import Values, check_labels
+from gristmill.phases.output.shuffle import (
+    SPLITS,
+    PieceTask,
+    RawShardTokens,
+    SortTask,
+    Stream,
+    seeded_order,
+    sort_shards,
+    sort_tasks,
+    tokenized,
+    write_piece,
 )
-from gristmill.phases.output.repeats import Values, check_labels, labels_of, times_of
 from gristmill.phases.output.tokenize import TOKENIZE
 from gristmill.phases.phase import Later, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
@@ -35,12 +40,12 @@ from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
 from gristmill.store.parts import Part
-from gristmill.store.proof import proven
-from gristmill.tokens.partitions import by_label, partition_name
-from gristmill.tokens.shards import Apart, ShardWriter, TokenizedShard, in_order, shuffled
+from gristmill.tokens.partitions import partition_name
+from gristmill.tokens.shards import ShardWriter, in_order, part_of
+from gristmill.tokens.sorted_runs import Order, Run, pieces
 from gristmill.tokens.token_settings import COPIES, Partition, Repeat, TokenSettings
 
-SPLITS = ("train", "val")
+WHAT = ("tokens", "documents", "shards")
 
 
 class RepeatCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +85,7 @@ class AssembleTask(msgspec.Struct, frozen=True, kw_only=True):
     numbers: list[int]
     # of each shard, what tokenizing left under work/: sha256 of train, val and index
     inputs: list[list[str]]
+    sizes: Runtime[list[int]]  # of each shard, the bytes of its tokens
     dtype: str
     tokens_per_shard: int
     order: str
@@ -90,9 +96,9 @@ class AssembleTask(msgspec.Struct, frozen=True, kw_only=True):
     partition: Later[Partition | None] = None
     values: Later[list[Values]] = []  # what repeats and partitions are made by
 
-    def value(self, name: str) -> Values:
-        """Where the values of a name are."""
-        return next(one for one in self.values if one.name == name)
+    def shards(self) -> list[RawShardTokens]:
+        """What tokenizing left of each raw shard."""
+        return list(map(RawShardTokens, self.numbers, self.inputs, self.sizes))
 
 
 def tasks(state: State) -> Iterator[dict[int, AssembleTask]]:
@@ -111,6 +117,7 @@ def tasks(state: State) -> Iterator[dict[int, AssembleTask]]:
             source=source.name,
             numbers=numbers,
             inputs=[[part.sha256 for part in written[number].work] for number in numbers],
+            sizes=[sum(part.size for part in written[number].work[:2]) for number in numbers],
             dtype=tokenizer.dtype.str,
             tokens_per_shard=tokens.tokens_per_shard,
             order=tokens.order,
@@ -164,28 +171,30 @@ def _full_shards(state: State, task: AssembleTask) -> dict[str, FullShards]:
     return found
 
 
-def assemble(task: AssembleTask, on_progress: Callable[[int], None]) -> Output:
+def assemble(task: AssembleTask, on_progress: Callable[[int], None], session: Session) -> Output:
     """Write train and validation shards of one source, in the order that the recipe asks for."""
     start = time.perf_counter()
     write = _append if task.order == "append" else _shuffle
-    counts, parts = write(task, on_progress)
+    counts, parts = write(task, on_progress, session)
     return Output(AssembleCounts(**counts, seconds=time.perf_counter() - start), parts)
 
 
 def _append(
-    task: AssembleTask, on_progress: Callable[[int], None]
+    task: AssembleTask, on_progress: Callable[[int], None], session: Session
 ) -> tuple[dict[str, Any], list[Part]]:
     """Shards in document order, behind those that are full: the counts, and the parts."""
     corpus, dtype, size = Corpus(Path(task.root)), np.dtype(task.dtype), task.tokens_per_shard
     parts: list[Part] = []
     counts: dict[str, Any] = {"checkpoints": {}}
-    for split in SPLITS:
+    first = min(task.full.get(split, FullShards()).at.shards for split in SPLITS)
+    read = list(session.map(partial(tokenized, task.root), task.shards()[first:]))
+    for place, split in enumerate(SPLITS):
         full = task.full.get(split, FullShards())
-        runs = _runs(corpus, task, split, full.at.shards)
+        runs = [one[place] for one in read[full.at.shards - first :]]
         prefix = f"tokens/{task.source}/{split}"
         with ShardWriter(corpus.stage, prefix, dtype, size, full.count) as writer:
             behind = full.count * size - full.at.tokens
-            for tokens, documents, lengths in without_first(in_order(runs, dtype), behind):
+            for tokens, documents, lengths in part_of(in_order(runs, dtype), behind):
                 writer.write(tokens, documents, lengths)
                 on_progress(len(tokens) * dtype.itemsize)
         parts += [*full.parts, *writer.parts]
@@ -201,114 +210,136 @@ def _append(
 
 
 def _shuffle(
-    task: AssembleTask, on_progress: Callable[[int], None]
+    task: AssembleTask, on_progress: Callable[[int], None], session: Session
 ) -> tuple[dict[str, Any], list[Part]]:
     """Shards in a seeded order, for each label: the counts, and the parts."""
-    corpus, dtype = Corpus(Path(task.root)), np.dtype(task.dtype)
-    key = int.from_bytes(hashlib.sha256(f"order {task.seed}".encode()).digest()[:8], "little")
+    corpus = Corpus(Path(task.root))
     work = corpus.work / "assemble" / task.source
-    parts: list[Part] = []
-    totals = {
-        f"{split}_{what}": 0 for split in SPLITS for what in ("tokens", "documents", "shards")
-    }
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    found = _sorted(task, work, session)
+    written = [
+        _write_stream(corpus, task, work, stream, found, session, on_progress)
+        for stream in _streams(task, found)
+    ]
+    shutil.rmtree(work)
+    totals = dict.fromkeys((f"{split}_{what}" for split in SPLITS for what in WHAT), 0)
     partitions: dict[str, dict[str, int]] = {}
-    left_out = left_out_tokens = 0
-    runs = {split: _runs(corpus, task, split, 0) for split in SPLITS}
-    counted = _repeated(corpus, task, runs)
-    for split, label, own in _labelled(corpus, task, runs, work):
-        prefix = f"tokens/{partition_name(task.source, label)}/{split}"
-        written = {"tokens": 0, "documents": 0}
-        with ShardWriter(corpus.stage, prefix, dtype, task.tokens_per_shard) as writer:
-            blocks = shuffled(own, dtype, key, work)
-            apart = Apart(blocks)
-            for tokens, documents, lengths in apart if task.repeat is not None else blocks:
-                writer.write(tokens, documents, lengths)
-                written["tokens"] += len(tokens)
-                written["documents"] += len(documents)
-                on_progress(len(tokens) * dtype.itemsize)
-        left_out += apart.left_out
-        left_out_tokens += apart.left_out_tokens
-        parts += writer.parts
-        written["shards"] = len(writer.parts) // 2
-        for what, count in written.items():
+    for one in written:
+        split, label = one.stream
+        for what, count in zip(WHAT, one.counts, strict=True):
             totals[f"{split}_{what}"] += count
             if task.partition is not None:
-                empty = dict.fromkeys(totals, 0)
-                partitions.setdefault(label, empty)[f"{split}_{what}"] += count
-    extra = {"partitions": partitions, "repeats": counted, "left_out": left_out}
-    return {**totals, **extra, "left_out_tokens": left_out_tokens}, parts
+                own = partitions.setdefault(label, dict.fromkeys(totals, 0))
+                own[f"{split}_{what}"] += count
+    return {
+        **totals,
+        "partitions": partitions,
+        "repeats": [
+            RepeatCounts(**dict(zip(RepeatCounts.__struct_fields__, row, strict=True)))
+            for row in found.repeats.tolist()
+        ],
+        "left_out": sum(one.left_out for one in written),
+        "left_out_tokens": sum(one.left_out_tokens for one in written),
+    }, [part for one in written for part in one.parts]
 
 
-def _repeated(
-    corpus: Corpus, task: AssembleTask, runs: dict[str, list[TokenizedShard]]
-) -> list[RepeatCounts]:
-    """Say in `runs` how often each document is written; a validation document at most once."""
-    if task.repeat is None:
-        return []
-    rows_of_table = len(task.repeat.table) + 1  # the last: of documents that no row is for
-    sums = np.zeros((4, rows_of_table), np.int64)
-    for split, shards in runs.items():
-        for place, (number, run) in enumerate(zip(task.numbers, shards, strict=True)):
-            values = task.value(task.repeat.by).of(corpus, number, run.documents)
-            times, rows = times_of(values, run.documents, task.repeat, task.seed)
-            if split == "val":
-                times = np.minimum(times, 1)
-            else:
-                for sum_, amount in zip(
-                    sums,
-                    (np.ones_like(times), run.lengths, times, times * run.lengths),
-                    strict=True,
-                ):
-                    np.add.at(sum_, rows, amount)  # row -1 is the last
-            shards[place] = run._replace(repeats=times)
-    return [
-        RepeatCounts(**dict(zip(RepeatCounts.__struct_fields__, row, strict=True)))
-        for row in sums.T.tolist()
-    ]
+class _Sorted(NamedTuple):
+    """The runs of all raw shards of a source, by stream."""
+
+    order: Order
+    runs: dict[Stream, list[Run]]
+    sizes: dict[Stream, np.ndarray]  # (buckets,) int64: tokens
+    documents: dict[Stream, int]
+    repeats: np.ndarray  # as SortedShards
 
 
-def _labelled(
-    corpus: Corpus, task: AssembleTask, runs: dict[str, list[TokenizedShard]], work: Path
-) -> Iterator[tuple[str, str, list[TokenizedShard]]]:
-    """(split, label, its tokens), by split and label; without partitions the label is empty."""
+def _sorted(task: AssembleTask, work: Path, session: Session) -> _Sorted:
+    """Sort the tokens of all raw shards."""
+    shards = task.shards()
+    order = seeded_order(task.seed, shards)
+    whole = SortTask(
+        root=task.root,
+        work=work,
+        shards=shards,
+        order=order,
+        dtype=task.dtype,
+        seed=task.seed,
+        repeat=task.repeat,
+        partition=task.partition,
+        values=task.values,
+    )
+    found = _Sorted(order, {}, {}, {}, np.zeros(0, np.int64))
+    for one in session.map(sort_shards, sort_tasks(whole)):
+        for stream, documents in one.documents.items():
+            found.documents[stream] = found.documents.get(stream, 0) + documents
+        for stream, runs in one.runs.items():
+            found.runs.setdefault(stream, []).extend(runs)
+            found.sizes[stream] = found.sizes.get(stream, 0) + one.sizes[stream]
+        found = found._replace(repeats=one.repeats + (found.repeats if found.repeats.size else 0))
+    return found
+
+
+def _streams(task: AssembleTask, found: _Sorted) -> list[Stream]:
+    """The streams, by split and label. Raises RecipeError for labels that cannot be."""
     if task.partition is None:
-        yield from ((split, "", own) for split, own in runs.items())
-        return
-    labels: dict[str, list[pa.Array]] = {}
+        return [(split, "") for split in SPLITS]
     counts: dict[str, int] = {}
-    for split, shards in runs.items():
-        labels[split] = []
-        for number, run in zip(task.numbers, shards, strict=True):
-            columns = [
-                task.value(name).of(corpus, number, run.documents) for name in task.partition.by
-            ]
-            labels[split].append(labels_of(columns, task.partition))
-            for entry in labels[split][-1].value_counts().to_pylist():
-                counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
+    for (_, label), documents in found.documents.items():
+        counts[label] = counts.get(label, 0) + documents
     check_labels(counts, task.source, task.partition)
-    names = sorted(counts)
-    for split, shards in runs.items():
-        places = [
-            np.asarray(pa.compute.index_in(one, pa.array(names, pa.string())).to_numpy(), np.int64)
-            for one in labels[split]
-        ]
-        own = by_label(shards, places, len(names), np.dtype(task.dtype), work / split)
-        for label, tokenized in zip(names, own, strict=True):
-            yield split, label, [tokenized]
-        shutil.rmtree(work / split)
+    return [(split, label) for split in SPLITS for label in sorted(counts)]
 
 
-def _runs(corpus: Corpus, task: AssembleTask, split: str, first: int) -> list[TokenizedShard]:
-    """The tokens of a split of the source's raw shards, from one on."""
-    runs = []
-    for number, given in zip(task.numbers[first:], task.inputs[first:], strict=True):
-        table = proven(corpus.work / f"tokens/{shard_name(number)}.parquet", given[2])
-        index = pq.read_table(table, use_threads=False)
-        index = index.filter(pa.compute.equal(index["validation"], split == "val"))
-        path = corpus.work / f"tokens/{shard_name(number)}.{split}"
-        documents, lengths = (index[name].to_numpy() for name in ("document", "tokens"))
-        runs.append(TokenizedShard(path, documents, lengths, given[SPLITS.index(split)]))
-    return runs
+class _Written(NamedTuple):
+    """A stream whose shards are written."""
+
+    stream: Stream
+    counts: tuple[int, int, int]  # WHAT
+    parts: list[Part]
+    left_out: int
+    left_out_tokens: int
+
+
+def _write_stream(
+    corpus: Corpus,
+    task: AssembleTask,
+    work: Path,
+    stream: Stream,
+    found: _Sorted,
+    session: Session,
+    on_progress: Callable[[int], None],
+) -> _Written:
+    """Write the shards of a stream. Its runs are listed in a file that all tasks read."""
+    split, label = stream
+    sizes = found.sizes.get(stream, np.zeros(1, np.int64))
+    listed = work / f"{split}~{label}.list"
+    listed.write_bytes(msgspec.msgpack.encode(found.runs.get(stream, [])))
+    itemsize, repeats = np.dtype(task.dtype).itemsize, task.repeat is not None
+    tasks = [
+        PieceTask(
+            stage=corpus.stage,
+            prefix=f"tokens/{partition_name(task.source, label)}/{split}",
+            dtype=task.dtype,
+            tokens_per_shard=task.tokens_per_shard,
+            runs=listed,
+            bits=found.order.bits,
+            piece=piece,
+            repeats=repeats,
+        )
+        for piece in pieces(sizes, task.tokens_per_shard, itemsize, whole=repeats)
+    ]
+    parts: list[Part] = []
+    left_out = left_out_tokens = 0
+    for piece, one in zip(tasks, session.map(write_piece, tasks), strict=True):
+        parts += one.parts
+        left_out += one.left_out
+        left_out_tokens += one.left_out_tokens
+        on_progress(piece.piece.tokens * itemsize)
+    tokens = int(sizes.sum()) - left_out_tokens
+    documents = found.documents.get(stream, 0) - left_out
+    counts = (tokens, documents, len(parts) // 2)
+    return _Written(stream, counts, parts, left_out, left_out_tokens)
 
 
 def is_asked(recipe: Recipe) -> bool:

@@ -9,16 +9,13 @@ digests, and the shards themselves are as they were written.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.store.parts import Part
-
-Block = tuple[np.ndarray, np.ndarray, np.ndarray]  # tokens, documents, lengths
 
 
 class LastFull(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,17 +88,3 @@ def still_full(
     if corpus.damage(Record(key=last.key, parts=kept)):
         return FullShards()
     return FullShards(parts=kept, at=at)
-
-
-def without_first(blocks: Iterator[Block], skip: int) -> Iterator[Block]:
-    """Blocks of documents without their first `skip` tokens."""
-    for tokens, documents, lengths in blocks:
-        ends = np.cumsum(lengths)
-        if skip >= len(tokens):
-            skip -= len(tokens)
-            continue
-        first = int(np.searchsorted(ends, skip, "right"))
-        left = lengths[first:].copy()
-        left[0] = ends[first] - skip
-        yield tokens[skip:], documents[first:], left
-        skip = 0
