@@ -5,13 +5,18 @@ import gzip
 import io
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gristmill.errors import SourceError
+from gristmill.source import columnar, parquet_pages
+from gristmill.source.jsonl import to_extra
 from gristmill.source.rows import Fields
 from tests.support.shards import read
 
@@ -209,3 +214,66 @@ def test_of_two_columns_of_one_name_the_last_is_taken() -> None:
     )
     (row,) = read(packed(table)).rows
     assert (row["text"], json.loads(row["extra"])) == ("b", {"n": "y"})
+
+
+PLAIN_VALUES = st.one_of(
+    st.none(), st.text(max_size=6), st.sampled_from(['"', "\\", "\n", "é", "\x7f"])
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(
+            PLAIN_VALUES,
+            PLAIN_VALUES,
+            st.none() | st.integers(-(2**63), 2**63 - 1),
+            st.none() | st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    cut=st.integers(0, 3),
+)
+def test_extras_of_columns_are_those_of_records(rows: list[tuple[Any, ...]], cut: int) -> None:
+    """Joined by Arrow where it can be: byte for byte what a record at a time gives."""
+    names = ["plain", 'sign "', "n", "yes"]
+    types = [pa.string(), pa.large_string(), pa.int64(), pa.bool_()]
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array(column, kind)
+            for column, kind in zip(zip(*rows, strict=True), types, strict=True)
+        ],
+        names=names,
+    ).slice(cut)
+    found = columnar._extras(dict(zip(names, batch.columns, strict=True)), len(batch))
+    expected = [
+        to_extra({name: value for name, value in record.items() if value is not None})
+        for record in batch.to_pylist()
+    ]
+    assert found.to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("long", "codec", "most", "coded"),
+    [
+        (5_000, "zstd", 1024, []),
+        (5_000, "snappy", 1024, []),
+        (5_000, "gzip", 1024, []),
+        (200_000, "zstd", 335, []),
+        (200_000, "lz4", 110, []),  # the whole dictionary counts
+        (2_000_000, "none", 1024, ["text"]),
+    ],
+)
+def test_rows_are_decoded_by_the_longest_value_of_a_dictionary(
+    tmp_path: Path, long: int, codec: str, most: int, coded: list[str]
+) -> None:
+    texts = ["x" * long, *(f"{number:05d}" * 100 for number in range(900))]
+    path = tmp_path / "table.parquet"
+    pq.write_table(
+        pa.table({"text": texts * 9}), path, compression=codec, dictionary_pagesize_limit=4 << 20
+    )
+    with pq.ParquetFile(path) as file:
+        (sizes,), found = parquet_pages.read_sizes(str(path), file.metadata)
+    assert found == coded
+    assert most // 2 < sizes.rows(columnar.READ_ROWS, columnar.READ_BYTES) <= most

@@ -7,12 +7,14 @@ thousand rows name counts a thousand times.
 """
 
 from collections.abc import Iterator
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gristmill.columns import utf8_buffers
 from gristmill.errors import SourceError
 from gristmill.source import parquet_pages
 from gristmill.source.jsonl import to_extra
@@ -257,6 +259,8 @@ def _extras(columns: dict[str, pa.Array], rows: int) -> pa.Array:
     """Columns as JSON, (n,) string; null: the row has no value in any of them."""
     if not columns:
         return pa.nulls(rows, pa.string())
+    if (joined := _joined(columns, rows)) is not None:
+        return joined
     names = list(columns)
     plain = _plain(pa.RecordBatch.from_arrays(list(columns.values()), names=names))
     values = zip(*(column.to_pylist() for column in plain.columns), strict=True)
@@ -265,6 +269,35 @@ def _extras(columns: dict[str, pa.Array], rows: int) -> pa.Array:
         for row in values
     ]
     return pa.array([to_extra(record) for record in known], pa.string())
+
+
+def _joined(columns: dict[str, pa.Array], rows: int) -> pa.Array | None:
+    """The same, of strings without a sign that JSON escapes, whole numbers and booleans; None:
+    there are others.
+    """
+    members = []
+    for name, column in columns.items():
+        if column.null_count == rows:
+            continue
+        kind, quote = _kind(column), ""
+        if _is_text(kind):
+            values, quote = _strings(column), '"'
+            data = utf8_buffers(values.fill_null(""))[1]
+            if ((data < 0x20) | (data == ord('"')) | (data == ord("\\"))).any():
+                return None
+        elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+            values = column.cast(kind).cast(pa.string())
+        else:
+            return None
+        start = f"{to_extra({name: 0})[1:-2]}{quote}"  # type: ignore[index]
+        members.append(pc.binary_join_element_wise(start, values, quote, ""))
+    if not members:
+        return pa.nulls(rows, pa.string())
+    empty = reduce(pc.and_, (member.is_null() for member in members))
+    # pyarrow 26 leaves out rows in which there is nothing to join.
+    members[0] = pc.if_else(empty, "", members[0])
+    inner = pc.binary_join_element_wise(*members, ",", null_handling="skip")
+    return pc.if_else(empty, None, pc.binary_join_element_wise("{", inner, "}", ""))
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

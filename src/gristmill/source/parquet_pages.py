@@ -2,20 +2,31 @@
 decoded together.
 
 A page is decompressed whole, even if few of its rows are read, so a page over the limit is refused.
-Where values are in a dictionary, or share a prefix with the value before, one row may be as long as
-the dictionary or the page. Source: Apache Parquet, parquet.thrift, PageHeader; Apache Thrift, the
-compact protocol.
+Where values are in a dictionary, a thousand rows may name its longest one; where they share a
+prefix with the value before, one row may be as long as the page. Source: Apache Parquet,
+parquet.thrift, PageHeader, and Compression.md; Apache Thrift, the compact protocol.
 """
 
 import os
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
 from gristmill.errors import SourceError
 
 MOST_PAGE = 256 << 20  # bytes of a decompressed page; pyarrow takes about 2.5 times as many
 SMALL = 1 << 16  # bytes of a dictionary that needs no limit
+# Bytes of a dictionary's longest value with which rows are decoded a few at a time. With a longer
+# one the column is read as a dictionary, which is slower where most values are in none.
+MOST_VALUE = 1 << 20
 # Bytes of a dictionary that is read as one. The rows of a larger one are decoded a few at a time.
 MOST_KEPT = 8 << 20
+# Of the values of each type that has one length, in bytes
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+# How many times longer than the longest value of a dictionary another one may be: bytes may be made
+# so that another codec finds other values in them (4 GB of rows at worst).
+_MOST_TIMES = 64
 _HEADER = 1 << 14  # bytes that most page headers fit in; statistics make a header longer
 _MOST_HEADER = 64 << 20
 _DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 2, 7
@@ -57,7 +68,9 @@ def read_sizes(path: str, metadata: Any) -> tuple[list[PageSizes], list[str]]:
                 whole, dictionary, delta = _column(file, column, number)
                 unpacked += whole
                 longest = max(longest, delta)
-                if dictionary > SMALL:
+                if dictionary <= MOST_VALUE:
+                    longest = max(longest, dictionary)
+                else:
                     name = column.path_in_schema
                     dictionaries[name] = dictionary
                     # A column that is read as a dictionary copies it for every batch.
@@ -73,8 +86,8 @@ def read_sizes(path: str, metadata: Any) -> tuple[list[PageSizes], list[str]]:
 
 
 def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
-    """Bytes of a column's decompressed pages, of its dictionary, and of its longest page whose
-    values share prefixes (delta byte arrays).
+    """Bytes of a column's decompressed pages, of the longest value of its dictionary, and of its
+    longest page whose values share prefixes (delta byte arrays).
     """
     if column.num_values == 0:
         return 0, 0, 0
@@ -82,7 +95,7 @@ def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
     if column.has_dictionary_page and column.dictionary_page_offset:
         at = min(at, column.dictionary_page_offset)
     end = at + column.total_compressed_size
-    whole = dictionary = delta = 0
+    whole = longest = delta = 0
     while at < end:
         page, length = _header(file, at)
         size, packed = page.get(2), page.get(3)
@@ -98,12 +111,48 @@ def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
             )
         whole += size
         if page.get(1) == _DICTIONARY_PAGE:
-            dictionary = max(dictionary, size)
+            longest = max(longest, _longest(file, column, at + length, packed, size))
         inner: Any = page.get(5) or page.get(8) or {}
         if inner.get(2 if 5 in page else 4) == _DELTA_BYTE_ARRAY:
             delta = max(delta, size)
         at += length + packed
-    return whole, dictionary, delta
+    return whole, longest, delta
+
+
+def _longest(file: BinaryIO, column: Any, at: int, packed: int, size: int) -> int:
+    """Bytes of the longest value of a dictionary page whose bytes begin at a place: those of the
+    whole dictionary, decompressed (`size`), where that is all that can be said.
+    """
+    if column.physical_type in _WIDTHS:
+        return _WIDTHS[column.physical_type]
+    if column.physical_type != "BYTE_ARRAY" or not SMALL < size <= MOST_KEPT:
+        return size
+    from gristmill.kernels.reading import plain_values
+
+    file.seek(at)
+    data = file.read(packed)
+    if (codec := _codec(data, size)) is None:
+        return size
+    try:
+        data = pa.decompress(data, size, codec, asbytes=True)
+    except (pa.ArrowException, OSError):
+        return size  # whoever reads the page says what is wrong with it
+    found = plain_values.longest(np.frombuffer(data, np.uint8)) if len(data) == size else -1
+    return max(found, size // _MOST_TIMES) if found >= 0 else size
+
+
+def _codec(data: bytes, size: int) -> str | None:
+    """How a page of `size` bytes is compressed, by its first bytes; None: it cannot be said.
+    (pyarrow ends the process where the codec in the metadata is none that it knows.)
+    """
+    if data.startswith(b"\x28\xb5\x2f\xfd"):
+        return "zstd"
+    if data.startswith(b"\x1f\x8b\x08"):
+        return "gzip"
+    try:
+        return "snappy" if _varint(data, 0)[0] == size else None
+    except IndexError:
+        return None
 
 
 def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
