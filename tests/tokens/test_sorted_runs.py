@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from gristmill.tokens import sorted_runs
 from gristmill.tokens.shards import ShardWriter, part_of
-from gristmill.tokens.sorted_runs import Order, Run, RunWriter, merged, order_of, pieces, placed
+from gristmill.tokens.sorted_runs import (
+    RunWriter,
+    SeededOrder,
+    SortedRun,
+    merged,
+    order_of,
+    pieces,
+    placed,
+)
 
 KEY = 0x1234_5678_9ABC_DEF0
 
@@ -52,10 +60,10 @@ def slow(documents: list[Document]) -> dict[int, list[tuple[int, list[int]]]]:
 
 
 def write(
-    folder: Path, files: list[list[Document]], order: Order, dtype: np.dtype
-) -> tuple[dict[int, list[Run]], dict[int, np.ndarray], dict[int, int]]:
+    folder: Path, files: list[list[Document]], order: SeededOrder, dtype: np.dtype
+) -> tuple[dict[int, list[SortedRun]], dict[int, np.ndarray], dict[int, int]]:
     """Runs of each file's documents, a block for two of them; runs, sizes, documents by stream."""
-    runs: dict[int, list[Run]] = {}
+    runs: dict[int, list[SortedRun]] = {}
     sizes: dict[int, np.ndarray] = {}
     counts: dict[int, int] = {}
     for place, documents in enumerate(files):
@@ -91,7 +99,7 @@ def test_merged_runs_are_one_sort(
     expected = slow(documents)
     with TemporaryDirectory() as name:
         cut = [documents[place::files] for place in range(files)]
-        order = Order(KEY, bits, run_bytes)
+        order = SeededOrder(KEY, bits, run_bytes)
         runs, sizes, counts = write(Path(name), cut, order, dtype)
         assert set(runs) == set(expected)
         for stream, rows in expected.items():
@@ -120,7 +128,7 @@ def test_tasks_write_the_shards_that_one_writer_would(
         patch.setattr(sorted_runs, "PIECE_BYTES", piece)
         patch.setattr(sorted_runs, "MERGED_BYTES", piece)
         own = [one._replace(stream=0, times=1) for one in documents]
-        runs, sizes, _ = write(Path(name), [own], Order(KEY, bits, 100), dtype)
+        runs, sizes, _ = write(Path(name), [own], SeededOrder(KEY, bits, 100), dtype)
         every = runs.get(0, [])
         found = []
         for one in pieces(sizes.get(0, np.zeros(1, np.int64)), tokens_per_shard, 2, whole=False):
@@ -150,7 +158,7 @@ def test_sizes_of_runs_and_buckets() -> None:
 
 def test_a_file_that_lost_its_end_is_refused(tmp_path: Path) -> None:
     documents = [Document(number, [number] * 5, 1, 0) for number in range(20)]
-    runs, _, _ = write(tmp_path, [documents], Order(KEY, 1, 1000), np.dtype("<u2"))
+    runs, _, _ = write(tmp_path, [documents], SeededOrder(KEY, 1, 1000), np.dtype("<u2"))
     path = Path(f"{runs[0][0].path}.tokens")
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(OSError, match="shorter than it was written"):

@@ -32,7 +32,7 @@ PIECE_BYTES = 32 << 20  # ... and written by a task, at least
 MOST_BITS = 14
 
 
-class Order(msgspec.Struct, frozen=True):
+class SeededOrder(msgspec.Struct, frozen=True):
     """The order of documents, and how it is cut."""
 
     key: int  # of the hash
@@ -40,7 +40,7 @@ class Order(msgspec.Struct, frozen=True):
     run_bytes: int  # of tokens in a run, about
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True):
+class SortedRun(msgspec.Struct, frozen=True, array_like=True):
     """Where the documents of one stream are that were sorted together."""
 
     path: str  # without its ending
@@ -57,23 +57,23 @@ class Piece(NamedTuple):
     ranges: list[tuple[int, int]]  # of buckets that are merged together: from one, to before one
 
 
-def order_of(key: int, total: int) -> Order:
+def order_of(key: int, total: int) -> SeededOrder:
     """How to sort `total` bytes of tokens."""
     bits = 0
     while bits < MOST_BITS and (total >> bits) > BUCKET_BYTES:
         bits += 1
-    return Order(key, bits, min(max(RUN_BYTES, total // MANY_RUNS), MOST_RUN_BYTES))
+    return SeededOrder(key, bits, min(max(RUN_BYTES, total // MANY_RUNS), MOST_RUN_BYTES))
 
 
 class RunWriter:
     """Sorts documents of several streams and writes them as runs."""
 
-    def __init__(self, path: Path, order: Order, dtype: np.dtype) -> None:
+    def __init__(self, path: Path, order: SeededOrder, dtype: np.dtype) -> None:
         """Write `path`.tokens and .rows; use as a context."""
         self._path, self._order, self._dtype = str(path), order, dtype
         self._held: list[tuple[np.ndarray, ...]] = []
         self._bytes = self._tokens = 0
-        self.runs: dict[int, list[Run]] = {}  # by stream
+        self.runs: dict[int, list[SortedRun]] = {}  # by stream
         self.sizes: dict[int, np.ndarray] = {}  # by stream: the tokens of each bucket
         self.documents: dict[int, int] = {}  # by stream
 
@@ -119,7 +119,7 @@ class RunWriter:
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             before = np.searchsorted(buckets_of(keys[start:stop], self._order.bits), self._numbers)
             tokens_before = ends[start + before] - ends[start]
-            run = Run(self._path, self._tokens + int(ends[start]), self._rows.tell())
+            run = SortedRun(self._path, self._tokens + int(ends[start]), self._rows.tell())
             self._rows.write(np.stack([before, tokens_before], 1).astype(np.int64).tobytes())
             table = (keys[start:stop].view(np.int64), documents[start:stop], lengths[start:stop])
             self._rows.write(np.stack(table, 1).tobytes())
@@ -178,7 +178,7 @@ def _ranges(sizes: list[int], first: int, most: int) -> list[tuple[int, int]]:
 
 
 def merged(
-    runs: list[Run], bits: int, dtype: np.dtype, ranges: list[tuple[int, int]]
+    runs: list[SortedRun], bits: int, dtype: np.dtype, ranges: list[tuple[int, int]]
 ) -> Iterator[Block]:
     """The documents of some buckets of a stream, in the order: a block for each range of them."""
     from gristmill.kernels.hashing import shuffle
@@ -200,7 +200,7 @@ def merged(
         yield found, documents[order], lengths[order]
 
 
-def _rows_of(run: Run, bits: int, first: int, last: int) -> tuple[np.ndarray, int, int]:
+def _rows_of(run: SortedRun, bits: int, first: int, last: int) -> tuple[np.ndarray, int, int]:
     """Of some buckets of a run the rows of documents, (n, 3) int64, the first token, and how many
     tokens there are.
     """

@@ -42,7 +42,7 @@ from gristmill.schema import shard_name
 from gristmill.store.parts import Part
 from gristmill.tokens.partitions import partition_name
 from gristmill.tokens.shards import ShardWriter, in_order, part_of
-from gristmill.tokens.sorted_runs import Order, Run, pieces
+from gristmill.tokens.sorted_runs import SeededOrder, SortedRun, pieces
 from gristmill.tokens.token_settings import COPIES, Partition, Repeat, TokenSettings
 
 WHAT = ("tokens", "documents", "shards")
@@ -247,8 +247,8 @@ def _shuffle(
 class _Sorted(NamedTuple):
     """The runs of all raw shards of a source, by stream."""
 
-    order: Order
-    runs: dict[Stream, list[Run]]
+    order: SeededOrder
+    runs: dict[Stream, list[SortedRun]]
     sizes: dict[Stream, np.ndarray]  # (buckets,) int64: tokens
     documents: dict[Stream, int]
     repeats: np.ndarray  # as SortedShards
@@ -291,7 +291,7 @@ def _streams(task: AssembleTask, found: _Sorted) -> list[Stream]:
     return [(split, label) for split in SPLITS for label in sorted(counts)]
 
 
-class _Written(NamedTuple):
+class _WrittenStream(NamedTuple):
     """A stream whose shards are written."""
 
     stream: Stream
@@ -309,7 +309,7 @@ def _write_stream(
     found: _Sorted,
     session: Session,
     on_progress: Callable[[int], None],
-) -> _Written:
+) -> _WrittenStream:
     """Write the shards of a stream. Its runs are listed in a file that all tasks read."""
     split, label = stream
     sizes = found.sizes.get(stream, np.zeros(1, np.int64))
@@ -339,7 +339,7 @@ def _write_stream(
     tokens = int(sizes.sum()) - left_out_tokens
     documents = found.documents.get(stream, 0) - left_out
     counts = (tokens, documents, len(parts) // 2)
-    return _Written(stream, counts, parts, left_out, left_out_tokens)
+    return _WrittenStream(stream, counts, parts, left_out, left_out_tokens)
 
 
 def is_asked(recipe: Recipe) -> bool:

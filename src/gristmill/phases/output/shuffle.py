@@ -27,7 +27,7 @@ from gristmill.schema import shard_name
 from gristmill.store.parts import Part
 from gristmill.store.proof import proven
 from gristmill.tokens.shards import Apart, ShardWriter, TokenizedShard, in_order, part_of
-from gristmill.tokens.sorted_runs import Order, Piece, Run, RunWriter, merged, order_of
+from gristmill.tokens.sorted_runs import Piece, RunWriter, SeededOrder, SortedRun, merged, order_of
 from gristmill.tokens.token_settings import Partition, Repeat
 
 SPLITS = ("train", "val")
@@ -49,7 +49,7 @@ class SortTask(NamedTuple):
     root: str
     work: Path  # a folder for runs
     shards: list[RawShardTokens]
-    order: Order
+    order: SeededOrder
     dtype: str
     seed: int
     repeat: Repeat | None
@@ -60,7 +60,7 @@ class SortTask(NamedTuple):
 class SortedShards(NamedTuple):
     """What sorting some raw shards gave, by stream."""
 
-    runs: dict[Stream, list[Run]]
+    runs: dict[Stream, list[SortedRun]]
     sizes: dict[Stream, np.ndarray]  # (buckets,) int64: tokens
     documents: dict[Stream, int]
     # (rows of the table of repeats, 4) int64: the fields of RepeatCounts; the last row: no row's
@@ -88,7 +88,7 @@ class WrittenPiece(NamedTuple):
     left_out_tokens: int
 
 
-def seeded_order(seed: int, shards: list[RawShardTokens]) -> Order:
+def seeded_order(seed: int, shards: list[RawShardTokens]) -> SeededOrder:
     """The order that a recipe's seed asks for, cut for all these raw shards."""
     digest = hashlib.sha256(f"order {seed}".encode()).digest()
     return order_of(int.from_bytes(digest[:8], "little"), sum(shard.size for shard in shards))
@@ -199,7 +199,7 @@ def _values(task: SortTask, name: str) -> Values:
 def write_piece(task: PieceTask) -> WrittenPiece:
     """Write some token shards of a stream. Raises OSError where runs are not what they were."""
     dtype, piece = np.dtype(task.dtype), task.piece
-    runs = msgspec.msgpack.decode(task.runs.read_bytes(), type=list[Run])
+    runs = msgspec.msgpack.decode(task.runs.read_bytes(), type=list[SortedRun])
     blocks = merged(runs, task.bits, dtype, piece.ranges)
     apart = Apart(blocks)
     with ShardWriter(task.stage, task.prefix, dtype, task.tokens_per_shard, piece.first) as writer:
