@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -42,7 +43,7 @@ from gristmill.report_verbs import (
 )
 from gristmill.run_verb import load_and_fork, run
 from gristmill.stats_verbs import chinchilla, stats
-from gristmill.terminal import exit_on_ctrl_c, handle_ctrl_c, print_result
+from gristmill.terminal import PATIENCE, Display, exit_on_ctrl_c, handle_ctrl_c, print_result
 from gristmill.trainer_verbs import export, import_tokens
 
 app = typer.Typer(
@@ -196,7 +197,9 @@ def main(entry: Callable[[], Any] = app) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, exit_on_ctrl_c)
     try:
-        entry()
+        # Of a verb that has no display of its own.
+        with Display(patience=PATIENCE) if "--json" not in sys.argv else nullcontext():
+            entry()
     except GristmillError as error:
         _fail(error)
     except OSError as error:

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from gristmill.arguments import EXIT_CODES, Json
 from gristmill.errors import RecipeError
-from gristmill.terminal import handle_ctrl_c, print_result
+from gristmill.terminal import handle_ctrl_c, print_result, warn
 
 SHOW = "show"
 
@@ -201,7 +201,7 @@ def doremi(
         seed=seed,
         device=device,
         plot=plot,
-        on_line=None if as_json else print,
+        on_line=None if as_json else warn,
     )
     print_result(result, as_json, lines(result))
 

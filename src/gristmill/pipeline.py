@@ -48,6 +48,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.funnel import Funnel
 from gristmill.engine import engine as engines
 from gristmill.errors import RecipeError, SourceError
+from gristmill.notebook_bars import notebook_display
 from gristmill.phases import part_of_shards
 from gristmill.phases.all_phases import STOPS
 from gristmill.phases.inputs import fetch, inputs, plan
@@ -63,7 +64,6 @@ from gristmill.phases.process_while_fetching import ProcessWhileFetching
 from gristmill.phases.relations import deduplicate
 from gristmill.phases.rounds import PhaseRounds, ShardsFailed
 from gristmill.phases.running import repair
-from gristmill.phases.running.notebook import notebook_display
 from gristmill.phases.running.progress import Progress
 from gristmill.recipe import (
     Loaded,

@@ -10,7 +10,7 @@ import typer
 
 from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.errors import RecipeError
-from gristmill.terminal import handle_ctrl_c, print_result
+from gristmill.terminal import handle_ctrl_c, print_result, warn
 from gristmill.user_input import is_scheme
 
 if TYPE_CHECKING:
@@ -243,6 +243,12 @@ def _run(as_json: bool, recipe: "Loaded", **options: Any) -> None:
     print_result(
         {"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines()
     )
+    if funnel.table and not as_json:
+        from gristmill.reports.next_steps import next_lines
+        from gristmill.user_input import output
+
+        for line in next_lines(output(options["out"], recipe.recipe.output, recipe.folder)):
+            warn(line)
 
 
 def _preview(as_json: bool, recipe: "Loaded", **options: Any) -> None:

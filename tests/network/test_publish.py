@@ -479,7 +479,7 @@ def test_progress_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> Non
         display.transfer("pull")(1_000, 4_000)
         display.line("a line")
     said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("pull: 1000 of 4000, 0 MB")
+    assert said[0].startswith("pull: 1 kB of 4 kB, ")
     assert said[1] == "a line"
 
 

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gristmill.corpus.corpus import Corpus
+from gristmill.counted_work import counted
 from gristmill.errors import MachineError, RecipeError, VerificationError
 from gristmill.store.manifest import MANIFEST, Manifest, TokenFormat, lock_of
 from gristmill.store.parts import Part
@@ -220,9 +221,9 @@ class TokenCorpus:
             if part.path.startswith("tokens/")
             and (split is None or part.path.rpartition("/")[2].startswith(f"{split}_"))
         ]
-        prove_all(
-            ((self.root / part.path, part.sha256) for part in parts), os.cpu_count() or 1, REMEDY
-        )
+        with counted("check", sum(part.size for part in parts), "bytes") as count:
+            files = ((self.root / part.path, part.sha256) for part in parts)
+            prove_all(files, os.cpu_count() or 1, REMEDY, count.add)
 
     def check_sizes(self, split: Split) -> None:
         """Check that all shards of a split and their `.docs` are there, with the sizes of the

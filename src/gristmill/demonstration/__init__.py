@@ -54,7 +54,7 @@ def _compile_kernels() -> float:
     if not kernels.missing():
         return 0.0
     print(
-        "0. Kernels: compiled once for this version and processor; this takes a minute or two",
+        "0. Kernels: the loops over text, compiled once on this machine (a minute or two)",
         flush=True,
     )
     start = time.monotonic()

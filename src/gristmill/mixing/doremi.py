@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.counted_work import counted
 from gristmill.errors import GristmillError, RecipeError
 from gristmill.loader.batch import Batch
 from gristmill.loader.loader import Loader
@@ -170,7 +171,10 @@ def _train_reference(run: DoremiRun, state: dict[str, Any]) -> dict[str, Any]:
     model, optimizer = _model_of(run, state)
     count = len(run.sources)
     rows = _table_of(run, state, count)
-    with _loader(run, run.settings.reference) as loader:
+    with (
+        counted("reference", run.settings.steps, "steps") as count_steps,
+        _loader(run, run.settings.reference) as loader,
+    ):
         loader.seek_step(state["step"])
         for step, batch in zip(range(state["step"], run.settings.steps), loader, strict=False):
             losses = proxy.token_losses(model, run.settings.config, _tokens(batch, run.device))
@@ -178,6 +182,7 @@ def _train_reference(run: DoremiRun, state: dict[str, Any]) -> dict[str, Any]:
             _check(run, "reference", step, rows[step])
             _step(run, optimizer, losses.mean(), step)
             _checkpoint(run, "reference", step, model, optimizer, rows)
+            count_steps.at(step + 1)
     proxy.save_model(run.out / "reference", model, run.settings.config)
     return _beginning("proxy")
 
@@ -193,7 +198,10 @@ def _train_proxy(run: DoremiRun, state: dict[str, Any]) -> np.ndarray:
     step = int(state["step"])
     weights = rows[step - 1, :count] if step else np.full(count, 1.0 / count)
     equal = dict.fromkeys(run.sources, 1.0)
-    with _loader(run, equal) as loader:
+    with (
+        counted("proxy", run.settings.steps, "steps") as count_steps,
+        _loader(run, equal) as loader,
+    ):
         loader.seek_step(state["step"])
         for step, batch in zip(range(state["step"], run.settings.steps), loader, strict=False):
             tokens = _tokens(batch, run.device)
@@ -211,6 +219,7 @@ def _train_proxy(run: DoremiRun, state: dict[str, Any]) -> np.ndarray:
             _step(run, optimizer, (losses.mean(dim=1) * of_row).mean(), step)
             rows[step] = np.concatenate([weights, by_source, _by_source(before, batch, count)])
             _checkpoint(run, "proxy", step, model, optimizer, rows)
+            count_steps.at(step + 1)
     proxy.save_model(run.out / "proxy", model, run.settings.config)
     return rows
 

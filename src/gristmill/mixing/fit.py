@@ -6,11 +6,13 @@ epochs. Resampling the runs says how sure that is. RegMix (arXiv 2407.01492), Ol
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from gristmill.counted_work import counted
 from gristmill.errors import RecipeError
 from gristmill.mixing import laws
 from gristmill.mixing.runs import Swarm, read_runs
@@ -75,7 +77,11 @@ def fit_mix(
     weights = _weights(runs, objective) * (-1.0 if maximize else 1.0)
     caps = caps_of(runs.sources, supply, tokens, max_epochs)
     natural = _natural(runs, supply)
-    fitted = [_fitted(runs, place, law, seed) for place in range(len(runs.metrics))]
+    with counted("fit", len(runs.metrics), "metrics") as count:
+        fitted = []
+        for place in range(len(runs.metrics)):
+            fitted.append(_fitted(runs, place, law, seed))
+            count.add(1)
     chosen = Objective([one.law for one in fitted], weights)
     smooth = all(one.kind != "boosted" for one in fitted)
     mix = best_mix(chosen, caps, natural, seed, smooth=smooth)
@@ -166,20 +172,20 @@ def _resampled(
     random = np.random.default_rng(seed)
     smooth = all(one.kind != "boosted" for one in fitted)
     shares, gains = [], []
-    for number in range(resamples):
-        drawn = random.integers(0, len(runs.names), len(runs.names))
-        models = [
-            laws.fit_law(one.kind, runs.ratios[drawn], runs.values[drawn, place], seed, starts=2)
-            for place, one in enumerate(fitted)
-        ]
-        chosen = Objective(models, weights)
-        shares.append(
-            best_mix(
-                chosen, caps, natural, seed + number, smooth=smooth, samples=FEW_SAMPLES, starts=2
-            )
-        )
-        before, after = chosen(np.stack([natural, mix]))
-        gains.append(before - after)
+    with counted("resample", resamples, "fits") as count:
+        for number in range(resamples):
+            drawn = random.integers(0, len(runs.names), len(runs.names))
+            ratios, values = runs.ratios[drawn], runs.values[drawn]
+            models = [
+                laws.fit_law(one.kind, ratios, values[:, place], seed, starts=2)
+                for place, one in enumerate(fitted)
+            ]
+            chosen = Objective(models, weights)
+            few = partial(best_mix, smooth=smooth, samples=FEW_SAMPLES, starts=2)
+            shares.append(few(chosen, caps, natural, seed + number))
+            before, after = chosen(np.stack([natural, mix]))
+            gains.append(before - after)
+            count.add(1)
     return np.array(shares).reshape(resamples, len(mix)), np.array(gains)
 
 

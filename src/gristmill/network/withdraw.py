@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import WITHDRAWN
+from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.lists.withdrawn import REASON, read_list, write_list
 from gristmill.network.withdraw_parts import Before, Urls, Withdrawal, rewritten, token_shard
@@ -154,13 +155,16 @@ def _written(task: Withdrawal) -> dict[str, int]:
     before = Before({}, {}, {})
     tokens = shards = 0
     # The verdicts first: what they said before is counted, and other parts need the counts.
-    for part in sorted(manifest.parts, key=lambda part: not part.path.startswith("verdicts/")):
-        if part.path.startswith("tokens/") and part.path.endswith(".docs"):
-            overwritten, parts = token_shard(task, part)
-            tokens, shards = tokens + overwritten, shards + bool(parts)
-        else:
-            parts = rewritten(task, part, before)
-        changed |= {one.path: one for one in parts}
+    parts_in_order = sorted(manifest.parts, key=lambda part: not part.path.startswith("verdicts/"))
+    with counted("withdraw", sum(part.size for part in manifest.parts), "bytes") as count:
+        for part in parts_in_order:
+            count.add(part.size)
+            if part.path.startswith("tokens/") and part.path.endswith(".docs"):
+                overwritten, parts = token_shard(task, part)
+                tokens, shards = tokens + overwritten, shards + bool(parts)
+            else:
+                parts = rewritten(task, part, before)
+            changed |= {one.path: one for one in parts}
     listed = write_bytes(corpus.stage, WITHDRAWN, write_list(task.before | task.now))
     table = _recipe(manifest)
     funnel = _funnel(manifest, before, len(task.now))

@@ -74,6 +74,8 @@ class Phase(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
     # Asked when all tasks are done: tasks whose result is refused, and why. May raise.
     check: Callable[["State"], dict[int, GristmillError]] | None = None
     is_asked: Callable[[Recipe], bool] | None = None  # null: every recipe asks for it
+    # About how many bytes a task will report by `on_progress`, for estimates of time.
+    size: Callable[[Any], int] | None = None
 
     @property
     def stops_by(self) -> str:

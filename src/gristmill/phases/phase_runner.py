@@ -132,19 +132,20 @@ class PhaseRunner:
         run = self._engine.run if phase.scope == "shard" else self._engine.run_whole
         numbers = {name: number for number, name in names.items()}
         failed: dict[int, GristmillError] = {}
-        with self._progress.phase(phase.name, len(jobs) + len(early)) as progress:
+        sizes = _sizes(phase, tasks, names, records)
+        with self._progress.phase(phase.name, len(jobs) + len(early), sizes) as progress:
             for event in run(jobs) if begun is None else begun.rest(jobs):
                 number = numbers[event.job.name]
                 if event.error is not None:
                     raise_at_once(event.error)
                     assert isinstance(event.error, GristmillError)
                     failed[number] = event.error
-                    progress.done(phase.label(number, state))
+                    progress.failed(event.job.name, phase.label(number, state))
                 elif event.result is not None:
                     records[number] = event.result
                     progress.done(event.job.name)
                 else:
-                    progress.bytes(event.progress)
+                    progress.bytes(event.progress, event.job.name)
         return Ran(dict(sorted(records.items())), failed)
 
     def _taken_over(self, phase: Phase[Any], tasks: dict[int, Any]) -> "_EarlyJobs | None":
@@ -183,3 +184,14 @@ class PhaseRunner:
             for number, record in zip(tasks, stored, strict=True)
             if record is not None
         }
+
+
+def _sizes(
+    phase: Phase[Any], tasks: dict[int, Any], names: dict[int, str], done: dict[int, Record[Any]]
+) -> dict[str, int]:
+    """About how many bytes each task that is not done will count, by the names of the tasks; empty
+    where the phase does not know.
+    """
+    if phase.size is None:
+        return {}
+    return {names[number]: phase.size(task) for number, task in tasks.items() if number not in done}

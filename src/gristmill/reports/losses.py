@@ -17,6 +17,7 @@ import torch
 from torch.nn import functional
 
 from gristmill.corpus.token_corpus import Split, TokenCorpus, TokenStream
+from gristmill.counted_work import Count, counted
 from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.loader.parameters import whole_number
 from gristmill.mixing import proxy
@@ -60,10 +61,11 @@ def losses(
     if texts is None:
         raise RecipeError(f"{opened.root}: no tokenizer that can be read: bytes are not known")
     sizes = texts.sizes
-    found = {
-        name: _source(opened.stream(name, split), run, sizes, length, limit, device)
-        for name in opened.sources(split)
-    }
+    found = {}
+    for name in opened.sources(split):
+        stream = opened.stream(name, split)
+        with counted(f"losses {name}", limit or stream.tokens, "tokens") as count:
+            found[name] = _source(stream, run, sizes, length, limit, device, count)
     if not any(row["tokens"] for row in found.values()):
         raise RecipeError(f"{opened.root}: no token of the split {split!r} has text before it")
     totals = {key: sum(row[key] for row in found.values()) for key in ("nats", "tokens", "bytes")}
@@ -92,6 +94,7 @@ def _source(
     length: int,
     limit: int | None,
     device: str,
+    count: Count,
 ) -> dict[str, float]:
     """The sum of losses of a source's tokens, how many they are, and their bytes."""
     end = min(stream.tokens, limit or stream.tokens)
@@ -100,10 +103,10 @@ def _source(
     rows = max(1, ROW_TOKENS // length)
     while at + 1 < end:
         # A window's last token is the next one's first: every token but the first is predicted.
-        count = min(rows, max(1, (end - 1 - at) // length))
+        rows_here = min(rows, max(1, (end - 1 - at) // length))
         wide = min(length, end - 1 - at)
-        tokens = stream.read(at, at + count * wide + 1).astype(np.int64)
-        windows = np.stack([tokens[n * wide : n * wide + wide + 1] for n in range(count)])
+        tokens = stream.read(at, at + rows_here * wide + 1).astype(np.int64)
+        windows = np.stack([tokens[n * wide : n * wide + wide + 1] for n in range(rows_here)])
         given = torch.from_numpy(windows).to(device)
         with torch.no_grad():
             scores = model(given[:, :-1]).float()
@@ -114,13 +117,14 @@ def _source(
         counted = each.double().cpu().numpy()[size > 0]
         if not np.isfinite(counted).all():
             raise GristmillError(
-                f"source {stream.source!r}, tokens {at:,} to {at + count * wide:,}: a loss is not "
-                "finite"
+                f"source {stream.source!r}, tokens {at:,} to {at + rows_here * wide:,}: a loss is "
+                "not finite"
             )
         found["nats"] += float(counted.sum())
         found["tokens"] += len(counted)
         found["bytes"] += int(size.sum())
-        at += count * wide
+        at += rows_here * wide
+        count.at(at)
     return found
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gristmill.counted_work import counted
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.near.comparison import KnownPairs
 from gristmill.dedup.near.near_stage import PAIRS_FOUND
@@ -98,16 +99,18 @@ def rejudge(
     corpus_filtered = reasons_of(old.step)
     reasons: Counter[str] = Counter()
     judged = {}
-    for number, source in sources.items():
-        steps = loaded.recipe.steps(source)
-        judged[number] = _shard(
-            root,
-            f"{shard_name(number)}.parquet",
-            steps,
-            corpus_filtered,
-            everything=old.measure == "all",
-        )
-        reasons += judged[number].reasons
+    with counted("judge", len(sources), "shards") as count:
+        for number, source in sources.items():
+            steps = loaded.recipe.steps(source)
+            judged[number] = _shard(
+                root,
+                f"{shard_name(number)}.parquet",
+                steps,
+                corpus_filtered,
+                everything=old.measure == "all",
+            )
+            reasons += judged[number].reasons
+            count.add(1)
     rules = rules_of(asking(loaded.recipe.step), sources, _inputs(loaded, manifest))
     beyond = _corpus_filters(root, rules, judged)
     reasons += Counter(beyond["reason"].to_pylist())

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gristmill.corpus.corpus import Corpus
+from gristmill.counted_work import timed
 from gristmill.engine.relations import RELATIONS_MEMORY_MB
 from gristmill.errors import SourceError
 from gristmill.phases.all_phases import PHASES
@@ -106,8 +107,8 @@ def size(
             start = [cut(one, LEAST, folder / f"start-{name}") for name, one in first.items()]
             runs = []
             for name, shards in (("loading", start), ("small", start), ("sample", taken)):
-                on_line(f"run: {name}")
-                runs.append(_run(whole, shards, folder / name, allow_code))
+                with timed(f"run {name}"):
+                    runs.append(_run(whole, shards, folder / name, allow_code))
         finally:
             whole.transfer.cache.release(folder)
             whole.transfer.close()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gristmill.corpus.token_corpus import Split, TokenCorpus, TokenStream
+from gristmill.counted_work import counted
 from gristmill.errors import VerificationError
 
 BLOCK = 1 << 24  # tokens that are counted at a time
@@ -113,6 +114,7 @@ def _counts(
         for number, start in blocks[core::cores]:
             shard = _shard(corpus, stream, number)
             tokens = shard.shard(0)[start : start + BLOCK]
+            count.add(len(tokens))
             if group_of is None:
                 add_counts(tokens, counts[0])
             else:
@@ -129,7 +131,10 @@ def _counts(
                 )
         return counts
 
-    with ThreadPoolExecutor(max(cores, 1)) as threads:
+    with (
+        counted(f"count {stream.source}", stream.tokens, "tokens") as count,
+        ThreadPoolExecutor(max(cores, 1)) as threads,
+    ):
         found = list(threads.map(work, range(cores)))
     total = sum(found, np.zeros((groups, size + 1), np.int64))
     return np.asarray(total[:, :size])

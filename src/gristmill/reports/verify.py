@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import part_folders
+from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.relations.frequent_lines import LIST
 from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
@@ -172,7 +173,8 @@ def check_parts(
 
     sound = set()
     # hashlib releases the interpreter lock, so threads hash on all cores.
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    size = sum(part.size for part in parts)
+    with counted("verify", size, "bytes") as count, ThreadPoolExecutor(os.cpu_count()) as threads:
         for place, (part, problem) in enumerate(
             zip(parts, threads.map(check, parts), strict=True), 1
         ):
@@ -180,6 +182,7 @@ def check_parts(
                 sound.add(part.path)
             else:
                 wrong.append(problem)
+            count.add(part.size)
             show(
                 {
                     "event": "progress",

@@ -10,7 +10,7 @@ seal       JSON with `proof`, the sha256 of the rest
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -57,15 +57,19 @@ def proven(path: Path, sha256: str, remedy: str = "A run makes it anew") -> Path
 
 
 def prove_all(
-    files: Iterable[tuple[Path, str]], threads: int, remedy: str = "A run makes it anew"
+    files: Iterable[tuple[Path, str]],
+    threads: int,
+    remedy: str = "A run makes it anew",
+    on_bytes: Callable[[int], None] = lambda _: None,
 ) -> None:
     """`proven` of many files; hashlib releases the interpreter, so threads hash on all cores.
+    `on_bytes` gets the size of each.
 
     Raises Damaged.
     """
     with ThreadPoolExecutor(max(threads, 1)) as pool:
-        for _ in pool.map(lambda file: proven(file[0], file[1], remedy), list(files)):
-            pass
+        for path in pool.map(lambda file: proven(file[0], file[1], remedy), list(files)):
+            on_bytes(path.stat().st_size)
 
 
 class Reading:

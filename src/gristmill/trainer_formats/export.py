@@ -7,7 +7,7 @@
 docs/trainer-formats.md says what each holds, and with which reader it was checked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.token_corpus import Split, TokenCorpus
+from gristmill.counted_work import Count, counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal
 from gristmill.store.proof import proven
@@ -161,13 +162,14 @@ class _TokenExport:
         for split in self._splits:
             corpus.prove(split)
         with ExportFolder(target, description) as folder:
-            written = {
-                (stream.name, stream.split): (
-                    stream,
-                    self._format.write(folder, stream, self._per_file),
-                )
-                for stream in self._streams(held)
-            }
+            with counted("export", self._tokens(), "tokens") as count:
+                written = {
+                    (stream.name, stream.split): (
+                        stream,
+                        self._format.write(folder, stream, self._per_file),
+                    )
+                    for stream in self._streams(held, count)
+                }
             notes = self._notes(written)
             if hasattr(self._format, "finish"):
                 made = Finished(corpus, tokenizer, list(written.values()), self._per_file)
@@ -189,6 +191,15 @@ class _TokenExport:
             "notes": notes,
         }
 
+    def _tokens(self) -> int:
+        """The tokens of what is exported; a mix may leave some out."""
+        return sum(
+            self._corpus.stream(name, split).tokens
+            for split in self._splits
+            for name in self._sources
+            if name in self._corpus.sources(split)
+        )
+
     def _asked_splits(self, split: str | None) -> list[Split]:
         if split not in (None, "train", "val"):
             raise RecipeError(f"--split {split}: no such split; there are train and val")
@@ -203,7 +214,7 @@ class _TokenExport:
             )
         return found
 
-    def _streams(self, held: TokenFormat) -> Iterator[Stream]:
+    def _streams(self, held: TokenFormat, count: Count) -> Iterator[Stream]:
         """The streams of the export, each when the one before it is written."""
         has, end = self._corpus.format.end_of_text_side, held.end_of_text
         for split in self._splits:
@@ -212,7 +223,7 @@ class _TokenExport:
             for group in [names] if together else [[name] for name in names]:
                 if not group:
                     continue
-                blocks = self._blocks(group, split)
+                blocks = _counting(self._blocks(group, split), count)
                 turned = with_side(blocks, end, has, held.end_of_text_side)
                 name = group[0] if len(group) == 1 else "mixed"
                 yield Stream(name, split, group, turned, held)
@@ -241,6 +252,12 @@ class _TokenExport:
                         "source was used up"
                     )
         return notes
+
+
+def _counting(blocks: Iterable[TokenBlock], count: Count) -> Iterator[TokenBlock]:
+    for block in blocks:
+        count.add(len(block.tokens))
+        yield block
 
 
 def _exported(stream: Stream, found: Written) -> ExportedStream:

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from gristmill.corpus.corpus import Corpus, versions
+from gristmill.counted_work import Count, counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.output.write_manifest import FUNNEL, RUN
 from gristmill.store import manifest as manifests
@@ -252,14 +253,19 @@ class _Import(NamedTuple):
         if len(set(files)) < len(files):
             raise AssertionError(files)
         before = [_state(path) for path in files]
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            proven = list(threads.map(sha256_of, files))
+        proven = []
+        size = sum(path.stat().st_size for path in files)
+        with counted("hash", size, "bytes") as count, ThreadPoolExecutor(os.cpu_count()) as threads:
+            for found in threads.map(sha256_of, files):
+                proven.append(found)
+                count.add(found[0])
         parts: list[Part] = []
         tally = DocumentTally(self.tokenizer.end_of_text)
         counts: dict[str, dict[str, int]] = {}
         first = 0
         for stream in opened.streams:
-            written = self._shards(stream, first, tally, files)
+            with counted(f"import {stream.split}", None, "tokens") as count:
+                written = self._shards(stream, first, tally, files, count)
             parts += written
             counts[stream.split] = _counts(written, tally.close())
             first += len(stream.files)
@@ -291,13 +297,14 @@ class _Import(NamedTuple):
         }
 
     def _shards(
-        self, stream: Opened, first: int, tally: "DocumentTally", files: list[Path]
+        self, stream: Opened, first: int, tally: "DocumentTally", files: list[Path], count: Count
     ) -> list[Part]:
         """Write the shards of a split."""
         prefix = f"tokens/{self.source}/{stream.split}"
         dtype = self.tokenizer.dtype
         with ShardWriter(self.corpus.stage, prefix, dtype, self.tokens_per_shard) as writer:
             for tokens, lengths, numbers in self._checked(stream, files, first):
+                count.add(len(tokens))
                 documents = tally.add(tokens, lengths, numbers + first)
                 keep = lengths > 0
                 writer.write(tokens.astype(dtype, copy=False), documents[keep], lengths[keep])

@@ -5,13 +5,14 @@ Parquet, nanochat's Parquet, or texts to be scored.
 import gzip
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import msgspec
 import pyarrow as pa
 
+from gristmill.counted_work import counted
 from gristmill.errors import RecipeError
 from gristmill.phases.output.corpus_texts import corpus_texts
 from gristmill.schema import shard_name
@@ -43,6 +44,7 @@ class KeptTexts:
             if name not in known:
                 raise RecipeError(f"--source {name}: no such source; there are {', '.join(known)}")
         self.root, self.manifest = root, manifest
+        self.on_documents: Callable[[int], None] = lambda _: None  # of each batch that is read
         self.sources = [name for name in known if not sources or name in sources]
 
     def shards(self) -> list[tuple[int, str]]:
@@ -60,7 +62,9 @@ class KeptTexts:
 
     def batches(self, source: str, number: int) -> Iterator[pa.RecordBatch]:
         """The kept documents of a raw shard: batches of schema.TEXT."""
-        return corpus_texts(self.root, self.manifest, source, number)
+        for batch in corpus_texts(self.root, self.manifest, source, number):
+            self.on_documents(len(batch))
+            yield batch
 
 
 def write(
@@ -72,7 +76,13 @@ def write(
     texts = KeptTexts(root, manifest, sources)
     digest = lock_of(data).split()[0].decode()
     description = ExportDescription(format=to, corpus=digest, options={"sources": texts.sources})
-    with ExportFolder(target, description) as folder:
+    kept = sum(
+        shard.unique_documents or 0
+        for shard in manifest.raw_shards
+        if shard.source in texts.sources
+    )
+    with counted("export", kept, "documents") as count, ExportFolder(target, description) as folder:
+        texts.on_documents = count.add
         if to in JSONL:
             documents = _write_lines(texts, folder, to)
         elif to == "parquet":

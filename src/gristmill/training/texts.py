@@ -18,9 +18,11 @@ import pyarrow.parquet as pq
 
 from gristmill.columns import utf8_buffers
 from gristmill.corpus.corpus import Corpus
+from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, SourceError, VerificationError
 from gristmill.phases.output.corpus_texts import corpus_texts
 from gristmill.schema import shard_name
+from gristmill.source.files_read import counted_files
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.manifest import MANIFEST, Manifest
@@ -88,14 +90,16 @@ def _chained(reads: list[Read]) -> Read:
 def _file_texts(
     files: list[Path], text: str, limit: int | None, on_skipped: Callable[[int], None]
 ) -> Iterator[pa.RecordBatch]:
-    for number, file in enumerate(files):
-        try:
-            for batch in ShardReader(file, number, fields=Fields(text), limit=limit):
-                if failed := len(batch) - batch["reason"].null_count:
-                    on_skipped(failed)
-                yield _not_empty(batch["text"], None)
-        except SourceError as error:
-            raise SourceError(f"{file}: {error}", error.reason) from error
+    with counted_files("read", files) as read:
+        for number, file in enumerate(files):
+            try:
+                for batch in ShardReader(file, number, fields=Fields(text), limit=limit):
+                    if failed := len(batch) - batch["reason"].null_count:
+                        on_skipped(failed)
+                    read.text(number, batch["text"].nbytes)
+                    yield _not_empty(batch["text"], None)
+            except SourceError as error:
+                raise SourceError(f"{file}: {error}", error.reason) from error
 
 
 def finished(root: Path) -> Manifest:
@@ -114,10 +118,17 @@ def _corpus_sources(root: Path) -> list[TextSource]:
 
     def reader(source: str) -> Read:
         def read() -> Iterator[pa.RecordBatch]:
-            for shard in manifest.raw_shards:
-                if shard.source == source and shard.missing is None:
+            shards = [
+                shard
+                for shard in manifest.raw_shards
+                if shard.source == source and shard.missing is None
+            ]
+            documents = sum(shard.unique_documents or 0 for shard in shards)
+            with counted(f"read {source}", documents, "documents") as count:
+                for shard in shards:
                     labels = _ShardLanguages(root / f"measures/{shard_name(shard.number)}.parquet")
                     for batch in corpus_texts(root, manifest, source, shard.number):
+                        count.add(len(batch))
                         yield _not_empty(batch["text"], labels.of(batch["document"]))
 
         return read

@@ -18,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.columns import utf8_buffers
+from gristmill.counted_work import timed
 from gristmill.errors import RecipeError
 from gristmill.filters.models import model_file
 from gristmill.filters.models.model_file import LoadedModel
+from gristmill.source.files_read import counted_files
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.parts import sha256_of
@@ -98,16 +100,17 @@ def train_classifier(
     )
     labels = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), -1)[:, -1].copy()
     offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
-    weights = linear_classifier.train(
-        offsets,
-        np.concatenate(buckets),
-        labels,
-        bits=bits,
-        epochs=epochs,
-        rate=rate,
-        seed=seed,
-        numbers=numbers,
-    )
+    with timed(f"train, {epochs} epochs of {len(keys):,} documents"):
+        weights = linear_classifier.train(
+            offsets,
+            np.concatenate(buckets),
+            labels,
+            bits=bits,
+            epochs=epochs,
+            rate=rate,
+            seed=seed,
+            numbers=numbers,
+        )
     parameters = {"bits": bits, "epochs": epochs, "rate": rate, "seed": seed}
     return _written(target, to_model(weights, parameters, inputs, counts))
 
@@ -246,24 +249,22 @@ def _digests(role: str, files: Files) -> list[str]:
 
 def _documents(files: Files, text: str, limit: int | None) -> Iterator[pa.Array]:
     """The texts of files in batches; paragraphs of plain text files."""
-    for number, file in enumerate(files):
-        shard = ShardReader(
-            Path(file), number, fields=Fields(text, max_document_bytes=LARGEST_FILE), limit=limit
-        )
-        held: pa.Array | None = (
-            None  # a plain text file is one batch, and recognised after it is read
-        )
-        for batch in shard:
+    with counted_files("read", files) as read:
+        for number, file in enumerate(files):
+            fields = Fields(text, max_document_bytes=LARGEST_FILE)
+            shard = ShardReader(Path(file), number, fields=fields, limit=limit)
+            # A plain text file is one batch, and recognised after it is read.
+            held: pa.Array | None = None
+            for batch in shard:
+                if held is not None:
+                    yield held
+                held = batch["text"]
+                read.text(number, held.nbytes)
+            if held is not None and shard.counts["kind"] == "text":
+                parts = [part for one in held.to_pylist() for part in _PARAGRAPHS.split(one)]
+                held = pa.array(parts[:limit], pa.string())
             if held is not None:
                 yield held
-            held = batch["text"]
-        if held is not None and shard.counts["kind"] == "text":
-            held = pa.array(
-                [part for whole in held.to_pylist() for part in _PARAGRAPHS.split(whole)][:limit],
-                pa.string(),
-            )
-        if held is not None:
-            yield held
 
 
 def _lines(files: Files, text: str, limit: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:

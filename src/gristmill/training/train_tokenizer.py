@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gristmill.counted_work import timed
 from gristmill.errors import RecipeError
 from gristmill.store.parts import write_bytes
 from gristmill.tokens.byte_level import BYTE_LEVEL
@@ -89,7 +90,9 @@ def train_tokenizer(
             )
         )
     check_memory([pieces])
-    merges = choose_merges(*pieces, bytes_in_order(), vocabulary - 256 - len(special), least=least)
+    most = vocabulary - 256 - len(special)
+    with timed(f"choose {most:,} merges among {len(pieces.counts):,} pieces"):
+        merges = choose_merges(*pieces, bytes_in_order(), most, least=least)
     tokenizer = BytePairTokenizer(
         pattern, special, special_first, BYTES_BY_CHARACTER, pairs_of(merges)
     )

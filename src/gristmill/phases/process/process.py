@@ -45,6 +45,7 @@ from gristmill.phases.process.reuse import Old, Reused, usable
 from gristmill.phases.process.samples import Sampler
 from gristmill.recipe import Source
 from gristmill.schema import shard_name
+from gristmill.source.files_read import text_size
 from gristmill.source.kinds import OVERRIDE, extension
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
@@ -327,4 +328,5 @@ PROCESS = Phase(
     function=process,
     tasks=tasks,
     check=check,
+    size=lambda task: text_size(task.path, task.name),
 )
