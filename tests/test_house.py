@@ -199,6 +199,11 @@ OPTIONS = {
         "--assignment --cache-bytes --cache-dir --help --holders --json --node-id --nodes --root "
         "--rotation --shards"
     ),
+    "explore": (
+        "--characters --force --help --host --json --kept --map "
+        "--out --port --redact --sample --seed --start"
+    ),
+    "version": "--help --json --report",
     "seen": "--document --from --help --json --plan --step --to",
     "bench-loader": (
         "--batch-size --help --json --seconds --sequence-length --tokens-per-second --world-size"
@@ -228,7 +233,6 @@ OPTIONS = {
         "--threshold"
     ),
     "demo": "--help --workers",
-    "version": "--help",
     "model train-classifier": (
         "--bad --bits --epochs --good --help --json --limit --out --rate --seed --text"
     ),

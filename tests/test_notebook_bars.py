@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from gristmill.phases.running.notebook import Markup, NotebookBars, notebook_display
+from gristmill.notebook_bars import NotebookBars, notebook_display
+from gristmill.progress_line import Markup
 
 
 def test_bars() -> None:
@@ -20,15 +21,15 @@ def test_bars() -> None:
     bars.show({"event": "phase", "phase": "process", "jobs": 2})
     counted = {"event": "progress", "phase": "process", "jobs": 2, "bytes": 3 << 20, "seconds": 1.0}
     bars.show({**counted, "done": 1})  # too soon after the first
-    assert drawn == ["<progress value=0 max=2></progress> process 0 of 2 "]
+    assert drawn == ["<progress value=0 max=2></progress> process"]
     bars.show({**counted, "done": 2})
-    assert drawn == ["<progress value=2 max=2></progress> process 2 of 2 3.1 MB/s"]
+    assert drawn == ["<progress value=2 max=2></progress> process 2 of 2, 3 MB, 3.1 MB/s"]
     bars.show({"event": "done", "phase": "process", "seconds": 1.5})
     assert drawn == ["<progress value=1 max=1></progress> process done in 1.5 s"]
     bars.show({"event": "phase", "phase": "tokenize", "jobs": 1})
     bars.show({"event": "line", "text": "a <b>\x1b[2J"})
     assert drawn[-1] == "<pre>a &lt;b&gt;\\x1b[2J</pre>"
-    assert repr(Markup("<progress></progress> a &lt; b")) == "a < b"
+    assert repr(Markup("<b>a &lt; b</b>", "a < b")) == "a < b"
     assert len(drawn) == 3
 
 

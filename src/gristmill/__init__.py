@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from gristmill.reports.contamination import contamination as contamination
     from gristmill.reports.diff import diff as diff
     from gristmill.reports.duplicates import duplicates as duplicates
+    from gristmill.reports.explore import explore as explore
     from gristmill.reports.losses import losses as losses
     from gristmill.reports.rejudge import rejudge as rejudge
     from gristmill.reports.repeated_lines import frequent as lines
@@ -107,6 +108,7 @@ _PLACES = {
     "diff": "reports.diff:diff",
     "doremi": "mixing.doremi:doremi",
     "duplicates": "reports.duplicates:duplicates",
+    "explore": "reports.explore:explore",
     "export": "trainer_formats.export:export",
     "extract": "library.text_functions:extract",
     "fit_mix": "mixing.fit:fit_mix",
@@ -170,6 +172,7 @@ __all__ = [
     "diff",
     "doremi",
     "duplicates",
+    "explore",
     "export",
     "extract",
     "filters",

@@ -15,7 +15,9 @@ import typer
 
 from gristmill import __version__
 from gristmill.arguments import BENCH_EXIT_CODES, EXIT_CODES, Json
+from gristmill.completion import PRESETS, among
 from gristmill.errors import GristmillError, MachineError
+from gristmill.explore_verb import explore
 from gristmill.loader_verbs import bench_loader, seen
 from gristmill.mixing_verbs import app as mix_app
 from gristmill.mixing_verbs import doremi, losses
@@ -66,6 +68,11 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _is_extra(error: ImportError) -> bool:
+    """Whether an error says which extra is to be installed."""
+    return "gristmill[" in str(error)
+
+
 @app.callback()
 def options(
     version_: Annotated[
@@ -81,7 +88,12 @@ app.command(epilog=EXIT_CODES)(run)
 @app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("recipe.toml"),
-    preset: Annotated[str, typer.Option(help="start, or a preset of `run --preset`.")] = "start",
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="start, or a preset of `run --preset`.", autocompletion=among(("start", *PRESETS))
+        ),
+    ] = "start",
     source: Annotated[
         Path | None,
         typer.Option("--from", help="The JSON file with the sources of a Genesis pipeline."),
@@ -143,6 +155,7 @@ app.command(epilog=EXIT_CODES)(card)
 app.command(epilog=EXIT_CODES)(pack)
 app.command(epilog=EXIT_CODES)(size)
 app.command()(status)
+app.command(epilog=EXIT_CODES)(explore)
 app.command(epilog=EXIT_CODES)(seen)
 app.command(name="bench-loader", epilog=BENCH_EXIT_CODES)(bench_loader)
 app.command(epilog=EXIT_CODES)(node)
@@ -176,9 +189,20 @@ def demo(
 
 
 @app.command()
-def version() -> None:
-    """Print the version."""
-    print(__version__)
+def version(
+    report: Annotated[
+        bool, typer.Option("--report", help="Show what a report of an error should name too.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Print the version; with --report also those of Python, the machine and all libraries."""
+    if not report and not as_json:
+        print(__version__)
+        return
+    from gristmill.reports.installation import installation, lines
+
+    result = installation()
+    print_result(result, as_json, lines(result))
 
 
 def _fail(error: GristmillError) -> NoReturn:
@@ -202,6 +226,10 @@ def main(entry: Callable[[], Any] = app) -> None:
             entry()
     except GristmillError as error:
         _fail(error)
+    except ImportError as error:
+        if not _is_extra(error):
+            raise
+        _fail(MachineError(str(error)))
     except OSError as error:
         _fail(MachineError(f"{error.filename}: {error.strerror}" if error.filename else str(error)))
     except MemoryError:

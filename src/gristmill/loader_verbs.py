@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json
+from gristmill.completion import corpora
 from gristmill.terminal import handle_ctrl_c, print_result
 
-Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.")]
+Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)]
 Plan = Annotated[Path, typer.Option(help="The loader's plan, as LoaderPlan.save writes it.")]
 
 

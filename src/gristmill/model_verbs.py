@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json
+from gristmill.completion import PATTERNS, among
 from gristmill.terminal import handle_ctrl_c, print_result
 
 app = typer.Typer(
@@ -113,7 +114,8 @@ def tokenizer_train(
     pattern: Annotated[
         str,
         typer.Option(
-            help="How text is split into pieces: gpt2, cl100k, llama3, qwen2, o200k or deepseek."
+            help="How text is split into pieces: gpt2, cl100k, llama3, qwen2, o200k or deepseek.",
+            autocompletion=among(PATTERNS),
         ),
     ] = "gpt2",
     special: Annotated[

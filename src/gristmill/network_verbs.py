@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gristmill.arguments import Json
+from gristmill.completion import corpora
 from gristmill.terminal import Display, handle_ctrl_c, print_result
 
 HubTarget = Annotated[
@@ -46,7 +47,9 @@ CloudFrontPath = Annotated[
 
 
 def publish(
-    corpus: Annotated[Path, typer.Argument(help="The folder of the corpus.")],
+    corpus: Annotated[
+        Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)
+    ],
     target: HubTarget,
     with_: Annotated[
         list[str] | None,

@@ -5,6 +5,7 @@ cursor).
 
 import html
 import os
+import re
 import shutil
 import sys
 import time
@@ -78,6 +79,22 @@ def state_text(event: dict[str, Any], memory: int = 0) -> str:
     return ", ".join(said)
 
 
+def short_text(event: dict[str, Any]) -> str:
+    """The same for a narrow line: `25 %, 20.0 MB/s, 12 s left`."""
+    seconds = max(event.get("seconds", 0.0), 1e-3)
+    unit, done, jobs = event.get("unit"), event["done"], event["jobs"]
+    if unit == "":
+        return seconds_text(seconds)
+    said = [f"{100 * done // jobs} %" if jobs else f"{done:,}"]
+    if unit in (None, "bytes"):
+        said.append(f"{(event['bytes'] if unit is None else done) / 1e6 / seconds:,.1f} MB/s")
+    else:
+        said.append(f"{done / seconds:,.0f} a second")
+    if (left := event.get("left_seconds")) is not None:
+        said.append(f"{seconds_text(left)} left")
+    return ", ".join(said)
+
+
 class Markup:
     """HTML that a notebook draws, and the same as text."""
 
@@ -89,6 +106,17 @@ class Markup:
 
     def __repr__(self) -> str:
         return self._text
+
+
+def shortened(text: str, width: int) -> str:
+    """A text for a line of this many columns, because one that is wrapped cannot be written again:
+    without what is in brackets and the program's name, if it is too long, and then cut.
+    """
+    if len(text) > width:
+        text = re.sub(r" \([^)]*\)", "", text)
+    if len(text) > width:
+        text = text.removeprefix("gristmill: ")
+    return text[:width]
 
 
 class ProgressLine:
@@ -124,8 +152,8 @@ class ProgressLine:
             else:
                 self._handle.update(drawn)
         elif self._live:
-            # Cut, because a line that is wrapped cannot be written again; then erased to its end.
-            width = shutil.get_terminal_size().columns - 1
-            print(f"\r{text[:width]}\x1b[K", end="", file=self._stream, flush=True)
+            text = shortened(text, shutil.get_terminal_size().columns - 1)
+            # Erased to its end: the text before may have been longer.
+            print(f"\r{text}\x1b[K", end="", file=self._stream, flush=True)
         else:
             print(text, file=self._stream, flush=True)

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json, bytes_of, settings_of
+from gristmill.completion import corpora
 from gristmill.terminal import handle_ctrl_c, print_result, warn
 
-Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.")]
+Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)]
 Out = Annotated[
     Path | None, typer.Option(help="The folder of the corpus (default: the recipe's `output`).")
 ]

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gristmill.arguments import Json, bytes_of, settings_of
+from gristmill.completion import PRESETS, STOPS, among
 from gristmill.errors import RecipeError
+from gristmill.kernels_folder import is_first_run
 from gristmill.terminal import handle_ctrl_c, print_result, warn
 from gristmill.user_input import is_scheme
 
@@ -52,7 +54,10 @@ def run(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(help="Stop after plan, fetch, process, deduplicate, tokenize or assemble."),
+        typer.Option(
+            help="Stop after plan, fetch, process, deduplicate, tokenize or assemble.",
+            autocompletion=among(STOPS),
+        ),
     ] = None,
     shards: Annotated[
         str | None,
@@ -126,8 +131,7 @@ def run(
     preset: Annotated[
         str,
         typer.Option(
-            help="For files, a preset: c4, clean-small, datatrove-0.10, fineweb-edu, fineweb-v1, "
-            "fineweb-v1-fast, gopher, lab."
+            help=f"For files, a preset: {', '.join(PRESETS)}.", autocompletion=among(PRESETS)
         ),
     ] = "clean-small",
     as_json: Json = False,
@@ -220,6 +224,11 @@ def load_and_fork(recipe: "Loaded | None" = None) -> None:
 
     if recipe is not None and not any(map(is_custom, recipe.recipe.step)):
         without_pandas()
+    if is_first_run():
+        # Here, before anything else is shown; afterwards the fork loads them for all.
+        from gristmill.kernels.jit import compile as kernels
+
+        kernels.prepare()
     server.fork()
 
 

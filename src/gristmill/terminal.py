@@ -14,7 +14,7 @@ from typing import Any
 from gristmill.counted_work import shown_by, time_left
 from gristmill.errors import printable
 from gristmill.memory_use import memory_of_all
-from gristmill.progress_line import moves_cursor, state_text
+from gristmill.progress_line import moves_cursor, short_text, state_text
 
 EVERY = 5.0  # seconds between two plain lines; of long work SELDOM
 SELDOM = 60.0
@@ -122,7 +122,8 @@ class Display:
                 self._is_shown = True
                 self._begin_bar()
             if kind in FREQUENT:
-                state = state_text(event, self._memory.bytes)
+                narrow = self._bars.console.width < NARROW
+                state = short_text(event) if narrow else state_text(event, self._memory.bytes)
                 self._bars.update(
                     self._task, completed=event["done"], total=event["jobs"], state=state
                 )

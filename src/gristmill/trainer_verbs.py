@@ -6,17 +6,21 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json
+from gristmill.completion import FORMATS, IMPORTS, among, corpora
 from gristmill.terminal import handle_ctrl_c, print_result
 
 
 def export(
-    corpus: Annotated[Path, typer.Argument(help="The folder of the corpus.")],
+    corpus: Annotated[
+        Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)
+    ],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     to: Annotated[
         str,
         typer.Option(
             help="Text: jsonl, jsonl.gz, jsonl.zst, parquet, nanochat, score-jobs. Tokens: "
-            "nanogpt, llmc, megatron, olmo, datatrove, torchtitan, hf-parquet, hdf5, genesis."
+            "nanogpt, llmc, megatron, olmo, datatrove, torchtitan, hf-parquet, hdf5, genesis.",
+            autocompletion=among(FORMATS),
         ),
     ] = "jsonl.zst",
     split: Annotated[
@@ -68,6 +72,7 @@ def import_tokens(
         typer.Option(
             "--from",
             help="Their format: megatron, hf-parquet, olmo, nanogpt, llmc, datatrove, genesis.",
+            autocompletion=among(IMPORTS),
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder of the corpus to write.")],

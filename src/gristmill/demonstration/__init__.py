@@ -47,24 +47,15 @@ validation = 0.05
 
 
 def _compile_kernels() -> float:
-    """Compile the kernels, where they are not yet, and say so; the seconds that it took."""
+    """Compile the kernels, where they are not yet; the seconds that it took."""
     # Here: what imports a kernel compiles all.
     from gristmill.kernels.jit import compile as kernels
 
-    if not kernels.missing():
-        return 0.0
-    print(
-        "0. Kernels: the loops over text, compiled once on this machine (a minute or two)",
-        flush=True,
-    )
     start = time.monotonic()
     kernels.prepare()
-    took = time.monotonic() - start
     if kernels.missing():
-        print(f"   {kernels.root()} cannot keep them: every start compiles those that it needs")
-    else:
-        print(f"   compiled in {took:.0f} s, kept in {kernels.root()}")
-    return took
+        print(f"{kernels.root()} cannot keep kernels: every start compiles those that it needs")
+    return time.monotonic() - start
 
 
 def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
@@ -111,7 +102,7 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
     print("\n5. Why was this page dropped?")
     for answer in explanation.why(corpus, NEAR_COPY_URL):
         print("\n".join(explanation.lines(answer)))
-    of_it = f", {compiling:.0f} s of it for the kernels" if compiling else ""
+    of_it = f", {compiling:.0f} s of it for the kernels" if compiling >= 1 else ""
     print(f"\nDone in {time.monotonic() - start:.0f} s{of_it}. The corpus is {corpus}. Try next:")
     # A command that works here: a program that is not on PATH is named by its path.
     name = "gristmill" if shutil.which("gristmill") else os.path.relpath(sys.argv[0])

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.counted_work import counted
@@ -31,6 +30,11 @@ from gristmill.mixing import group_dro, proxy
 from gristmill.mixing.fit import weights_toml
 from gristmill.mixing.mix import corpus_of
 from gristmill.store.parts import machine_errors, write_bytes
+
+try:
+    import torch
+except ImportError as error:
+    raise ImportError("torch is not installed: pip install 'gristmill[torch]'") from error
 
 SMALL = 15_000_000  # parameters: proxies below have been seen to rank mixes wrongly (Olmix)
 STATE = "state.pt"

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch.nn import functional
 
 from gristmill.corpus.token_corpus import Split, TokenCorpus, TokenStream
 from gristmill.counted_work import Count, counted
@@ -22,6 +20,12 @@ from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.loader.parameters import whole_number
 from gristmill.mixing import proxy
 from gristmill.reports.token_texts import token_texts
+
+try:
+    import torch
+    from torch.nn import functional
+except ImportError as error:
+    raise ImportError("torch is not installed: pip install 'gristmill[torch]'") from error
 
 # Tokens (rows, length) int64 on a device to scores (rows, length, vocabulary) of the next token.
 Model = Callable[[Any], Any]

@@ -289,6 +289,10 @@ def _named(steps: Steps) -> list[NamedStep]:
     return [named(step, measures[key]) for key, step in made.items()]
 
 
+def _text_size(task: ProcessTask) -> int:
+    return text_size(task.path, task.name)
+
+
 PROCESS = Phase(
     name="process",
     scope="shard",
@@ -328,5 +332,5 @@ PROCESS = Phase(
     function=process,
     tasks=tasks,
     check=check,
-    size=lambda task: text_size(task.path, task.name),
+    size=_text_size,
 )

@@ -1,0 +1,75 @@
+"""What a shell completes behind the options of the command line. Nothing is imported for it: the
+lists are those of the modules that they name, and tests/test_completion.py compares them.
+"""
+
+import os
+from collections.abc import Callable
+
+PRESETS = (  # recipe/presets.py
+    "c4",
+    "clean-small",
+    "datatrove-0.10",
+    "dolma3",
+    "fineweb-edu",
+    "fineweb-v1",
+    "fineweb-v1-fast",
+    "gopher",
+    "lab",
+    "nemotron-cc",
+)
+STOPS = ("plan", "fetch", "process", "deduplicate", "tokenize", "assemble")  # phases/all_phases.py
+FORMATS = (  # trainer_formats/export.py
+    "jsonl",
+    "jsonl.gz",
+    "jsonl.zst",
+    "parquet",
+    "nanochat",
+    "score-jobs",
+    "nanogpt",
+    "llmc",
+    "megatron",
+    "olmo",
+    "datatrove",
+    "torchtitan",
+    "hf-parquet",
+    "hdf5",
+    "genesis",
+)
+IMPORTS = ("megatron", "hf-parquet", "olmo", "nanogpt", "llmc", "datatrove", "genesis")
+PATTERNS = (
+    "gpt2",
+    "cl100k",
+    "llama3",
+    "qwen2",
+    "o200k",
+    "deepseek",
+)  # tokens/published_patterns.py
+
+
+def among(words: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """Completes these words."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+def corpora(incomplete: str) -> list[str]:
+    """Folders of corpora whose path begins like this. Where there is none, the shell completes
+    files and folders itself.
+    """
+    folder, name = os.path.split(incomplete)
+    try:
+        found = sorted(entry.name for entry in os.scandir(folder or ".") if entry.is_dir())
+    except OSError:
+        return []
+    return [
+        os.path.join(folder, one)
+        for one in found
+        if one.startswith(name)
+        and (
+            os.path.exists(os.path.join(folder, one, "manifest.json"))
+            or os.path.isdir(os.path.join(folder, one, "work"))
+        )
+    ]

@@ -1,0 +1,78 @@
+"""The verb `gristmill explore`: thin, as cli.py."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gristmill.arguments import Json
+from gristmill.report_verbs import Corpus
+from gristmill.terminal import handle_ctrl_c, print_result
+
+
+def explore(
+    corpus: Corpus,
+    out: Annotated[Path, typer.Option(help="The Parquet file to write.")] = Path("explore.parquet"),
+    sample: Annotated[
+        int, typer.Option(min=0, help="How many documents, chosen by a hash; 0: all.")
+    ] = 100_000,
+    kept: Annotated[
+        bool | None,
+        typer.Option(
+            "--kept/--dropped", help="Kept or dropped documents alone.", show_default=False
+        ),
+    ] = None,
+    characters: Annotated[int, typer.Option(min=1, help="Cut texts at this length.")] = 1_000,
+    redact: Annotated[
+        bool, typer.Option("--redact/--no-redact", help="Redact personal data in texts.")
+    ] = True,
+    map_: Annotated[
+        bool,
+        typer.Option("--map/--no-map", help="Place texts with the same words near each other."),
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the sample.")] = 1,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that `explore` did not write.")
+    ] = False,
+    start: Annotated[
+        bool | None,
+        typer.Option(
+            "--start/--no-start",
+            help="Start embedding-atlas (default: on a terminal, where it is installed).",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address that embedding-atlas listens on.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Its port.")] = 5055,
+    as_json: Json = False,
+) -> None:
+    """Write documents, verdicts and measures to one Parquet file, to search and filter them.
+
+    embedding-atlas (extra explore) shows it in a browser; DuckDB answers questions in SQL.
+    """
+    from gristmill.errors import MachineError
+    from gristmill.reports import explore_open
+    from gristmill.reports.explore import explore as write
+
+    handle_ctrl_c()
+    command = explore_open.atlas_command(out, places=map_, host=host, port=port)
+    if start and command is None:
+        raise MachineError(f"embedding-atlas is not installed: {explore_open.INSTALL}")
+    result = write(
+        corpus,
+        out,
+        sample=sample or None,
+        verdict=None if kept is None else "kept" if kept else "dropped",
+        characters=characters,
+        redact=redact,
+        projection=map_,
+        seed=seed,
+        force=force,
+    )
+    print_result(result, as_json, explore_open.lines(result, command))
+    if command is not None and (sys.stdout.isatty() and not as_json if start is None else start):
+        sys.stdout.flush()
+        raise SystemExit(explore_open.start(command))

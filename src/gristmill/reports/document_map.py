@@ -1,0 +1,82 @@
+"""A place on a map for each document, from the words of its text alone: no model, no network.
+
+    words and pairs of words -> BUCKETS hashed counts -> log(1 + count), times log(documents / those
+    that have the bucket), length 1 -> the two axes along which the documents differ most (principal
+    components, Hotelling 1933)
+
+The axes come from at most FITTED documents; numpy alone computes them, in one order, so that the
+same documents and libraries give the same map.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill.columns import utf8_buffers
+
+BUCKETS = 1024
+BITS = 10
+FITTED = 20_000  # documents
+ROWS = 4_096  # that are placed at once: 16 MB
+
+
+class DocumentMap:
+    """Places texts."""
+
+    def __init__(self, weights: np.ndarray, mean: np.ndarray, axes: np.ndarray) -> None:
+        """Use `fitted`. weights and mean (BUCKETS,), axes (BUCKETS, 2), all float64."""
+        self._weights, self._mean, self._axes = weights, mean, axes
+
+    @classmethod
+    def fitted(cls, texts: Iterable[pa.Array]) -> "DocumentMap":
+        """A map of documents like these; of batches of texts, the first FITTED that are not
+        empty are read.
+        """
+        held, rows = [np.empty((0, BUCKETS), np.float32)], 0
+        for some in texts:
+            found = _counts(some)
+            held.append(found[found.any(axis=1)][: FITTED - rows])
+            rows += len(held[-1])
+            if rows >= FITTED:
+                break
+        counts = np.concatenate(held)
+        has = np.count_nonzero(counts, axis=0)
+        weights = np.log((1 + rows) / (1 + has)) + 1
+        units = _units(counts, weights)
+        mean = units.mean(axis=0) if rows else np.zeros(BUCKETS)
+        centred = units - mean
+        _, vectors = np.linalg.eigh(centred.T @ centred)
+        axes = vectors[:, :-3:-1]  # of the two largest values
+        # An axis and its opposite are equally good: the largest part points up.
+        largest = np.abs(axes).argmax(axis=0)
+        return cls(weights, mean, axes * np.sign(axes[largest, np.arange(2)]))
+
+    def of(self, texts: pa.Array) -> np.ndarray:
+        """The places of n texts: (n, 2) float32; an empty one is in the middle."""
+        out = np.zeros((len(texts), 2), np.float32)
+        for start in range(0, len(texts), ROWS):
+            counts = _counts(texts.slice(start, ROWS))
+            some = counts.any(axis=1)
+            places = (_units(counts, self._weights) - self._mean) @ self._axes
+            out[start : start + ROWS][some] = places[some]
+        return out
+
+
+def _counts(texts: pa.Array) -> np.ndarray:
+    """(n, BUCKETS) float32: how often n texts have words of each bucket."""
+    # Kernels are loaded when a map is asked for.
+    from gristmill.kernels.models.linear_classifier import features
+    from gristmill.kernels.unicode.normalised import normalise
+
+    offsets, buckets = features(*normalise(*utf8_buffers(texts.fill_null(""))), bits=BITS)
+    rows = np.repeat(np.arange(len(texts)), np.diff(offsets))
+    places = rows * BUCKETS + buckets[: len(rows)]
+    found = np.bincount(places, minlength=len(texts) * BUCKETS)
+    return found.reshape(len(texts), BUCKETS).astype(np.float32)
+
+
+def _units(counts: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Counts weighted, each row of length 1: (n, BUCKETS) float64."""
+    found = np.log1p(counts) * weights
+    return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12))

@@ -1,0 +1,68 @@
+"""What a report of an error should name: the versions of gristmill, of Python and of the libraries,
+the machine, and where things are kept.
+"""
+
+import os
+import platform
+import re
+import sys
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+from gristmill import __version__
+from gristmill.kernels_folder import kernels_folder
+from gristmill.store.cache import default_cache
+
+
+def installation() -> dict[str, Any]:
+    """`gristmill`, `python`, `platform`, `processors`, `kernels`, `cache`; `libraries` and
+    `extras`: versions by name, null where one is not installed. No name of a user or a host is in
+    it, but for what the paths of the folders say.
+    """
+    needed, optional = _named()
+    return {
+        "gristmill": __version__,
+        "installed_in": str(Path(__file__).parent.parent),
+        "python": sys.version.split()[0],
+        "implementation": platform.python_implementation(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "processors": os.cpu_count(),
+        "kernels": str(kernels_folder()),
+        "cache": str(default_cache()),
+        "libraries": {name: _version(name) for name in needed},
+        "extras": {name: _version(name) for name in optional},
+    }
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """The same as lines; extras that are not installed are left out."""
+    said = [f"{name:<15}{found[name]}" for name in found if name not in ("libraries", "extras")]
+    for group in ("libraries", "extras"):
+        there = {name: one for name, one in found[group].items() if one or group == "libraries"}
+        said.append(f"{group}:")
+        said += [f"  {name:<25}{one or 'not installed'}" for name, one in there.items()]
+    return said
+
+
+def _named() -> tuple[list[str], list[str]]:
+    """The packages that gristmill needs, and those of its extras."""
+    try:
+        found = requires("gristmill") or []
+    except PackageNotFoundError:  # it runs from its sources
+        return [], []
+    needed: dict[str, None] = {}
+    optional: dict[str, None] = {}
+    for line in found:
+        name = re.match(r"[\w.-]+", line)
+        if name is not None and name[0].lower() != "gristmill":
+            (optional if "extra ==" in line else needed)[name[0]] = None
+    return sorted(needed), sorted(optional.keys() - needed.keys())
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
