@@ -9,7 +9,7 @@ import pytest
 
 from gristmill import completion
 from gristmill.phases.all_phases import STOPS
-from gristmill.recipe.presets import PRESETS
+from gristmill.recipe.packaged import PRESETS
 from gristmill.trainer_formats.export import FORMATS
 from gristmill.training.tokenizer_json import PATTERNS
 

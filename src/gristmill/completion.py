@@ -5,14 +5,16 @@ lists are those of the modules that they name, and tests/test_completion.py comp
 import os
 from collections.abc import Callable
 
-PRESETS = (  # recipe/presets.py
+PRESETS = (  # recipe/packaged.py
     "c4",
     "clean-small",
     "datatrove-0.10",
+    "dclm",
     "dolma3",
     "fineweb-edu",
     "fineweb-v1",
     "fineweb-v1-fast",
+    "fineweb2",
     "gopher",
     "lab",
     "nemotron-cc",

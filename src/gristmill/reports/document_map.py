@@ -4,8 +4,9 @@
     that have the bucket), length 1 -> the two axes along which the documents differ most (principal
     components, Hotelling 1933)
 
-The axes come from at most FITTED documents; numpy alone computes them, in one order, so that the
-same documents and libraries give the same map.
+The axes come from at most FITTED documents, by orthogonal iteration (Golub and Van Loan, Matrix
+Computations, 8.2) from a fixed start; numpy alone computes them, so that the same documents and
+libraries give the same map.
 """
 
 from collections.abc import Iterable
@@ -15,9 +16,11 @@ import pyarrow as pa
 
 from gristmill.columns import utf8_buffers
 
-BUCKETS = 1024
-BITS = 10
-FITTED = 20_000  # documents
+BUCKETS = 512
+BITS = 10  # of the kernel's own buckets, the fewest that it makes
+FITTED = 10_000  # documents
+ITERATED = 8  # directions, of which two are the axes: the more, the fewer iterations
+ITERATIONS = 50
 ROWS = 4_096  # that are placed at once: 16 MB
 
 
@@ -45,9 +48,7 @@ class DocumentMap:
         weights = np.log((1 + rows) / (1 + has)) + 1
         units = _units(counts, weights)
         mean = units.mean(axis=0) if rows else np.zeros(BUCKETS)
-        centred = units - mean
-        _, vectors = np.linalg.eigh(centred.T @ centred)
-        axes = vectors[:, :-3:-1]  # of the two largest values
+        axes = _axes(units - mean)
         # An axis and its opposite are equally good: the largest part points up.
         largest = np.abs(axes).argmax(axis=0)
         return cls(weights, mean, axes * np.sign(axes[largest, np.arange(2)]))
@@ -63,6 +64,18 @@ class DocumentMap:
         return out
 
 
+def _axes(centred: np.ndarray) -> np.ndarray:
+    """The two directions in which rows (n, BUCKETS) differ most: (BUCKETS, 2), the first one more
+    than the second.
+    """
+    scatter = centred.T @ centred
+    found = np.random.default_rng(0).standard_normal((BUCKETS, ITERATED))
+    for _ in range(ITERATIONS):
+        found, _ = np.linalg.qr(scatter @ found)
+    values, turned = np.linalg.eigh(found.T @ scatter @ found)
+    return np.asarray(found @ turned[:, np.argsort(-values)[:2]])
+
+
 def _counts(texts: pa.Array) -> np.ndarray:
     """(n, BUCKETS) float32: how often n texts have words of each bucket."""
     # Kernels are loaded when a map is asked for.
@@ -71,7 +84,7 @@ def _counts(texts: pa.Array) -> np.ndarray:
 
     offsets, buckets = features(*normalise(*utf8_buffers(texts.fill_null(""))), bits=BITS)
     rows = np.repeat(np.arange(len(texts)), np.diff(offsets))
-    places = rows * BUCKETS + buckets[: len(rows)]
+    places = rows * BUCKETS + (buckets[: len(rows)] & (BUCKETS - 1))
     found = np.bincount(places, minlength=len(texts) * BUCKETS)
     return found.reshape(len(texts), BUCKETS).astype(np.float32)
 

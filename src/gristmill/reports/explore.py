@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.counted_work import counted
-from gristmill.errors import RecipeError
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step_inputs import installed_inputs
 from gristmill.filters.pii.private import Private
 from gristmill.reports.document_map import DocumentMap
@@ -30,13 +30,14 @@ from gristmill.reports.document_tables import AUTHORITY, LANGUAGE
 from gristmill.reports.verify import finished
 from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest, RawShard
-from gristmill.store.parts import read_batches, writing
+from gristmill.store.parts import Part, read_batches, writing
 from gristmill.user_input import local
 
 SAMPLE = 100_000  # documents
 CHARACTERS = 1_000  # of a text
 BEYOND = 200  # characters behind these that are looked at for personal data
 KEPT = "kept"
+READ = ("verdicts", "measures", "text", "documents", "samples")  # folders
 MADE_BY = b"gristmill.explore"  # metadata of the file, by which it is known
 # embedding-atlas draws a chart of each in this order: what is worth filtering by comes first.
 FIRST = pa.schema(
@@ -102,10 +103,35 @@ def explore(
     if manifest.imported is not msgspec.UNSET:
         raise RecipeError(f"{root}: it was imported as tokens: it has no documents to explore")
     target = _target(local(out, "--out"), root, force)
-    documents = _Documents(root, manifest, verdict, seed)
-    of = documents.choose(sample)
-    count = of if sample is None else min(sample, of)
+    documents = _ChosenDocuments(root, manifest, verdict, seed)
     texts = _ShownTexts(characters, redact)
+    try:
+        of = documents.choose(sample)
+        count = of if sample is None else min(sample, of)
+        names, with_text = _write(target, documents, texts, count, projection=projection)
+    except pa.ArrowException as error:
+        raise VerificationError(
+            f"{root}: a table cannot be read: {error}. `gristmill verify {root}` shows all damage"
+        ) from error
+    return {
+        "file": str(target),
+        "documents": count,
+        "with_text": with_text,
+        "of": of,
+        "bytes": target.stat().st_size,
+        "columns": names,
+    }
+
+
+def _write(
+    target: Path,
+    documents: "_ChosenDocuments",
+    texts: "_ShownTexts",
+    count: int,
+    *,
+    projection: bool,
+) -> tuple[list[str], int]:
+    """Write the file: its columns, and the number of documents with a text."""
     placed = DocumentMap.fitted(texts.of(rows) for rows in documents.some()) if projection else None
     wanted = pa.schema([*FIRST, *documents.measures(), *(PLACE if placed else []), *LAST])
     with_text = 0
@@ -124,14 +150,7 @@ def explore(
                 writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=made))
                 with_text += len(text) - text.null_count
                 counting.add(len(rows))
-    return {
-        "file": str(target),
-        "documents": count,
-        "with_text": with_text,
-        "of": of,
-        "bytes": target.stat().st_size,
-        "columns": wanted.names,
-    }
+    return wanted.names, with_text
 
 
 def _target(out: Path, root: Path, force: bool) -> Path:
@@ -155,7 +174,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-class _Documents:
+class _ChosenDocuments:
     """The documents that are wanted: which, and their rows."""
 
     def __init__(self, root: Path, manifest: Manifest, verdict: Verdict | None, seed: int) -> None:
@@ -167,6 +186,9 @@ class _Documents:
             for shard in manifest.raw_shards
             if self._has(f"verdicts/{shard_name(shard.number)}.parquet")
         ]
+        for part in manifest.parts:
+            if part.path.startswith(tuple(f"{folder}/" for folder in READ)):
+                _check(root, part)
         self._last = np.uint64(2**64 - 1)  # the largest hash of a document that is wanted
         self._measures: list[pa.Field] | None = None
 
@@ -258,6 +280,21 @@ class _Documents:
 
     def _hashes(self, batch: pa.RecordBatch) -> np.ndarray:
         return _mixed(batch["document"].to_numpy().view(np.uint64), self._seed)
+
+
+def _check(root: Path, part: Part) -> None:
+    """Refuse a table that is not there, or not whole. Raises VerificationError."""
+    try:
+        size = (root / part.path).stat().st_size
+    except OSError as error:
+        raise VerificationError(
+            f"{root / part.path}: {error.strerror}, and the manifest names it: run the recipe again"
+        ) from error
+    if size != part.size:
+        raise VerificationError(
+            f"{root / part.path}: {size:,} bytes, and the manifest says {part.size:,}: "
+            f"`gristmill verify {root}` shows all damage"
+        )
 
 
 def _mixed(numbers: np.ndarray, seed: int) -> np.ndarray:
