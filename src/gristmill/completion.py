@@ -63,7 +63,8 @@ def corpora(incomplete: str) -> list[str]:
     """
     folder, name = os.path.split(incomplete)
     try:
-        found = sorted(entry.name for entry in os.scandir(folder or ".") if entry.is_dir())
+        with os.scandir(folder or ".") as entries:
+            found = sorted(entry.name for entry in entries if entry.is_dir())
     except OSError:
         return []
     return [

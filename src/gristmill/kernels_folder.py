@@ -15,6 +15,7 @@ def kernels_folder() -> Path:
 def is_first_run() -> bool:
     """Whether no kernel was ever compiled here."""
     try:
-        return not any(entry.is_dir() for entry in os.scandir(kernels_folder()))
+        with os.scandir(kernels_folder()) as found:
+            return not any(entry.is_dir() for entry in found)
     except OSError:
         return True

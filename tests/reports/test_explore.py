@@ -20,7 +20,7 @@ import gristmill
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.reports import explore_open
 from gristmill.reports.document_map import DocumentMap
-from gristmill.reports.explore import FIRST, LAST
+from gristmill.reports.explored_documents import FIRST, LAST
 from tests.support import ROOT
 from tests.support.corpora import article, jsonl, pages
 

@@ -108,6 +108,7 @@ def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
     name = "gristmill" if shutil.which("gristmill") else os.path.relpath(sys.argv[0])
     for command in (
         f"{name} report {corpus}",
+        f"{name} explore {corpus} --out {root / 'explore.parquet'}",
         f"{name} status {corpus}",
         f"{name} why {corpus} 0:5",
         f"{name} verify {corpus}",

@@ -15,7 +15,10 @@ FEW = 10_000  # rows of verdicts that are looked through for one that was droppe
 def next_lines(root: Path) -> list[str]:
     """The folder, and commands that work as they are written here."""
     corpus = shlex.quote(_short(root))
-    commands = {f"{program()} verify {corpus}": "every byte and count against the manifest"}
+    commands = {
+        f"{program()} report {corpus}": "a page to look at",
+        f"{program()} verify {corpus}": "every byte and count against the manifest",
+    }
     if (document := _example(root)) is not None:
         why = f"{program()} why {corpus} {document_name(document)}"
         commands[why] = "why a document was kept or dropped"

@@ -1,0 +1,33 @@
+"""What a report of an error names."""
+
+import json
+import subprocess
+import sys
+
+import gristmill
+from gristmill.kernels.jit.compile import root
+from gristmill.kernels_folder import is_first_run, kernels_folder
+from gristmill.reports.installation import installation, lines
+
+
+def test_installation_names_versions() -> None:
+    found = installation()
+    assert found["gristmill"] == gristmill.__version__
+    assert found["python"] == sys.version.split()[0]
+    assert found["libraries"].get("numba", "0") is not None
+    assert any(line.split() == ["python", found["python"]] for line in lines(found))
+
+
+def test_folder_of_kernels_is_the_compilers() -> None:
+    assert kernels_folder() == root()
+    assert not is_first_run()
+
+
+def test_verb() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gristmill", "version", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["gristmill"] == gristmill.__version__
