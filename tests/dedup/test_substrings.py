@@ -3,7 +3,9 @@ windows says the same.
 """
 
 import json
+import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from gristmill.errors import RecipeError
 from gristmill.pipeline import run
 from tests.support import naive_substrings, strategies
 from tests.support.corpora import article, digests, jsonl
+from tests.support.every_phase import in_process
 
 LIST = "duplicates/substrings.parquet"
 RECIPE = """
@@ -265,3 +268,53 @@ def test_fuzz_partitions(
         for row in naive_substrings.spans(group, 16, most, keeps_first=keeps_first)
     ]
     assert got == sorted(wanted)
+
+
+def test_a_kill_at_any_write_leaves_what_the_next_run_completes(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soak: int
+) -> None:
+    """A kill between two system calls of looking for substrings and cutting them, at two of them
+    (soak: at every other).
+    """
+
+    class Killed(BaseException):
+        pass
+
+    left = 0
+
+    def counted(function: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            nonlocal left
+            if left == 0:
+                raise Killed
+            left -= 1
+            return function(*given, **named)
+
+        return call
+
+    base = tmp_path / "base"
+    with in_process():
+        run(recipe, out=base, workers=1, until="deduplicate")
+        shutil.rmtree(base / "work/state/repeated_substrings")
+        run(recipe, out=tmp_path / "whole", workers=1)
+    wanted, stopped, finished = digests(tmp_path / "whole"), 0, False
+    steps = 30 if soak == 1 else 0
+    while not finished and steps < 2000:
+        corpus = tmp_path / f"stopped-{steps}"
+        shutil.copytree(base, corpus)
+        left = steps
+        with monkeypatch.context() as patch, in_process():
+            patch.setattr(Path, "rename", counted(Path.rename))
+            patch.setattr(Path, "unlink", counted(Path.unlink))
+            patch.setattr(os, "fsync", counted(os.fsync))
+            try:
+                run(recipe, out=corpus, workers=1)
+                finished = True
+            except Killed:
+                stopped += 1
+        with in_process():
+            run(recipe, out=corpus, workers=1)
+        assert digests(corpus) == wanted
+        shutil.rmtree(corpus)
+        steps += 65 if soak == 1 else 2
+    assert finished and stopped > 1
