@@ -21,6 +21,7 @@ from gristmill.report_page import figures, markup, pairs, samples
 from gristmill.report_page.distributions import Distribution, measured
 from gristmill.report_page.tables import CorpusTables
 from gristmill.report_page.thresholds import limits
+from gristmill.store.manifest import lock_of
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl, lay_out, pages
 
@@ -343,6 +344,11 @@ def test_what_is_no_corpus_is_refused(corpus: Path, tmp_path: Path) -> None:
     changed = text.replace('"format": 2', '"format": 9')
     (tmp_path / "copy/manifest.json").write_text(changed)
     assert "disagree" in refused(tmp_path / "copy")
+    (tmp_path / "copy/manifest.lock").write_bytes(lock_of(changed.encode()))
+    assert "has format 9; this gristmill reads formats 1 to 2" in refused(tmp_path / "copy")
+    (tmp_path / "copy/manifest.json").unlink()
+    (tmp_path / "copy/manifest.lock").unlink()  # as a run that was stopped leaves it
+    assert "not finished" in refused(tmp_path / "copy")
 
 
 def test_where_no_page_can_be_written(corpus: Path, tmp_path: Path) -> None:
@@ -350,3 +356,4 @@ def test_where_no_page_can_be_written(corpus: Path, tmp_path: Path) -> None:
     assert "cannot be written" in refused(corpus, out=tmp_path / "no/such/page.html")
     assert "a part of the corpus" in refused(corpus, out=corpus / "manifest.json")
     assert "a part of the corpus" in refused(corpus, out=corpus / "tokens/page.html")
+    assert "cannot be written" in refused(corpus, out=Path("/proc/page.html"))

@@ -147,9 +147,10 @@ def _sources(tables: CorpusTables) -> Found:
         counted = kept.setdefault(shard.source, [0, 0])
         counted[0] += shard.documents
         counted[1] += shard.unique_documents
+    lost = _lost(tables)
     found = [
         (
-            f"source {name} has {documents:,} documents, and none is kept",
+            f"source {name} has {documents:,} documents, and none is kept{lost.get(name, '')}",
             "some",
             "its text field, language or limits may be wrong; the corpus lacks it",
             f"gristmill report {tables.root}",
@@ -170,6 +171,19 @@ def _sources(tables: CorpusTables) -> Found:
             )
         )
     return found
+
+
+def _lost(tables: CorpusTables) -> dict[str, str]:
+    """By source: which reason drops most of it."""
+    most: dict[str, tuple[int, str]] = {}
+    total: dict[str, int] = {}
+    for (source, reason), counted in figures.reasons(tables).items():
+        total[source] = total.get(source, 0) + counted["documents"]
+        most[source] = max(most.get(source, (0, "")), (counted["documents"], reason))
+    return {
+        source: f": {reason} drops {count / total[source]:.0%}"
+        for source, (count, reason) in most.items()
+    }
 
 
 NOT_NEEDED = ("target-reached", "source-disabled")

@@ -3,6 +3,7 @@
 from itertools import groupby
 from typing import Any
 
+from gristmill.dedup.drops import NEAR
 from gristmill.report_page import charts
 from gristmill.report_page.facts import Documents, Facts
 from gristmill.report_page.markup import (
@@ -232,11 +233,20 @@ def samples(documents: Documents) -> Html:
                     " ",
                     tag("span", _values(shown), class_="muted"),
                 ),
-                *(_sample(one) for one in shown),
+                tag("div", *(_sample(one) for one in shown), class_="row"),
                 id=f"reason-{anchor(reason)}",
             )
         )
-    kept = [_sample(one) for one in documents.kept]
+    kept = len(documents.kept)
+    by_source = [
+        joined(
+            [
+                tag("p", tag("b", source), class_="note"),
+                tag("div", *(_sample(one) for one in group), class_="row"),
+            ]
+        )
+        for source, group in groupby(documents.kept, key=lambda one: one.source)
+    ]
     lead = (
         "The same documents every time, drawn by a hash of their numbers. Personal data that the "
         "step private finds is redacted; names of people are not found."
@@ -248,14 +258,16 @@ def samples(documents: Documents) -> Html:
         tag("h3", "Dropped, by reason") if parts else None,
         tag("div", *parts, class_="samples"),
         tag("h3", "Kept") if kept else None,
-        details(f"{len(kept)} kept documents", *kept) if kept else None,
+        details(f"{kept} kept documents, by source", *by_source) if kept else None,
     )
 
 
 def _values(shown: list[Shown]) -> str:
     values = [one.value for one in shown if one.value is not None]
     limits = {one.threshold for one in shown if one.threshold is not None}
-    if not values or shown[0].reason is None or shown[0].reason.startswith("read."):
+    if not values or shown[0].keeper is not None or (one_reason := shown[0].reason) is None:
+        return ""
+    if one_reason.startswith("read."):
         return ""
     words = ", ".join(number(round(value, 4)) for value in values)
     return f"{words} (threshold {number(min(limits))})" if len(limits) == 1 else words
@@ -263,7 +275,13 @@ def _values(shown: list[Shown]) -> str:
 
 def _sample(one: Shown) -> Html:
     facts: list[Any] = [tag("span", document_name(one.document), class_="id"), f" {one.source} "]
-    if one.reason is not None and not one.reason.startswith("read.") and one.value is not None:
+    if one.keeper is not None:
+        facts += [" copy of ", tag("span", document_name(one.keeper), class_="id"), " "]
+        if one.reason == NEAR and one.value is not None:
+            facts.append(tag("span", f"similarity {one.value:.3f} ", class_="n"))
+    elif one.reason is not None and one.reason.startswith("read."):
+        pass
+    elif one.value is not None:
         facts.append(tag("span", f"value {number(round(one.value, 4))}", class_="n"))
         if one.threshold is not None:
             facts.append(tag("span", f", threshold {number(one.threshold)}", class_="n muted"))

@@ -5,7 +5,7 @@ data is redacted as the step `private` finds it, whatever the recipe redacts, be
 to the length that is shown.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ class Shown(NamedTuple):
     reason: str | None  # null: kept
     value: float | None
     threshold: float | None
+    keeper: int | None  # the document that it was dropped for
     text: str | None  # redacted, its beginning; null: no part has it
     cut: bool  # whether the text goes on
 
@@ -52,8 +53,19 @@ def dropped(tables: CorpusTables) -> list[Shown]:
                 "where verdicts.reason is not null group by verdicts.reason"
             )
         )
-    names = sorted(chosen)[:MOST_REASONS]
+    names = sorted(chosen, key=_order(tables))[:MOST_REASONS]
     return _shown(tables, [key & MASK for name in names for key in chosen[name]])
+
+
+def _order(tables: CorpusTables) -> Callable[[str], tuple[int, str]]:
+    """The order of reasons: that of the funnel's steps."""
+    steps = [step["step"] for step in tables.manifest.funnel.get("steps", [])]
+
+    def place(reason: str) -> tuple[int, str]:
+        step = reason.partition(".")[0]
+        return (steps.index(step) if step in steps else len(steps), reason)
+
+    return place
 
 
 def kept(tables: CorpusTables) -> list[Shown]:
@@ -72,7 +84,7 @@ def _shown(tables: CorpusTables, documents: list[int]) -> list[Shown]:
     if not documents:
         return []
     found = tables.rows(
-        "select document, url, reason, value, threshold from "
+        "select document, url, reason, value, threshold, keeper from "
         f"{tables.files(tables.of_shards('verdicts', documents))} "
         f"where document in ({', '.join(map(str, documents))})"
     )
@@ -89,6 +101,7 @@ def _shown(tables: CorpusTables, documents: list[int]) -> list[Shown]:
             row[2],
             row[3],
             row[4],
+            row[5],
             None if text is None else text[:SHOWN],
             text is not None and (len(text) > SHOWN or len(texts[row[0]]) >= READ),
         )
