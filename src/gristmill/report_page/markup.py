@@ -32,7 +32,8 @@ def text(value: object) -> Html:
     """A value as text of the page; markup stays markup."""
     if isinstance(value, Html):
         return value
-    shown = "".join(" " if unicodedata.category(c) == "Zs" else c for c in str(value))
+    plain = str(value).replace("\r\n", "\n")
+    shown = "".join(" " if unicodedata.category(c) == "Zs" else c for c in plain)
     return Html(html.escape(printable(shown, lines=True)))
 
 
