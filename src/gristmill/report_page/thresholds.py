@@ -4,6 +4,7 @@ They come from the stored recipe; of shares of the corpus, and of scores that it
 judgement/rules.json. Code of one's own is never imported here: its limits are not known.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,10 +50,8 @@ def _checks(step: Step, measures: dict[str, pa.Array]) -> list[Check]:
         return [] if isinstance(limit, dict) else [Check("low_score", "score", "<", limit)]
     if not measures:
         return []
-    try:
-        return checks_of(step, measures)
-    except KeyError:  # an older version of the step, with other measures
-        return []
+    # An older version of the step may have had fewer measures.
+    return checks_of(step, defaultdict(lambda: pa.array([], pa.float64()), measures))
 
 
 def _of_rules(tables: CorpusTables) -> list[tuple[str, Check]]:
