@@ -36,7 +36,7 @@ def test_ten_million_documents_in_seconds(tmp_path: Path) -> None:
 
 def test_a_corpus_of_tables_alone(tmp_path: Path) -> None:
     """The same shape, small: what is not stored is said."""
-    corpus = table_corpus(tmp_path / "corpus", 20)
+    corpus = table_corpus(tmp_path / "corpus", 200, shards_made=3)
     written = report(corpus, out=tmp_path / "page.html")
     page = Path(written["file"]).read_text("utf-8")
     assert "gopher.short_doc" in page
