@@ -18,6 +18,7 @@ import re
 import shutil
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -396,7 +397,12 @@ def answer(name: str) -> str:
     """What an exercise prints."""
     folder = Path(tempfile.mkdtemp(prefix="gristmill-exercise-"))
     try:
-        return "\n".join(ANSWERS[name](folder)) + "\n"
+        lines = [
+            part
+            for line in ANSWERS[name](folder)
+            for part in textwrap.wrap(line, 98, subsequent_indent="  ", break_on_hyphens=False)
+        ]
+        return "\n".join(lines) + "\n"
     finally:
         shutil.rmtree(folder)
 

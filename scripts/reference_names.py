@@ -113,7 +113,7 @@ def options(function: Any) -> Iterator[dict[str, Any]]:
             words = [f"--{plain}"]
             words += [f"--no-{plain}"] if kind is bool else []
         required = parameter.default in (inspect.Parameter.empty, ...)
-        shown = info.metavar or plain.upper()
+        shown = (info.metavar or plain.upper()).removesuffix("...")
         several, value = value_of(kind, info)
         yield {
             "option": option,

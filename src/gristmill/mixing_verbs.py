@@ -82,7 +82,7 @@ def propose(
     seed: Seed = 1,
     as_json: Json = False,
 ) -> None:
-    """Draw the mixes of small proxy runs round the natural mix, with a loader's plan for each."""
+    """Draw the mixes of small proxy runs around the natural mix, with a loader's plan for each."""
     from gristmill.mixing.propose import lines, propose_mixes
 
     result = propose_mixes(

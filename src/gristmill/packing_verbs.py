@@ -25,18 +25,19 @@ def pack(
     split_at: Annotated[
         str | None,
         typer.Option(
-            help="Of best_fit: cut long documents at the end of a paragraph or a sentence."
+            help="With best_fit: cut long documents at the end of a paragraph or a sentence."
         ),
     ] = None,
     longer: Annotated[
         str | None,
         typer.Option(
-            help="Of best_fit, for documents longer than a window: cut them (the default) or "
+            help="With best_fit, for documents longer than a window: cut them (the default) or "
             "refuse the corpus."
         ),
     ] = None,
     keep_rest: Annotated[
-        bool, typer.Option(help="Of aligned: a rest of a document that fills a window is one.")
+        bool,
+        typer.Option(help="With aligned: keep the rest of a cut document where it fills a window."),
     ] = False,
     split: Annotated[str, typer.Option(help="train or val.")] = "train",
     as_json: Json = False,

@@ -66,7 +66,7 @@ def substrings(
     top: Annotated[int, typer.Option(min=1, help="How many spans to show.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Show the repeated spans of text that are at most places."""
+    """Show the spans of text that are repeated most often."""
     from gristmill.reports.top_substrings import lines as shown
     from gristmill.reports.top_substrings import repeated
 
@@ -239,7 +239,7 @@ def status(
 ) -> None:
     """Show which phases of a run are done, what was dropped, and how far sources and tokens are.
 
-    Of a published corpus: the newest release. With --watch, also what grows in a second.
+    Of a published corpus: the newest release. With --watch, also how much grows in a second.
     """
     from gristmill.network import status_remote
     from gristmill.reports.status import ask_of

@@ -50,7 +50,7 @@ def run(
         int | None, typer.Option(min=1, help="Read at most N documents of each source.")
     ] = None,
     shingle_width: Annotated[
-        int | None, typer.Option(help="Set deduplicate.near.shingle of the recipe.")
+        int | None, typer.Option(help="Words of a shingle: sets deduplicate.near.shingle.")
     ] = None,
     until: Annotated[
         str | None,

@@ -24,7 +24,7 @@ def export(
         ),
     ] = "jsonl.zst",
     split: Annotated[
-        str | None, typer.Option(help="Of tokens: train or val (default: both).")
+        str | None, typer.Option(help="For tokens: train or val (default: both).")
     ] = None,
     source: Annotated[
         list[str] | None,
@@ -33,12 +33,12 @@ def export(
     mix: Annotated[
         str | None,
         typer.Option(
-            help="Of tokens: interleave sources into one stream, by shares of tokens "
+            help="For tokens: interleave sources into one stream, by shares of tokens "
             "(web=0.7,books=0.3) or in proportion to their tokens (proportional)."
         ),
     ] = None,
     tokens_per_file: Annotated[
-        int | None, typer.Option(min=1, help="Of tokens: the size of a file.")
+        int | None, typer.Option(min=1, help="For tokens: the size of a file.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -71,7 +71,8 @@ def import_tokens(
         str,
         typer.Option(
             "--from",
-            help="Their format: megatron, hf-parquet, olmo, nanogpt, llmc, datatrove, genesis.",
+            help="The format of the files: megatron, hf-parquet, olmo, nanogpt, llmc, "
+            "datatrove, genesis.",
             autocompletion=among(IMPORTS),
         ),
     ],
@@ -89,7 +90,9 @@ def import_tokens(
     ] = None,
     end_of_text_side: Annotated[
         str | None,
-        typer.Option(help="Where documents have it: after, before or none (default: found out)."),
+        typer.Option(
+            help="Where documents have it: after, before or none (default: as the files show)."
+        ),
     ] = None,
     dtype: Annotated[
         str | None,

@@ -78,7 +78,7 @@ DEDUPLICATE: Mapping[str, Reason] = {
     ),
     "near_duplicate": Reason(
         "An earlier document that is kept is as similar as `threshold`, or more.",
-        "`gristmill duplicates CORPUS DOCUMENT` shows both; `rejudge --set "
+        "`gristmill why CORPUS DOCUMENT` names it; `rejudge --set "
         "deduplicate.near.threshold=0.9` tries another threshold.",
     ),
 }
