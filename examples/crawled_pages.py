@@ -22,6 +22,7 @@ import json
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from gristmill import extract
 from gristmill.errors import RecipeError
@@ -31,6 +32,7 @@ try:
 except ImportError:  # before Python 3.14
     from backports import zstd
 
+Extractor = Literal["resiliparse", "trafilatura", "gristmill"]
 SETS = ("A_warc", "B_html", "C_neardup", "I_prose", "J_debian_docs")
 CRAWLS = (
     "A_warc/cc_arc_2008/cc2008_a.warc.gz",
@@ -46,10 +48,13 @@ PIECE, HELD_PIECE = 12_000, 3_000  # characters of a novel that are one document
 LEAST = 500  # characters of a held-out text
 
 
-def write_inputs(data: Path, out: Path, one_in: int) -> dict[str, list[str]]:
+def write_inputs(
+    data: Path, out: Path, one_in: int, extractor: Extractor = "resiliparse"
+) -> dict[str, list[str]]:
     """Write the inputs below `out`; the files of each source, from there or absolute.
 
-    Of manuals one page in `one_in` is taken, the same ones each time. Raises RecipeError where the
+    Of manuals one page in `one_in` is taken, the same ones each time. `extractor` takes the main
+    text of the held-out manuals. Raises RecipeError where the
     data is not there.
     """
     if absent := [name for name in SETS if not (data / name).is_dir()]:
@@ -74,7 +79,11 @@ def write_inputs(data: Path, out: Path, one_in: int) -> dict[str, list[str]]:
     )
     write(out / "books.jsonl", pieces(kept, PIECE))
     write(out / "held_out/articles.jsonl", shuffled(articles(data)))
-    found = (extract(page) or "" for name, page in manuals if name.split("/")[0] in HELD_PACKAGES)
+    found = (
+        extract(page, extractor=extractor) or ""
+        for name, page in manuals
+        if name.split("/")[0] in HELD_PACKAGES
+    )
     found = (text for text in found if len(text) >= LEAST)
     write(out / "held_out/manuals.jsonl", shuffled(found))
     write(out / "held_out/prose.jsonl", shuffled(pieces(held, HELD_PIECE)))

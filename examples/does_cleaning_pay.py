@@ -127,7 +127,9 @@ def make(out: Path, name: str, text: str, workers: int) -> Path:
 def make_corpora(options: argparse.Namespace, variants: Sequence[str]) -> dict[str, Path]:
     """The corpora of the variants and of the held-out text, made where they are not there."""
     out, workers = options.out, options.workers
-    files = crawled_pages.write_inputs(options.data, out / "inputs", options.one_in)
+    files = crawled_pages.write_inputs(
+        options.data, out / "inputs", options.one_in, options.extractor
+    )
     files = {
         name: [one if one.startswith("/") else f"inputs/{one}" for one in found]
         for name, found in files.items()
@@ -238,7 +240,7 @@ def plot(results: Results, path: Path) -> None:
         if not runs:
             continue
         reads = [point["tokens"] for point in runs[0]["curve"]]
-        for panel, keys in zip(panels, (("all",), ("articles", "manuals")), strict=True):
+        for panel, keys in zip(panels, (("all",), ("articles",)), strict=True):
             found = [
                 small_gpt.interval(
                     [sum(run["curve"][at][key] for key in keys) / len(keys) for run in runs]
@@ -249,7 +251,7 @@ def plot(results: Results, path: Path) -> None:
             panel.plot(reads, means, "o-", markersize=3, label=name)
             low = [mean - half for mean, half in found]
             panel.fill_between(reads, low, [mean + half for mean, half in found], alpha=0.2)
-    for panel, title in zip(panels, ("all held-out text", "articles and manuals"), strict=True):
+    for panel, title in zip(panels, ("all held-out text", "articles"), strict=True):
         panel.set_title(title)
         panel.set_xlabel("tokens read")
         panel.set_ylabel("bits per byte")
@@ -263,6 +265,13 @@ def asked() -> argparse.Namespace:
     small_gpt.arguments(parser, tokens=600_000)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), metavar="NAME")
     parser.add_argument("--one-in", type=int, default=4, help="of manuals, one page in N")
+    parser.add_argument(
+        "--extractor",
+        choices=("resiliparse", "trafilatura", "gristmill"),
+        default="resiliparse",
+        help="of the held-out manuals",
+    )
+    parser.add_argument("--section", default="variants", help="of the page for --report")
     options = parser.parse_args()
     if unknown := [name for name in options.variants if name not in VARIANTS]:
         raise RecipeError(f"no variant {unknown[0]!r}; there are {', '.join(VARIANTS)}")
@@ -276,7 +285,12 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     results = Results(
         options.out / "results.json",
-        {**budget._asdict(), "one_in": options.one_in, "vocabulary": options.vocabulary},
+        {
+            **budget._asdict(),
+            "one_in": options.one_in,
+            "vocabulary": options.vocabulary,
+            "extractor": options.extractor,
+        },
     )
     corpora = make_corpora(options, options.variants)
     for seed in range(1, options.seeds + 1):
@@ -293,7 +307,7 @@ def main() -> None:
     lines = report(results, sizes(corpora), budget)
     print("\n".join(lines))
     if options.report is not None:
-        small_gpt.write_section(options.report, "variants", lines)
+        small_gpt.write_section(options.report, options.section, lines)
     if options.plot is not None:
         plot(results, options.plot)
 

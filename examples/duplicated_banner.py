@@ -171,6 +171,7 @@ def plot(results: Results, path: Path) -> None:
         mean, _ = small_gpt.interval(results.values(REMOVED, value))
         panel.axhline(mean, linestyle="--", color="C1", label="lines cut")
         panel.set_xscale("symlog", linthresh=0.01)
+        panel.set_xlim(-0.002, 1.3)
         panel.set_xticks(FRACTIONS, [f"{p:g}" for p in FRACTIONS])
         panel.set_xlabel("p, fraction of documents with the banner")
         panel.set_ylabel(title)

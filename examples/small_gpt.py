@@ -6,6 +6,7 @@ What the experiments of this folder share: the runs, the file of their results, 
 import json
 import math
 import os
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -258,12 +259,24 @@ def budget_of(options: Any) -> Budget:
     return Budget(*(getattr(options, name) for name in Budget._fields))
 
 
+def folded(line: str) -> str:
+    """A paragraph or an entry of a list in lines of 100 columns."""
+    indent = "  " if line.startswith("* ") else ""
+    return textwrap.fill(line, 100, subsequent_indent=indent, break_long_words=False)
+
+
 def write_section(path: Path, name: str, lines: Sequence[str]) -> None:
-    """Replace what is between two marks of a page. Raises RecipeError for a page without them."""
+    """Replace what is between two marks of a page, with paragraphs of at most 100 columns.
+
+    Raises RecipeError for a page without the marks.
+    """
     begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
     text = path.read_text(encoding="utf-8")
     if begin not in text or end not in text:
         raise RecipeError(f"{path} has no lines {begin.strip()} and {end.strip()}")
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
-    path.write_text(f"{before}{begin}\n" + "\n".join(lines) + f"\n\n{end}{after}", encoding="utf-8")
+    wrapped = [line if line.startswith("|") else folded(line) for line in lines]
+    path.write_text(
+        f"{before}{begin}\n" + "\n".join(wrapped) + f"\n\n{end}{after}", encoding="utf-8"
+    )

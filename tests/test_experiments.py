@@ -87,7 +87,7 @@ def test_the_experiments_end_to_end(
     """From recipes of made-up text to the tables of all variants and of the banner."""
     pay, banner = scripts["does_cleaning_pay"], scripts["duplicated_banner"]
     crawled = scripts["crawled_pages"]
-    monkeypatch.setattr(crawled, "write_inputs", lambda data, out, one_in: inputs(crawled, out))
+    monkeypatch.setattr(crawled, "write_inputs", lambda data, out, *how: inputs(crawled, out))
     page = marked(tmp_path)
     pictures = [tmp_path / "pay.svg", tmp_path / "banner.svg"]
     called(monkeypatch, pay, "--out", tmp_path, "--report", page, "--plot", pictures[0])

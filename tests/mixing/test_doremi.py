@@ -4,7 +4,9 @@ per byte of its models.
 
 import csv
 import math
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -107,9 +109,20 @@ def test_a_run_that_is_stopped_goes_on_exactly(
     said: list[str] = []
     found = doremi(corpus, out=tmp_path / "run", steps=80, on_line=said.append, **SHAPE)
     assert said[0] == f"{phase}: going on at step 40"
+    # Weights are shown as they move.
+    assert re.search(r"proxy: step 80 of 80; .*; weights learnable 0\.\d+, noise", said[-1])
     out, expected = whole
     assert found["weights"] == expected["weights"]
     assert (tmp_path / "run/weights.csv").read_bytes() == (out / "weights.csv").read_bytes()
+
+
+def test_the_excess_is_clipped_token_by_token() -> None:
+    """A token that the proxy knows better makes up for none that it knows worse."""
+    batch: Any = SimpleNamespace(sources=np.array([1, 0, 1]))
+    losses = torch.tensor([[3.0, 1.0], [1.0, 1.0], [2.0, 2.0]])
+    reference = torch.tensor([[1.0, 3.0], [2.0, 2.0], [1.0, 5.0]])
+    found = doremi_module._excess(losses, reference, batch, 3)
+    assert found.tolist() == [0.0, (2 + 0 + 1 + 0) / 4, 0.0]
 
 
 def test_what_is_refused(

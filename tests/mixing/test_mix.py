@@ -6,13 +6,18 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gristmill import Loader
 from gristmill.errors import RecipeError
 from gristmill.loader.plan import LoaderPlan
-from gristmill.mixing.mix import mix
+from gristmill.mixing.mix import mix, plan_of, stages_of
+from gristmill.recipe.mix_settings import Mix, MixStage
+from tests.support import strategies
 from tests.support.command import command_line
 from tests.support.token_corpora import token_corpus
 
@@ -81,6 +86,33 @@ def test_stages_change_shares_and_sequence_length(corpus: Path, tmp_path: Path) 
     again = mix(path, plan=tmp_path / "again.json")
     assert again["stages"] == found["stages"]
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "plan.json").read_bytes()
+
+
+cuts = st.lists(st.integers(0, 100), min_size=4, max_size=4).map(sorted)
+
+
+@strategies.fuzz(16)
+@given(st.lists(cuts, min_size=1, max_size=3))
+def test_fuzz_shares_at_every_prefix_of_every_stage(corpus: Path, drawn: list[list[int]]) -> None:
+    """Within one window, whatever the stages before it were."""
+    rules = [
+        dict(zip(SIZES, (np.diff([0, *bounds, 100]) / 100).tolist(), strict=True))
+        for bounds in drawn
+    ]
+    first = Mix(weights=rules[0], tokens=3000, sequence_length=10, batch_size=3)
+    later = [
+        MixStage(name=str(number), weights=rule, tokens=1000 + 200 * number, sequence_length=20)
+        for number, rule in enumerate(rules[1:])
+    ]
+    stages = stages_of(msgspec.structs.replace(first, stage=later), SIZES)
+    plan = plan_of(stages, corpus, seed=1)
+    for stage, segment in zip(stages, plan.segments, strict=True):
+        windows = stage.steps * stage.batch_size
+        places, _ = segment.mixture.place(np.arange(windows))
+        shares = np.array([stage.shares[one.name] for one in segment.sources])
+        taken = np.cumsum(places[:, None] == np.arange(len(shares)), axis=0)
+        wanted = np.arange(1, windows + 1)[:, None] * shares
+        assert np.abs(taken - wanted).max() < 1 + 1e-6
 
 
 def test_padded_windows_still_give_shares_of_tokens(tmp_path: Path) -> None:
@@ -159,5 +191,12 @@ def test_the_verb(corpus: Path, tmp_path: Path) -> None:
     assert re.search(r"web +0\.5000 +\d", said.stdout)
     answer: dict[str, Any] = json.loads(verb(path, "--json").stdout)
     assert answer == mix(path)
+    # Before anything runs: tokens and epochs of what the sources will have.
+    early = recipe(tmp_path, "tokens = 2000\nsequence_length = 10\nbatch_size = 10")
+    supplies = [word for name, size in SIZES.items() for word in ("--supply", f"{name}={size}")]
+    said = verb(early, *supplies)
+    assert (said.returncode, said.stderr) == (0, "")
+    assert re.search(r"math +0\.0400 +80 +0\.20\n", said.stdout)
+    assert "there is no corpus yet" in said.stdout
     wrong = verb(path, "--supply", "web=many")
     assert (wrong.returncode, "write SOURCE=N" in wrong.stderr) == (2, True)

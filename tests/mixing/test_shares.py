@@ -101,6 +101,7 @@ def test_a_mix_that_cannot_be_is_refused(given_mix: str, said: str) -> None:
     ("rule", "tokens", "said"),
     [
         (Shares(weights={"wbe": 1.0}), TOKENS, "no source 'wbe'; did you mean 'web'?"),
+        (Shares(weights={"web~art": 1.0}), {"web~news": 5}, "there is no source 'web~art'"),
         (Shares(weights={"web": 1.0}), {"web": 0, "code": 5}, "source 'web' has no tokens"),
         (Shares(), {"web": 0}, "no source has tokens"),
         (Shares(weights={"web": 0.0, "code": 1.0}), {"web": 1, "code": 0}, "'code' has no tokens"),

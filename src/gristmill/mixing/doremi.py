@@ -212,7 +212,7 @@ def _train_proxy(run: DoremiRun, state: dict[str, Any]) -> np.ndarray:
             losses = proxy.token_losses(model, run.settings.config, tokens)
             with torch.no_grad():
                 before = proxy.token_losses(reference, run.settings.config, tokens)
-                excess = _by_source((losses - before).clamp(min=0), batch, count)
+                excess = _excess(losses, before, batch, count)
             by_source = _by_source(losses, batch, count)
             _check(run, "proxy", step, by_source)
             weights = group_dro.updated(
@@ -265,6 +265,13 @@ def _loader(run: DoremiRun, weights: Mapping[str, float] | None) -> Loader:
 
 def _tokens(batch: Batch, device: str) -> Any:
     return torch.from_numpy(batch.tokens.astype(np.int64)).to(device)
+
+
+def _excess(losses: Any, reference: Any, batch: Batch, count: int) -> np.ndarray:
+    """The lambda of each source, (sources,): how much the proxy is behind the reference, token by
+    token, 0 where it is not, and the mean of that.
+    """
+    return _by_source((losses - reference).clamp(min=0), batch, count)
 
 
 def _by_source(losses: Any, batch: Batch, count: int) -> np.ndarray:
