@@ -37,6 +37,7 @@ import pages
 import pairs_at_scale
 import reading
 import startup
+import substrings
 import train_bpe
 import whole_runs
 from harness import HERE, Bench
@@ -72,6 +73,7 @@ SECTIONS = [  # in the order of the page
     whole_runs.SCALE,
     dedup.SECTION,
     pairs_at_scale.SECTION,
+    substrings.SECTION,
 ]
 KNOWN = {section.name: section for section in SECTIONS}
 LARGE = [section.name for section in SECTIONS if section.large]
