@@ -23,7 +23,7 @@ READ: Mapping[str, Reason] = {
         "The row has more or fewer columns than the header.", "Check how the file quotes its cells."
     ),
     "no_text": Reason(
-        "The field with the text is missing, null or empty.",
+        "The field with the text is missing or holds no string; or the page is empty.",
         "Name the field with `text` in `[[source]]`.",
     ),
     "too_large": Reason(
@@ -31,7 +31,7 @@ READ: Mapping[str, Reason] = {
         "Raise `max_document_bytes` in `[[source]]`.",
     ),
     "not_text": Reason(
-        "The record is a page, or a file that is no text, and no step extracts text from pages.",
+        "The record is a page, and no step extracts text from pages.",
         'Add a `[[step]]` with `use = "extract"` before the others.',
     ),
     "no_record": Reason("The bytes at this place are no record of an archive.", ""),
@@ -44,7 +44,7 @@ READ: Mapping[str, Reason] = {
         "The download or the copy was cut off: fetch the shard again.",
     ),
     "corrupt": Reason(
-        "The packed bytes cannot be decoded from here on.",
+        "This part of the packed shard cannot be decoded.",
         "The shard is damaged: fetch it again, or compare its checksum.",
     ),
     "bomb": Reason(
@@ -52,12 +52,12 @@ READ: Mapping[str, Reason] = {
         "If the shard is what you expect, raise `max_shard_bytes` in `[[source]]`.",
     ),
     "window_too_large": Reason(
-        "The shard was packed with a larger zstd window than readers must support.",
+        "The shard was packed with a zstd window of more than 128 MiB.",
         "Pack it again without `--long`, or with at most `--long=27`.",
     ),
     "not_html": Reason("The page is of another type than HTML.", ""),
     "http_status": Reason("The server answered with another status than 200.", ""),
-    "no_http": Reason("The record of a page has no HTTP header.", ""),
+    "no_http": Reason("The record has no HTTP header, and does not begin as HTML does.", ""),
     "bad_encoding": Reason(
         "The body cannot be decoded as its HTTP header says (gzip, br, chunked).", ""
     ),
