@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: demo test check soak bench clean
+.PHONY: demo test check soak docs bench clean
 
 # Install into .venv: uv where there is one, else pip. Done again only when pyproject.toml changes.
 # Byte code is made when a module is first imported: most modules of the tests' packages never are.
@@ -25,6 +25,10 @@ $(VENV)/.tests: pyproject.toml
 	@$(call install,.[test])
 	@touch $(VENV)/.installed $@
 
+$(VENV)/.docs: pyproject.toml
+	@$(call install,.[docs])
+	@touch $(VENV)/.installed $@
+
 demo: $(VENV)/.installed  ## a small corpus through all of it, offline
 	@$(BIN)/gristmill demo demo
 
@@ -40,8 +44,11 @@ check: $(VENV)/.tests  ## style, types, imports
 soak: $(VENV)/.tests  ## what `make test` has short: hundreds of kills, long fuzz, large inputs
 	@PYTHONDONTWRITEBYTECODE= GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist worksteal
 
+docs: $(VENV)/.docs  ## the guide as a site, in site/; a warning is an error
+	@$(BIN)/python -m sphinx -q -W --keep-going -n -c docs . site
+
 bench: $(VENV)/.tests  ## speed beside peers, into benchmarks/RESULTS.md
 	@$(BIN)/python benchmarks/bench.py
 
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

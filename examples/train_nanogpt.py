@@ -10,6 +10,9 @@ never stopped. A checkpoint has the model, the optimizer and the state of the da
 beside its place and renamed. Attention stays within documents, and no loss is taken where a
 document's last token would have to predict the next document's first.
 
+In the end it prints the loss on the corpus' validation tokens, in bits per byte of their text: such
+figures can be compared between tokenizers.
+
 Under torchrun each process has its part of every batch, and the gradients are averaged (DDP). A run
 may go on with another number of processes: the batches are the same, and the losses are but for the
 order in which numbers are added.
@@ -24,6 +27,8 @@ from torch import distributed, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
+import gristmill
+from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.loader.masks import document_ids, loss_mask
 from gristmill.loader.torch_dataset import TokenDataset, batch_of, on_device
 
@@ -73,6 +78,23 @@ def save(path: Path, state: dict[str, object]) -> None:
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
+
+
+@torch.no_grad()
+def held_out(model: Gpt, corpus: str, length: int) -> str:
+    """The loss on validation tokens, window by window."""
+    if not TokenCorpus.open(corpus).sources("val"):
+        return "no validation tokens: raise [tokens] validation in the recipe"
+
+    def scores(tokens: torch.Tensor) -> torch.Tensor:
+        earlier = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool).tril()
+        return model(tokens, earlier)
+
+    found = gristmill.losses(corpus, scores, sequence_length=length)["all"]
+    return (
+        f"validation: {found['bits_per_byte']:.3f} bits per byte, loss {found['loss']:.3f} "
+        f"a token, {found['bytes']:,} bytes"
+    )
 
 
 def summed(value: torch.Tensor, ranks: int) -> torch.Tensor:
@@ -151,6 +173,8 @@ def main() -> None:
             losses.write_text("\n".join(curve) + "\n")
             print(f"step {step + 1}: loss {float(curve[-1].split(',')[1]):.3f}", flush=True)
     dataset.close()
+    if first:
+        print(held_out(model, options.corpus, options.length))
     if ranks > 1:
         distributed.barrier()
         del network  # before the group

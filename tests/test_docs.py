@@ -1,5 +1,6 @@
 """What the README and docs/ show is run: every Python block as a script, every block of commands by
-a shell, in fresh processes.
+a shell; recipes are parsed. A block that cannot run here says why in a comment, and is checked: its
+verbs, options, imports and recipes exist. tests/support/doc_blocks.py has the rules.
 """
 
 import hashlib
@@ -8,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,22 +19,20 @@ from backports import zstd
 
 import gristmill
 from tests.support import ROOT
-from tests.support.command import script
+from tests.support.command import program_line, script
 from tests.support.corpora import article, jsonl, pages, wet
+from tests.support.doc_blocks import (
+    Block,
+    blocks,
+    check_commands,
+    check_python,
+    check_recipe,
+    is_session,
+)
+from tests.support.doc_blocks import pages as guide
 from tests.support.published import published
+from tests.support.skips import missing
 
-# What a line holds that is not run here, and why not.
-NOT_RUN = {
-    "make demo": "installs from a registry",
-    "make test": "runs this",
-    "pip install": "installs from a registry",
-    "--engine spark://host": "needs a cluster (test_spark.py has one)",
-    "spark-submit": "needs a cluster (test_spark.py has one)",
-    "--preset fineweb-v1": "fetches lists of 100 MB from GitHub",
-    "hf://datasets": "needs a token of the hub (test_hub.py has a server)",
-    "gristmill doremi": "trains two models (tests/mixing/test_doremi.py has small ones)",
-    "nlp.to_disk": "needs a spaCy pipeline that the reader has trained",
-}
 LINES = "\n[deduplicate.lines]\nmost = 50\n[deduplicate.substrings]\nbytes = 200\n"
 MIX = """
 [mix]
@@ -55,37 +54,24 @@ BENCHMARK = (
     '"items.jsonl", fields = ["text"] },'
     ' { name = "mmlu", file = "items.jsonl", fields = ["text"] }]\n'
 )
-
-
-def blocks() -> Iterator[tuple[str, str, str, str]]:
-    """(where, kind, text, the next block's text) of all that can be run: kind is python or sh."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        text = path.read_text()
-        found = list(re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-        for place, block in enumerate(found):
-            kind, body = block[1], block[2]
-            where = f"{path.name}:{text.count(chr(10), 0, block.start()) + 1}"
-            following = found[place + 1][2] if place + 1 < len(found) else ""
-            if kind == "python":
-                yield where, kind, body, following
-            elif kind in ("", "sh") and re.match(r"(\$ )?(gristmill|make|pip|spark-submit) ", body):
-                lines = [
-                    line.removeprefix("$ ")
-                    for line in body.splitlines()
-                    if re.match(r"(\$ )?(gristmill|make|pip|spark-submit) ", line)
-                ]
-                yield where, "sh", "\n".join(lines) + "\n", following
-
-
-BLOCKS = list(blocks())
+SESSIONS = [page for page in guide() if is_session(page)]
+# Pages whose session takes long, or needs more than this package's own dependencies.
+LONG = {"tutorial.md"}
+BLOCKS = [block for page in guide() for block in blocks(page)]
+ALONE = [
+    block
+    for block in BLOCKS
+    if block.kind in ("python", "sh") and not block.not_run and ROOT / block.page not in SESSIONS
+]
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all that the examples name; in `done` their recipe has been run."""
+    """A folder whose `fresh` has all files that the examples name."""
     folder = tmp_path_factory.mktemp("docs")
     (folder / "bin").mkdir()
     script(folder / "bin")
+    (folder / "bin/python").symlink_to(sys.executable)
     fresh = folder / "fresh"
     (fresh / "data").mkdir(parents=True)
     rows = pages(60)
@@ -100,6 +86,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(
         pa.table({"text": [str(row["text"]) for row in rows[40:]]}), fresh / "books.parquet"
     )
+    (fresh / "pages").mkdir()
+    for number in range(3):
+        text = article(number, 20).replace("\n", "</p><p>")
+        (fresh / f"pages/{number}.html").write_text(f"<html><body><main><p>{text}</p></main>")
     (fresh / "reference.jsonl").write_bytes(
         jsonl([{"text": article(number, 60)} for number in range(20)])
     )
@@ -108,7 +98,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     gristmill.train_tokenizer([fresh / "wiki.jsonl"], fresh / "tokenizer.json", vocabulary=300)
     (fresh / "recipe.toml").write_text(local_recipe())
-    done = folder / "done"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def done(world: Path) -> Path:
+    """The same, where the recipe has been run."""
+    fresh, done = world / "fresh", world / "done"
     shutil.copytree(fresh, done)
     with open(done / "recipe.toml", "a") as recipe:
         recipe.write(LINES + BENCHMARK)
@@ -121,7 +117,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(done / "corpus", done / name)
     for limit, name in enumerate(("2024-10", "2024-18"), 5):
         gristmill.run([str(fresh / "wiki.jsonl")], out=done / name, limit=limit, workers=1)
-    return folder
+    return done
 
 
 def local_recipe() -> str:
@@ -135,56 +131,138 @@ def local_recipe() -> str:
     )
     assert "data/*.jsonl" in text
     return text.replace('tokenizer = "gpt2"', 'tokenizer = "tokenizer.json"').replace(
-        'keep = ["en"]\nmin_score = 0.65', 'keep = ["en", "la"]'
+        'keep = ["en"]', 'keep = ["en", "la"]'
     )
 
 
-@pytest.mark.parametrize(
-    ("where", "kind", "text", "following"), BLOCKS, ids=[block[0] for block in BLOCKS]
-)
-def test_what_is_shown_runs(
-    where: str, kind: str, text: str, following: str, world: Path, tmp_path: Path
-) -> None:
-    lines = [line for line in text.splitlines() if not any(sign in line for sign in NOT_RUN)]
-    if (kind == "sh" and not lines) or (kind == "python" and len(lines) < len(text.splitlines())):
-        pytest.skip("; ".join(reason for sign, reason in NOT_RUN.items() if sign in text))
-    folder = tmp_path / "here"
-    begins = re.match(r"gristmill run|import gristmill\n", lines[0]) and "--resume-only" not in text
-    shutil.copytree(world / ("fresh" if begins else "done"), folder)
-    shutil.copytree(world / "last-week", tmp_path / "last-week")
-    if where.startswith("custom-filters") and kind == "sh":
-        filters = next(body for at, _, body, _ in BLOCKS if at.startswith("custom-filters"))
-        (folder / "filters.py").write_text(filters)
-        with open(folder / "recipe.toml", "a") as recipe:
-            recipe.write('\n[[step]]\nuse = "filters:shouted"\n')
-    if where.startswith("mixing"):
-        (folder / "recipe.toml").write_text(MIX)
+def commands(text: str) -> str:
+    """What is typed: of a block with prompts the lines behind them."""
+    lines = text.splitlines()
+    prompted = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    return "\n".join(prompted or lines)
+
+
+def shell(lines: str, folder: Path, world: Path) -> str:
+    """Run commands in a folder; what they print."""
+    return process(["sh", "-ec", lines], folder, world)
+
+
+def process(words: list[str], folder: Path, world: Path) -> str:
     environment = {
         **os.environ,
-        "CACHE": str(tmp_path / "cache"),
+        "CACHE": str(folder.parent / "cache"),
         "GRISTMILL_KEY_PASSPHRASE": "of the examples",
         "PATH": f"{world / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    if kind == "python":
+    ended = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
+    return ended.stdout
+
+
+@pytest.mark.parametrize("block", ALONE, ids=[block.where for block in ALONE])
+def test_what_is_shown_runs(block: Block, world: Path, done: Path, tmp_path: Path) -> None:
+    text, page = block.text, Path(block.page).name
+    folder = tmp_path / "here"
+    begins = re.match(r"(\$ )?gristmill run|import gristmill\n", text)
+    shutil.copytree(world / "fresh" if begins else done, folder)
+    shutil.copytree(world / "last-week", tmp_path / "last-week")
+    if page == "custom-filters.md" and block.kind == "sh":
+        filters = next(one.text for one in BLOCKS if one.page == block.page)
+        (folder / "filters.py").write_text(filters)
+        with open(folder / "recipe.toml", "a") as recipe:
+            recipe.write('\n[[step]]\nuse = "filters:shouted"\n')
+    if page == "mixing.md":
+        (folder / "recipe.toml").write_text(MIX)
+    if block.kind == "python":
         (folder / "example.py").write_text(text)
-        command = [sys.executable, "example.py"]
+        fresh = [sys.executable, "example.py"] if page == "README.md" else None
+        shown = process(fresh or program_line(folder / "example.py"), folder, world)
     else:
-        shown = (
-            "\n".join(lines)
+        lines = (
+            commands(text)
             .replace("--tokenizer gpt2", "--tokenizer tokenizer.json")
             .replace("https://host/pages.jsonl.gz", f"file://{folder}/pages.jsonl.zst")
         )
-        command = ["sh", "-ec", re.sub(r"init recipe.toml", "init other.toml", shown)]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    if following.startswith("Verdict("):
-        assert done.stdout == following
+        shown = shell(re.sub(r"init recipe.toml", "init other.toml", lines), folder, world)
+    if block.following.startswith("Verdict("):
+        assert shown == block.following
 
 
-def test_what_is_not_run_is_still_shown() -> None:
-    shown = "".join(text for _, _, text, _ in BLOCKS)
-    for sign in NOT_RUN:
-        assert sign in shown
-    assert len(BLOCKS) > 20
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.soak] if page.name in LONG else [])
+        for page in SESSIONS
+    ],
+    ids=lambda page: page.name,
+)
+def test_a_page_runs_from_top_to_bottom(page: Path, world: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    shutil.copytree(world / "fresh", folder)
+    if page.name in LONG:
+        if find_spec("torch") is None:
+            missing("torch", "torch is not installed (pip install 'gristmill[torch]')")
+        shutil.rmtree(folder)
+        folder.mkdir()
+    shown = None
+    for block in blocks(page):
+        text = block.text
+        if block.replaced:
+            assert block.replaced[0] in text, f"{block.where}: {block.replaced[0]} is not there"
+            text = text.replace(*block.replaced)
+        text = text.replace("/path/to/gristmill", str(ROOT))
+        if block.not_run or block.kind not in ("python", "sh", "toml", "text"):
+            shown = None
+        elif block.kind == "text":
+            if shown is not None:
+                lacking = [line for line in masked(text) if line not in masked(shown)]
+                assert lacking == [], f"{block.where}: this is not printed, but: {shown}"
+            shown = None
+        elif block.file:
+            (folder / block.file).write_text(text)
+        elif block.kind == "python":
+            (folder / "example.py").write_text(text)
+            shown = process(program_line(folder / "example.py"), folder, world)
+        elif block.kind == "sh":
+            shown = shell(commands(text), folder, world)
+
+
+def masked(text: str) -> list[str]:
+    """Lines without what differs from run to run: numbers, digests and the spaces between."""
+    plain = [re.sub(r"\b[0-9a-f]{16,}\b", "#", line) for line in text.splitlines()]
+    plain = [re.sub(r"[0-9][0-9,.:%-]*", "#", line) for line in plain]
+    return [" ".join(line.split()) for line in plain if line.strip() not in ("", "...")]
+
+
+@pytest.mark.parametrize("page", guide(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_is_shown_exists(page: Path) -> None:
+    """Of every block, run or not: verbs and options, recipes, imports."""
+    before = ""
+    for block in blocks(page):
+        if block.kind == "sh":
+            check_commands(block.text)
+        elif block.kind == "python":
+            check_python(block.text)
+        elif block.kind == "toml" and block.not_run != "not a recipe":
+            check_recipe(block.text, before)
+            before = block.text
+
+
+def test_checks_see_what_is_wrong() -> None:
+    for command in ("gristmill runn x", "A=1 gristmill run x --ot y", 'sbatch "gristmill no x"'):
+        with pytest.raises(Exception, match="No such|required"):
+            check_commands(command)
+    assert check_commands("gristmill run x && gristmill model show y | cat; ls") == 2
+    with pytest.raises(gristmill.RecipeError):
+        check_recipe('[[step]]\nuse = "gopher"\nmin_word = 1\n')
+    with pytest.raises(AssertionError, match="has no nothing"):
+        check_python("from gristmill.errors import nothing\n")
+
+
+def test_most_of_it_is_run() -> None:
+    runs = [block for block in BLOCKS if block.kind in ("python", "sh")]
+    assert len(ALONE) > 20
+    assert len([block for block in runs if block.not_run]) < len(runs) / 3
+    assert len(SESSIONS) > 10

@@ -62,6 +62,11 @@ def command_line(*words: object) -> list[str]:
     ]
 
 
+def program_line(path: Path) -> list[str]:
+    """The command line `python PATH`, but in a fork that has loaded gristmill."""
+    return command_line("--script", path) if FORKS else [sys.executable, str(path)]
+
+
 def script(folder: Path) -> Path:
     """A program named `gristmill` in this folder, for shells."""
     path = folder / "gristmill"

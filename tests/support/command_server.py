@@ -3,11 +3,12 @@ modules costs two seconds of processor time, a fork costs some hundredths.
 
 `python command_server.py SOCKET`; it ends when its standard input does. Each connection sends a
 command line as JSON, with the three standard streams, and gets the exit status; a client that goes
-away before that kills its command.
+away before that kills its command. `--script FILE` in the place of a command runs a program.
 """
 
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -47,7 +48,11 @@ def _become(asked: dict[str, Any], handles: list[int]) -> int:
     server.fork()  # workers come from a fork too, not from one more Python that loads all modules
     code: Any = 0
     try:
-        cli.main()
+        if sys.argv[1:2] == ["--script"]:
+            sys.argv = sys.argv[2:]
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        else:
+            cli.main()
     except SystemExit as error:
         code = error.code
     except BaseException:  # noqa: BLE001
