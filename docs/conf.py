@@ -4,6 +4,7 @@ Pages keep their places, so that their links are right here, on a code host and 
 navigation is read from README.md of this folder: its headings and the links in its lists.
 """
 
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ myst_heading_anchors = 4
 highlight_language = "none"
 html_theme = "furo"
 html_title = "gristmill"
-html_copy_source = False
+html_copy_source = html_use_index = False
 html_show_sphinx = False
 
-# Pages of a folder that its own README.md stands for.
+# The pages of a folder, below its own README.md.
 BELOW = "\n\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
 
@@ -46,8 +47,23 @@ def _place(link: str) -> str:
     return str((ROOT / "docs" / link).resolve().relative_to(ROOT))
 
 
+def with_anchors(name: str, text: str) -> str:
+    """Make links to anchors in HTML, which MyST does not know, links in HTML."""
+
+    def link(found: re.Match[str]) -> str:
+        shown, page, anchor = found.groups()
+        path = (ROOT / f"{name}.md").parent / page if page else ROOT / f"{name}.md"
+        if not path.is_file() or f'<a id="{anchor}">' not in path.read_text("utf-8"):
+            return found[0]
+        code = re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(shown))
+        return f'<a href="{page.removesuffix(".md") + ".html" if page else ""}#{anchor}">{code}</a>'
+
+    return re.sub(r"\[((?:`[^`]*`|[^\]`])*)\]\(([\w./-]*)#([^)]+)\)", link, text)
+
+
 def read(_app: Any, name: str, source: list[str]) -> None:
     """Give the first page the navigation, and the README.md of a folder its pages."""
+    source[0] = with_anchors(name, source[0])
     if name == root_doc:
         source[0] += navigation()
     elif name.startswith("docs/") and name.endswith("/README") and name != "docs/README":

@@ -249,7 +249,7 @@ def verdicts_page() -> str:
             for reason, said in kind.reasons.items():
                 full = f"{kind.name}.{reason}"
                 mark = "" if any(f'"{full}"' in one[0] for one in rows) else anchor(full)
-                rows.append((f"{mark}`{full}`", said, remedy(kind, said)))
+                rows.append((f"{mark}`{full}`", said, remedy(kind, said, kind is step)))
     lines += table(("Reason", "The document", "What to do"), rows)
     return page([*lines, *written["deduplicate"], *written["target"]])
 
@@ -262,14 +262,14 @@ def room_rows(name: str, reasons: "dict[str, Reason]") -> list[str]:
     return table(("Reason", "The document", "What to do"), rows)
 
 
-def remedy(kind: type[Step], said: str) -> str:
+def remedy(kind: type[Step], said: str, first: bool) -> str:
     """What to do about a filter's reason: which parameter decides, and how to try another value."""
     fields = [key.name for key in keys.keys_of(kind)]
     named = [word for word in re.findall(r"`(\w+)`", said) if word in fields]
     tried = [word for word in named if word in kind.thresholds]
     if tried:
         return f"Try `rejudge --set step.{kind.name}.{tried[-1]}=...`"
-    place = kind.name if registry.variants(kind)[0] is kind else kind.__name__
+    place = kind.name if first else kind.__name__
     links = " or ".join(f"[`{word}`](filters.md#{place}.{word})" for word in named)
     return f"Change {links}, and run again" if named else ""
 

@@ -113,7 +113,7 @@ def done(world: Path) -> Path:
         hashlib.sha256((done / "corpus/manifest.json").read_bytes()).hexdigest()
     )
     published(done / "corpus", done / "target")
-    for name in ("demo/corpus", "../last-week/corpus", "2024-22"):
+    for name in ("demo/corpus", "../last-week/corpus", "2024-22", "other"):
         shutil.copytree(done / "corpus", done / name)
     for limit, name in enumerate(("2024-10", "2024-18"), 5):
         gristmill.run([str(fresh / "wiki.jsonl")], out=done / name, limit=limit, workers=1)
