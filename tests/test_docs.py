@@ -165,7 +165,7 @@ def process(words: list[str], folder: Path, world: Path) -> str:
 def test_what_is_shown_runs(block: Block, world: Path, done: Path, tmp_path: Path) -> None:
     text, page = block.text, Path(block.page).name
     folder = tmp_path / "here"
-    begins = re.match(r"(\$ )?gristmill run|import gristmill\n", text)
+    begins = re.match(r"(\$ )?gristmill run ", text) or "gristmill.run(" in text
     shutil.copytree(world / "fresh" if begins else done, folder)
     shutil.copytree(world / "last-week", tmp_path / "last-week")
     if page == "custom-filters.md" and block.kind == "sh":

@@ -27,6 +27,8 @@ from gristmill.cli import app
 from gristmill.recipe import parse
 from tests.support import ROOT
 
+# Decisions have no code; tests/test_reference.py and tests/test_exercises.py have the others.
+OWN_TESTS = {"adr", "reference", "exercises.md"}
 SESSION = "<!-- blocks run in order, in one folder -->"
 COMMAND = re.compile(r"(\$ )?(gristmill|make|pip|python|spark-submit) ")
 SOURCE = '[[source]]\nname = "{name}"\nfiles = ["a.jsonl"]\n'
@@ -56,11 +58,9 @@ class Block(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """Every page of the guide; decisions have no code to run, and tests/test_reference.py has the
-    examples of the reference.
-    """
+    """Every page of the guide, but those with tests of their own."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-    return [page for page in found if page.parent.name not in ("adr", "reference")]
+    return [page for page in found if not OWN_TESTS & set(page.parts)]
 
 
 def is_session(page: Path) -> bool:
