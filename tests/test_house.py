@@ -182,6 +182,7 @@ OPTIONS = {
     "verify": "--cache-dir --help --json --pin --quick --raw",
     "diff": "--help --json",
     "why": "--help --json",
+    "explain": "--help --json",
     "lines": "--help --json --top",
     "substrings": "--help --json --top",
     "contamination": "--benchmark --help --item --json",

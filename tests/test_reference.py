@@ -93,7 +93,8 @@ def test_every_reason_of_a_source_is_explained() -> None:
 
 def test_what_a_reason_means() -> None:
     assert meaning("gopher.short_doc") == "The words are fewer than `min_words`."
-    assert meaning("repetition.top_3_gram") == filter_reason("repetition", "top_N_gram")
+    assert meaning("repetition.top_3_gram") == filter_reason("repetition", "top_4_gram")
+    assert "`max_top`" in (meaning("repetition.top_3_gram") or "")
     assert "`min`" in (meaning("scores.edu_low") or "")
     assert meaning("read.truncated") == READ["truncated"].meaning
     for unknown in ("filters:mine.x", "gopher.nothing", "read.nothing", "mine.x", ""):

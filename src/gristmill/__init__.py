@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from gristmill.reports.duplicates import duplicates as duplicates
     from gristmill.reports.explore import explore as explore
     from gristmill.reports.losses import losses as losses
+    from gristmill.reports.meanings import explain as explain
     from gristmill.reports.rejudge import rejudge as rejudge
     from gristmill.reports.repeated_lines import frequent as lines
     from gristmill.reports.size import size as size
@@ -109,6 +110,7 @@ _PLACES = {
     "doremi": "mixing.doremi:doremi",
     "duplicates": "reports.duplicates:duplicates",
     "explore": "reports.explore:explore",
+    "explain": "reports.meanings:explain",
     "export": "trainer_formats.export:export",
     "extract": "library.text_functions:extract",
     "fit_mix": "mixing.fit:fit_mix",
@@ -172,6 +174,7 @@ __all__ = [
     "diff",
     "doremi",
     "duplicates",
+    "explain",
     "explore",
     "export",
     "extract",

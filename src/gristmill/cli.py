@@ -35,6 +35,7 @@ from gristmill.report_verbs import (
     curve,
     diff,
     duplicates,
+    explain,
     lines,
     rejudge,
     report,
@@ -147,7 +148,7 @@ def verify(
     )
 
 
-for verb in (diff, why, lines, substrings, contamination, duplicates, rejudge, curve):
+for verb in (diff, why, explain, lines, substrings, contamination, duplicates, rejudge, curve):
     app.command()(verb)
 app.command(epilog=EXIT_CODES)(report)
 app.command()(check)

@@ -48,6 +48,24 @@ def why(
         print_result(result, as_json, lines(result))
 
 
+def explain(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A key, table, filter, parameter, reason or measure: tokens.validation, gopher, "
+            "gopher.short_doc."
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Show what a name of a recipe, of a verdict or of a measure means."""
+    from gristmill.reports.meanings import explain as ask
+    from gristmill.reports.meanings import lines
+
+    answers = ask(name)
+    print_result(answers, as_json, lines(answers))
+
+
 def lines(
     corpus: Corpus,
     top: Annotated[int, typer.Option(min=1, help="How many lines to show.")] = 20,

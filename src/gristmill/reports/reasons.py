@@ -115,7 +115,12 @@ def filter_reason(step: str, word: str) -> str | None:
     kind = registry.built_in(step)
     for variant in registry.variants(kind) if kind is not None else ():
         for known, sentence in variant.reasons.items():
-            pattern = re.sub("NAME|(?<![A-Z])N(?![A-Z])", r"\\w+", known)
-            if re.fullmatch(pattern, word):
+            if matches(known, word):
                 return sentence
     return None
+
+
+def matches(known: str, name: str) -> bool:
+    """Whether a name fits another one, with NAME or N in it."""
+    pattern = re.sub("(?<![A-Z])N(?![A-Z])", r"\\d+", known.replace("NAME", r"\w+"))
+    return re.fullmatch(pattern, name) is not None
