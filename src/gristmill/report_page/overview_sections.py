@@ -1,5 +1,7 @@
 """The page's first sections: figures, the funnel, sources, languages, lengths."""
 
+from collections.abc import Callable
+
 from gristmill.report_page import charts
 from gristmill.report_page.facts import Facts
 from gristmill.report_page.figures import SourceCounts
@@ -176,7 +178,8 @@ def sources(one: Facts) -> Html:
     """Sources, languages, hosts, lengths."""
     parts = []
     if one.sources:
-        parts.append(_source_table(one.sources))
+        order = [step["step"] for step in one.manifest.funnel.get("steps", [])]
+        parts.append(_source_table(one.sources, order))
     blocks = []
     if one.languages:
         total = sum(count for _, count, _ in one.languages)
@@ -222,22 +225,22 @@ def sources(one: Facts) -> Html:
     return section("sources", "What is in it", "", *parts)
 
 
-def _source_table(sources: list[SourceCounts]) -> Html:
-    steps = list(dict.fromkeys(step for one in sources for step in one.dropped))
+def _source_table(sources: list[SourceCounts], order: list[str]) -> Html:
+    """The sources; what each step, in the order of the funnel, dropped of them."""
+    steps = sorted({step for one in sources for step in one.dropped}, key=_place(order))
     has_tokens = any(one.tokens for one in sources)
-    head = ["source", "documents", "kept", "share", *(["tokens"] if has_tokens else []), "licence"]
+    head = ["source", "documents", "kept", "share", *(["tokens"] if has_tokens else [])]
     rows = [
         [
-            one.name,
+            tag("span", one.name, tag("span", one.licence or "no licence noted", class_="under")),
             number(one.documents),
             number(one.kept),
             share(one.kept, one.documents),
             *([short(one.tokens)] if has_tokens else []),
-            one.licence or tag("span", "not noted", class_="muted"),
         ]
         for one in sources[:SOURCES]
     ]
-    found = [table(head, rows, range(1, 5 if has_tokens else 4))]
+    found = [table(head, rows, range(1, 5))]
     if len(sources) > SOURCES:
         found.append(tag("p", f"and {len(sources) - SOURCES} more", class_="note"))
     if len(sources) > 1 and steps:
@@ -252,6 +255,10 @@ def _source_table(sources: list[SourceCounts]) -> Html:
             )
         )
     return joined(found)
+
+
+def _place(order: list[str]) -> Callable[[str], tuple[int, str]]:
+    return lambda step: (order.index(step) if step in order else len(order), step)
 
 
 def _block(title: str, note: str, *inner: object) -> Html:
