@@ -17,7 +17,7 @@ from gristmill.filters.api.step import Check
 from gristmill.report_page.tables import CorpusTables
 
 BINS = 120  # at least half as many, unless there are fewer different values
-SAMPLED = 1_000_000  # rows, about, from which ranges are taken
+SAMPLED = 200_000  # rows, about, from which ranges are taken
 INNER = (0.002, 0.5, 0.998)
 MOST = 150  # measures
 AT_ONCE = 24  # measures of one query
@@ -124,19 +124,18 @@ def _value(name: str) -> str:
 
 
 def _ranges(tables: CorpusTables, names: list[str], whole: Mapping[str, bool]) -> list[_Range]:
-    total = tables.manifest.funnel.get("documents", 0)
-    step = max(1, total // SAMPLED)
-    some = f" filter (where sample_key(document) % {step} = 0)" if step > 1 else ""
-    asked = ", ".join(
-        f"count({_value(name)}), min({_value(name)}), max({_value(name)}), "
-        f"quantile_disc({_value(name)}, [{', '.join(map(str, INNER))}]){some}"
-        for name in names
-    )
-    row = tables.rows(f"select {asked} from measures")[0]
+    """The ranges of all values, and inner ones of a sample of the rows."""
+    step = max(1, tables.manifest.funnel.get("documents", 0) // SAMPLED)
+    some = f" where sample_key(document) % {step} = 0" if step > 1 else ""
+    values = [_value(name) for name in names]
+    ends = ", ".join(f"count({value}), min({value}), max({value})" for value in values)
+    inner = ", ".join(f"quantile_disc({value}, {list(INNER)})" for value in values)
+    row = tables.rows(f"select {ends} from measures")[0]
+    quantiles = tables.rows(f"select {inner} from measures{some}")[0]
     found = []
     for place, name in enumerate(names):
-        count, least, most, inner = row[4 * place : 4 * place + 4]
-        low, median, high = (inner or [least, least, most]) if count else (0.0, 0.0, 0.0)
+        count, least, most = row[3 * place : 3 * place + 3]
+        low, median, high = (quantiles[place] or [least, least, most]) if count else (0.0, 0.0, 0.0)
         found.append(_Range(name, whole[name], count, least or 0.0, most or 0.0, low, median, high))
     return found
 
@@ -202,8 +201,9 @@ def _counted(tables: CorpusTables, wanted: list[Wanted]) -> list[Distribution]:
     asked: list[str] = []
     for one, checks, _, edges in wanted:
         value = _value(one.name)
-        asked.append(f"histogram({value}, {edges})")
-        if any(check.broken in ("<", ">=") for check in checks):
+        if _counts_upper(checks):
+            asked.append(f"histogram({value}, {edges})")
+        if _counts_lower(checks):
             asked.append(f"histogram(-{value}, {[-edge for edge in reversed(edges)]})")
         asked += [
             f"count(*) filter (where {value} {check.broken} {float(check.limit or 0)!r})"
@@ -212,9 +212,10 @@ def _counted(tables: CorpusTables, wanted: list[Wanted]) -> list[Distribution]:
     row = list(tables.rows(f"select {', '.join(asked)} from measures")[0])
     found = []
     for one, checks, log, edges in wanted:
-        upper = _cumulated(row.pop(0), edges)  # values <= each edge
-        lower = [0] * len(edges)  # values < each edge
-        if any(check.broken in ("<", ">=") for check in checks):
+        upper = lower = [0] * len(edges)  # values <= each edge, and < each edge
+        if _counts_upper(checks):
+            upper = _cumulated(row.pop(0), edges)
+        if _counts_lower(checks):
             at_least = _cumulated(row.pop(0), [-edge for edge in reversed(edges)])
             lower = [one.documents - count for count in reversed(at_least)]
         rules = []
@@ -228,11 +229,21 @@ def _counted(tables: CorpusTables, wanted: list[Wanted]) -> list[Distribution]:
             rules.append(
                 LimitCurve(check.reason, check.broken, float(check.limit or 0), row.pop(0), curve)
             )
-        closed_below = any(check.broken in ("<", ">=") for check in checks)
-        counts, below, above = _bins(one, lower if closed_below else upper, edges)
+        up_to = lower if _counts_lower(checks) else upper
+        counts, below, above = _bins(one, up_to, edges)
         shape = (one.name, one.documents, one.least, one.most, log, edges)
         found.append(Distribution(*shape, counts, below, above, rules))
     return found
+
+
+def _counts_lower(checks: list[Check]) -> bool:
+    """Whether a limit needs how many values are below an edge."""
+    return any(check.broken in ("<", ">=") for check in checks)
+
+
+def _counts_upper(checks: list[Check]) -> bool:
+    """Whether a limit, or the bins of a measure without one, need how many are up to an edge."""
+    return not _counts_lower(checks) or any(check.broken in ("<=", ">") for check in checks)
 
 
 def _bins(one: _Range, up_to: list[int], edges: list[float]) -> tuple[list[int], int, int]:
