@@ -71,7 +71,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
     (folder / "bin").mkdir()
     script(folder / "bin")
-    (folder / "bin/python").symlink_to(sys.executable)
+    # A link would be a Python without the packages of its environment.
+    (folder / "bin/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (folder / "bin/python").chmod(0o755)
     fresh = folder / "fresh"
     (fresh / "data").mkdir(parents=True)
     rows = pages(60)
