@@ -36,6 +36,7 @@ LIBRARIES = (
 # Of its extras: where a node has none, the step that needs it says so.
 EXTRAS = (
     "backports.zstd",
+    "fasttext-predict-v2",  # of Python 3.14, in the place of fasttext-predict
     "ftfy",
     "justext",
     "kenlm",
