@@ -25,12 +25,11 @@ import pickle
 import shutil
 import stat
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import numba
 from numba import types
@@ -41,6 +40,7 @@ from numba.core.runtime import rtsys
 from gristmill import interpreter
 from gristmill.kernels.jit import keys
 from gristmill.kernels.jit.groups import type_of
+from gristmill.progress_line import ProgressLine, seconds_text
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 OFFSETS = types.Array(types.int32, 1, "C", readonly=True)
@@ -54,6 +54,9 @@ UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
 BUILDING, TRIAL = "GRISTMILL_KERNELS_BUILDING", "GRISTMILL_KERNELS_TRIAL"
 ONLY = "GRISTMILL_KERNELS_ONLY"  # for tests: the only modules whose code is compiled and kept
 MOST_BUILDERS = 8  # each takes some 300 MB
+MOST_NAMED = 3  # modules that are named while they are compiled
+FEW = 50  # kernels, which take less than a minute
+SECONDS_BETWEEN_LOOKS = 0.05
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 # every kernel by module and name, for the tests that read their options
@@ -201,12 +204,21 @@ def _ready_folders() -> dict[str, Path | None]:
             root().mkdir(mode=0o700, parents=True, exist_ok=True)
             if _is_private(root()):
                 with open(root() / "building.lock", "w") as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    _hold(lock)
                     if lacking := missing():
                         _build(lacking)
     except OSError:
         pass
     return {module: place if _is_private(place) else None for module, place in _places().items()}
+
+
+def _hold(lock: TextIO) -> None:
+    """Wait for the lock of a build, and say what is waited for."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        ProgressLine().end("gristmill: waiting for another process, which builds the kernels")
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def _build(lacking: list[str]) -> None:
@@ -216,28 +228,61 @@ def _build(lacking: list[str]) -> None:
     # What an earlier build left when it was killed; the lock says that none is at work.
     for left in root().glob("building-*"):
         shutil.rmtree(left, ignore_errors=True)
-    what = "" if len(lacking) == len(modules()) else f" of {', '.join(lacking)}"
-    _say(f"compiling kernels{what}, once for this version and processor ...")
-    start = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="building-", dir=root()))
+    progress = _BuildProgress(folder, lacking)
     environment = {**os.environ, BUILDING: str(folder), ONLY: ",".join(lacking)}
     builders = [environment] * min(processors(), MOST_BUILDERS, len(lacking))
     try:
         for step in (builders, [{**environment, TRIAL: "1"}]):
-            if complaints := _import_all_in(step):
+            if complaints := _import_all_in(step, progress.show):
                 raise OSError(f"building kernels failed:\n{complaints}")
         for path in folder.glob("*/*.code"):
             with open(path, "rb") as file:
                 os.fsync(file.fileno())
         for place in folder.iterdir():
             place.rename(root() / place.name)
-        _say(f"kernels compiled in {time.monotonic() - start:.0f} s")
+        progress.end()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _say(line: str) -> None:
-    print(f"gristmill: {line}", file=sys.stderr, flush=True)
+class _BuildProgress:
+    """Shows how many kernels are compiled, and about how long the rest takes.
+
+    Time is expected to be in proportion to the length of source; long modules come first.
+    """
+
+    def __init__(self, folder: Path, lacking: list[str]) -> None:
+        self._folder, self._start = folder, time.monotonic()
+        # By the name of a module's folder: its length for each of its kernels.
+        self._weights: dict[str, float] = {}
+        self._kernels = 0
+        for module in lacking:
+            count = keys.sources()[module].count("\n@kernel(")
+            self._weights[keys.folder_name(module)] = len(keys.sources()[module]) / count
+            self._kernels += count
+        self._all = sum(len(keys.sources()[module]) for module in lacking)
+        names = f" of {', '.join(lacking)}" if len(lacking) <= MOST_NAMED else ""
+        self._what = f"gristmill: compiling kernels{names} (once on this machine)"
+        self._line = ProgressLine()
+
+    def show(self) -> None:
+        """Look which kernels are compiled, and show it."""
+        done = [path.parent.name for path in self._folder.glob("*/*.code")]
+        text = f"{self._what}: {len(done)} of {self._kernels}"
+        weight = sum(self._weights.get(name, 0.0) for name in done)
+        seconds = time.monotonic() - self._start
+        if weight > self._all / 20:
+            left = seconds * (self._all - weight) / weight
+            text += f", about {seconds_text(left)} left"
+        elif self._kernels > FEW:
+            text += ", one or two minutes in all"
+        self._line.show(text)
+
+    def end(self) -> None:
+        """Show that all are compiled."""
+        took = seconds_text(time.monotonic() - self._start)
+        self._line.end(f"gristmill: {self._kernels} kernels compiled in {took}, kept in {root()}")
 
 
 def prepare() -> None:
@@ -253,21 +298,26 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _import_all_in(environments: list[dict[str, str]]) -> str:
-    """Import every kernel module in processes side by side; what those said that failed."""
+def _import_all_in(environments: list[dict[str, str]], look: Callable[[], None]) -> str:
+    """Import every kernel module in processes side by side; what those said that failed. `look` is
+    called again and again meanwhile.
+    """
     command = interpreter.command("gristmill.kernels.jit.compile:import_all")
+    said = [tempfile.TemporaryFile("w+") for _ in environments]
     running = [
-        subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        for environment in environments
+        subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=file)
+        for environment, file in zip(environments, said, strict=True)
     ]
-    said = [builder.communicate()[1] for builder in running]
-    return "".join(
-        f"ended with {builder.returncode}\n{text}"
-        for builder, text in zip(running, said, strict=True)
-        if builder.returncode
-    )
+    while any(builder.poll() is None for builder in running):
+        look()
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    complaints = ""
+    for builder, file in zip(running, said, strict=True):
+        file.seek(0)
+        if builder.returncode:
+            complaints += f"ended with {builder.returncode}\n{file.read()}"
+        file.close()
+    return complaints
 
 
 def import_all() -> None:
