@@ -156,7 +156,8 @@ def test_urls_where_folders_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (
         done.returncode,
         "gristmill: --out s3://bucket/corpus: gristmill writes to" in done.stderr,
-    ) == (2, True)
+        "`gristmill publish CORPUS s3://BUCKET/PREFIX`" in done.stderr,
+    ) == (2, True, True)
     assert sorted(os.listdir(tmp_path)) == ["recipe.toml", "web.jsonl"]
 
 

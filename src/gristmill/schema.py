@@ -9,6 +9,7 @@ import pyarrow as pa
 ROW_BITS = 32
 MOST_SHARDS = 1 << 31
 MOST_ROWS = 1 << ROW_BITS
+X_ROBOTS_TAG = "x_robots_tag"  # of a page's HTTP headers, in the column `extra`
 
 # The rows of a source. `reason` and `value` are null, except for rows that are not a readable
 # document: the cause, and its byte in the decoded shard.

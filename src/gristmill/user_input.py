@@ -70,7 +70,8 @@ def local(name: Path | str, what: str) -> Path:
         shown = f"{scheme}://{rest.lstrip('/').rpartition('@')[2]}"  # without a user and password
         raise RecipeError(
             f"{what} {shown}: gristmill writes to local folders, not to URLs: name a folder, and "
-            "copy it afterwards (if a local folder has this name, write ./ before it)"
+            "bring it to a store afterwards: `gristmill publish CORPUS s3://BUCKET/PREFIX` for a "
+            "corpus, a copy for other files (if a local folder has this name, write ./ before it)"
         )
     return Path(name)
 

@@ -1,6 +1,7 @@
 """`gristmill.Corpus`: a finished corpus in Python."""
 
 import importlib
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 import gristmill
+from gristmill.corpus.parents import parent_of
 from gristmill.errors import ArgumentError, MachineError, VerificationError
+from gristmill.reports.why import lines
 from tests.support.corpora import jsonl, pages
 from tests.support.skips import missing
 
@@ -22,14 +25,20 @@ def package(name: str) -> Any:
         missing(name, f"the package {name} is not installed")
 
 
+# By row of a.jsonl, the id of what it was made of, as the file has it.
+PARENTS: dict[int, object] = {0: "<urn:uuid:1>", 2: 17, 3: "", 4: True, 5: ["a", "b"], 6: None}
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("open")
     rows = pages(40)
+    for row, parent in PARENTS.items():
+        rows[row]["origin"] = parent
     (folder / "a.jsonl").write_bytes(jsonl(rows[:30]))
     (folder / "b.jsonl").write_bytes(jsonl([*rows[30:], rows[0], {"text": "short"}]))
     (folder / "recipe.toml").write_text(
-        'output = "corpus"\n[[source]]\nname = "web"\nfiles = ["*.jsonl"]\n'
+        'output = "corpus"\n[[source]]\nname = "web"\nfiles = ["*.jsonl"]\nparent = "origin"\n'
         '[[step]]\nuse = "simple"\n[deduplicate]\nnear = {}\n'
     )
     gristmill.run(folder / "recipe.toml", workers=1)
@@ -48,6 +57,38 @@ def test_tables(corpus: Path) -> None:
     assert counted == [(opened.manifest.funnel["kept"],)]
     with pytest.raises(ArgumentError, match="no table 'verdict'; there are"):
         opened.arrow("verdict")
+
+
+def test_parents(corpus: Path, tmp_path: Path) -> None:
+    named = {"0:0": "<urn:uuid:1>", "0:2": "17"}
+    for row in (*PARENTS, 1):
+        (answer,) = gristmill.why(corpus, f"0:{row}")
+        assert answer["parent"] == named.get(f"0:{row}")
+    assert "  made of 17" in lines(gristmill.why(corpus, "0:2")[0])
+    kept = {row["document"]: row["parent"] for row in gristmill.Corpus(corpus).documents()}
+    assert {number: parent for number, parent in kept.items() if parent} == {
+        number: named[f"0:{number}"] for number in (0, 2) if number in kept
+    }
+    assert 0 in kept
+    gristmill.export(corpus, tmp_path / "out", to="jsonl")
+    exported = (tmp_path / "out/web/00000.jsonl").read_bytes().splitlines()
+    assert json.loads(exported[0])["origin"] == "<urn:uuid:1>"
+
+
+@pytest.mark.parametrize(
+    ("extra", "field", "found"),
+    [
+        (None, "parent", None),
+        ('{"a":1}', "parent", None),
+        ('{"parent":"x"}', "parent", "x"),
+        ('{"a":"parent"}', "parent", None),
+        ('{"parent":1.5}', "parent", None),
+        ('{"a \\"b":12345678901234567890}', 'a "b', "12345678901234567890"),
+        ('{"\\u00e9":"x"}', "\u00e9", "x"),
+    ],
+)
+def test_the_field_with_the_parent(extra: str | None, field: str, found: str | None) -> None:
+    assert parent_of(extra, field) == found
 
 
 def test_documents(corpus: Path) -> None:

@@ -64,6 +64,7 @@ FIELDS: dict[str, Any] = {
     "source.kind": ("jsonl", [P]),
     "source.text": ("body", EVERY),
     "source.url": ("link", [P, C, V, L, F, S, T]),
+    "source.parent": ("origin", []),
     "source.priority": (3, []),
     "source.licence": ("CC0-1.0", []),
     "source.limit": (40, EVERY),

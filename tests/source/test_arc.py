@@ -50,6 +50,11 @@ def test_an_arc_file_gives_its_pages() -> None:
         assert [row["document"] for row in told.rows] == [1, 2, 3, 4]
 
 
+def test_robots_headers_are_kept() -> None:
+    told = pages(HEAD, arc(http(BODY, "X-Robots-Tag: noai"), URLS[0]), RECORDS[1])
+    assert [row["extra"] for row in told.rows] == ['{"x_robots_tag": ["noai"]}', None]
+
+
 def test_without_pages_asked_for_they_are_no_text() -> None:
     told = read(HEAD + RECORDS[0])
     assert told.failed == [(1, "read.not_text", len(HEAD))]

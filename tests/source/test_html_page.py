@@ -3,6 +3,7 @@ does not.
 """
 
 import gzip
+import json
 import random
 import zlib
 from contextlib import suppress
@@ -491,3 +492,21 @@ def test_any_body_under_any_header_has_its_end(
         "Transfer-Encoding: chunked",
     )
     assert only(block) == only(block)
+
+
+def robots(*headers: str) -> list[str] | None:
+    """What `extra` has of X-Robots-Tag."""
+    (row,) = pages(page(http(BODY, *headers))).rows
+    assert row["text"] == HTML
+    return json.loads(row["extra"])["x_robots_tag"] if row["extra"] is not None else None
+
+
+def test_the_header_x_robots_tag_is_kept() -> None:
+    assert robots() is None
+    assert robots("X-Robots-Tag:", "x-robots-tag:  ") is None
+    assert robots("x-robots-TAG: noindex, nofollow") == ["noindex, nofollow"]
+    assert robots("X-Robots-Tag: a: noai", "X-Robots-Tag:noindex") == ["a: noai", "noindex"]
+    assert robots("X-Robots-Tag: a: noai,\r\n noindex") == ["a: noai, noindex"]
+    assert robots("X-Robots-Tag: no\x00ai\x1b[0m\r\xff") == ["no ai [0m \ufffd"]
+    assert robots("X-Robots-Tag: " + "noai, " * 100_000) == [("noai, " * 400)[:2000].strip()]
+    assert robots(*["X-Robots-Tag: noai"] * 10_000) == ["noai"] * 400

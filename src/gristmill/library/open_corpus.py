@@ -10,8 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.corpus.funnel import Funnel
+from gristmill.corpus.parents import DEFAULT, parent_of
 from gristmill.errors import ArgumentError, MachineError, RecipeError, VerificationError
 from gristmill.reports.verify import finished
+from gristmill.schema import shard_of
 from gristmill.store.parts import Part
 from gristmill.trainer_formats.kept_texts import KeptTexts
 
@@ -125,13 +127,23 @@ class OpenCorpus:
 
     def documents(self, *, kept: bool = True) -> Iterator[dict[str, Any]]:
         """The documents, one after another: `document`, `text`, `url` and what else is known of
-        each; of kept ones also `copies`, the number of documents that were dropped as copies.
+        each; `parent`, the id in the field that its source names so; of kept ones also `copies`,
+        the number of documents that were dropped as copies.
 
         `kept = False`: all documents whose text is stored, later duplicates included, with the
         verdict's `reason`. Raises RecipeError where the corpus stores no texts.
         """
+        names = self._parent_fields()
         for batch in self._kept() if kept else self._stored():
-            yield from batch.to_pylist()
+            for row in batch.to_pylist():
+                field = names[shard_of(row["document"])]
+                yield {**row, "parent": parent_of(row["extra"], field)}
+
+    def _parent_fields(self) -> list[str]:
+        """By raw shard, the name of the field with a document's parent."""
+        tables = self.recipe.get("source", [])
+        names = {table["name"]: table.get("parent", DEFAULT) for table in tables}
+        return [names.get(shard.source, DEFAULT) for shard in self.manifest.raw_shards]
 
     def _kept(self) -> Iterator[pa.RecordBatch]:
         texts = KeptTexts(self.path, self.manifest, [])

@@ -9,7 +9,14 @@ COMMON_CRAWL = "https://data.commoncrawl.org/"
 Kind = Literal["wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text"]
 
 # Keys of a source that are stored only where they are set, and what they are otherwise.
-LATER = {"hub": None, "subset": None, "target_shards": None, "target_tokens": None, "enabled": True}
+LATER = {
+    "hub": None,
+    "subset": None,
+    "parent": "parent",
+    "target_shards": None,
+    "target_tokens": None,
+    "enabled": True,
+}
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,6 +45,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     kind: Kind | None = None
     text: str = "text"  # The field that holds the text.
     url: str = "url"  # The field that holds the URL.
+    # The field with the id of the document that a rephrased one was made of, for `why`.
+    parent: str = "parent"
     # Shards of a source with a higher priority get lower numbers, so that its copy of a duplicate
     # is kept.
     priority: int = 0

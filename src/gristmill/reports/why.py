@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.parents import DEFAULT, parent_of
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.reports.reasons import meaning
 from gristmill.reports.top_substrings import spans_of
@@ -24,10 +25,11 @@ def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
 
     Each answer has `document`, `url`, `reason` (null: kept), `value`, `threshold`, `keeper`,
     `keeper_url`, `similarity`, `copies` (how many documents were dropped as copies of it),
-    `measures`, `source`, `raw_shard`, `substrings` (its repeated spans, if there are any), and
-    `text` if it is stored; with `[tokens]` repeats or partitions also `tokens`, how often it is in
-    which token shards. Raises RecipeError if there is no such document, VerificationError if the
-    corpus is not finished.
+    `measures`, `source`, `raw_shard`, `substrings` (its repeated spans, if there are any),
+    `parent` (the id in the field that its source names so; null: it has none, or its fields are not
+    stored), and `text` if it is stored; with `[tokens]` repeats or partitions also `tokens`, how
+    often it is in which token shards. Raises RecipeError if there is no such document,
+    VerificationError if the corpus is not finished.
     """
     root = Path(corpus)
     finished = Corpus(root).finished()
@@ -108,12 +110,19 @@ def _answer(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str
         result["tokens"] = _in_tokens(root, manifest, shard.source, document)
     if verdict["reason"] is None and (spans := spans_of(root, manifest, document)):
         result["substrings"] = spans
-    for folder in ("documents", "samples"):
+    result["parent"] = None
+    for folder in ("documents", f"text/{shard.source}", "samples"):
         stored = _one(_part(root, folder, document), document)
         if stored:
             result["text"] = stored["text"]
+            result["parent"] = parent_of(stored.get("extra"), _parent_field(manifest, shard.source))
             break
     return result
+
+
+def _parent_field(manifest: Manifest, source: str) -> str:
+    tables = (table for table in manifest.recipe["source"] if table["name"] == source)
+    return next((table.get("parent", DEFAULT) for table in tables), DEFAULT)
 
 
 def _in_tokens(root: Path, manifest: Manifest, source: str, document: int) -> dict[str, int]:
@@ -152,6 +161,8 @@ def lines(result: dict[str, Any]) -> list[str]:
         f"document {name}   {result['url'] or '(no URL)'}",
         f"  from {result['raw_shard']}, row {result['row']}, source {result['source']}",
     ]
+    if result["parent"] is not None:
+        out.append(f"  made of {' '.join(result['parent'].split())[:200]}")
     reason = result["reason"]
     if reason is None:
         out.append(

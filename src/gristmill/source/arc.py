@@ -166,7 +166,7 @@ def _give(header: _ArcHeader, body: bytes, begin: int, rows: RowCollector, field
         return
     got = html_page.read(body, header.type, fields.max_document_bytes)
     if isinstance(got, html_page.HtmlPage):
-        rows.add(got.text, header.url, header.date, None, got.language, None, got.content_type)
+        rows.add(got.text, header.url, header.date, None, got.language, got.extra, got.content_type)
     else:
         rows.fail(got.reason, begin if got.value is None else got.value, header.url)
 

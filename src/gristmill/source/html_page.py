@@ -4,9 +4,11 @@ block -> HTTP response -> status, media type -> content codings removed -> is it
       -> charset -> text
 """
 
+import json
 import re
 from typing import NamedTuple
 
+from gristmill.schema import X_ROBOTS_TAG
 from gristmill.source import charset, http
 from gristmill.source.codings import Undecodable, decode
 
@@ -14,6 +16,8 @@ HTML = ("text/html", "application/xhtml+xml")
 BINARY_PREFIX = 1445  # bytes; WHATWG MIME Sniffing, 5.2, reads as many
 CONTROL_SHARE = 20  # one control character in this many of the first bytes: not text
 MOST_LANGUAGE = 100  # characters of a Content-Language that are kept
+
+MOST_ROBOTS = 2000  # bytes of X-Robots-Tag that are kept
 
 # Elements that a page may begin with: those of WHATWG MIME Sniffing, 7.1, and some more.
 _MARKUP = re.compile(
@@ -32,6 +36,7 @@ class HtmlPage(NamedTuple):
     text: bytes  # its HTML, in UTF-8
     content_type: str  # text/html or application/xhtml+xml
     language: str | None  # from the HTTP header
+    extra: str | None = None  # JSON of the other HTTP headers that are kept; None: there are none
 
 
 class Refusal(NamedTuple):
@@ -85,7 +90,16 @@ def _of_message(message: http.HttpResponse, most: int) -> HtmlPage | Refusal:
             return Refusal("not_html")
         media = HTML[0]
     language = (message.get(b"content-language") or "")[:MOST_LANGUAGE].strip() or None
-    return _of_bytes(body, media, http.charset_of(declared), language, most)
+    page = _of_bytes(body, media, http.charset_of(declared), language, most)
+    return page._replace(extra=_kept(message)) if isinstance(page, HtmlPage) else page
+
+
+def _kept(message: http.HttpResponse) -> str | None:
+    """The fields of X-Robots-Tag, as a list in JSON."""
+    value = message.headers.get(http.ROBOTS, b"")[:MOST_ROBOTS].decode("utf-8", "replace")
+    shown = "".join(one if one.isprintable() or one == "\n" else " " for one in value)
+    fields = [field for line in shown.split("\n") if (field := line.strip())]
+    return json.dumps({X_ROBOTS_TAG: fields}, ensure_ascii=False) if fields else None
 
 
 def _of_bytes(

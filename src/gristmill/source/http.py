@@ -9,6 +9,8 @@ so a body is treated as chunked only if it begins with a chunk.
 import re
 from typing import NamedTuple
 
+# Its fields stay apart, a line each: what an agent is named for goes to the end of one field.
+ROBOTS = b"x-robots-tag"
 _STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])?[ \t]+([0-9]{3})(?![0-9])")
 _STOP = re.compile(rb"\r?\n\r?\n")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]{0,4096})?\r?\n")
@@ -20,7 +22,8 @@ class HttpResponse(NamedTuple):
     """A response."""
 
     status: int
-    # Names are in lower case; repeated headers are joined by commas (RFC 9110, 5.3).
+    # Names are in lower case; repeated headers are joined by commas (RFC 9110, 5.3), those of
+    # ROBOTS by line feeds.
     headers: dict[bytes, bytes]
     body: bytes  # without transfer coding, with its content codings
 
@@ -72,9 +75,10 @@ def _headers(lines: bytes) -> dict[bytes, bytes]:
             continue
         name, colon, value = line.partition(b":")
         if colon:
-            last = headers.setdefault(name.strip().lower(), [])
+            name = name.strip().lower()
+            last = headers.setdefault(name, [])
             if last:
-                last.append(b", ")
+                last.append(b"\n" if name == ROBOTS else b", ")
             last.append(value.strip())
     return {
         name: values[0] if len(values) == 1 else b"".join(values)

@@ -49,7 +49,7 @@ def add(record: WarcRecord, block: bytes, begin: int, rows: RowCollector, fields
                 record.date,
                 record.record_id,
                 record.language or got.language,
-                None,
+                got.extra,
                 got.content_type,
             )
         else:

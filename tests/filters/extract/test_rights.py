@@ -1,11 +1,17 @@
 """Robots directives and licences of pages, and of fields that documents came with."""
 
+import json
+
 import pyarrow as pa
 import pytest
 
 from gristmill import filters, schema
 from gristmill.errors import ArgumentError
 from gristmill.filters.extract.rights import Rights
+from gristmill.source.rows import Fields
+from tests.support.corpora import record
+from tests.support.http_pages import http
+from tests.support.shards import read
 
 CC = "https://creativecommons.org/licenses/by/4.0/"
 PAGES = {
@@ -73,3 +79,69 @@ def test_pages_are_dropped_for_what_they_say() -> None:
 def test_a_hostile_page_takes_linear_time() -> None:
     page = "<meta robots " * 200_000 + '<meta name="robots" content="noai">' + "<a rel=license " * 9
     assert measure(Rights(), [page])["robots"] in (["noai"], [None])
+
+
+HEADERS = {
+    "NoIndex, noai": "noai,noindex",
+    "googlebot: noindex": None,
+    "GoogleBot : noindex, nofollow": None,
+    "noai, googlebot: noindex": "noai",
+    "googlebot: noindex, robots: noai": "noai",
+    "other: noindex, *: nofollow noai": "noai,nofollow",
+    "unavailable_after: 25 Jun 2010 15:00:00 PST, noai": (
+        "noai,unavailable_after:25 jun 2010 15:00:00 pst"
+    ),
+    "max-snippet: 20, noimageai": "max-snippet:20,noimageai",
+    ": noai": ":,noai",
+    " , ,:": ":",
+    "": None,
+}
+
+
+def of_fields(step: Rights, fields: list[object], text: str = "<p>x") -> list[str | None]:
+    """The directives of documents with this field `x_robots_tag`."""
+    rows = [
+        {"document": row, "text": text, "extra": json.dumps({"a": 1, "x_robots_tag": field})}
+        for row, field in enumerate(fields)
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, schema.DOCUMENTS)
+    return list(step.load({})(batch).measures["robots"].to_pylist())
+
+
+def test_directives_of_headers() -> None:
+    assert of_fields(Rights(), list(HEADERS)) == list(HEADERS.values())
+    assert of_fields(Rights(), [[header] for header in HEADERS]) == list(HEADERS.values())
+    named = of_fields(Rights(agents=("GOOGLEBOT",)), list(HEADERS))
+    assert named[1:4] == ["noindex", "nofollow,noindex", "noai,noindex"]
+    # An agent ends with its header; directives of the page are joined.
+    several = [["googlebot: noindex", "noai"], [], None, 5, {"a": "noai"}, [None, ["x"], "noai"]]
+    assert of_fields(Rights(), several) == ["noai", None, None, None, None, "noai"]
+    page = '<meta name="robots" content="nofollow">'
+    assert of_fields(Rights(), ["noai"], page) == ["noai,nofollow"]
+    hostile = ["noai," * 10**6, ["x: y"] * 10**5, ["", ":" * 10**6, "noai"]]
+    assert [len(one or "") <= 300 for one in of_fields(Rights(), hostile)] == [True] * 3
+
+
+def test_a_page_is_dropped_for_its_header() -> None:
+    """From the bytes of a WARC file to the verdict."""
+    responses = [
+        http(b"<p>one</p>", "x-ROBOTS-tag: googlebot: noarchive", "X-Robots-Tag: NOAI"),
+        http(b"<p>two</p>", "X-Robots-Tag: googlebot: noai, noindex"),
+        http(b"<p>three</p>"),
+    ]
+    records = b"".join(
+        record(one, f"http://a.example/{one[-6]}", 0, kind="response") for one in responses
+    )
+    rows = read(records, fields=Fields(pages=True), kind="warc").rows
+    assert [row["extra"] for row in rows] == [
+        '{"x_robots_tag": ["googlebot: noarchive", "NOAI"]}',
+        '{"x_robots_tag": ["googlebot: noai, noindex"]}',
+        None,
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, schema.RAW).select(schema.DOCUMENTS.names)
+    for agents, expected in (
+        ((), ["robots", None, None]),
+        (("googlebot",), ["robots"] * 2 + [None]),
+    ):
+        step = Rights(drop=("noai",), agents=agents)
+        assert step.decide(step.load({})(batch).measures).reason.to_pylist() == expected

@@ -10,9 +10,15 @@ Before `extract`, which takes the markup out. Of a page are read
     <link rel="license" href="...">, and <a>; <meta> of the names of LICENCES
 
 and of any document the first of `fields` among the fields that it came with (a column of JSONL or
-Parquet). A field comes before the page's markup. Markup in comments counts as well; the header
-X-Robots-Tag is not read. Sources: RFC 9309 and its extensions by search engines, the rel value
-`license` of HTML's standard (4.6.7), Dublin Core's rights and license.
+Parquet). A field comes before the page's markup. Markup in comments counts as well.
+
+The header X-Robots-Tag, which the readers of WARC and ARC keep as the field `x_robots_tag` (a list
+with a string for each header; a column may have a string), adds its directives to those of the
+markup. `googlebot: noindex, nofollow` is for one agent, to the end of the header or to the next
+agent; what comes before any agent, or after `robots` or `*`, is for all.
+
+Sources: RFC 9309 and its extensions by search engines, Google's and Bing's pages on X-Robots-Tag,
+the rel value `license` of HTML's standard (4.6.7), Dublin Core's rights and license.
 """
 
 import html
@@ -26,14 +32,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.filters.api.step import Decision, Inputs, Measured, Step
+from gristmill.schema import X_ROBOTS_TAG
 
 LICENCES = ("dc.rights", "dc.rights.license", "dcterms.license", "dcterms.rights", "license")
 LONGEST = 300  # characters of a licence, and of all directives
 MOST = 64  # tags of a page that are looked at
+MOST_HEADERS = 2000  # characters of X-Robots-Tag that are read
+# Directives with a value, which a colon follows that ends no agent's name.
+VALUED = ("max-image-preview", "max-snippet", "max-video-preview", "unavailable_after")
 # What a page must have in it to be looked at more closely, for RE2.
 _LOOK = r"(?i)<(?:meta|link|a)\s[^>]*(?:robots|licen[cs]e|rights|AGENTS)"
 _TAG = re.compile(r"<(meta|link|a)\s([^<>]{0,2000})>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([a-zA-Z:-]{1,40})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_AGENT = re.compile(r"\s*([^\s:]+)\s*:(.*)", re.DOTALL)
 _WANTED = re.compile(r"robots|licen[cs]e|rights", re.IGNORECASE)
 
 
@@ -41,14 +52,14 @@ class Rights(Step, frozen=True, kw_only=True):
     """Keep what pages say of their use, and drop pages for it."""
 
     name: ClassVar[str] = "rights"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset({"drop", "keep"})
     reasons: ClassVar[Mapping[str, str]] = {
         "robots": "The page's robots directives have one of `drop`.",
         "licence": "The licence is none of `keep`, or there is none.",
     }
     measures: ClassVar[Mapping[str, str]] = {
-        "robots": "The page's robots directives, sorted, with commas between them.",
+        "robots": "The robots directives of page and header, sorted, with commas between them.",
         "licence": "The licence that the page, or a field of the document, names.",
     }
 
@@ -76,21 +87,28 @@ class Rights(Step, frozen=True, kw_only=True):
         kind = batch["content_type"]
         page = pc.fill_null(pc.match_substring(kind, "html"), True)
         page = pc.and_(page, pc.match_substring_regex(batch["text"], look))
-        robots: list[str | None] = [None] * len(batch)
-        licence = [self._of_fields(extra) for extra in batch["extra"].to_pylist()]
+        robots: list[set[str]] = []
+        licence: list[str | None] = []
+        for extra in batch["extra"].to_pylist():
+            given = self._given(extra)
+            robots.append(of_headers(given.get(X_ROBOTS_TAG), agents))
+            found = (given.get(field) for field in self.fields)
+            named = (_clean(one) for one in found if isinstance(one, str) and one.strip())
+            licence.append(next(named, None))
         for row in np.flatnonzero(page.to_numpy(zero_copy_only=False)).tolist():
-            robots[row], named = said(batch["text"][row].as_py(), agents)
-            licence[row] = licence[row] or named
+            directives, of_page = said(batch["text"][row].as_py(), agents)
+            robots[row] |= directives
+            licence[row] = licence[row] or of_page
+        shown = [",".join(sorted(one))[:LONGEST] or None for one in robots]
         return Measured(
-            {"robots": pa.array(robots, pa.string()), "licence": pa.array(licence, pa.string())}
+            {"robots": pa.array(shown, pa.string()), "licence": pa.array(licence, pa.string())}
         )
 
-    def _of_fields(self, extra: str | None) -> str | None:
-        if extra is None or not any(field in extra for field in self.fields):
-            return None
-        given = json.loads(extra)
-        found = (given.get(field) for field in self.fields)
-        return next((_clean(one) for one in found if isinstance(one, str) and one.strip()), None)
+    def _given(self, extra: str | None) -> dict[str, Any]:
+        """The fields that a document came with; empty where it has none that are read."""
+        if extra is None or not any(field in extra for field in (X_ROBOTS_TAG, *self.fields)):
+            return {}
+        return dict(json.loads(extra))
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         robots, licence = measures["robots"], measures["licence"]
@@ -107,7 +125,29 @@ class Rights(Step, frozen=True, kw_only=True):
         return Decision(dropped, nothing, nothing)
 
 
-def said(page: str, agents: set[str]) -> tuple[str | None, str | None]:
+def of_headers(value: object, agents: set[str]) -> set[str]:
+    """The directives for `agents` (with `robots`) of X-Robots-Tag: a header, or a list of them."""
+    found: set[str] = set()
+    left = MOST_HEADERS
+    for header in value if isinstance(value, list) else [value]:
+        if not isinstance(header, str) or left <= 0:
+            continue
+        shown = header[:left].lower()
+        left -= len(shown) + 1
+        wanted = True
+        for part in shown.split(","):
+            named = _AGENT.match(part)
+            words = set(part.split())
+            if named is not None and named[1] in VALUED:
+                words = {f"{named[1]}:{named[2].strip()}"}
+            elif named is not None:
+                wanted, words = named[1] == "*" or named[1] in agents, set(named[2].split())
+            if wanted:
+                found |= words
+    return found
+
+
+def said(page: str, agents: set[str]) -> tuple[set[str], str | None]:
     """The robots directives and the licence of a page."""
     directives: set[str] = set()
     licence: str | None = None
@@ -129,7 +169,7 @@ def said(page: str, agents: set[str]) -> tuple[str | None, str | None]:
                 licence = licence or _clean(own.get("content", ""))
         elif "license" in own.get("rel", "").lower().split():
             licence = licence or _clean(own.get("href", ""))
-    return ",".join(sorted(directives))[:LONGEST] or None, licence
+    return directives, licence
 
 
 def _clean(value: str) -> str | None:
