@@ -87,7 +87,7 @@ def _body(facts: DatasetFacts) -> str:
     blocks = [
         f"# {facts.name}",
         (
-            f"{what}, made by [gristmill](https://pypi.org/project/gristmill/) from raw data. "
+            f"{what}, made by gristmill from raw data. "
             "Every byte can be checked: `SHA256SUMS` lists the files of this repository, and "
             "`corpus/manifest.json` those of the corpus and its inputs."
         ),

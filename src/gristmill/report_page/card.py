@@ -42,7 +42,7 @@ def _text(tables: CorpusTables) -> str:
     blocks = [
         f"# {name}",
         (
-            "A corpus made by [gristmill](https://pypi.org/project/gristmill/) from raw data: "
+            "A corpus made by gristmill from raw data: "
             f"{_size(manifest.funnel)}. Every byte can be checked, and of every document it is "
             "known why it was kept or dropped."
         ),
