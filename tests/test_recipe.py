@@ -138,7 +138,7 @@ def test_an_unknown_key_of_an_inline_table_is_told_with_its_line() -> None:
         ('files = ["raw/*.wet.gz"]', "files = [1]", "source[0].files", "Expected `str`, got `int`"),
         ('kind = "jsonl"', 'kind = "docx"', "source[1].kind", "Invalid enum value 'docx'"),
         ("min_words = 20", "min_words = 2.5", "step[1].min_words", "Expected `int`, got `float`"),
-        ('keep = ["en"]', 'keep = "en"', "step[0].keep", "Expected `array`, got `str`"),
+        ('keep = ["en"]', "keep = 1", "step[0].keep", "Expected `str | array`, got `int`"),
         ('scope = "source"', 'scope = "shard"', "deduplicate.scope", "Invalid enum value 'shard'"),
         ("threshold = 0.9", 'verify = "no"', "deduplicate.near.verify", "Invalid enum value 'no'"),
         (

@@ -6,6 +6,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from tests.support import ROOT
 from tests.support.skips import missing
 
@@ -25,6 +27,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert [str(page) for page in named if not page.exists()] == []
 
 
+@pytest.mark.soak  # a quarter of a minute
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     if find_spec("sphinx") is None or find_spec("myst_parser") is None or find_spec("furo") is None:
         missing("docs", "the site's builder is not installed (pip install 'gristmill[docs]')")

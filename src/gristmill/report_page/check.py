@@ -98,7 +98,7 @@ def _steps(tables: CorpusTables) -> Found:
                     f"gristmill report {tables.root}",
                 )
             )
-        elif not step["dropped"] and name in filters and name in JUDGES:
+        elif not step["dropped"] and name in filters and _judges(name):
             found.append(
                 (
                     f"{name} drops none of {reached:,} documents",
@@ -113,8 +113,14 @@ def _steps(tables: CorpusTables) -> Found:
     return found
 
 
-# Steps whose purpose is to drop: others rewrite or only measure.
-JUDGES = {"c4", "fineweb", "gopher", "language", "repetition", "simple", "url"}
+def _judges(name: str) -> bool:
+    """Whether a step's purpose is to drop documents: others rewrite, measure, or look for what most
+    corpora lack.
+    """
+    from gristmill.filters.api.registry import built_in
+
+    step = built_in(name)
+    return step is not None and step.__module__.split(".")[2] in ("rules", "language")
 
 
 def _kept(tables: CorpusTables) -> Found:

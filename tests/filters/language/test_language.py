@@ -94,6 +94,7 @@ WRONG = (
     ({"keep": ["en"], "min_score": {"en": 1.5}}, "<= 1.0"),
     ({"keep": ["en"], "min_score": float("nan")}, "no number|>= 0.0"),
     ({"keep": []}, "length >= 1"),
+    ({"keep": "en"}, r'or a list, such as \["en"\]'),
     ({"keep": ["latin"], "rules": "script"}, "no script"),
     ({"keep": ["Latn"], "rules": "script", "model": "x.bin"}, "no model"),
 )

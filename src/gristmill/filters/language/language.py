@@ -73,7 +73,7 @@ class Language(Step, frozen=True, kw_only=True):
 
     # The languages or scripts to keep, by any code that means them, such as `en` or `eng_Latn`; or
     # `all`.
-    keep: Annotated[list[str], Meta(min_length=1)] | Literal["all"]
+    keep: Annotated[list[str], Meta(min_length=1)] | str
     # The least score; or a table with the least score of each language of `keep` (with `all` its
     # key `all` is for the others).
     min_score: Score | dict[str, Score] = 0.65
@@ -87,6 +87,8 @@ class Language(Step, frozen=True, kw_only=True):
     min_agreeing: Annotated[int, Meta(ge=0)] | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.keep, str) and self.keep != ALL:
+            raise ValueError(f'keep: expected "{ALL}" or a list, such as ["{self.keep}"]')
         if isinstance(self.min_score, dict):
             keep = [ALL] if self.keep == ALL else self.keep
             for label in (label for label in keep if label not in self.min_score):
