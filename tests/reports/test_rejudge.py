@@ -204,5 +204,5 @@ def test_every_threshold_is_a_parameter() -> None:
 
 
 def test_every_key_of_a_source_is_known_to_rejudge() -> None:
-    others = {"name", "sha256sums", "authorization", "priority", "licence"}
+    others = {"name", "sha256sums", "authorization", "priority", "licence", "parent"}
     assert set(Source.__struct_fields__) == READ | others and not READ & others
