@@ -27,7 +27,7 @@ class Bench:
         self.core = asked.core if asked.core is not None else max(os.sched_getaffinity(0))
         self.data: Path = asked.data.absolute()
         self.data.mkdir(parents=True, exist_ok=True)
-        # Whoever sets it has every process compile all modules again: no run of a user's does.
+        # Where it is set, every process compiles all modules again: a user's run does not.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         self.environment = rounds.environment(self.core)
         self.environment["PYTHONPATH"] = os.pathsep.join(

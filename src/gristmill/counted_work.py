@@ -1,4 +1,4 @@
-"""How far long work is, for whoever shows it: the command line, a notebook, or nobody.
+"""How far long work is, for what shows it: the command line, a notebook, or nothing.
 
     with counted("verify", total, "bytes") as count:
         for part in parts:

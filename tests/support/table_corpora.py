@@ -30,7 +30,7 @@ def table_corpus(
     **funnel_more: Any,
 ) -> Path:
     """A corpus of verdicts, measures, copies and samples: of each reason a share of the documents,
-    of each of `copies` a cluster with so many of them.
+    of each number in `copies` a cluster with that number of documents.
     """
     parts, shards = [], []
     pick = np.random.default_rng(7)

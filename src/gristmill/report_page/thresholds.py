@@ -1,7 +1,7 @@
 """The limits by which a corpus' steps drop documents: what each measure is compared with.
 
 They come from the stored recipe; of shares of the corpus, and of scores that it ranks, from
-judgement/rules.json. Code of one's own is never imported here: its limits are not known.
+judgement/rules.json. Custom code is never imported here: its limits are not known.
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ def limits(tables: CorpusTables, columns: Mapping[str, Any]) -> dict[str, list[C
 
 
 def steps_of(tables: CorpusTables) -> list[Step]:
-    """The steps of the stored recipe that judge before deduplication, without code of one's own."""
+    """The steps of the stored recipe that judge before deduplication, without custom code."""
     stored = tables.manifest.recipe.get("step", [])
     steps = [make_step(place, table) for place, table in enumerate(stored) if not is_custom(table)]
     return [step for step in steps if not is_post_dedup(step)]

@@ -96,21 +96,8 @@ def rejudge(
     _check(loaded.recipe, old)
     _check_code(loaded, manifest)
     sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
-    corpus_filtered = reasons_of(old.step)
-    reasons: Counter[str] = Counter()
-    judged = {}
-    with counted("judge", len(sources), "shards") as count:
-        for number, source in sources.items():
-            steps = loaded.recipe.steps(source)
-            judged[number] = _shard(
-                root,
-                f"{shard_name(number)}.parquet",
-                steps,
-                corpus_filtered,
-                everything=old.measure == "all",
-            )
-            reasons += judged[number].reasons
-            count.add(1)
+    judged = _judged(root, loaded.recipe, old, sources)
+    reasons = sum((one.reasons for one in judged.values()), Counter[str]())
     rules = rules_of(asking(loaded.recipe.step), sources, _inputs(loaded, manifest))
     beyond = _corpus_filters(root, rules, judged)
     reasons += Counter(beyond["reason"].to_pylist())
@@ -126,7 +113,7 @@ def rejudge(
         loaded,
         np.union1d(np.concatenate([*dropped, np.empty(0, np.int64)]), ranked_out),
     )
-    total = int(manifest.funnel["documents"])
+    total, asked = int(manifest.funnel["documents"]), loaded.recipe.deduplicate
     was = {
         reason: count
         for step in manifest.funnel["steps"]
@@ -140,10 +127,8 @@ def rejudge(
         },
         "unread": unread,
         "anew": anew,
-        "lines": loaded.recipe.deduplicate is not None
-        and loaded.recipe.deduplicate.lines is not None,
-        "substrings": loaded.recipe.deduplicate is not None
-        and loaded.recipe.deduplicate.substrings is not None,
+        "lines": asked is not None and asked.lines is not None,
+        "substrings": asked is not None and asked.substrings is not None,
         "reasons": {
             reason: {"was": was.get(reason, 0), "now": reasons.get(reason, 0)}
             for reason in sorted(was.keys() | reasons.keys())
@@ -188,6 +173,22 @@ class _RejudgedShard(NamedTuple):
     unread: np.ndarray  # it gets farther than it was measured
     anew: np.ndarray  # standing, and dropped before: its text is not stored
     reasons: Counter[str]
+
+
+def _judged(
+    root: Path, recipe: Recipe, old: Recipe, sources: dict[int, str]
+) -> dict[int, _RejudgedShard]:
+    """What the recipe says of each raw shard's documents, by its number."""
+    corpus_filtered = reasons_of(old.step)
+    judged = {}
+    with counted("judge", len(sources), "shards") as count:
+        for number, source in sources.items():
+            name, steps = f"{shard_name(number)}.parquet", recipe.steps(source)
+            judged[number] = _shard(
+                root, name, steps, corpus_filtered, everything=old.measure == "all"
+            )
+            count.add(1)
+    return judged
 
 
 def _shard(

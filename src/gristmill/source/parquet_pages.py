@@ -136,7 +136,7 @@ def _longest(file: BinaryIO, column: Any, at: int, packed: int, size: int) -> in
     try:
         data = pa.decompress(data, size, codec, asbytes=True)
     except (pa.ArrowException, OSError):
-        return size  # whoever reads the page says what is wrong with it
+        return size  # the reader of the page says what is wrong with it
     found = plain_values.longest(np.frombuffer(data, np.uint8)) if len(data) == size else -1
     return max(found, size // _MOST_TIMES) if found >= 0 else size
 

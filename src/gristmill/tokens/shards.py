@@ -123,8 +123,8 @@ def in_order(tokenized: list[TokenizedShard], dtype: np.dtype) -> Iterator[Block
 
 
 def part_of(blocks: Iterator[Block], skip: int, count: int | None = None) -> Iterator[Block]:
-    """Blocks of documents without their first `skip` tokens, and of `count` tokens; None: all that
-    follow. The blocks have so many.
+    """Blocks of documents without their first `skip` tokens, and of `count` tokens, which they
+    must have; None: all that follow.
     """
     for tokens, documents, lengths in blocks:
         if skip >= len(tokens):

@@ -55,7 +55,7 @@ def test_several_steps() -> None:
 
 
 def short(text: str) -> str | None:
-    """A function of one's own."""
+    """A custom function."""
     return "short" if len(text) < 30 else None
 
 
