@@ -39,6 +39,15 @@ bands = 32
 rows = 4
 threshold = 0.8
 """,
+    "deduplicate.by_language.LABEL": """
+[deduplicate.by_language.de]
+exact = false
+near = false
+""",
+    "deduplicate.by_language.LABEL.near": """
+[deduplicate.by_language.fr.near]
+threshold = 0.9
+""",
     "deduplicate.lines": """
 [deduplicate.lines]
 most = 50

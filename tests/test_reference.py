@@ -54,6 +54,8 @@ def test_examples_are_recipes(reference: ModuleType) -> None:
         step = '[[step]]\nuse = "language"\nkeep = ["en", "fr"]\n'
         if name.startswith("tokens."):
             before = SOURCE + step + "[deduplicate]\n" + TOKENS
+        if name.startswith("deduplicate.by_language."):
+            before = SOURCE + step + '[deduplicate]\nscope = "language"\nnear = {}\n'
         if name == "languages":
             judged = ("gopher", "repetition", "fineweb")
             others = "".join(f'[[step]]\nuse = "{one}"\n' for one in judged)

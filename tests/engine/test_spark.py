@@ -25,7 +25,7 @@ from gristmill.engine import nodes
 from gristmill.engine.spark import work
 from gristmill.training.train_models import train_perplexity
 from gristmill.training.train_tokenizer import train_tokenizer
-from tests.support import ROOT
+from tests.support import ROOT, four_languages
 from tests.support.corpora import article, digests, jsonl, pages
 from tests.support.duplicates import edited, real_documents
 from tests.support.faults import site as http_site
@@ -203,6 +203,16 @@ def test_the_same_bytes_from_both_engines(spark: Cluster, tmp_path: Path, scope:
     verify(tmp_path / "spark")
     # The other engine finds nothing to do: what was done is not Spark's, or the embedded engine's.
     assert run(recipe, out=tmp_path / "spark", workers=1).table == here
+
+
+@pytest.mark.soak
+def test_settings_of_languages_give_the_same_bytes(spark: Cluster, tmp_path: Path) -> None:
+    four_languages.lay_out(tmp_path)
+    recipe, settings = tmp_path / "recipe.toml", four_languages.asked(four_languages.ENTRIES)
+    given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    ended(run_on(spark, recipe, tmp_path / "spark", *given))
+    run(recipe, out=tmp_path / "local", workers=1, settings=settings)
+    assert digests(tmp_path / "spark") == digests(tmp_path / "local")
 
 
 def test_nodes_fetch_what_needs_no_secret_of_the_driver(

@@ -79,6 +79,7 @@ FIELDS: dict[str, Any] = {
     "deduplicate.lines": OTHER_TABLE,
     "deduplicate.substrings": OTHER_TABLE,
     "deduplicate.scope": ("source", [D, V, L, F, S, T, A]),
+    "deduplicate.by_language": "refused without languages; test_differing_languages.py has it",
     "deduplicate.order": ("longest", [D, V, L, F, S, T, A]),
     "deduplicate.against": (["older"], [D, V, L, F, S, T, A]),
     "deduplicate.index": (True, [D]),

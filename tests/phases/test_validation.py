@@ -225,6 +225,10 @@ def recipe_of(deduplicate: dict[str, Any] | None, sources: int = 1, **tokens: An
         (recipe_of({"near": {}}, order="append"), 'order = "append"'),
         (recipe_of({"near": {}, "scope": "source"}), None),
         (recipe_of({"near": {}, "scope": "source"}, sources=2), 'scope = "source"'),
+        (
+            recipe_of({"near": {}, "scope": "language", "by_language": {"en": {"near": False}}}),
+            "looks for none in en",
+        ),
         (recipe_of(None, validation=0.0), None),
         (Recipe(source=[Source(name="s")]), None),
     ],

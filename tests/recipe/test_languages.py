@@ -10,10 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import rejudge, run, verify, why
+from gristmill.corpus.funnel import Funnel
 from gristmill.errors import RecipeError
 from gristmill.recipe import PRESETS, Recipe, for_files, load, make_step, packaged, parse, stored
 from gristmill.store.manifest import decode
 from tests.support.corpora import digests, jsonl
+from tests.support.every_phase import phases_of
 
 RECIPE = """
 [languages]
@@ -149,6 +151,71 @@ def test_bad_places_are_refused(tmp_path: Path) -> None:
         load(recipe, {"languages.language_of": "scores.language"})
     with pytest.raises(RecipeError, match="lines and substrings are compared"):
         load(recipe, {"deduplicate.lines": "{most = 2}"})
+
+
+def test_deduplication_from_files(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path)
+    with open(tmp_path / "languages/Cyrl.toml", "a") as file:
+        file.write("[deduplicate]\nexact = false\nnear.threshold = 0.9\n")
+    with open(tmp_path / "languages/Latn.toml", "a") as file:
+        file.write("deduplicate = false\n")
+    found = load(recipe).recipe.deduplicate
+    assert found is not None
+    assert msgspec.to_builtins(found.by_language) == {
+        CYRILLIC: {"exact": False, "near": {"threshold": 0.9}},
+        LATIN: False,
+    }
+    phases_of(recipe, tmp_path / "c")
+    assert reasons(tmp_path / "c")["again"] is None
+    own = {"deduplicate.by_language.Latn.near.threshold": "0.75"}
+    assert list(load(recipe, own).recipe.deduplicate.by_language) == [LATIN]  # type: ignore[union-attr,arg-type]
+    for settings, message in (
+        ({"deduplicate.scope": '"corpus"'}, 'deduplicate: by_language: .*set scope = "language"'),
+        ({"languages.language_of": "scores.x"}, "documents are compared within language.label"),
+    ):
+        with pytest.raises(RecipeError, match=message):
+            load(recipe, settings)
+    text = RECIPE[: RECIPE.index("[deduplicate]")]
+    with pytest.raises(RecipeError, match=r"Latn.deduplicate: the recipe has no \[deduplicate\]"):
+        parse(text, "r", folder=tmp_path)
+
+
+def test_documents_judged_by_the_defaults_are_counted(tmp_path: Path) -> None:
+    recipe = lay_out(tmp_path, RECIPE.replace('["Latn", "Cyrl", "Grek"]', '"all"'))
+    with open(tmp_path / "b.jsonl", "wb") as file:
+        file.write(
+            jsonl([{"text": text} for text in ("1 2 3", "η γη", "هذه طاحونة قديمة", "", CODE)])
+        )
+    given = {"languages.missing": "defaults"}
+    phases_of(recipe, tmp_path / "c", settings=given)
+    funnel = decode((tmp_path / "c/manifest.json").read_bytes()).funnel
+    language, gopher = (
+        next(step for step in funnel["steps"] if step["step"] == name)
+        for name in ("language", "gopher")
+    )
+    assert "defaults" not in language
+    # By plain counting: Greek is in both shards. A text without a letter has no label; the empty
+    # one, which the reader drops, is not judged.
+    table = pq.read_table(tmp_path / "c/measures").to_pylist()
+    plain: dict[str, int] = {}
+    for row in table:
+        label = row["gopher.language"] or "no label"
+        if row["gopher.words"] is not None and label not in (LATIN, CYRILLIC):
+            plain[label] = plain.get(label, 0) + 1
+    assert gopher["defaults"] == plain == {GREEK: 2, "Arab": 1}
+    shown = [line for line in Funnel(funnel).lines() if "judged by the defaults" in line]
+    assert [line.split() for line in shown] == [
+        "judged by the defaults 3 of languages without parameters: Grek 2, Arab 1".split()
+    ]
+    # Also with measures of what was dropped before, which was not judged.
+    phases_of(recipe, tmp_path / "d", settings=given | {"measure": '"all"'})
+    again = decode((tmp_path / "d/manifest.json").read_bytes()).funnel
+    assert again["steps"] == funnel["steps"]
+    # Nothing is said where every language has parameters.
+    phases_of(recipe, tmp_path / "e", settings={"step.0.keep": '["Latn", "Cyrl"]'})
+    third = decode((tmp_path / "e/manifest.json").read_bytes()).funnel
+    assert third["steps"][2]["defaults"] == {}
+    assert not any("defaults" in line for line in Funnel(third).lines())
 
 
 def test_one_file_for_all_and_labels_as_keep_spells_them(tmp_path: Path) -> None:

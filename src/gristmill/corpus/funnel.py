@@ -8,6 +8,8 @@ from typing import Any
 
 from gristmill.errors import printable
 
+LANGUAGES = 5  # without parameters, that a line names
+
 
 class Funnel:
     """The table that `run` prints.
@@ -60,6 +62,7 @@ class Funnel:
             )
             for reason, count in step["reasons"].items():
                 lines.append(f"  {reason.partition('.')[2]:<32}{-count:>14,}".rstrip())
+            lines += _defaults(step.get("defaults", {}))
         lines.append(
             f"{'kept':<34}{self.table['kept']:>14,}{_share(self.table['kept'], total):>10}"
         )
@@ -113,6 +116,18 @@ class Funnel:
                 + ", ".join(f"{name} {rate:,.0f}" for name, rate in rest.items())
             )
         return lines
+
+
+def _defaults(counts: dict[str, int]) -> list[str]:
+    """A line for documents that a step judged by its own parameters, for their languages have none;
+    no line where there are none.
+    """
+    if not counts:
+        return []
+    shown = ", ".join(f"{label} {count:,}" for label, count in list(counts.items())[:LANGUAGES])
+    more = f" and {len(counts) - LANGUAGES:,} more" if len(counts) > LANGUAGES else ""
+    line = f"  {'judged by the defaults':<32}{sum(counts.values()):>14,}  of languages without "
+    return [f"{line}parameters: {shown}{more}"]
 
 
 def _repeats(repeats: dict[str, Any] | None) -> list[str]:

@@ -33,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gristmill.dedup.differing import NONE_DIFFER, Differing
 from gristmill.dedup.drops import REASONS, SAME_URL, Drops, no_drops
 from gristmill.dedup.exact import ExactDuplicates
 from gristmill.dedup.near.comparison import KnownPairs
@@ -80,13 +81,15 @@ def deduplicate(
     dropped: np.ndarray | None = None,
     known: KnownPairs | None = None,
     against: Sequence[ReferenceCorpus] = (),
+    differing: Differing = NONE_DIFFER,
 ) -> Deduplicated:
     """Find all duplicates. Temporary files are written to the folder `work`.
 
     `opener` opens the engine of relations; `executor` runs the tasks between them; `on_progress` is
     called with the number of documents that the near stage compares. `dropped` (sorted int64) are
     documents to leave out; `known` are pairs found before, whose texts are not compared again;
-    `against` are reference corpora, in their order.
+    `against` are reference corpora, in their order; `differing` are documents whose language has
+    settings of its own.
 
     Raises RecipeError if there is no raw shard, or the order cannot be made.
     """
@@ -107,14 +110,18 @@ def deduplicate(
     equal = ExactDuplicates(relations, tables, against, work, order, forms)
     urls = equal.find("urls", dropped) if settings.url else no_drops()
     dropped = np.union1d(dropped, urls.documents)
-    exact = equal.find("exact", dropped) if settings.exact else no_drops()
+    exact = (
+        equal.find("exact", np.union1d(dropped, differing.not_exact))
+        if settings.compares_texts
+        else no_drops()
+    )
     near, pairs, index = no_drops(), work / "every_pair.parquet", work / "index"
     with pq.ParquetWriter(pairs, PAIRS_FOUND, compression="zstd") as writer:
         if settings.near is not None:
             indexes = Indexes(against, index if settings.index else None, work)
             rows = gather(
                 tables,
-                np.union1d(dropped, exact.documents),
+                np.union1d(np.union1d(dropped, exact.documents), differing.not_near),
                 settings.near,
                 work,
                 executor=executor,
@@ -137,6 +144,7 @@ def deduplicate(
                     known=known,
                     indexes=indexes,
                     writer=writer,
+                    differing=differing,
                 )
                 near = stage.run()
     written = sorted(index.iterdir()) if settings.index else []

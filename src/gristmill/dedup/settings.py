@@ -1,6 +1,6 @@
 """The recipe's `[deduplicate]`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -143,6 +143,24 @@ class Substrings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     action: Literal["cut", "count"] = "cut"
 
 
+class NearOfLanguage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Near duplicates of one language."""
+
+    # The least Jaccard similarity of duplicates, at least `near.floor` and at most 1.
+    threshold: Annotated[float, Meta(gt=0, le=1)]
+
+
+class DeduplicateOfLanguage(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What differs for the documents of one language; the rest is as in the corpus."""
+
+    # Whether equal texts are dropped. Unset: as in the corpus.
+    exact: bool | None = None
+    # The threshold of near duplicates, or false: none are looked for. Unset: as in the corpus.
+    near: NearOfLanguage | Literal[False] | None = None
+
+
 class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which duplicates to drop. A document is dropped only for an earlier one that is kept."""
 
@@ -161,6 +179,9 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # With `source` documents are compared within their source only, with `language` within their
     # language (the measure `language.label`) only; URLs are then still compared in the corpus.
     scope: Literal["corpus", "source", "language"] = "corpus"
+    # With `scope = "language"`: by label what differs (`exact`, `near`), or false: neither equal
+    # texts nor near duplicates are looked for.
+    by_language: dict[str, DeduplicateOfLanguage | Literal[False]] | None = None
     # Which of several duplicates is kept: `plan` (the first), `longest`, or `highest STEP.MEASURE`,
     # `lowest STEP.MEASURE`, `highest field:NAME`, `lowest field:NAME`.
     order: Annotated[str, Meta(pattern=ORDER)] = "plan"
@@ -177,7 +198,21 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Whether documents are compared with each other; [deduplicate.lines] and
         [deduplicate.substrings] alone do not.
         """
-        return bool(self.url or self.exact or self.near)
+        return bool(self.url or self.compares_texts or self.near)
+
+    @property
+    def compares_texts(self) -> bool:
+        """Whether equal texts are looked for, in any language."""
+        return self.exact or any(
+            entry is not False and bool(entry.exact) for entry in (self.by_language or {}).values()
+        )
+
+    def key(self) -> dict[str, Any]:
+        """What keys are made of: without `by_language` as before there was any."""
+        table: dict[str, Any] = msgspec.to_builtins(self)
+        if self.by_language is None:
+            del table["by_language"]
+        return table
 
     def __post_init__(self) -> None:
         for name in self.tracking:
@@ -196,6 +231,7 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 'scope = "language": lines and substrings are compared in the corpus or within a '
                 "source; leave them out"
             )
+        self._check_languages()
         if self.against and not self.compares:
             raise ValueError("against: no comparison is switched on; set url, exact or near")
         if self.against and self.near and self.near.group != "kept":
@@ -212,3 +248,30 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError(
                 "index: an index holds the bands of signatures; add [deduplicate.near]"
             )
+
+    def _check_languages(self) -> None:
+        if self.by_language and self.scope != "language":
+            raise ValueError(
+                f'by_language: with scope = "{self.scope}" documents are compared with those of '
+                'other languages, which may have other settings; set scope = "language"'
+            )
+        for label, entry in (self.by_language or {}).items():
+            near = entry.near if entry is not False else None
+            if near is None or near is False:
+                continue
+            if self.near is None:
+                raise ValueError(
+                    f"by_language: {label}.near: there is no [deduplicate.near], whose signatures "
+                    "find the pairs; add it"
+                )
+            if self.near.verify == "none":
+                raise ValueError(
+                    f'by_language: {label}.near.threshold: with near.verify = "none" no similarity '
+                    "is measured; leave it out or verify"
+                )
+            if near.threshold < self.near.least:
+                raise ValueError(
+                    f"by_language: {label}.near.threshold = {near.threshold} is below near.floor = "
+                    f"{self.near.least}: pairs below the floor are not compared; set near.floor = "
+                    f"{near.threshold} or less"
+                )

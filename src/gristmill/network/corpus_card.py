@@ -13,6 +13,8 @@ from gristmill.recipe import is_custom, make_step, step_name
 from gristmill.schema import document_name
 from gristmill.store.manifest import Manifest
 
+LANGUAGES = 20  # that the card names, of those whose duplicates are looked for otherwise
+
 
 def about(manifest: Manifest) -> list[str]:
     """What is in it, from where, under which licences, and what was dropped how."""
@@ -134,7 +136,29 @@ def _duplicates(manifest: Manifest) -> str:
         shown = f"dropped from a similarity of {near['threshold']:g} on, by MinHash and the texts"
         rows.append(("similar texts", shown))
     rows.append(("compared within", str(settings.get("scope", "corpus"))))
+    rows += [(f"in {label}", _differing(entry)) for label, entry in _by_language(settings)]
     return table(("", ""), rows)
+
+
+def _by_language(settings: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The languages with settings of their own, the first few."""
+    entries: list[tuple[str, Any]] = list((settings.get("by_language") or {}).items())
+    if len(entries) > LANGUAGES:
+        entries[LANGUAGES:] = [(f"{len(entries) - LANGUAGES} more languages", {})]
+    return entries
+
+
+def _differing(entry: Any) -> str:
+    """What differs in a language, in words."""
+    if entry is False:
+        return "equal and similar texts are kept"
+    found = []
+    if (exact := entry.get("exact")) is not None:
+        found.append(f"equal texts are {'dropped' if exact else 'kept'}")
+    if (near := entry.get("near")) is not None:
+        similar = "kept" if near is False else f"dropped from {near['threshold']:g} on"
+        found.append(f"similar texts are {similar}")
+    return ", ".join(found) or "settings of their own: recipe.toml"
 
 
 def _sources(manifest: Manifest) -> str:

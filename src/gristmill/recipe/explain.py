@@ -32,6 +32,8 @@ def explain(
         r"([A-Za-z_0-9]+)|\[(\d+|\.\.\.)\]", path.rstrip("`").lstrip("$")
     ):
         steps.append(word or (int(number) if number.isdecimal() else number))
+    if "..." in steps:
+        steps[steps.index("...")] = _key_of(str(error), kind, tables, steps[len(base or []) :])
     unknown = re.search(r"unknown field `([^`]+)`", message)
     suggestion = ""
     if unknown:
@@ -45,21 +47,62 @@ def explain(
     return RecipeError(f"{name}{line_of(text, steps)}: {shown or 'recipe'}: {message}{suggestion}")
 
 
+def _key_of(message: str, kind: Any, tables: Any, steps: list[str | int]) -> str:
+    """The key that a path calls `[...]`: of the table there the first whose value alone gives the
+    same error.
+    """
+    before = steps[: steps.index("...")]
+
+    def with_one(table: Any, path: list[str | int], key: str) -> Any:
+        if not path:
+            return {key: table[key]}
+        step = path[0]
+        inner = with_one(table[step], path[1:], key)
+        if isinstance(step, int):
+            return [*table[:step], inner, *table[step + 1 :]]
+        return {**table, step: inner}
+
+    place = tables
+    for step in before:
+        place = place[step]
+    for key in place:
+        try:
+            msgspec.convert(with_one(tables, before, key), kind)
+        except msgspec.ValidationError as error:
+            if str(error) == message:
+                return str(key)
+    return "..."
+
+
 def _type_at(kind: Any, steps: list[str | int]) -> Any:
-    """The Struct that lies at a path below a Struct."""
+    """The Struct that lies at a path below a Struct, through tables of Structs by key."""
     for step in steps:
         if isinstance(step, int):
             continue
-        field = next(
-            (field for field in msgspec.structs.fields(kind) if field.encode_name == step), None
-        )
-        if field is None:
-            return None
-        options = [field.type, *getattr(field.type, "__args__", ())]
-        kind = next((option for option in options if hasattr(option, "__struct_fields__")), None)
+        if not hasattr(kind, "__struct_fields__"):  # a table by key
+            kind = _struct_in(kind)
+        else:
+            fields = msgspec.structs.fields(kind)
+            field = next((field for field in fields if field.encode_name == step), None)
+            if field is None:
+                return None
+            kind = _struct_in(field.type, tables=True)
         if kind is None:
             return None
     return kind
+
+
+def _struct_in(kind: Any, *, tables: bool = False) -> Any:
+    """The Struct that a type holds; with `tables` rather the table of Structs by key."""
+    for option in (kind, *getattr(kind, "__args__", ())):
+        if hasattr(option, "__struct_fields__"):
+            return option
+        if tables and getattr(option, "__origin__", None) is dict:
+            return option if _struct_in(option) is not None else None
+    for option in getattr(kind, "__args__", ()):
+        if (found := _struct_in(option)) is not None:
+            return found
+    return None
 
 
 def line_of(text: str, steps: list[str | int]) -> str:

@@ -16,7 +16,14 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import msgspec
 
-from gristmill.dedup.settings import Deduplicate, FrequentLines, Near, Substrings
+from gristmill.dedup.settings import (
+    Deduplicate,
+    DeduplicateOfLanguage,
+    FrequentLines,
+    Near,
+    NearOfLanguage,
+    Substrings,
+)
 from gristmill.recipe.languages import LanguageSettings
 from gristmill.recipe.mix_settings import Mix, MixStage
 from gristmill.recipe.recipe import Recipe
@@ -30,6 +37,8 @@ TABLES: Mapping[str, type[msgspec.Struct]] = {
     "languages": LanguageSettings,
     "deduplicate": Deduplicate,
     "deduplicate.near": Near,
+    "deduplicate.by_language.LABEL": DeduplicateOfLanguage,
+    "deduplicate.by_language.LABEL.near": NearOfLanguage,
     "deduplicate.lines": FrequentLines,
     "deduplicate.substrings": Substrings,
     "tokens": TokenSettings,

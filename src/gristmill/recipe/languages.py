@@ -7,7 +7,8 @@ of the `[[step]]` tables that they are about.
     language_of = "language.label"
 
 The recipe that is checked and stored has the parameters themselves, in its steps, and no
-`[languages]`. Of the step `language` they set `keep` and `min_score`.
+`[languages]`. Of the step `language` they set `keep` and `min_score`. Those of `deduplicate` become
+`by_language` of `[deduplicate]`.
 """
 
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from gristmill.recipe.explain import explain, suggest
 from gristmill.recipe.packaged import packaged
 
 PRESET = "preset:"  # before the name of parameters that come with gristmill
+DEDUPLICATE = "deduplicate"  # in the parameters of a language: the table, which is no step
 ALL = "all"  # `keep` of the step language: every label
 Read = Callable[[str, str], dict[str, Any]]
 Tables = dict[str, dict[str, Any]]  # by label, by step: parameters, or false
@@ -61,14 +63,16 @@ def with_languages(
         steps = []
     entries = _wanted(settings, entries, steps, name)
     made = [_with_entries(step, entries, settings) for step in steps]
-    used = {str(step.get("use")) for step in steps}
+    deduplicate = _deduplicate(tables.get(DEDUPLICATE), entries, settings, name)
+    used = {str(step.get("use")) for step in steps} | set(deduplicate)
     for language, entry in entries.items():
         if unknown := sorted(set(entry) - used):
             raise RecipeError(
                 f"{name}: languages: {language}: {unknown[0]!r} is no step of this recipe"
                 f"{suggest(unknown[0], sorted(used))}"
             )
-    return {**{key: one for key, one in tables.items() if key != "languages"}, "step": made}
+    rest = {key: one for key, one in tables.items() if key != "languages"}
+    return {**rest, "step": made, **deduplicate}
 
 
 def _read(location: str, folder: Path, name: str, read: Read) -> Tables:
@@ -188,6 +192,31 @@ def _language(table: dict[str, Any], entries: Tables, settings: LanguageSettings
         return {**table, "keep": kept}
     others = [ALL] if kept == ALL else [one for one in kept if one not in scores]
     return {**table, "keep": kept, "min_score": {**scores, **dict.fromkeys(others, plain)}}
+
+
+def _deduplicate(
+    table: Any, entries: Tables, settings: LanguageSettings, name: str
+) -> dict[str, Any]:
+    """[deduplicate] with the parameters of each language; empty where no language has some."""
+    own = {
+        label: entry[DEDUPLICATE]
+        for label, entry in entries.items()
+        if entry.get(DEDUPLICATE, {}) != {}
+    }
+    if not own:
+        return {}
+    label = next(iter(own))
+    if not isinstance(table, dict):
+        raise RecipeError(
+            f"{name}: languages: {label}.deduplicate: the recipe has no [deduplicate]; "
+            'add it, with scope = "language"'
+        )
+    if settings.language_of != LANGUAGE_OF:
+        raise RecipeError(
+            f"{name}: languages: {label}.deduplicate: documents are compared within "
+            f"{LANGUAGE_OF}, and language_of is {settings.language_of!r}"
+        )
+    return {DEDUPLICATE: table if "by_language" in table else {**table, "by_language": own}}
 
 
 def _left(keep: list[str], known: list[str]) -> list[str]:

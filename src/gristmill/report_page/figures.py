@@ -135,8 +135,11 @@ def clusters(tables: CorpusTables) -> tuple[list[tuple[int, int, int]], list[Clu
 
 
 def similarities(tables: CorpusTables) -> Distribution | None:
-    """The similarities of the pairs that were compared, with the recipe's threshold."""
-    near = (tables.manifest.recipe.get("deduplicate") or {}).get("near")
+    """The similarities of the pairs that were compared, with the recipe's threshold; without it
+    where languages have thresholds of their own.
+    """
+    settings = tables.manifest.recipe.get("deduplicate") or {}
+    near = settings.get("near")
     if not near or not tables.has("pairs"):
         return None
     limit = float(near["threshold"])
@@ -160,8 +163,9 @@ def similarities(tables: CorpusTables) -> Distribution | None:
     )
     total = over[0]
     return Distribution(
-        "pairs.similarity", total, 0.0, 1.0, False, edges[first:], counts[first:], 0, 0, [rule]
-    )
+        "pairs.similarity", total, 0.0, 1.0, False, edges[first:], counts[first:], 0, 0,
+        [] if settings.get("by_language") else [rule],
+    )  # fmt: skip
 
 
 def lengths(tables: CorpusTables, like: Distribution | None = None) -> Distribution | None:

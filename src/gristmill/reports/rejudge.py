@@ -43,6 +43,7 @@ from gristmill.phases.relations.corpus_filters import (
     rules_of,
 )
 from gristmill.phases.relations.deduplicate import open_all
+from gristmill.phases.relations.differing_languages import differing_of
 from gristmill.recipe import (
     CODE,
     Loaded,
@@ -300,6 +301,7 @@ def _duplicates(
             executor=threads_with(os.cpu_count() or 1),
             dropped=np.sort(dropped),
             against=against,
+            differing=differing_of(settings, tables),
             known=KnownPairs(
                 *(known[name].to_numpy() for name in ("document", "candidate", "similarity"))
             ),
@@ -327,9 +329,8 @@ def _check(new: Recipe, old: Recipe) -> None:
                 measured[f"step.{place}"] = step.measuring(filled)
         near = recipe.deduplicate and recipe.deduplicate.near
         measured["deduplicate"] = recipe.deduplicate and [
-            near and near.shingle,
-            near and near.unit,
-            near and near.numbers,
+            near and [near.shingle, near.unit, near.numbers],
+            recipe.deduplicate.scope == "language",  # signatures are of a text and its label
         ]
         return measured
 

@@ -46,6 +46,8 @@ FIRST = 2.0**64
 SIMILAR = np.dtype([("document", np.int64), ("candidate", np.int64), ("similarity", np.float64)])
 
 Chunk = tuple[np.ndarray, np.ndarray, np.ndarray]
+# The least similarity of duplicates, of each row: (n,) float64, or one that all have.
+Thresholds = np.ndarray | float
 
 
 class Decisions(NamedTuple):
@@ -139,15 +141,15 @@ def _pairs(
 class FirstPairs:
     """The similar pairs of part 1, on disk."""
 
-    def __init__(self, path: Path, threshold: float) -> None:
+    def __init__(self, path: Path, thresholds: Thresholds) -> None:
         """The file `path` is created; it holds them."""
-        self._path, self._threshold = path, threshold
+        self._path, self._thresholds = path, thresholds
         path.write_bytes(b"")
 
     def add(self, chunks: Iterator[Chunk]) -> None:
-        """Add those that reach the threshold."""
+        """Add those that reach their threshold."""
         with open(self._path, "ab") as file:
-            file.writelines(similar_pairs(chunk, self._threshold).data for chunk in chunks)
+            file.writelines(similar_pairs(chunk, self._thresholds).data for chunk in chunks)
 
     def chunks(self) -> Iterator[np.ndarray]:
         """All of them, in order: arrays of SIMILAR."""
@@ -156,9 +158,14 @@ class FirstPairs:
                 yield np.frombuffer(part, SIMILAR)
 
 
-def similar_pairs(chunk: Chunk, threshold: float) -> np.ndarray:
-    """The pairs of a chunk that reach the threshold: an array of SIMILAR."""
-    kept = chunk[2] >= threshold
+def of_rows(thresholds: Thresholds, rows: np.ndarray) -> Thresholds:
+    """The thresholds of rows (m,): (m,), or the one that all have."""
+    return thresholds[rows] if isinstance(thresholds, np.ndarray) else thresholds
+
+
+def similar_pairs(chunk: Chunk, thresholds: Thresholds) -> np.ndarray:
+    """The pairs of a chunk that reach the threshold of their rows: an array of SIMILAR."""
+    kept = chunk[2] >= of_rows(thresholds, chunk[0])
     found = np.empty(int(kept.sum()), SIMILAR)
     for name, column in zip(SIMILAR.names or (), chunk, strict=True):
         found[name] = column[kept]
@@ -209,8 +216,10 @@ class Rounds:
         executor: Executor,
         relations: Callable[[], Relations],
         compare: Callable[[list[Path]], Iterator[Path]],
+        thresholds: Thresholds,
     ) -> None:
         """`compare` writes files of LIKELY again, with the similarity of every pair."""
+        self._thresholds = thresholds
         self._rows, self._references, self._near, self._work = rows, references, near, work
         self._executor, self._relations, self._compare = executor, relations, compare
         self.compared: list[Path] = []  # the last round's pairs, LIKELY
@@ -225,9 +234,8 @@ class Rounds:
             before, self.compared = self.compared, self._compare_found(found)
             for path in before:
                 path.unlink()
-            threshold = 0.0 if self._near.verify == "none" else self._near.threshold
             later = [
-                similar_pairs(chunk, threshold)
+                similar_pairs(chunk, self._thresholds)
                 for path in self.compared
                 for chunk in chunks_of(path)
             ]

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gristmill.dedup.differing import NONE_DIFFER, Differing
 from gristmill.dedup.disk_arrays import map_array
 from gristmill.dedup.drops import NEAR, REASONS, Drops
 from gristmill.dedup.near.candidates import find_candidates, likely_pairs, reference_numbers
 from gristmill.dedup.near.comparison import Comparison, KnownPairs
 from gristmill.dedup.near.corpus_index import Indexes
-from gristmill.dedup.near.keeper_rounds import Chunk, FirstPairs, Rounds, chunks_of, merged
+from gristmill.dedup.near.keeper_rounds import Chunk, FirstPairs, Rounds, chunks_of, merged, of_rows
 from gristmill.dedup.near.signature_rows import SignatureRows
 from gristmill.dedup.reference_corpus import (
     ReferenceCorpus,
@@ -54,9 +55,11 @@ class NearStage:
         known: KnownPairs | None,
         indexes: Indexes,
         writer: pq.ParquetWriter,
+        differing: Differing = NONE_DIFFER,
     ) -> None:
         """`writer` takes every pair that is compared, PAIRS_FOUND; `indexes` the kept rows of large
-        buckets. `known` are pairs found before; None: none.
+        buckets. `known` are pairs found before; None: none. `differing` are documents with
+        thresholds of their own.
         """
         self._rows, self._near, self._work = rows, near, work
         self._executor, self._relations = executor, relations
@@ -71,6 +74,8 @@ class NearStage:
         self._documents = np.concatenate([self._references.documents, own])
         self._corpora = np.zeros(len(self._documents), np.int64)
         self._corpora[: len(numbers)] = self._references.corpora + 1
+        own_thresholds = differing.thresholds_of(self._documents, near.threshold)
+        self._thresholds = 0.0 if near.verify == "none" else own_thresholds
         self._digests = pa.array([None, *(corpus.digest for corpus in against)], pa.string())
 
     def run(self) -> Drops:
@@ -78,9 +83,8 @@ class NearStage:
         near, references = self._near, self._references
         likely = likely_pairs(self._found, self._rows, references, near, self._work, self._executor)
         compared = self._comparison.compare(likely)
-        threshold = 0.0 if near.verify == "none" else near.threshold
         decide = self._components if near.group == "components" else self._kept
-        keepers, similarities = decide(compared, threshold)
+        keepers, similarities = decide(compared)
         first = len(references.numbers)
         self._indexes.add_kept(self._rows.large, keepers[first:] < 0, self._rows.documents)
         dropped = first + np.flatnonzero(keepers[first:] >= 0)
@@ -93,9 +97,9 @@ class NearStage:
             similarities[dropped],
         )
 
-    def _kept(self, compared: Iterator[Path], threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    def _kept(self, compared: Iterator[Path]) -> tuple[np.ndarray, np.ndarray]:
         """The keeper of each row (-1: the row is kept) and its similarity to it, by the rule."""
-        first_pairs, done = FirstPairs(self._work / "first_pairs", threshold), []
+        first_pairs, done = FirstPairs(self._work / "first_pairs", self._thresholds), []
         for path in compared:
             first_pairs.add(chunks_of(path))
             done.append(path)
@@ -107,15 +111,14 @@ class NearStage:
             executor=self._executor,
             relations=self._relations,
             compare=self._comparison.compare,
+            thresholds=self._thresholds,
         )
         decisions = rounds.run(first_pairs, _states(self._references, self._rows.size))
         for chunk in merged(_removed(done), _removed(rounds.compared), len(self._documents)):
             self._write(chunk)
         return decisions.keepers, decisions.similarities
 
-    def _components(
-        self, compared: Iterator[Path], threshold: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _components(self, compared: Iterator[Path]) -> tuple[np.ndarray, np.ndarray]:
         """The earliest row that each row is connected with (-1: itself), and its highest similarity
         to any row.
         """
@@ -125,7 +128,9 @@ class NearStage:
         parents, most = np.arange(size), np.zeros(size)
         for chunk in _removed(compared):
             self._write(chunk)
-            pairs.connect(parents, most, *chunk, threshold=threshold)
+            left, right, similarities = chunk
+            kept = similarities >= of_rows(self._thresholds, left)
+            pairs.connect(parents, most, left[kept], right[kept], similarities[kept], threshold=0.0)
         keepers = pairs.components(parents)
         keepers[keepers == np.arange(size)] = -1
         return keepers, most

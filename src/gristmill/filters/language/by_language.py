@@ -179,11 +179,7 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
 
     def places(self, labels: pa.Array) -> np.ndarray:
         """Which entry each label means, (n,) int64; -1: none."""
-        found = labels.dictionary_encode()
-        words = found.dictionary.to_pylist()
-        known = [codes.place(word, self._languages) for word in words]
-        table = np.array([*(-1 if place is None else place for place in known), -1], np.int64)
-        return np.asarray(table[found.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)])
+        return codes.places(labels, self._languages)
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         own = {name: column for name, column in measures.items() if name != LABEL}

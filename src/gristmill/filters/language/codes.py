@@ -102,6 +102,15 @@ def place(label: str, keep: Sequence[str]) -> int | None:
     return next((number for number, wanted in enumerate(keep) if means(wanted, label)), None)
 
 
+def places(labels: pa.Array, keep: Sequence[str]) -> np.ndarray:
+    """Which of `keep` each of n labels is, (n,) int64; -1: none."""
+    found = labels.dictionary_encode()
+    words = found.dictionary.to_pylist()
+    known = [place(word, keep) for word in words]
+    table = np.array([*(-1 if one is None else one for one in known), -1], np.int64)
+    return np.asarray(table[found.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)])
+
+
 def unknown(keep: Iterable[str], labels: Sequence[str]) -> str | None:
     """What is wrong with an entry of `keep` that means none of a model's labels, and what may be
     meant; None: each means one.

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gristmill.corpus.corpus import Record
 from gristmill.phases.output.assemble import ASSEMBLE, RepeatCounts
 from gristmill.phases.output.tokenize import TOKENIZE
 from gristmill.phases.output.validation import moves_similar
@@ -10,8 +11,8 @@ from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import DEDUPLICATE
 from gristmill.phases.relations.frequent_lines import FREQUENT_LINES
 from gristmill.phases.relations.repeated_substrings import REPEATED_SUBSTRINGS
-from gristmill.phases.relations.write_verdicts import TARGET, WRITE_VERDICTS
-from gristmill.recipe import step_name
+from gristmill.phases.relations.write_verdicts import TARGET, WRITE_VERDICTS, VerdictCounts
+from gristmill.recipe import Recipe, step_name
 from gristmill.tokens.partitions import partition_name
 
 
@@ -38,7 +39,8 @@ def table_of(state: State) -> dict[str, Any]:
             if reason.partition(".")[0] == name
         }
         left -= sum(own.values())
-        steps.append({"step": name, "dropped": sum(own.values()), "left": left, "reasons": own})
+        counts = {"dropped": sum(own.values()), "left": left, "reasons": own}
+        steps.append({"step": name, **counts, **_defaults(name, recipe, verdicts_written)})
     table: dict[str, Any] = {"documents": total, "steps": steps, "kept": left}
     if listed is not None:
         table["lines"] = {"listed": listed.counts.listed}
@@ -79,6 +81,21 @@ def table_of(state: State) -> dict[str, Any]:
     ):
         raise AssertionError(f"the funnel does not add up: {table}")
     return table
+
+
+def _defaults(
+    step: str, recipe: Recipe, written: dict[int, Record[VerdictCounts]]
+) -> dict[str, dict[str, int]]:
+    """Of a step that differs by language, how many documents of each language without parameters it
+    judged by its own, the most frequent first; empty of other steps.
+    """
+    if not any(step_name(table) == step and "by_language" in table for table in recipe.step):
+        return {}
+    found: dict[str, int] = {}
+    for record in written.values():
+        for label, count in record.counts.defaults.get(step, {}).items():
+            found[label] = found.get(label, 0) + count
+    return {"defaults": dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0])))}
 
 
 def _repeats_and_partitions(state: State) -> dict[str, Any]:

@@ -54,4 +54,12 @@ def caveat(recipe: Recipe) -> str | None:
             'with scope = "source" documents of different sources are not compared. '
             'scope = "corpus" compares all'
         )
+    alone = [
+        label
+        for label, entry in (settings.by_language or {}).items()
+        if entry is False or entry.near is False
+    ]
+    if alone:
+        more = f" and {len(alone) - 3} more" if len(alone) > 3 else ""
+        return found + (f"deduplicate.by_language looks for none in {', '.join(alone[:3])}{more}")
     return None

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.formats import FORMAT_VERSIONS
 from gristmill.corpus.similar_documents import TABLE
-from gristmill.dedup.duplicates import DROPS, deduplicate
+from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.near.near_stage import PAIRS_FOUND
 from gristmill.dedup.near.similar_kept import SIMILAR, similar_kept, with_equal_texts
 from gristmill.dedup.reference_corpus import ReferenceCorpus, open_reference
@@ -34,6 +34,7 @@ from gristmill.phases.inputs.plan import first_cut
 from gristmill.phases.phase import WHOLE, Later, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
+from gristmill.phases.relations.differing_languages import differing_of, with_thresholds
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
@@ -80,7 +81,8 @@ def folders(settings: Deduplicate) -> list[str]:
     read = {
         "signatures/": True,
         "documents/": settings.url or settings.order == "longest" or FIELD in settings.order,
-        "measures/": " " in settings.order and FIELD not in settings.order,
+        "measures/": bool(settings.by_language)
+        or (" " in settings.order and FIELD not in settings.order),
     }
     return [folder for folder, is_read in read.items() if is_read]
 
@@ -191,6 +193,7 @@ def find_duplicates(
         else None
     )
     dropped = _with_cut(corpus, task.cut, dropped)
+    differing = differing_of(settings, tables)
     drops, pairs, entries = deduplicate(
         tables,
         settings,
@@ -200,6 +203,7 @@ def find_duplicates(
         executor=session.map,
         dropped=dropped,
         against=against,
+        differing=differing,
     )
     with writing_table(corpus.stage, "duplicates/pairs.parquet", PAIRS_FOUND) as (table, compared):
         for batch in read_batches(pairs):
@@ -207,19 +211,11 @@ def find_duplicates(
     compared += _write_similar(corpus, settings, tables, pairs, drops, dropped)
     index = [_copy(corpus, path) for path in entries]
     shutil.rmtree(work, ignore_errors=True)
-    with writing_table(corpus.work, "deduplicate/drops.parquet", DROPS) as (table, part):
-        for batch in drops.to_batches(max_chunksize=1 << 16):
+    written = with_thresholds(drops, settings, differing)
+    with writing_table(corpus.work, "deduplicate/drops.parquet", written.schema) as (table, part):
+        for batch in written.to_batches(max_chunksize=1 << 16):
             table.write(batch)
-    copies = (
-        drops.group_by(["keeper", "keeper_corpus"])
-        .aggregate([([], "count_all")])
-        .sort_by([(name, "ascending") for name in ("keeper_corpus", "keeper")])
-    )
-    with writing_table(corpus.stage, "duplicates/copies.parquet", COPIES) as (table, copied):
-        for batch in (
-            copies.rename_columns(COPIES.names).cast(COPIES).to_batches(max_chunksize=1 << 16)
-        ):
-            table.write(batch)
+    copied = _write_copies(corpus, drops)
     reasons, numbers = np.unique(
         drops["reason"].to_numpy(zero_copy_only=False).astype(str), return_counts=True
     )
@@ -269,6 +265,21 @@ def _write_similar(
     return parts
 
 
+def _write_copies(corpus: Corpus, drops: pa.Table) -> list[Part]:
+    """Write how many documents were dropped for each keeper."""
+    copies = (
+        drops.group_by(["keeper", "keeper_corpus"])
+        .aggregate([([], "count_all")])
+        .sort_by([(name, "ascending") for name in ("keeper_corpus", "keeper")])
+    )
+    with writing_table(corpus.stage, "duplicates/copies.parquet", COPIES) as (table, parts):
+        for batch in (
+            copies.rename_columns(COPIES.names).cast(COPIES).to_batches(max_chunksize=1 << 16)
+        ):
+            table.write(batch)
+    return parts
+
+
 def _copy(corpus: Corpus, path: Path) -> Part:
     """A file of the index, as a part."""
     target = f"index/{path.name}"
@@ -307,6 +318,7 @@ DEDUPLICATE = Phase(
                 "exact",
                 "near",
                 "scope",
+                "by_language",
                 "order",
                 "against",
                 "index",

@@ -1,6 +1,8 @@
 """Write verdicts: one for every document of a shard, written once.
 
     work/process/<shard>.parquet          the verdicts of process
+    measures/<shard>.parquet              labels, where steps differ by language: documents of
+                                          languages without parameters are counted
     work/corpus_filters/drops.parquet     what corpus filters dropped
     work/deduplicate/drops.parquet        duplicates
     the plan                              where a source reached its target
@@ -34,6 +36,7 @@ from gristmill.phases.phase import Later, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
 from gristmill.phases.relations.deduplicate import DEDUPLICATE, scopes_of
+from gristmill.phases.relations.default_counts import DefaultsTask, default_counts, defaults_task
 from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches, writing_table
 from gristmill.store.proof import proven
@@ -62,6 +65,8 @@ class VerdictCounts(msgspec.Struct, frozen=True, kw_only=True):
     documents: int
     kept: int
     reasons: dict[str, int]  # of those that were dropped
+    # by step, whose parameters differ by language: documents of each language that has none
+    defaults: dict[str, dict[str, int]] = {}
 
 
 class VerdictsTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +81,8 @@ class VerdictsTask(msgspec.Struct, frozen=True, kw_only=True):
     drops: str | None
     near_threshold: float | None
     cut: Later[TargetCut | None] = None  # where the source reached its target, in this shard
+    # what counts documents of languages without parameters; null: no step differs by language
+    defaults: Later[DefaultsTask | None] = None
     # and the sha256 of both tables
     tables: Runtime[tuple[str | None, str | None]] = (None, None)
 
@@ -90,6 +97,7 @@ def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
         row_digests(proven(state.corpus.work / path, sha256), list(processed)) if sha256 else {}
         for path, sha256 in zip((DROPPED, DUPLICATES), tables, strict=True)
     ]
+    differ = any("by_language" in table for table in state.recipe.step)
     yield {
         number: VerdictsTask(
             root=str(state.corpus.root),
@@ -99,6 +107,11 @@ def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
             corpus_filtered=rows[0].get(number),
             drops=rows[1].get(number),
             cut=state.plan.shards[number].cut,
+            defaults=defaults_task(
+                state.recipe.steps(state.plan.shards[number].source), record.part("measures/")
+            )
+            if differ
+            else None,
             tables=(tables[0], tables[1]),
         )
         for number, record in processed.items()
@@ -160,8 +173,11 @@ def write_verdicts(task: VerdictsTask, on_progress: Callable[[int], None]) -> Ou
     drops = _drops_of(corpus, task)
     reasons: dict[str, int] = {}
     rows = 0
+    defaults = default_counts(task.defaults, corpus) if task.defaults is not None else None
     with writing_table(corpus.stage, f"verdicts/{name}.parquet", schema.VERDICTS) as (table, part):
         for batch in read_batches(source):
+            if defaults is not None:
+                defaults.add(batch)
             if len(drops):
                 batch = _fill(batch, drops)
             if task.cut is not None:
@@ -175,7 +191,10 @@ def write_verdicts(task: VerdictsTask, on_progress: Callable[[int], None]) -> Ou
             table.write(batch)
             on_progress(0)
     counts = VerdictCounts(
-        documents=rows, kept=rows - sum(reasons.values()), reasons=dict(sorted(reasons.items()))
+        documents=rows,
+        kept=rows - sum(reasons.values()),
+        reasons=dict(sorted(reasons.items())),
+        defaults=defaults.counts if defaults is not None else {},
     )
     return Output(counts, part)
 
@@ -198,7 +217,9 @@ def _drops_of(corpus: Corpus, task: VerdictsTask) -> pa.Table:
         )
         near = pc.equal(table["reason"], NEAR)
         threshold = pc.if_else(near, pa.scalar(task.near_threshold, pa.float64()), pa.scalar(1.0))
-        named = {"value": table["similarity"], "threshold": threshold}
+        named = {"value": table["similarity"]}
+        if "threshold" not in table.column_names:  # one for all languages
+            named["threshold"] = threshold
         found.append(
             pa.table(
                 [
@@ -245,11 +266,12 @@ WRITE_VERDICTS = Phase(
     scope="shard",
     recipe=(
         "source.name",
+        "step",
         "deduplicate.scope",
         "deduplicate.near.threshold",
         "deduplicate.largest_cluster",
     ),
-    reads=("work/process", "work/corpus_filters", "work/deduplicate"),
+    reads=("work/process", "measures", "work/corpus_filters", "work/deduplicate"),
     writes=("verdicts",),
     formats=("write_verdicts",),
     counts=VerdictCounts,

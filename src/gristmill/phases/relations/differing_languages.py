@@ -1,0 +1,87 @@
+"""Which documents are deduplicated by the settings of their language: `[deduplicate] by_language`.
+
+    measures/ (language.label)  -> the entry that each label means (filters/language/codes.py)
+                                -> documents that are not compared, or by another threshold
+
+A label without an entry, and a document without a label, has the corpus' settings.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gristmill.dedup.differing import NONE_DIFFER, Differing
+from gristmill.dedup.drops import NEAR
+from gristmill.dedup.settings import Deduplicate
+from gristmill.dedup.shard_tables import ShardTables
+from gristmill.errors import RecipeError
+from gristmill.filters.language import codes
+from gristmill.phases.process.process import LANGUAGE
+from gristmill.store.parts import read_batches
+
+THRESHOLD = pa.field("threshold", pa.float64())  # a further column of drops
+
+
+def differing_of(settings: Deduplicate, tables: Iterable[ShardTables]) -> Differing:
+    """The documents of shards whose language has settings of its own.
+
+    Raises RecipeError where a shard's measures have no labels.
+    """
+    if not settings.by_language:
+        return NONE_DIFFER
+    labels = list(settings.by_language)
+    # Place -1 is a document without an entry.
+    entries = [*(_entry(settings, label) for label in labels), (settings.exact, True, None)]
+    columns: list[list[np.ndarray]] = [[column] for column in NONE_DIFFER]
+    for table in tables:
+        path = table.measures
+        if path is None or LANGUAGE not in pq.read_schema(path).names:
+            raise RecipeError(
+                f"deduplicate.by_language: {path}: no step measured {LANGUAGE!r}, the language of "
+                "a document. Run the recipe"
+            )
+        for batch in read_batches(path, ["document", LANGUAGE]):
+            documents = batch["document"].to_numpy()
+            places = codes.places(batch[LANGUAGE], labels)
+            for place in np.unique(places).tolist():
+                own = documents[places == place]
+                exact, near, threshold = entries[place]
+                if settings.compares_texts and not exact:
+                    columns[0].append(own)
+                if settings.near is not None and not near:
+                    columns[1].append(own)
+                if threshold is not None:
+                    columns[2].append(own)
+                    columns[3].append(np.full(len(own), threshold))
+    # Sorted within a language of a batch so far.
+    found = Differing(*map(np.concatenate, columns))
+    order = np.argsort(found.documents)
+    return Differing(
+        np.sort(found.not_exact),
+        np.sort(found.not_near),
+        found.documents[order],
+        found.thresholds[order],
+    )
+
+
+def _entry(settings: Deduplicate, label: str) -> tuple[bool, bool, float | None]:
+    """Of a language whether its texts are looked up, whether they are compared, and its threshold
+    where it has one.
+    """
+    entry = (settings.by_language or {})[label]
+    if entry is False:
+        return False, False, None
+    exact = settings.exact if entry.exact is None else entry.exact
+    return exact, entry.near is not False, entry.near.threshold if entry.near else None
+
+
+def with_thresholds(drops: pa.Table, settings: Deduplicate, differing: Differing) -> pa.Table:
+    """Drops with the threshold that each was found by, where thresholds differ by language."""
+    if settings.near is None or not len(differing.documents):
+        return drops
+    found = differing.thresholds_of(drops["document"].to_numpy(), settings.near.threshold)
+    thresholds = pc.if_else(pc.equal(drops["reason"], NEAR), pa.array(found), pa.scalar(1.0))
+    return drops.append_column(THRESHOLD, thresholds)
