@@ -46,6 +46,7 @@ def assemble(**changes: int) -> bytes:
         "buckets": 1000,
         "shortest": 2,
         "longest": 4,
+        "labels": len(LABELS),
     } | changes
     dimension, buckets = told["dimension"], told["buckets"]
     header = (
@@ -62,15 +63,16 @@ def assemble(**changes: int) -> bytes:
         told["longest"],
         100,
     )
+    labels = [*LABELS, *(f"__label__{k}" for k in range(told["labels"] - len(LABELS)))]
     data = struct.pack("<2i12id", 793712314, told.get("version", 12), *header, 1e-4)
     data += struct.pack(
-        "<3i2q", len(WORDS) + len(LABELS), len(WORDS), len(LABELS), 5000, told.get("pruned", -1)
+        "<3i2q", len(WORDS) + len(labels), len(WORDS), len(labels), 5000, told.get("pruned", -1)
     )
     for number, word in enumerate(WORDS):
         data += word.encode() + b"\0" + struct.pack("<qb", 900 - number, 0)
-    for number, label in enumerate(LABELS):
-        data += label.encode() + b"\0" + struct.pack("<qb", 500 - 90 * number, 1)
-    for height in (len(WORDS) + buckets, len(LABELS)):
+    for number, label in enumerate(labels):
+        data += label.encode() + b"\0" + struct.pack("<qb", max(500 - 90 * number, 1), 1)
+    for height in (len(WORDS) + buckets, len(labels)):
         rows = pick.normal(size=(height, dimension)).astype("<f4")
         data += b"\0" + struct.pack("<2q", height, told.get("width", dimension)) + rows.tobytes()
     return data

@@ -177,6 +177,7 @@ TWINS = {
     "models.fasttext_flat.lay_out_labels": Pair(
         f"{FASTTEXT}::check", "fasttext:predict", "predict"
     ),
+    "models.fasttext_words.limits": Pair(f"{FASTTEXT}::check", "fasttext:predict", "predict"),
     "models.fasttext_words.no_words": Pair(f"{FASTTEXT}::check", "fasttext:predict", "predict"),
     "models.fasttext_words.text_block": Pair(f"{FASTTEXT}::check", "fasttext:predict", "predict"),
     "models.fasttext_hierarchical.predict": Pair(f"{FASTTEXT}::check", "fasttext:predict"),

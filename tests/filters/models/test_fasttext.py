@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gristmill.columns import on_lines, utf8_buffers
-from gristmill.filters.models.fasttext_file import LabelledModel, labels_of, read, read_bag
+from gristmill.filters.models.fasttext_file import LabelledModel, labels_of, mapped, read, read_bag
 from gristmill.kernels.models import fasttext_flat, fasttext_hierarchical, fasttext_softmax
 from gristmill.kernels.models.fasttext_words import NARROW
 from tests.support.fasttext_files import BAGS, LABELS, WORDS, assemble, packaged
@@ -364,7 +364,8 @@ def test_wild_bytes_of_a_quantised_model() -> None:
 
 FLAT = [  # what scores every label: GlotLID's and OpenLID's kind first
     {"loss": 3, "longest": 5, "dimension": 256},
-    {"loss": 4, "dimension": 149},
+    {"loss": 3, "longest": 5, "dimension": 64, "labels": 700},
+    {"loss": 4, "dimension": 213, "labels": 130},
     {"loss": 2, "dimension": 3, "buckets": 77},
     {"loss": 3, "shortest": 1, "longest": 7, "dimension": 40},
 ]
@@ -393,9 +394,12 @@ def test_all_of_unicode_and_every_label(
     check(known, texts, None, path)
 
 
-def test_a_flat_model_stays_in_its_file() -> None:
+def test_a_flat_model_stays_in_its_file(tmp_path: Path) -> None:
     """No byte is copied: workers share the pages of the file."""
-    data = assemble(**FLAT[0])
+    path = tmp_path / "model.bin"
+    path.write_bytes(assemble(**FLAT[0]))
+    with path.open("rb") as file:
+        data = mapped(file)
     known = read(data)
     assert known
     assert np.shares_memory(known.model.matrix, np.frombuffer(data, np.uint8))

@@ -29,7 +29,6 @@ lower.
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from mmap import ACCESS_READ, mmap
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -233,11 +232,11 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
 @cache
 def _model(file: Input) -> tuple[Any, list[str]]:
     """A model for a kernel (LabelledModel), or the library's own; its labels."""
-    from gristmill.filters.models.fasttext_file import labels_of, read
+    from gristmill.filters.models.fasttext_file import labels_of, mapped, read
 
     try:
         with open(file.path, "rb") as opened:
-            data = mmap(opened.fileno(), 0, access=ACCESS_READ)
+            data = mapped(opened)
         known = read(data)
         labels = known.labels if known is not None else labels_of(data)
     except OSError as error:

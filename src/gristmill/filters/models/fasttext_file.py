@@ -9,8 +9,10 @@ n-grams without character n-grams, with a softmax and plain tables (DCLM's). For
 both give None, and fastText's library predicts.
 """
 
-from mmap import mmap
-from typing import NamedTuple
+import mmap as maps
+from contextlib import suppress
+from mmap import ACCESS_READ, mmap
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -47,6 +49,17 @@ class KnownBag(NamedTuple):
 
     model: Bag
     labels: list[str]
+
+
+def mapped(file: BinaryIO) -> mmap:
+    """A model file as it is mapped, read in large pages where the system has them: a text's rows
+    lie all over it, and a page of 4 KB for each would have to be looked up.
+    """
+    data = mmap(file.fileno(), 0, access=ACCESS_READ)
+    if (advice := getattr(maps, "MADV_HUGEPAGE", None)) is not None:
+        with suppress(OSError):  # a system that has none
+            data.madvise(advice)
+    return data
 
 
 def read(data: bytes | mmap) -> LabelledModel | None:
@@ -153,7 +166,6 @@ def _flat_model(file: File, matrix: np.ndarray, output: np.ndarray) -> FlatModel
     """A model whose n-grams all have a row; its matrix stays where it is."""
     arguments, dictionary = file.arguments, file.dictionary
     text, offsets = _entries(dictionary.entries)
-    places = (arguments.buckets + 31) // 32
     return FlatModel(
         text,
         offsets,
@@ -163,8 +175,8 @@ def _flat_model(file: File, matrix: np.ndarray, output: np.ndarray) -> FlatModel
         arguments.shortest,
         arguments.longest,
         arguments.buckets,
-        np.full(places, 0xFFFFFFFF, np.uint32),
-        np.arange(places, dtype=np.int32) * 32,
+        np.zeros(0, np.uint32),
+        np.zeros(0, np.int32),
         matrix,
         arguments.dimension,
         lay_out_labels(np.array(output, np.float32)),

@@ -227,6 +227,30 @@ def fnv1a_of_16(typing_context, hashes, letters, at):
     return types.void(hashes, letters, types.int64), generate
 
 
+def _remainders(builder, start, divisor, inverse):
+    wide = ir.VectorType(_WORD, 16)
+    values = _load(builder, start, ir.Constant(_WORD, 0), _NUMBERS, 4)
+    by, modulus = (_splat(builder, _NUMBERS, value) for value in (inverse, divisor))
+    product = builder.mul(builder.zext(values, wide), builder.zext(by, wide))
+    quotient = builder.trunc(builder.lshr(product, _every(wide, 32)), _NUMBERS)
+    left = builder.sub(values, builder.mul(quotient, modulus))  # the quotient may be one low
+    less = builder.sub(left, modulus)
+    return builder.select(builder.icmp_unsigned("<", left, modulus), left, less)
+
+
+@intrinsic
+def remainders_of_16(typing_context, hashes, divisor, inverse, out, at):
+    """As buckets_of_16, without a bitmap."""
+
+    def generate(context, builder, signature, arguments):
+        start, out_of = (_array(context, builder, signature, arguments, place) for place in (0, 3))
+        left = _remainders(builder, start, arguments[1], arguments[2])
+        _store(builder, left, out_of, arguments[4], 4)
+        return context.get_dummy_value()
+
+    return types.void(hashes, types.uint32, types.uint32, out, types.int64), generate
+
+
 @intrinsic
 def buckets_of_16(typing_context, hashes, divisor, inverse, bits, out, at):
     """Of sixteen hashes (uint32) the remainders by a divisor: out[at:at + 16] (int32); and which of
@@ -239,14 +263,7 @@ def buckets_of_16(typing_context, hashes, divisor, inverse, bits, out, at):
         start, map_of, out_of = (
             _array(context, builder, signature, arguments, place) for place in (0, 3, 4)
         )
-        wide = ir.VectorType(_WORD, 16)
-        values = _load(builder, start, ir.Constant(_WORD, 0), _NUMBERS, 4)
-        by, modulus = (_splat(builder, _NUMBERS, arguments[place]) for place in (2, 1))
-        product = builder.mul(builder.zext(values, wide), builder.zext(by, wide))
-        quotient = builder.trunc(builder.lshr(product, _every(wide, 32)), _NUMBERS)
-        left = builder.sub(values, builder.mul(quotient, modulus))  # the quotient may be one low
-        less = builder.sub(left, modulus)
-        left = builder.select(builder.icmp_unsigned("<", left, modulus), left, less)
+        left = _remainders(builder, start, arguments[1], arguments[2])
         _store(builder, left, out_of, arguments[5], 4)
         places = builder.lshr(left, _every(_NUMBERS, 5))
         some = ir.Constant(_NUMBERS, ir.Undefined)

@@ -7,19 +7,20 @@ library's own label and float32 score.
 
 Rows are summed from the model file as it is mapped: 1.6 GB of GlotLID are in memory once, however
 many processes read them. Sums go through the rows in the order of the text, dot products through
-the columns in theirs, as the library's do; 128 columns and 64 labels at a time.
+the columns in theirs, as the library's do; 128 columns and 64 labels at a time, of a few texts.
 
 The library keeps the likeliest label by float32(log(share + 1e-5)); of equal ones the last. The
 sigmoid of the other losses is read from a table of 512 (fastText 0.9.2, src/loss.cc).
 """
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numba import types
 
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
+from gristmill.kernels.jit.exponentials import exponentials_of_16, largest
 from gristmill.kernels.jit.groups import (
     Float32s,
     Int32s,
@@ -32,16 +33,23 @@ from gristmill.kernels.jit.groups import (
     Uint64Rows,
     read_only,
 )
+from gristmill.kernels.jit.loads import count_trailing_zeros
 from gristmill.kernels.jit.row_sums import (
     AHEAD,
+    add_1_column,
+    add_2_columns,
+    add_4_columns,
+    add_8_columns,
     add_16_columns,
+    add_32_columns,
+    add_64_columns,
     add_128_columns,
-    add_column,
     dots_of_64,
 )
 from gristmill.kernels.models.fasttext_words import (
     WIDE,
     TextBlock,
+    limits,
     list_long_word,
     list_rows,
     no_words,
@@ -57,15 +65,17 @@ from gristmill.kernels.models.subwords import (
     lay_out,
 )
 
+Float32Rows = Annotated[np.ndarray, types.float32[:, ::1]]
 BLOCK = 1 << 13  # bytes of a text that are laid out together, at most
 LANES = 64  # labels that are scored together
-LEAST = np.float32(-104.0)  # below it a float32's exponential is 0
+TOGETHER = 8  # texts that are scored together: a block of labels is near the processor for all
 
 
 class FlatModel(NamedTuple):
     """A model as the kernel reads it; filters/models/fasttext_file.py makes it from a file."""
 
-    # As fasttext_words.HierarchicalModel's: every bucket is kept.
+    # As fasttext_words.HierarchicalModel's: every bucket is kept, so that the bitmap is
+    # of none.
     entries: ReadBytes
     entry_offsets: ReadInt64s
     table: ReadUint64Rows
@@ -90,9 +100,10 @@ class _LabelSearch(NamedTuple):
 
     listed: Int32s  # rows of a block's words and n-grams
     known: Uint64Rows  # (slots, WIDE): words that were met
-    hidden: Float32s  # (dimension,) the sum of the rows
-    shares: Float32s  # (labels, rounded up to LANES)
-    sigmoids: Float32s  # (512,)
+    hidden: Float32Rows  # (TOGETHER, dimension) the sums of the rows
+    dots: Float32Rows  # (TOGETHER, labels, rounded up to LANES)
+    shares: Float32s  # of labels, of one text
+    sigmoids: Float32s  # (513,)
 
 
 @helper
@@ -103,35 +114,48 @@ def _add_rows(matrix, listed, count, hidden):
     while size - column >= 128:
         add_128_columns(matrix, pitch, listed, np.int64(count), column, hidden)
         column += 128
-    while size - column >= 16:
+    if size & 64:
+        add_64_columns(matrix, pitch, listed, np.int64(count), column, hidden)
+        column += 64
+    if size & 32:
+        add_32_columns(matrix, pitch, listed, np.int64(count), column, hidden)
+        column += 32
+    if size & 16:
         add_16_columns(matrix, pitch, listed, np.int64(count), column, hidden)
         column += 16
-    while column < size:
-        add_column(matrix, pitch, listed, np.int64(count), column, hidden)
-        column += 1
+    if size & 8:
+        add_8_columns(matrix, pitch, listed, np.int64(count), column, hidden)
+        column += 8
+    if size & 4:
+        add_4_columns(matrix, pitch, listed, np.int64(count), column, hidden)
+        column += 4
+    if size & 2:
+        add_2_columns(matrix, pitch, listed, np.int64(count), column, hidden)
+        column += 2
+    if size & 1:
+        add_1_column(matrix, pitch, listed, np.int64(count), column, hidden)
 
 
 @helper
-def _softmax(shares, labels):
-    most = shares[0]
-    for k in range(labels):
-        most = max(most, shares[k])
+def _softmax(dots, labels, shares):
+    """Write exponentials into `shares`; their sum."""
+    most = largest(dots, np.int64(len(dots)))
+    for k in range(0, len(dots), 16):
+        unknown = exponentials_of_16(dots, np.int64(k), most, shares)
+        while unknown:
+            place = k + count_trailing_zeros(unknown)
+            shares[place] = np.float32(math.exp(np.float64(np.float32(dots[place] - most))))
+            unknown &= unknown - np.uint64(1)
     whole = np.float32(0.0)
     for k in range(labels):
-        below = np.float32(shares[k] - most)
-        share = np.float32(0.0)
-        if not below < LEAST:
-            share = np.float32(math.exp(np.float64(below)))
-        shares[k] = share
-        whole += share
-    for k in range(labels):
-        shares[k] = np.float32(shares[k] / whole)
+        whole += shares[k]
+    return whole
 
 
 @helper
-def _sigmoid(shares, labels, sigmoids):
+def _sigmoid(dots, labels, sigmoids, shares):
     for k in range(labels):
-        value = shares[k]
+        value = dots[k]
         if value < np.float32(-8.0):
             shares[k] = np.float32(0.0)
         elif value > np.float32(8.0):
@@ -142,8 +166,8 @@ def _sigmoid(shares, labels, sigmoids):
 
 
 @helper
-def _likeliest(shares, labels):
-    """(label, log score)."""
+def _likeliest(shares, labels, whole):
+    """(label, log score); a label's share is one of `shares` over `whole`."""
     best = np.float32(-np.inf)
     label = np.int64(-1)
     almost = np.float32(-1.0)
@@ -151,12 +175,49 @@ def _likeliest(shares, labels):
         # A logarithm does not fall: a share that is clearly smaller cannot win.
         if shares[k] < almost:
             continue
-        score = np.float32(math.log(np.float64(shares[k]) + 1e-5))
+        score = np.float32(math.log(np.float64(np.float32(shares[k] / whole)) + 1e-5))
         if not score < best:
             best = score
             label = k
-            almost = np.float32(shares[k] * np.float32(0.999) - np.float32(1e-7))
+            almost = np.float32(shares[k] * np.float32(0.99))
     return label, best
+
+
+@helper
+def _sum_rows(data, start, stop, room, model, block, search, hidden):
+    """Write the mean of the rows of the text data[start:stop]."""
+    text, edges = block.text, block.edges
+    matrix, listed, known = model.matrix, search.listed, search.known
+    hidden[:] = np.float32(0.0)
+    count = np.int64(0)
+    ended = False
+    at = start
+    while at < stop and not ended:
+        end = find_block(data, at, stop, room)
+        if end == at:
+            while end < stop and not is_white(data[end]):
+                end += 1
+            first = at - 1
+            while first < end:
+                some, first = list_long_word(data, first, at, end, model, listed)
+                _add_rows(matrix, listed, some, hidden)
+                count += some
+            at = end
+            continue
+        total = lay_out(data[at:end], text)
+        number = find_words(text, total, edges)
+        find_keys(text, edges, number, block.masks, block.keys, known)
+        some, ended = list_rows(block, number, model, listed, known)
+        _add_rows(matrix, listed, some, hidden)
+        count += some
+        at = end
+    # The row of a newline word is the one that ends a text.
+    listed[0] = model.end_of_line
+    _add_rows(matrix, listed, 1, hidden)
+    count += 1
+    part = np.float32(1.0 / np.float64(count))
+    for k in range(len(hidden)):
+        hidden[k] = np.float32(hidden[k] * part)
 
 
 @kernel(
@@ -165,53 +226,27 @@ def _likeliest(shares, labels):
     allocates=True,
 )
 def _predict(offsets, data, characters, room, model, block, search, labels, probabilities):
-    text, edges = block.text, block.edges
-    matrix, hidden, listed, known = model.matrix, search.hidden, search.listed, search.known
-    shares, output = search.shares, model.output
-    for i in range(len(offsets) - 1):
-        start = np.int64(offsets[i])
-        stop = find_stop(data, start, np.int64(offsets[i + 1]), characters)
-        hidden[:] = np.float32(0.0)
-        count = np.int64(0)
-        ended = False
-        at = start
-        while at < stop and not ended:
-            end = find_block(data, at, stop, room)
-            if end == at:
-                while end < stop and not is_white(data[end]):
-                    end += 1
-                first = at - 1
-                while first < end:
-                    some, first = list_long_word(data, first, at, end, model, listed)
-                    _add_rows(matrix, listed, some, hidden)
-                    count += some
-                at = end
-                continue
-            total = lay_out(data[at:end], text)
-            number = find_words(text, total, edges)
-            find_keys(text, edges, number, block.masks, block.keys, known)
-            some, ended = list_rows(block, number, model, listed, known)
-            _add_rows(matrix, listed, some, hidden)
-            count += some
-            at = end
-        # The row of a newline word is the one that ends a text.
-        listed[0] = model.end_of_line
-        _add_rows(matrix, listed, 1, hidden)
-        count += 1
-        part = np.float32(1.0 / np.float64(count))
-        for k in range(len(hidden)):
-            hidden[k] = np.float32(hidden[k] * part)
-        flat = output.reshape(output.size)
+    hidden, dots, shares, output = search.hidden, search.dots, search.shares, model.output
+    count = len(offsets) - 1
+    for first in range(0, count, TOGETHER):
+        texts = min(TOGETHER, count - first)
+        for t in range(texts):
+            start = np.int64(offsets[first + t])
+            stop = find_stop(data, start, np.int64(offsets[first + t + 1]), characters)
+            _sum_rows(data, start, stop, room, model, block, search, hidden[t])
         for k in range(len(output)):
-            here, size = np.int64(k * output.shape[1]), np.int64(len(hidden))
-            dots_of_64(flat, here, hidden, size, shares, np.int64(64 * k))
-        if model.softmax:
-            _softmax(shares, model.labels)
-        else:
-            _sigmoid(shares, model.labels, search.sigmoids)
-        label, score = _likeliest(shares, model.labels)
-        labels[i] = label
-        probabilities[i] = np.float32(math.exp(score))
+            for t in range(0, texts, 2):
+                dots_of_64(output, np.int64(k), hidden, np.int64(t), dots)
+        for t in range(texts):
+            dots[t, model.labels :] = np.float32(-np.inf)
+            whole = np.float32(1.0)
+            if model.softmax:
+                whole = _softmax(dots[t], model.labels, shares)
+            else:
+                _sigmoid(dots[t], model.labels, search.sigmoids, shares)
+            label, score = _likeliest(shares, model.labels, whole)
+            labels[first + t] = label
+            probabilities[first + t] = np.float32(math.exp(score))
 
 
 def predict(
@@ -228,17 +263,15 @@ def predict(
     """
     count = len(offsets) - 1
     labels, scores = np.empty(count, np.int32), np.empty(count, np.float32)
-    largest = int(np.diff(offsets).max(initial=0))
-    characters = largest if characters is None else characters
-    # What is longer than a block is no entry.
-    most = min(4 * characters, largest, max(block, 16, int(np.diff(model.entry_offsets).max())))
+    characters, most = limits(offsets, characters, block, model.entry_offsets)
     room = most + 1 + PAD
     known = tables.pop() if tables else no_words(False)
     sizes = max(model.longest - model.shortest + 1, 0)
     search = _LabelSearch(
         np.zeros((1 + sizes) * room + 2 * WIDE + AHEAD, np.int32),
         known,
-        np.empty(model.dimension, np.float32),
+        np.zeros((TOGETHER, model.dimension), np.float32),
+        np.empty((TOGETHER, LANES * len(model.output)), np.float32),
         np.empty(LANES * len(model.output), np.float32),
         _sigmoids(),
     )

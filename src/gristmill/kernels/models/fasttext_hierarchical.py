@@ -28,6 +28,7 @@ from gristmill.kernels.models.fasttext_words import (
     WIDE,
     HierarchicalModel,
     TextBlock,
+    limits,
     list_long_word,
     list_rows,
     no_words,
@@ -176,10 +177,7 @@ def predict(
     """
     count = len(offsets) - 1
     labels, scores = np.empty(count, np.int32), np.empty(count, np.float32)
-    largest = int(np.diff(offsets).max(initial=0))
-    characters = largest if characters is None else characters
-    # What is longer than a block is no entry.
-    most = min(4 * characters, largest, max(block, 16, int(np.diff(model.entry_offsets).max())))
+    characters, most = limits(offsets, characters, block, model.entry_offsets)
     room = most + 1 + PAD
     nodes = len(model.left) + 2
     text = text_block(room)

@@ -25,7 +25,7 @@ from gristmill.kernels.jit.groups import (
     Uint64s,
 )
 from gristmill.kernels.jit.lanes import copy_8_words
-from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64
+from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64, prefetch
 from gristmill.kernels.models.subwords import (
     BASIS,
     CLOSE,
@@ -44,6 +44,7 @@ from gristmill.kernels.models.subwords import (
 )
 
 LABEL = np.uint64(int.from_bytes(b"__label_", "little"))
+LOW = np.uint64(2**32 - 1)
 FREE = np.uint64(2**64 - 1)
 LONGEST = 8  # n-grams, in characters
 MOST_SIZES = 7  # of n-grams
@@ -69,7 +70,7 @@ class HierarchicalModel(NamedTuple):
     shortest: int  # n-grams, in characters
     longest: int
     buckets: int  # n-gram hashes are taken modulo this
-    kept: ReadUint32s  # a bitmap of the buckets that are not pruned
+    kept: ReadUint32s  # a bitmap of the buckets that are not pruned; of none where none is
     kept_before: ReadInt32s  # for each word of it, how many are kept before
     rows: ReadFloat32Rows  # (words + kept buckets, dimension) in order of entries, then of buckets
     output: ReadFloat32Rows  # (labels - 1, dimension), a row a node
@@ -132,13 +133,10 @@ def find_entry(tail, begin, length, value, entries, entry_offsets, table):
 
 
 @helper
-def _list_word(text, begin, end, model, listed, count):
-    """List the rows of a word, as list_ngrams does; ENDED where it ends the text. Labels have
-    none.
+def _list_word(text, begin, end, value, model, listed, count):
+    """List the rows of a word, given its hash, as list_ngrams does; ENDED where it ends the text.
+    Labels have none.
     """
-    value = BASIS
-    for k in range(begin, end):
-        value = hash_byte(value, text[k])
     length = end - begin
     entry = find_entry(text, begin, length, value, model.entries, model.entry_offsets, model.table)
     if entry >= model.words or (
@@ -154,12 +152,36 @@ def _list_word(text, begin, end, model, listed, count):
 
 
 @helper
+def hash_word(text, begin, end):
+    """A word's hash, by which the dictionary has it."""
+    value = BASIS
+    for k in range(begin, end):
+        value = hash_byte(value, text[k])
+    return value
+
+
+@helper
+def _hash_missed(text, edges, number, keys, known, table):
+    """The hashes of the words that are not known, as the upper half of keys[2]. Where they are in
+    the dictionary's table is on its way then.
+    """
+    width = known.shape[1]
+    mask = np.uint32(len(table) - 1)
+    for w in range(number):
+        slot = np.int64(keys[2, w])
+        if known[slot, width - 2] != keys[0, w] or known[slot, width - 1] != keys[1, w]:
+            value = hash_word(text, np.int64(edges[2 * w]), np.int64(edges[2 * w + 1]))
+            keys[2, w] |= np.uint64(value) << np.uint64(32)
+            prefetch(table, np.int64(value & mask) * 2)
+
+
+@helper
 def _find_missed(keys, number, known, edges, missed):
     """The words of ASCII bytes that have a key and are not known: missed[:n]; n."""
     width = known.shape[1]
     count = np.int64(0)
     for w in range(number):
-        slot = np.int64(keys[2, w])
+        slot = np.int64(keys[2, w] & LOW)
         some = (known[slot, width - 2] ^ keys[0, w]) | (known[slot, width - 1] ^ keys[1, w])
         short = edges[2 * w + 1] - edges[2 * w] <= KEY_BYTES
         plain = (keys[0, w] | keys[1, w]) & WIDE_BYTES == 0
@@ -199,13 +221,11 @@ def _learn(block, missed, model, known):
     for m in range(len(missed)):
         w = missed[m]
         begin, end = np.int64(edges[2 * w]), np.int64(edges[2 * w + 1])
-        value = BASIS
-        for k in range(begin, end):
-            value = hash_byte(value, text[k])
+        value = np.uint32(keys[2, w] >> np.uint64(32))
         entry = np.int64(-1)
         if table[np.int64(value) & mask, 1] != FREE:
             entry = find_entry(text, begin, end - begin, value, entries, entry_offsets, table)
-        first, second, slot = keys[0, w], keys[1, w], np.int64(keys[2, w])
+        first, second, slot = keys[0, w], keys[1, w], np.int64(keys[2, w] & LOW)
         if entry >= words or entry == model.end_of_line or (first == LABEL and end - begin > 8):
             continue
         for k in range(width):
@@ -243,6 +263,7 @@ def list_rows(block, number, model, listed, known):
     shortest, longest, buckets, kept = model.shortest, model.longest, model.buckets, model.kept
     letters, ends, hashes = block.letters, block.ends, block.hashes
     found, events = block.found, block.events
+    _hash_missed(block.text, edges, number, keys, known, model.table)
     new = _find_missed(keys, number, known, edges, missed)
     for first in range(0, new, CHUNK):
         some = missed[first : min(first + CHUNK, new)]
@@ -254,7 +275,7 @@ def list_rows(block, number, model, listed, known):
     width = known.shape[1]
     count = np.int64(0)
     for w in range(number):
-        slot = np.int64(keys[2, w])
+        slot = np.int64(keys[2, w] & LOW)
         if known[slot, width - 2] == keys[0, w] and known[slot, width - 1] == keys[1, w]:
             for k in range(0, width, 8):
                 copy_8_words(known, slot * width + k, listed, count + 2 * k)
@@ -262,7 +283,10 @@ def list_rows(block, number, model, listed, known):
             continue
         begin = count
         start, end = np.int64(edges[2 * w]), np.int64(edges[2 * w + 1])
-        count = _list_word(block.text, start, end, model, listed, begin)
+        value = np.uint32(keys[2, w] >> np.uint64(32))
+        if value == 0:  # another word took its slot
+            value = hash_word(block.text, start, end)
+        count = _list_word(block.text, start, end, value, model, listed, begin)
         if count == ENDED:
             return begin, True
         if end - start <= KEY_BYTES:
@@ -316,6 +340,18 @@ def list_long_word(data, first, begin, end, model, listed):
                 count += 1
         first += 1
     return count, first
+
+
+def limits(
+    offsets: np.ndarray, characters: int | None, block: int, entry_offsets: np.ndarray
+) -> tuple[int, int]:
+    """How many characters of a text are read, and how many bytes are laid out together."""
+    largest = int(np.diff(offsets).max(initial=0))
+    characters = largest if characters is None else characters
+    # What is longer than a block is no entry.
+    return characters, min(
+        4 * characters, largest, max(block, 16, int(np.diff(entry_offsets).max()))
+    )
 
 
 def text_block(room: int) -> TextBlock:

@@ -5,7 +5,7 @@ as keys of a table, and the rows of the n-grams that a model kept.
 import numpy as np
 
 from gristmill.kernels.jit.compile import helper
-from gristmill.kernels.jit.lanes import buckets_of_16, fnv1a_of_16
+from gristmill.kernels.jit.lanes import buckets_of_16, fnv1a_of_16, remainders_of_16
 from gristmill.kernels.jit.loads import (
     count_continuations,
     count_ones,
@@ -122,18 +122,23 @@ def find_keys(text, edges, number, masks, keys, table):
         value = (first * FIRST ^ second) * SECOND
         slot = ((value >> np.uint64(32)) ^ value >> np.uint64(47)) & most
         firsts[w], seconds[w], slots[w] = first, second, slot
-        prefetch(table, np.int64(slot) * table.shape[1])
+        for k in range(0, table.shape[1], 8):
+            prefetch(table, np.int64(slot) * table.shape[1] + k)
 
 
 @helper
 def is_kept(kept, bucket):
-    """Whether a model has a row for a bucket."""
+    """Whether a model has a row for a bucket; a bitmap of none: for each."""
+    if len(kept) == 0:
+        return np.uint32(1)
     return (kept[bucket >> np.uint32(5)] >> (bucket & np.uint32(31))) & np.uint32(1)
 
 
 @helper
 def row_of(bucket, kept, kept_before, words):
     """The row of an n-gram that is kept."""
+    if len(kept) == 0:
+        return words + np.int64(bucket)
     below = (np.uint32(1) << (bucket & np.uint32(31))) - np.uint32(1)
     place = bucket >> np.uint32(5)
     return words + np.int64(kept_before[place]) + count_ones(np.uint64(kept[place] & below))
@@ -196,7 +201,11 @@ def find_ngrams(letters, ends, number, shortest, longest, buckets, kept, hashes,
             if kind < 0:
                 continue
             at = w * pitch + kind * PLACES
-            some = buckets_of_16(hashes, modulus, inverse, kept, found, at)
+            some = np.uint64((1 << PLACES) - 1)
+            if len(kept) == 0:
+                remainders_of_16(hashes, modulus, inverse, found, at)
+            else:
+                some = buckets_of_16(hashes, modulus, inverse, kept, found, at)
             fit = ends[w] - size + 2  # places where one of this size ends at the > or before
             if size == 1:  # neither < nor > alone
                 some &= ~np.uint64(1)
