@@ -182,7 +182,7 @@ def demo(
     ] = None,
 ) -> None:
     """Run a small corpus through all phases, offline, in a minute."""
-    load_and_fork()
+    load_and_fork(rooms={"bpe_training"})
     from gristmill.demonstration import demo as show
 
     handle_ctrl_c()

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -212,15 +213,15 @@ def no_idle_threads() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def load_and_fork(recipe: "Loaded | None" = None) -> None:
+def load_and_fork(recipe: "Loaded | None" = None, rooms: Collection[str] = ()) -> None:
     """Load what a run takes, then fork what workers come from: so nothing is loaded twice. The
-    recipe is that of the run, if it is known.
+    recipe is that of the run, if it is known; `rooms` of kernels/ are needed whatever it says.
     """
     no_idle_threads()
     import gristmill.pipeline  # noqa: F401
     from gristmill.arrow_setup import without_pandas
     from gristmill.engine import server
-    from gristmill.recipe import is_custom
+    from gristmill.recipe import is_custom, kernel_rooms
 
     if recipe is not None and not any(map(is_custom, recipe.recipe.step)):
         without_pandas()
@@ -228,7 +229,8 @@ def load_and_fork(recipe: "Loaded | None" = None) -> None:
         # Here, before anything else is shown; afterwards the fork loads them for all.
         from gristmill.kernels.jit import compile as kernels
 
-        kernels.prepare()
+        asked = kernel_rooms(recipe.recipe) if recipe is not None else set()
+        kernels.prepare(asked | set(rooms))
     server.fork()
 
 

@@ -52,8 +52,7 @@ def _compile_kernels() -> float:
     from gristmill.kernels.jit import compile as kernels
 
     start = time.monotonic()
-    kernels.prepare()
-    if kernels.missing():
+    if not kernels.prepare(["bpe_training"]):
         print(f"{kernels.root()} cannot keep kernels: every start compiles those that it needs")
     return time.monotonic() - start
 

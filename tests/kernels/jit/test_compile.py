@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -132,6 +133,47 @@ def test_many_starts_at_once_build_once(killed: tuple[Path, dict[str, int]]) -> 
     assert {path: path.stat().st_mtime_ns for path in folder.glob("*/*")} == written, (
         "a folder is never written again"
     )
+
+
+ON_DEMAND = """
+import sys
+from gristmill.kernels.jit import compile as kernels
+kept = kernels.prepare(sys.argv[1:])
+print(kept, *sorted(name for name, place in kernels._folders.items() if place))
+from gristmill.kernels.packing import aligned
+print(kernels._folder("packing.aligned"))
+"""
+
+
+def test_modules_that_few_runs_need_are_built_when_they_are_imported(tmp_path: Path) -> None:
+    """Or with the others, where they are asked for; those of another group are not."""
+    tmp_path.chmod(0o700)
+    more = {kernels.ONLY: "hashing.pairs,packing.aligned,substrings.cut"}
+    packing = tmp_path / keys.folder_name("packing.aligned")
+    out, complaints = outcome(start(tmp_path, ON_DEMAND, more=more))
+    assert out.splitlines() == ["True hashing.pairs", str(packing)]
+    assert complaints.count("kernels compiled in") == 2
+    shutil.rmtree(packing)
+    code = ON_DEMAND.replace("sys.argv[1:]", "['packing']")
+    out, complaints = outcome(start(tmp_path, code, more=more))
+    assert out.splitlines() == ["True hashing.pairs packing.aligned", str(packing)]
+    assert complaints.count("kernels compiled in") == 1
+    built = {name.partition("-")[0] for name in contents(tmp_path)}
+    assert built == {"hashing.pairs", "packing.aligned"}
+
+
+def test_groups_are_what_steps_ask_for() -> None:
+    """Each group's names are of modules; a step that imports kernels of a group is in a room of
+    filters/ with the group's name, so that a run knows before it starts what to compile
+    (recipe.kernel_rooms).
+    """
+    for name in itertools.chain(*kernels.ON_DEMAND):
+        assert [module for module in kernels.modules() if f"{module}.".startswith(f"{name}.")]
+    importing = set()
+    for path in (SOURCES / "gristmill" / "filters").rglob("*.py"):
+        rooms = re.findall(r"gristmill\.kernels\.(\w+)", path.read_text("utf-8"))
+        importing |= {(path.parent.name, room) for room in rooms if kernels._group(room)}
+    assert importing == {("pii", "pii"), ("decontaminate", "decontaminate")}
 
 
 def test_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from gristmill.kernels.html import (
     copies,
     counts,
     features,
-    markdown,
     marked_text,
     marks,
     parts,
@@ -188,6 +187,8 @@ class Extractor:
         source = marked_text.source_of(page, self.tokens, self.attributes, count)
         marked = marks.mark(source, work.elements, work.blocks, sizes, kept, self.links)
         raw_tex = TEX_IN_TEXT.search(page.tobytes()) is not None
+        from gristmill.kernels.html import markdown  # compiled where it is asked for
+
         return markdown.write(source, work.elements, sizes[0], work.blocks, marked, raw_tex)
 
     def _block(self, block: int) -> str:
