@@ -219,7 +219,7 @@ def _whole() -> None:
     for name in ("whole", "recipe", "files", "out", "told"):
         parser.add_argument(name)
     asked = parser.parse_args()
-    from processor import Used, used
+    from processor import SHARED, Used, used
 
     from gristmill.pipeline import run
 
@@ -227,7 +227,10 @@ def _whole() -> None:
     processor: list[tuple[str, str, Used]] = []
 
     def show(event: dict[str, Any]) -> None:
-        if event["event"] in ("phase", "done") or "job" in event:
+        # A job of a phase over shards is not looked at: looking takes more of the caller's time
+        # than the job does.
+        ended = "job" in event and event["phase"] not in SHARED
+        if event["event"] in ("phase", "done") or ended:
             processor.append((event["event"], event["phase"], used()))
         if event["event"] == "done":
             phases[event["phase"]] = event["seconds"]

@@ -11,7 +11,8 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-SHARED = ("process", "write_verdicts", "tokenize")  # phases with a task for each raw shard
+# phases with a task for each raw shard
+SHARED = ("fetch", "process", "write_verdicts", "tokenize")
 TICKS = os.sysconf("SC_CLK_TCK")  # of a second
 CALLER = "caller and fork server"
 

@@ -46,8 +46,8 @@ class Parts:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def write(self, relation: str, target: Path, *, places: int = 0) -> list[Path]:
-        (whole,) = self._inner.write(relation, target, places=places)
+    def write(self, relation: str, target: Path) -> list[Path]:
+        (whole,) = self._inner.write(relation, target)
         table = pq.read_table(whole)
         whole.unlink()
         parts = [target.with_suffix(f".{start:06d}") for start in range(0, max(len(table), 1), 60)]
@@ -92,9 +92,7 @@ def found(
         assert not [
             name
             for name in left
-            if name.startswith(
-                ("keys-", "likely", "compared", "known", "pairs", "near", "keeper_pairs")
-            )
+            if name.startswith(("keys-", "likely", "compared", "known", "pairs", "keeper_pairs"))
         ]
     return (
         deduplicated.drops,
@@ -152,7 +150,7 @@ def test_there_are_as_many_tasks_as_groups_and_runs(
         ran.clear()
         _, pairs, _ = found(tmp_path / f"{group}", WAYS[0], counting, Parts)
         assert ran["lay_out"] == ran["write_group"] == groups
-        assert ran["write_repeated"] == 4
+        assert ran["write_pairs"] == 4
         assert ran["write_likely"] == ran["compare_pairs"] >= len(pairs) / 100 > 2
 
 

@@ -251,20 +251,20 @@ def test_a_disk_that_fills_in_the_middle_of_a_sort(tmp_path: Path) -> None:
         missing("mount", "a small file system cannot be mounted here")
     pick = np.random.default_rng(1)
     table = pa.table(
-        {"key": pick.integers(0, 1 << 20, 4_000_000), "document": pick.permutation(4_000_000)}
+        {"document": pick.permutation(4_000_000), "value": pick.permutation(4_000_000) / 1.0}
     )
-    pq.write_table(table, tmp_path / "keys.parquet")
+    pq.write_table(table, tmp_path / "valued.parquet")
     del table
     try:
         for spill, fits in ((small, False), (tmp_path / "large", True)):
             with duckdb_with(1, 70)(spill, [tmp_path]) as relations:
-                relations.table("keys", [tmp_path / "keys.parquet"], "key, document")
+                relations.table("valued", [tmp_path / "valued.parquet"], "document, value")
                 if fits:
-                    (written,) = relations.write("buckets", tmp_path / "buckets.parquet", places=2)
+                    (written,) = relations.write("order", tmp_path / "order.parquet")
                     assert pq.read_metadata(written).num_rows == 4_000_000
                 else:
                     with pytest.raises(MachineError):
-                        relations.write("buckets", tmp_path / "buckets.parquet", places=2)
+                        relations.write("order", tmp_path / "order.parquet")
     finally:
         subprocess.run(["umount", str(small)], check=True)
 

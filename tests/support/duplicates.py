@@ -90,7 +90,8 @@ def in_small_pieces(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
     """Cuts of so many keys, and small chunks of keys, pairs and shingles."""
     monkeypatch.setattr(signature_rows, "KEYS", keys)
     monkeypatch.setattr(key_partitions, "CHUNK", 100)
-    monkeypatch.setattr(key_partitions, "LARGE", 30)
+    monkeypatch.setattr(key_partitions, "SORTED", 30)
+    monkeypatch.setattr(key_partitions, "HELD", 20)
     monkeypatch.setattr(keeper_rounds, "ENTRIES", 40)
     monkeypatch.setattr(candidates, "PAIRS", 50)
     monkeypatch.setattr(jaccard, "SHINGLES", 3000)

@@ -302,18 +302,20 @@ class Corpus:
         if coming.exists():
             manifest = manifests.decode(coming.read_bytes())
             touched = set()
+            stage, root = f"{self.stage}/", f"{self.root}/"  # a Path takes as long as a rename
             for part in manifest.parts:
-                staged, place = self.stage / part.path, self.root / part.path
-                if staged.exists():
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    staged.rename(place)
-                    touched.add(place.parent)
-                elif not place.exists():
+                if os.path.exists(stage + part.path):
+                    folder = root + os.path.dirname(part.path)
+                    if folder not in touched:
+                        os.makedirs(folder, exist_ok=True)
+                        touched.add(folder)
+                    Path(stage + part.path).rename(root + part.path)
+                elif not os.path.exists(root + part.path):
                     raise VerificationError(
                         f"{self.root}: {part.path} vanished while the manifest was being written"
                     )
             for folder in touched:
-                sync_folder(folder)
+                sync_folder(Path(folder))
             write_bytes(self.root, manifests.SUMS, manifests.sums(manifest.parts))
             coming.rename(self.root / manifests.MANIFEST)
             sync_folder(self.root)

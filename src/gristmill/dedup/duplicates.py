@@ -3,9 +3,9 @@
     documents  -> same         equal URLs, if the recipe asks: all but the earliest are dropped
                                (exact.py)
     signatures -> same         equal normalised texts: likewise (exact.py)
-               -> rows         signatures by number, and band keys (near/signature_rows.py)
-               -> candidates   the first documents of each bucket, if signatures do not rule them
-                               out (near/candidates.py)
+               -> rows         signatures by number, band keys (near/signature_rows.py), and pairs
+                               with the first documents of each bucket (near/key_partitions.py)
+               -> candidates   those that signatures do not rule out (near/candidates.py)
                -> compare      exact Jaccard similarity of the texts' shingles (near/jaccard.py)
                -> decide       in document order: dropped if, and only if, the similarity to an
                                earlier document that is kept reaches the threshold; or, with
@@ -17,10 +17,10 @@
 Documents of reference corpora (reference_corpus.py) come before all others in every step, and their
 verdicts do not change.
 
-Laying out rows, checking candidates and comparing texts are tasks over files, which threads or
-nodes share (executor.py). Deciding is done here, one pair after another. Memory here is a chunk of
-pairs, some sixty bytes a document, and the reference documents that are compared with; in a task, a
-few chunks of rows, keys or pairs. All else is on disk.
+Laying out rows, finding pairs, checking candidates and comparing texts are tasks over files, which
+threads or nodes share (executor.py). Deciding is done here, one pair after another. Memory here is
+a chunk of pairs, some sixty bytes a document, and the reference documents that are compared with;
+in a task, a few chunks of rows, keys or pairs. All else is on disk.
 """
 
 from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ from msgspec import Meta
 FLOOR = 0.7  # pairs of at least this similarity are stored: another threshold then reads no text
 FIELD = "field:"  # before a field of the source, in an order; without it a name is a measure's
 ORDER = rf"^(plan|longest|(highest|lowest) ([A-Za-z0-9_]+\.[A-Za-z0-9_]+|{FIELD}\S.*))\Z"
-MOST_CANDIDATES = 16  # of a bucket: near.sql has a column for each
+MOST_CANDIDATES = 16  # of a bucket: an index has as many of each
 MOST_KEEPERS = 64  # kept documents of a bucket that an index holds for later corpora
 
 # URL parameters that say where a visitor came from, and nothing about the page: those of campaigns

@@ -32,7 +32,7 @@ class Relations(Protocol):
     def view(self, name: str, relation: str) -> None:
         """Name what `<relation>.sql` gives."""
 
-    def write(self, relation: str, target: Path, *, places: int = 0) -> list[Path]:
+    def write(self, relation: str, target: Path) -> list[Path]:
         """Run `<relation>.sql` into Parquet files, in the order that it states; which files, at
         least one.
         """
@@ -102,9 +102,9 @@ class Database:
     def view(self, name: str, relation: str) -> None:
         self._run(f"create view {name} as {sql(relation)}")
 
-    def write(self, relation: str, target: Path, *, places: int = 0) -> list[Path]:
+    def write(self, relation: str, target: Path) -> list[Path]:
         self._run(
-            f"copy ({sql(relation, places)}) to {_quoted(target)} (format parquet, "
+            f"copy ({sql(relation)}) to {_quoted(target)} (format parquet, "
             "compression zstd, row_group_size 100000)"
         )
         return [target]
@@ -131,21 +131,12 @@ def _read(paths: list[Path], columns: str) -> str:
     return f"select {columns} from read_parquet([{names}])"
 
 
-EACH = " -- each place\n"
-
-
-def sql(relation: str, places: int = 0) -> str:
+def sql(relation: str) -> str:
     """The text of a relation: a file of dedup/sql/, or of the room that `relation` names, as in
-    filters/decontaminate/common_ngrams. Lines marked EACH are repeated for places 1 to `places`.
+    filters/decontaminate/common_ngrams.
     """
     path = relation if "/" in relation else f"dedup/sql/{relation}"
-    text = files("gristmill").joinpath(f"{path}.sql").read_text("utf-8")
-    return "".join(
-        "".join(line.replace("{place}", str(place)) for place in range(1, places + 1))
-        if line.endswith(EACH)
-        else line
-        for line in text.splitlines(keepends=True)
-    )
+    return files("gristmill").joinpath(f"{path}.sql").read_text("utf-8")
 
 
 def _quoted(path: Path) -> str:

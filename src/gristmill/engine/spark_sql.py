@@ -49,12 +49,12 @@ class SparkRelations:
     def view(self, name: str, relation: str) -> None:
         self._session.sql(sql(relation)).createOrReplaceTempView(name)
 
-    def write(self, relation: str, target: Path, *, places: int = 0) -> list[Path]:
+    def write(self, relation: str, target: Path) -> list[Path]:
         from pyspark.errors import PySparkException
 
         shutil.rmtree(target, ignore_errors=True)
         try:
-            self._session.sql(sql(relation, places)).write.parquet(f"file://{target}")
+            self._session.sql(sql(relation)).write.parquet(f"file://{target}")
         except PySparkException as error:
             raise MachineError(f"a relation failed on Spark: {relation}.sql: {error}") from error
         # A sort in the relation cuts the rows by range: the files' names are in its order.

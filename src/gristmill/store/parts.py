@@ -154,7 +154,13 @@ def write_json(root: Path, path: str, value: Any) -> Part:
 
 def to_json(value: Any) -> bytes:
     """JSON for people and machines: indented, UTF-8, one byte form for one value."""
-    return json.dumps(msgspec.to_builtins(value), indent=1, ensure_ascii=False).encode() + b"\n"
+    table = msgspec.to_builtins(value)
+    # json indents in Python, and writes without it in C.
+    data = json.dumps(table, ensure_ascii=False).encode()
+    try:
+        return msgspec.json.format(data, indent=1) + b"\n"
+    except msgspec.DecodeError:  # NaN or Infinity, which are no JSON
+        return json.dumps(table, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 ROW_BYTES = 64  # what a row counts for besides its strings

@@ -1,18 +1,17 @@
 """Candidates of the near stage: the earlier documents that share a band with a document, if the two
 signatures do not rule the pair out.
 
-    keys of a partition -> buckets.sql, near.sql   for each document the first few documents of each
-                                                   of its buckets
-    all partitions      -> pairs.sql               each pair once, in order
-    a run of pairs      -> agreement               discards pairs whose signatures agree in so few
-                                                   places that a similarity of the floor is more
-                                                   than four standard errors away: tasks
-                                                   (executor.py)
+    pairs of each partition (key_partitions.py) -> ranges of documents of about as many pairs
+    a range of all partitions                   -> each pair once, in order
+                                                -> agreement discards pairs whose signatures agree
+                                                   in so few places that a similarity of the floor
+                                                   is more than four standard errors away
+
+Ranges are tasks (executor.py).
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,15 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.dedup.disk_arrays import map_array, read_rows, write_array
+from gristmill.dedup.near.key_partitions import distinct, pairs_in
 from gristmill.dedup.near.signature_rows import SignatureRows, Signatures
 from gristmill.dedup.reference_corpus import ReferenceDocuments
 from gristmill.dedup.settings import Near
 from gristmill.engine.executor import Executor, fresh
-from gristmill.engine.relations import Relations
 
 STANDARD_ERRORS = 4.0
 PAIRS = 1 << 15  # pairs that are looked at together
-RUN = 1 << 18  # pairs of a task, or a few more: the last row group is taken whole
+RUN = 1 << 18  # pairs of a task, about
 
 # Similarity: the share of the signatures that agrees; NaN where texts must be compared.
 LIKELY = pa.schema(
@@ -41,50 +40,14 @@ LIKELY = pa.schema(
 )
 
 
-def find_candidates(
-    relations: Callable[[], Relations], rows: SignatureRows, near: Near, work: Path
-) -> list[Path]:
-    """Write every pair that shares a band, each once: Parquet files of document and candidate,
-    sorted by both.
-
-    Both are numbers (SignatureRows.first), candidate < document. The key files of `rows` are
-    removed.
-    """
-    found = []
-    for place, keys in enumerate(rows.keys):
-        with relations() as connection:
-            connection.table("keys", [keys], "key, document")
-            ranked = connection.write(
-                "buckets", work / f"buckets.{place:04d}.parquet", places=near.candidates
-            )
-            connection.table("ranked", ranked, "*")
-            found += connection.write(
-                "near", work / f"near.{place:04d}.parquet", places=near.candidates
-            )
-        for path in (keys, *ranked):
-            path.unlink()
-    if len(rows.keys) > 1:
-        with relations() as connection:
-            connection.table("found", found, "document, candidate")
-            merged = connection.write("pairs", work / "pairs.parquet")
-        for path in found:
-            path.unlink()
-        found = merged
-    return found
-
-
-def reference_numbers(found: list[Path], rows: SignatureRows) -> np.ndarray:
+def reference_numbers(rows: SignatureRows) -> np.ndarray:
     """The numbers of reference documents that new ones may be compared with, (k,) int64, sorted."""
-    if not rows.first:
-        return np.empty(0, np.int64)
-    numbers_of = [
-        np.unique(right[(left >= rows.first) & (right < rows.first)])
-        for left, right in _chunks(chain.from_iterable(_runs(found)))
-    ]
-    for path in rows.large:
-        numbers = map_array(path, np.int64, 2)[:, 1]
-        numbers_of.append(np.unique(numbers[numbers < rows.first]))
-    return np.unique(np.concatenate([*numbers_of, np.empty(0, np.int64)]))
+    found = [np.empty(0, np.int64)]
+    if rows.first:
+        columns = [pairs_in(path)[1] for path in rows.pairs]
+        columns += [map_array(path, np.int64, 2)[:, 1] for path in rows.large]
+        found += [np.unique(numbers[numbers < rows.first]) for numbers in columns]
+    return np.unique(np.concatenate(found))
 
 
 def least_agreement(near: Near) -> int:
@@ -100,9 +63,10 @@ def least_agreement(near: Near) -> int:
 
 
 class LikelyTask(NamedTuple):
-    """A run of pairs that share a band: a task."""
+    """Pairs that share a band, of a range of documents: a task."""
 
-    groups: list[tuple[Path, int]]  # Parquet files and a row group of each
+    low: int  # the numbers of the documents: from this ...
+    high: int  # ... to before this
     rows: SignatureRows
     references: Path  # (e,) int64: the numbers of the reference documents, sorted
     signatures: Path  # (e, k) uint32: theirs
@@ -111,47 +75,36 @@ class LikelyTask(NamedTuple):
 
 
 def likely_pairs(
-    found: list[Path],
-    rows: SignatureRows,
-    references: ReferenceDocuments,
-    near: Near,
-    work: Path,
-    executor: Executor,
+    rows: SignatureRows, references: ReferenceDocuments, near: Near, work: Path, executor: Executor
 ) -> list[Path]:
-    """The pairs whose signatures do not rule them out: files of LIKELY, as rows. Rows are the
-    reference documents first, then all new ones.
+    """The pairs whose signatures do not rule them out: files of LIKELY, as rows, in order. Rows are
+    the reference documents first, then all new ones.
 
-    Each file of `found` is removed as soon as all its pairs were looked at.
+    The files of pairs are removed.
     """
     numbers = work / "reference.numbers"
     write_array(numbers, references.numbers)
-    slim = rows._replace(keys=[])  # a task is sent to its worker: without what it does not need
+    slim = rows._replace(large=[])  # a task is sent to its worker: without what it does not need
     tasks = [
-        LikelyTask(groups, slim, numbers, references.signatures, near, work)
-        for groups in _runs(found)
+        LikelyTask(low, high, slim, numbers, references.signatures, near, work)
+        for low, high in _ranges(rows.pairs)
     ]
-    last = {path: place for place, task in enumerate(tasks) for path, _ in task.groups}
-    written = []
-    for place, target in enumerate(executor(write_likely, tasks)):
-        written.append(target)
-        for path in {path for path, _ in tasks[place].groups if last[path] == place}:
-            path.unlink()
-    for path in found:
-        path.unlink(missing_ok=True)  # files without a row group
+    written = list(executor(write_likely, tasks))
+    for path in rows.pairs:
+        path.unlink()
     return written
 
 
 def write_likely(task: LikelyTask) -> Path:
-    """Write the pairs of a run whose signatures do not rule them out, LIKELY."""
+    """Write the pairs of a range whose signatures do not rule them out, LIKELY."""
     rows, near, numbers = task.rows, task.near, map_array(task.references, np.int64)
     target = fresh(task.work, "likely")
+    lefts, rights = _pairs_of(rows.pairs, task.low, task.high)
     with pq.ParquetWriter(target, LIKELY, compression="zstd") as writer:
-        for left, right in _chunks(task.groups):
+        for start in range(0, len(lefts), PAIRS):
+            left, right = lefts[start : start + PAIRS], rights[start : start + PAIRS]
             if rows.first:
-                new = left >= rows.first
-                left, right = (
-                    as_rows(column[new], rows.first, numbers) for column in (left, right)
-                )
+                left, right = (as_rows(column, rows.first, numbers) for column in (left, right))
             columns = keep_likely(left, right, rows.signatures, task.signatures, len(numbers), near)
             writer.write_table(pa.table([pa.array(column) for column in columns], schema=LIKELY))
     return target
@@ -207,27 +160,27 @@ def _agreement(
     return pairs.agreement(signatures, signatures, places[: len(left)], places[len(left) :])
 
 
-def _runs(found: list[Path]) -> Iterator[list[tuple[Path, int]]]:
-    """Consecutive row groups of at least RUN pairs together; the last run may have fewer."""
-    run: list[tuple[Path, int]] = []
-    size = 0
+def _ranges(found: list[Path]) -> list[tuple[int, int]]:
+    """Ranges of documents, by number, that have about RUN pairs each in files of pairs, those twice
+    that are in two files.
+    """
+    every = max(1, RUN // 64)  # pairs for each document that is looked at
+    documents = [pairs_in(path)[0] for path in found]
+    total = sum(map(len, documents))
+    if not total:
+        return []
+    some = np.sort(np.concatenate([column[::every] for column in documents]))
+    count = -(-total // RUN)
+    cuts = np.unique(some[np.arange(1, count) * len(some) // count]).tolist()
+    last = max(int(column[-1]) for column in documents if len(column))
+    return list(pairwise([0, *(cut for cut in cuts if cut), last + 1]))
+
+
+def _pairs_of(found: list[Path], low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs of a range of documents in files of pairs, each once, sorted."""
+    columns: list[tuple[np.ndarray, np.ndarray]] = []
     for path in found:
-        metadata = pq.read_metadata(path)
-        for group in range(metadata.num_row_groups):
-            run.append((path, group))
-            size += metadata.row_group(group).num_rows
-            if size >= RUN:
-                yield run
-                run, size = [], 0
-    if run:
-        yield run
-
-
-def _chunks(groups: Iterable[tuple[Path, int]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for path, group in groups:
-        with pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
-            batches = file.read_row_group(group, use_threads=False).to_batches()
-        for batch in batches:
-            for start in range(0, len(batch), PAIRS):
-                part = batch.slice(start, PAIRS)
-                yield part["document"].to_numpy(), part["candidate"].to_numpy()
+        left, right = pairs_in(path)
+        start, stop = np.searchsorted(left, [low, high])
+        columns.append((left[start:stop], right[start:stop]))
+    return distinct(*map(np.concatenate, zip(*columns, strict=True)))

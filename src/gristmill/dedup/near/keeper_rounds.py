@@ -252,7 +252,7 @@ class Rounds:
         write_array(unmatched, decisions.unmatched)
         numbers, signatures = self._work / "reference.numbers", self._references.signatures
         write_array(numbers, self._references.numbers)
-        slim = self._rows._replace(keys=[], large=[])
+        slim = self._rows._replace(pairs=[], large=[])
         tasks = [
             RoundTask(path, kept, unmatched, slim, numbers, signatures, self._near, self._work)
             for path in self._rows.large

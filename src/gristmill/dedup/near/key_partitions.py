@@ -1,29 +1,28 @@
 """Band keys in partitions by their first bits: all documents of one bucket are in one partition.
 
-    the same partition of all groups -> keys that may occur twice      Parquet, KEY_ROWS
-                                     -> its large buckets              (m, 2) int64, sorted
+    the same partition of all groups -> its pairs           files of pairs (pairs_in)
+                                     -> its large buckets   (m, 2) int64, by key and number
 
-A bucket is all documents that have one key. A key that surely occurs once makes no pair and is left
-out. Memory is a few chunks of CHUNK keys, and 8 bytes for each key that may occur twice.
+A bucket is all documents that have one key. Each document makes a pair with the first few documents
+of each of its buckets that are earlier than itself. So a document's pairs never change when later
+documents are added, and a bucket of n documents makes at most n pairs a place, however large it is.
+
+A key that surely occurs once makes no pair and is left out. Memory is a few chunks of CHUNK keys,
+40 bytes for each key that may occur twice, and a few times HELD pairs.
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from gristmill.dedup.disk_arrays import in_sorted
+from gristmill.dedup.disk_arrays import map_array, write_array
 from gristmill.engine.executor import fresh
-from gristmill.store.parts import read_batches
 
 CHUNK = 1 << 19  # keys that are looked at together
-LARGE = 1 << 20  # keys of large buckets that are sorted together, or the keys of one bucket
-
-KEY_ROWS = pa.schema([pa.field("key", pa.int64()), pa.field("document", pa.int64())])
+SORTED = 1 << 21  # keys that may occur twice and are sorted together, about
+HELD = 1 << 20  # pairs that are made together, and that wait to be written
 
 
 class KeyFile(NamedTuple):
@@ -38,60 +37,126 @@ class PartitionTask(NamedTuple):
 
     place: int
     files: list[KeyFile]
-    candidates: int | None  # a bucket of more documents is large; null: no bucket is
+    candidates: int  # of each bucket
+    first: int  # the number of the first document that is not of a reference corpus
+    large: bool  # whether to write the buckets of more documents than `candidates`
     work: Path
 
 
-def write_repeated(task: PartitionTask) -> tuple[Path, list[Path]]:
-    """Write the keys of a partition that may occur twice: a Parquet file of KEY_ROWS.
-
-    Returns that file, and a file of the partition's large buckets if it has any.
+def write_pairs(task: PartitionTask) -> tuple[list[Path], list[Path]]:
+    """Write the pairs of a partition: files of pairs (pairs_in), and a file of its large buckets if
+    it has any.
     """
+    pairs, target = _PairFiles(task), fresh(task.work, f"large-{task.place:04d}")
+    with open(target, "wb") as large:
+        for keys, numbers in _in_buckets(_repeated_keys(task.files)):
+            heads = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+            sizes = np.diff(np.r_[heads, len(keys)])
+            if task.large:
+                often = np.repeat(sizes > task.candidates, sizes)
+                large.write(np.stack([keys[often], numbers[often]], axis=1).data)
+            for left, right in _first_of_each(numbers, np.repeat(heads, sizes), task.candidates):
+                pairs.add(left, right)
+    pairs.flush()
+    if target.stat().st_size:
+        return pairs.written, [target]
+    target.unlink()
+    return pairs.written, []
+
+
+def pairs_in(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """A file of pairs, mapped: documents (n,) int64 and their candidates (n,) int64, by number,
+    candidate < document; sorted by both, each pair once.
+    """
+    both = map_array(path, np.int64)
+    return both[: len(both) // 2], both[len(both) // 2 :]
+
+
+def distinct(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each pair (n,), (n,) int64 once, sorted by both."""
+    order = np.lexsort((right, left))
+    left, right = left[order], right[order]
+    new = np.ones(len(left), bool)
+    new[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1])
+    return left[new], right[new]
+
+
+def _repeated_keys(files: list[KeyFile]) -> np.ndarray:
+    """The keys of a partition that may occur twice, and their numbers: (m, 2) int64."""
     from gristmill.kernels.hashing.band_keys import Repeated
 
-    target = fresh(task.work, f"keys-{task.place:04d}")
-    repeated = Repeated(count_keys(task.files))
-    for chunk in read_keys(task.files):
+    repeated = Repeated(count_keys(files))
+    for chunk in read_keys(files):
         repeated.add(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))
-    held: list[np.ndarray] = []
-    with pq.ParquetWriter(target, KEY_ROWS, compression="none", use_dictionary=False) as writer:
-        for chunk in read_keys(task.files):
-            chunk = chunk[repeated.mask(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))]
-            columns = [pa.array(np.ascontiguousarray(chunk[:, place])) for place in range(2)]
-            writer.write_table(pa.table(columns, schema=KEY_ROWS))
-            if task.candidates is not None:
-                held.append(columns[0].to_numpy())
-    del repeated
-    return target, [] if task.candidates is None else _write_large(task, target, held)
+    found = [np.empty((0, 2), np.int64)]
+    for chunk in read_keys(files):
+        found.append(chunk[repeated.mask(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))])
+    return np.concatenate(found)
 
 
-def _write_large(task: PartitionTask, keys: Path, held: list[np.ndarray]) -> list[Path]:
-    """Write the buckets of more than `candidates` documents.
-
-    `held` has the keys of the file `keys`; it is emptied here, so that they are in memory once.
+def _in_buckets(every: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Keys and numbers, sorted by both, of the buckets of at least two documents: about SORTED
+    together, cut by the last bits of the keys.
     """
-    every = np.concatenate([*held, np.empty(0, np.int64)])
-    held.clear()
-    every.sort()
-    most = task.candidates or 0
-    # In a sorted array, a key with more than `most` copies equals the one `most` places behind it.
-    often = np.unique(every[most:][every[most:] == every[: max(len(every) - most, 0)]])
-    if not len(often):
-        return []
-    every = every[in_sorted(every, often)]
-    bounds = np.unique(np.append(np.searchsorted(often, every[::LARGE]), len(often))).tolist()
-    del every
-    target = fresh(task.work, f"large-{task.place:04d}")
-    with open(target, "wb") as file:
-        for low, high in pairwise(bounds):
-            found = []
-            for batch in read_batches(keys):
-                key, number = (column.to_numpy() for column in batch.columns)
-                is_large = in_sorted(key, often[low:high])
-                found.append(np.stack([key[is_large], number[is_large]], axis=1))
-            part = np.concatenate(found)
-            file.write(np.ascontiguousarray(part[np.lexsort((part[:, 1], part[:, 0]))]).data)
-    return [target]
+    parts = 1 << max(0, (len(every) - 1) // SORTED).bit_length()
+    for part in range(parts):
+        some = every if parts == 1 else every[(every[:, 0] & (parts - 1)) == part]
+        order = np.argsort(some[:, 0])
+        keys = some[order, 0]
+        twice = np.zeros(len(keys), bool)
+        twice[1:] = keys[1:] == keys[:-1]
+        twice[:-1] |= twice[1:]
+        keys, numbers = keys[twice], some[order[twice], 1]
+        order = np.lexsort((numbers, keys))
+        if len(order):
+            yield keys[order], numbers[order]
+
+
+def _first_of_each(
+    numbers: np.ndarray, heads: np.ndarray, candidates: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of documents and the first `candidates` ones of their buckets that are earlier, about
+    HELD together.
+
+    numbers (n,) of the documents of one bucket after another; heads (n,): where each one's begins.
+    """
+    counts = np.minimum(np.arange(len(numbers)) - heads, candidates)
+    ends = np.cumsum(counts)
+    for base in range(0, int(ends[-1]), HELD):
+        start, stop = np.searchsorted(ends, [base, base + HELD], "right")
+        some = counts[start:stop]
+        left = np.repeat(numbers[start:stop], some)
+        within = np.arange(len(left)) - np.repeat(np.cumsum(some) - some, some)
+        right = numbers[np.repeat(heads[start:stop], some) + within]
+        earlier = right < left
+        yield left[earlier], right[earlier]
+
+
+class _PairFiles:
+    """Pairs on their way to files."""
+
+    def __init__(self, task: PartitionTask) -> None:
+        self._task = task
+        self._held: list[tuple[np.ndarray, np.ndarray]] = []
+        self._count = 0
+        self.written: list[Path] = []
+
+    def add(self, left: np.ndarray, right: np.ndarray) -> None:
+        """Take pairs of documents; those of reference corpora among themselves are not kept."""
+        new = left >= self._task.first
+        self._held.append(distinct(left[new], right[new]))
+        self._count += len(self._held[-1][0])
+        if self._count >= HELD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held."""
+        if not self._count:
+            return
+        columns = distinct(*map(np.concatenate, zip(*self._held, strict=True)))
+        self._held, self._count = [], 0
+        self.written.append(fresh(self._task.work, f"pairs-{self._task.place:04d}"))
+        write_array(self.written[-1], np.concatenate(columns))
 
 
 def count_keys(files: list[KeyFile]) -> int:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from gristmill.dedup.differing import NONE_DIFFER, Differing
 from gristmill.dedup.disk_arrays import map_array
 from gristmill.dedup.drops import NEAR, REASONS, Drops
-from gristmill.dedup.near.candidates import find_candidates, likely_pairs, reference_numbers
+from gristmill.dedup.near.candidates import likely_pairs, reference_numbers
 from gristmill.dedup.near.comparison import Comparison, KnownPairs
 from gristmill.dedup.near.corpus_index import Indexes
 from gristmill.dedup.near.keeper_rounds import Chunk, FirstPairs, Rounds, chunks_of, merged, of_rows
@@ -64,8 +64,7 @@ class NearStage:
         self._rows, self._near, self._work = rows, near, work
         self._executor, self._relations = executor, relations
         self._indexes, self._writer = indexes, writer
-        self._found = find_candidates(relations, rows, near, work)
-        numbers = reference_numbers(self._found, rows)
+        numbers = reference_numbers(rows)
         self._references = read_reference_documents(against, numbers, near, work)
         self._comparison = Comparison(
             tables, against, rows, self._references, near, work, executor, known
@@ -81,7 +80,7 @@ class NearStage:
     def run(self) -> Drops:
         """Compare and decide."""
         near, references = self._near, self._references
-        likely = likely_pairs(self._found, self._rows, references, near, self._work, self._executor)
+        likely = likely_pairs(self._rows, references, near, self._work, self._executor)
         compared = self._comparison.compare(likely)
         decide = self._components if near.group == "components" else self._kept
         keepers, similarities = decide(compared)

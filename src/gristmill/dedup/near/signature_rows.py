@@ -4,11 +4,11 @@ partition of the band keys (executor.py).
     signatures of a group of shards  -> documents and signatures, for random access:
                                         row r is the r-th document in the order that decides
                                      -> band keys, in partitions by their first bits
-    one partition of all groups      -> the keys that may occur twice (key_partitions.py)
+    one partition of all groups      -> the pairs that share a key (key_partitions.py)
 
-A partition has about 8.4 M keys whatever the size of the corpus, up to 512 partitions; only the
-number of partitions grows. Time and disk grow linearly. The memory of a task (some 90 MB) does not
-grow; an order takes 16 bytes a document.
+A partition has about 2.1 M keys whatever the size of the corpus, up to 512 partitions; with an
+index, as many as the index has, 8.4 M. Only the number of partitions grows. Time and disk grow
+linearly. The memory of a task (some 90 MB) does not grow; an order takes 16 bytes a document.
 """
 
 import shutil
@@ -24,14 +24,15 @@ import pyarrow.parquet as pq
 
 from gristmill.columns import rows_of
 from gristmill.dedup.disk_arrays import in_sorted, map_array, read_rows, write_array
-from gristmill.dedup.near.key_partitions import KeyFile, PartitionTask, write_repeated
+from gristmill.dedup.near.key_partitions import KeyFile, PartitionTask, write_pairs
 from gristmill.dedup.order import Order, read_places
 from gristmill.dedup.settings import Near
 from gristmill.dedup.shard_tables import ShardTables, grouped
 from gristmill.engine.executor import Executor, fresh
 from gristmill.store.parts import read_batches
 
-KEYS = 1 << 23  # keys of one partition, before those that occur once are left out
+KEYS = 1 << 23  # keys of one partition of an index, before those that occur once are left out
+FINER = 4  # without an index, partitions have a part of them: more tasks
 MOST_BITS = 9  # 512 partitions; beyond 134 M documents of 32 bands they grow instead
 HELD = 1 << 20  # keys that a task holds before it opens the file of each partition
 
@@ -70,16 +71,16 @@ class Signatures(NamedTuple):
 class SignatureRows(NamedTuple):
     """What is compared: n documents with a signature each.
 
-    Their numbers in the key files are first, first + 1, ...
+    Their numbers in the files of keys and pairs are first, first + 1, ...
     """
 
     size: int
     first: int
     documents: Path  # (n,) int64, in the order that decides: the plan's is ascending
     signatures: Signatures
-    keys: list[Path]  # Parquet files of KEY_ROWS: no key is in two of them
+    pairs: list[Path]  # that share a key: key_partitions.pairs_in; a pair may be in several
     # For each partition that has large buckets, (m, 2) int64: the keys that more than `candidates`
-    # documents have, and the numbers of those documents; sorted.
+    # documents have, and the numbers of those documents, bucket after bucket, sorted.
     large: list[Path]
 
 
@@ -127,14 +128,15 @@ def gather(
     on_partition: OnPartition | None = None,
     large: bool = True,
 ) -> SignatureRows:
-    """Lay out the signatures of all documents that are not `dropped` (sorted), and those of their
-    band keys that may occur twice.
+    """Lay out the signatures of all documents that are not `dropped` (sorted), and write the pairs
+    of those that share a band key.
 
     Without an `order`, rows are those documents as the plan numbers them. With an order, rows are
     all documents; the dropped ones have no keys. `large` says whether to write the large buckets.
     """
     total = sum(pq.read_metadata(table.signatures).num_rows for table in tables)
-    bits = min(max(0, (total * near.bands - 1) // KEYS).bit_length(), MOST_BITS)
+    keys = KEYS if on_partition is not None else KEYS // FINER
+    bits = min(max(0, (total * near.bands - 1) // keys).bit_length(), MOST_BITS)
     dropped_file, of_order = work / "rows.dropped", order.path if order else None
     write_array(dropped_file, dropped)
     tasks = (
@@ -159,10 +161,10 @@ def gather(
             if on_partition is not None:
                 files += on_partition(place, files, rows.documents)
             waiting.append(files)
-            yield PartitionTask(place, files, near.candidates if large else None, work)
+            yield PartitionTask(place, files, near.candidates, first, large, work)
 
-    for keys, of_large in executor(write_repeated, partitions()):
-        rows.keys.append(keys)
+    for pairs, of_large in executor(write_pairs, partitions()):
+        rows.pairs.extend(pairs)
         rows.large.extend(of_large)
         for file in waiting.popleft():
             file.path.unlink()

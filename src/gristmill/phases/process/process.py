@@ -13,7 +13,7 @@ flat memory.
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -63,8 +63,9 @@ def tasks(state: State) -> Iterator[dict[int, ProcessTask]]:
     A limit counts documents of the whole source: its shards go one after another.
     """
     sources = {source.name: source for source in state.recipe.source}
+    pages = {source.name: _takes_pages(state, source) for source in state.recipe.source}
     found = {
-        shard.number: _task(state, sources[shard.source], shard)
+        shard.number: _task(state, sources[shard.source], shard, pages=pages[shard.source])
         for shard in state.plan.shards
         if shard.missing is None and shard.sha256 is not None
     }
@@ -83,14 +84,27 @@ def tasks(state: State) -> Iterator[dict[int, ProcessTask]]:
 def task_of(state: State, shard: PlannedShard) -> ProcessTask | None:
     """The task of a shard that is fetched; null where it depends on the shards before it."""
     source = next(source for source in state.recipe.source if source.name == shard.source)
-    return None if source.limit is not None else _task(state, source, shard)
+    if source.limit is not None:
+        return None
+    return _task(state, source, shard, pages=_takes_pages(state, source))
 
 
-def _task(state: State, source: Source, shard: PlannedShard) -> ProcessTask:
+def _takes_pages(state: State, source: Source) -> bool:
+    """Whether a step reads pages, and not texts."""
+    steps = Steps(source=source.name, step=state.recipe.step, inputs=state.inputs)
+    return any(step.takes_pages for step in steps.made())
+
+
+@cache
+def _charsets() -> str:
+    """The version of what detects charsets."""
+    return version("resiliparse")
+
+
+def _task(state: State, source: Source, shard: PlannedShard, *, pages: bool) -> ProcessTask:
     recipe = state.recipe
     assert shard.sha256 is not None
     steps = Steps(source=source.name, step=recipe.step, inputs=state.inputs)
-    pages = any(step.takes_pages for step in steps.made())
     limits = source.max_document_bytes, source.max_shard_bytes
     near = recipe.deduplicate.near if recipe.deduplicate else None
     signing = (
@@ -104,7 +118,7 @@ def _task(state: State, source: Source, shard: PlannedShard) -> ProcessTask:
         sha256=shard.sha256,
         kind=source.kind,
         fields=Fields(source.text, source.url, *limits, pages),
-        libraries={"resiliparse": version("resiliparse")},  # it detects charsets
+        libraries={"resiliparse": _charsets()},
         steps=steps,
         measure=recipe.measure,
         signing=signing if recipe.deduplicate else None,
