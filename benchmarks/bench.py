@@ -38,12 +38,14 @@ import pairs_at_scale
 import reading
 import startup
 import substrings
+import substrings_beside
 import train_bpe
 import whole_runs
 from harness import HERE, Bench
 
 DEFAULT_PEERS = HERE / ".peers" / "bin" / "python"
 TEXT_DEDUP = HERE / ".peers-text-dedup" / "bin" / "python"
+SUFFIX_ARRAYS = HERE / ".peers-suffix-arrays" / "dedup_dataset"
 SECTIONS = [  # in the order of the page
     reading.SECTION,
     encoding.SECTION,
@@ -74,6 +76,7 @@ SECTIONS = [  # in the order of the page
     dedup.SECTION,
     pairs_at_scale.SECTION,
     substrings.SECTION,
+    substrings_beside.SECTION,
 ]
 KNOWN = {section.name: section for section in SECTIONS}
 LARGE = [section.name for section in SECTIONS if section.large]
@@ -131,6 +134,12 @@ def _asked() -> argparse.Namespace:
         type=Path,
         default=TEXT_DEDUP,
         help="Python of the environment of text-dedup (see dedup_peers.py)",
+    )
+    parser.add_argument(
+        "--suffix-arrays",
+        type=Path,
+        default=SUFFIX_ARRAYS,
+        help="binary of deduplicate-text-datasets (see substrings_peer.py)",
     )
     parser.add_argument("--rounds", type=int, default=7, help="rounds of a comparison")
     parser.add_argument("--whole-rounds", type=int, default=3)

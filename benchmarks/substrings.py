@@ -14,10 +14,10 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from section import Section
@@ -37,12 +37,26 @@ MEMORY_MB = 400  # what a whole run lends the relational engine
 LETTERS = np.frombuffer((b"abcdefghijklmnopqrstuvwxyz" * 10)[:256], np.uint8)
 
 
+class Shard(Protocol):
+    """One shard of a corpus."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def work(self) -> Path: ...
+    @property
+    def window(self) -> int: ...
+    def batches(self) -> "Iterator[pa.RecordBatch]":
+        """The documents: `document`, `text`."""
+
+
 class Texts(NamedTuple):
-    """One shard of the corpus."""
+    """One shard of made texts."""
 
     number: int
     passages: int  # different ones, of the corpus
     work: Path
+    window: int = WINDOW
 
     def batches(self) -> "Iterator[pa.RecordBatch]":
         """The documents: `document`, `text`."""
@@ -77,43 +91,45 @@ def shards_of(megabytes: int, work: Path) -> list[Texts]:
     return [Texts(number, passages, work) for number in range(shards)]
 
 
-def _anchors(shard: Texts) -> Path:
+def _anchors(shard: Shard) -> Path:
     import pyarrow.parquet as pq
 
     from gristmill.dedup.substrings import windows
 
     target = shard.work / f"anchors-{shard.number}"
     with pq.ParquetWriter(target, windows.ANCHORS, compression="none") as writer:
-        for batch in windows.anchors_of(shard.batches(), WINDOW):
+        for batch in windows.anchors_of(shard.batches(), shard.window):
             writer.write_batch(batch)
     return target
 
 
-def _members(repeated: Path, bits: int, shard: Texts) -> "MemberFiles":
+def _members(repeated: Path, bits: int, shard: Shard) -> "MemberFiles":
     from gristmill.dedup.disk_arrays import map_array
     from gristmill.dedup.substrings import windows
 
     base = shard.work / f"members-{shard.number}"
     paths = [base.with_name(f"{base.name}{end}") for end in ("", ".contexts", ".index")]
     made = windows.MemberFiles(*paths, 0)
-    windows.write_members(shard.batches(), WINDOW, map_array(repeated, np.int64), bits, made)
+    windows.write_members(shard.batches(), shard.window, map_array(repeated, np.int64), bits, made)
     return made
 
 
-def find(megabytes: int, work: Path) -> dict[str, Any]:
-    """Find the spans: time, disk, recall and precision by bytes."""
+class Found(NamedTuple):
+    """What was found, and what it cost."""
+
+    spans: list[np.ndarray]  # (3, n) int64 each: document, first byte, end byte
+    wall: float
+    cpu: float
+    disk: int  # the most that was on disk at once
+
+
+def find_spans(shards: Sequence[Shard], work: Path, *, keep_first: bool) -> Found:
+    """Find the spans of shards, as a run does; `work` is theirs, and is removed."""
     from gristmill.dedup.substrings import repeated_spans
     from gristmill.engine.executor import threads_with
     from gristmill.engine.relations import duckdb_with
 
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    shards = shards_of(megabytes, work)
-    start = time.process_time()
-    for _ in shards[0].batches():
-        pass
-    making = (time.process_time() - start) * len(shards)
-    threads = len(os.sched_getaffinity(0))
+    threads, window = len(os.sched_getaffinity(0)), shards[0].window
     executor = threads_with(threads)
     relations = partial(duckdb_with(threads, MEMORY_MB), work / "spill", [work])
     wall, cpu = time.perf_counter(), time.process_time()
@@ -122,19 +138,33 @@ def find(megabytes: int, work: Path) -> dict[str, Any]:
     repeated, runs = repeated_spans.repeated_anchors(anchors, 1, relations, work)
     for path in anchors:
         path.unlink()
-    bits = repeated_spans.partition_bits(runs, WINDOW)
+    bits = repeated_spans.partition_bits(runs, window)
     files = list(executor(partial(_members, repeated, bits), shards))
     disk = max(disk, _bytes(work))
-    settings = repeated_spans.WindowSettings(WINDOW, 1, True)
+    settings = repeated_spans.WindowSettings(window, 1, keep_first)
     spans = [
         np.stack([batch[name].to_numpy() for name in ("document", "first_byte", "end_byte")])
         for batch in repeated_spans.spans_of(
             files, bits, settings, work, relations=relations, executor=executor
         )
     ]
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu - 2 * making
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     shutil.rmtree(work)
-    return {"wall": wall, "cpu": cpu, "making": 2 * making, "disk": disk} | _judged(spans, shards)
+    return Found(spans, wall, cpu, disk)
+
+
+def find(megabytes: int, work: Path) -> dict[str, Any]:
+    """Find the spans of made texts: time, disk, recall and precision by bytes."""
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    shards = shards_of(megabytes, work)
+    start = time.process_time()
+    for _ in shards[0].batches():
+        pass
+    making = (time.process_time() - start) * len(shards)
+    found = find_spans(shards, work, keep_first=True)
+    cost = {"wall": found.wall, "cpu": found.cpu - 2 * making, "making": 2 * making}
+    return cost | {"disk": found.disk} | _judged(found.spans, shards)
 
 
 def _bytes(folder: Path) -> int:

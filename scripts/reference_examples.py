@@ -40,7 +40,7 @@ rows = 4
 threshold = 0.8
 """,
     "deduplicate.by_language.LABEL": """
-[deduplicate.by_language.de]
+[deduplicate.by_language.en]
 exact = false
 near = false
 """,

@@ -14,8 +14,11 @@ from gristmill import rejudge, run, verify, why
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.shard_tables import ShardTables
 from gristmill.errors import RecipeError
+from gristmill.network.corpus_card import about
 from gristmill.phases.relations.differing_languages import differing_of
 from gristmill.recipe import load, parse
+from gristmill.report_page.figures import similarities
+from gristmill.report_page.tables import CorpusTables
 from gristmill.store.manifest import decode
 from tests.support.corpora import digests, jsonl
 from tests.support.every_phase import phases_of
@@ -103,6 +106,20 @@ def test_why_and_the_manifest_say_the_threshold(made: tuple[Path, list[tuple[str
     }
 
 
+def test_the_card_and_the_page_say_it(made: tuple[Path, list[tuple[str, str]]]) -> None:
+    corpus = made[0] / "corpus"
+    text = "\n".join(about(decode((corpus / "manifest.json").read_bytes())))
+    for line in (
+        "| in Cyrl | similar texts are dropped from 0.5 on |",
+        "| in Grek | equal texts are kept, similar texts are dropped from 0.95 on |",
+        "| in Arab | similar texts are kept |",
+    ):
+        assert line in text
+    with CorpusTables(corpus) as tables:
+        found = similarities(tables)
+    assert found is not None and found.rules == []  # there is no limit of all pairs
+
+
 def test_another_threshold_runs_no_step_again_and_rejudge_foretells_it(
     made: tuple[Path, list[tuple[str, str]]], tmp_path: Path
 ) -> None:
@@ -157,6 +174,7 @@ def test_a_language_is_as_if_it_were_alone(group: str, tmp_path: Path) -> None:
             {"deduplicate.near.verify": '"none"'},
             "no similarity is measured",
         ),
+        ({"Cyr": False}, {}, "by_language.Cyr: `keep` .*; did you mean 'Cyrl'"),
         ({"Cyrl": {"near": True}}, {}, "by_language.Cyrl.near: Invalid enum value True"),
         ({"Latn": False, "Cyrl": {"exact": "no"}}, {}, "by_language.Cyrl.exact: Expected `bool"),
         ({"Cyrl": {"lines": False}}, {}, "Cyrl.lines: unknown key; there are: exact, near"),

@@ -11,7 +11,7 @@ The recipe that is checked and stored has the parameters themselves, in its step
 `by_language` of `[deduplicate]`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Step
 from gristmill.filters.language import codes
 from gristmill.filters.language.by_language import LANGUAGE_OF, ByLanguage
+from gristmill.filters.language.language import Language
 from gristmill.recipe.explain import explain, suggest
 from gristmill.recipe.packaged import packaged
 
@@ -242,3 +243,23 @@ def check_languages(steps: list[Step], scope: str, name: str) -> None:
         raise RecipeError(
             f'{name}: deduplicate.scope = "language" needs a [[step]] with use = "language"'
         )
+
+
+def check_labels(labels: Iterable[str], steps: Iterable[Step], name: str) -> None:
+    """Refuse settings of deduplication for a language that no step `language` keeps. `steps` are
+    those of all sources.
+    """
+    kept: list[str] = []
+    for step in steps:
+        if isinstance(step, Language):
+            if not isinstance(step.keep, list):
+                return
+            kept += step.keep
+    for label in labels:
+        if codes.place(label, kept) is None and all(
+            codes.place(one, [label]) is None for one in kept
+        ):
+            raise RecipeError(
+                f"{name}: deduplicate.by_language.{label}: `keep` of the step language has no "
+                f"language that it means{suggest(label, kept)}"
+            )

@@ -21,7 +21,7 @@ from gristmill.filters.api.custom_class import class_of
 from gristmill.filters.api.step import Input, Step
 from gristmill.filters.language.by_language import ByLanguage
 from gristmill.recipe.explain import explain, line_of, suggest
-from gristmill.recipe.languages import check_languages, with_languages
+from gristmill.recipe.languages import check_labels, check_languages, with_languages
 from gristmill.recipe.mix_settings import Mix
 from gristmill.recipe.source_settings import LATER, Source
 from gristmill.recipe.token_checks import check_reads, check_tokens
@@ -258,6 +258,9 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
     for source_name in names:
         scope = recipe.deduplicate.scope if recipe.deduplicate else "corpus"
         check_languages(recipe.steps(source_name), scope, name)
+    if recipe.deduplicate is not None and recipe.deduplicate.by_language:
+        every = [step for source_name in names for step in recipe.steps(source_name)]
+        check_labels(recipe.deduplicate.by_language, every, name)
     check_tokens(
         recipe.tokens,
         steps,

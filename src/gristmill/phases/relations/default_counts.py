@@ -42,17 +42,16 @@ class DefaultsTask(msgspec.Struct, frozen=True, kw_only=True):
         return [self.measures.sha256, self.steps]
 
 
-def defaults_task(steps: Sequence[Step], measures: Part) -> DefaultsTask | None:
-    """The task of a shard that goes through these steps; null: none differs by language."""
+def differing_steps(steps: Sequence[Step]) -> list[DifferingStep]:
+    """Those of a source's steps that differ by language."""
     names = [step.name for step in steps]
-    found = [
+    return [
         DifferingStep(
             name=step.name, before=["read", *names[:place]], languages=list(step.by_language)
         )
         for place, step in enumerate(steps)
         if isinstance(step, ByLanguage)
     ]
-    return DefaultsTask(measures=measures, steps=found) if found else None
 
 
 class DefaultCounts:

@@ -36,7 +36,7 @@ from gristmill.phases.phase import Later, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
 from gristmill.phases.relations.deduplicate import DEDUPLICATE, scopes_of
-from gristmill.phases.relations.default_counts import DefaultsTask, default_counts, defaults_task
+from gristmill.phases.relations.default_counts import DefaultsTask, default_counts, differing_steps
 from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches, writing_table
 from gristmill.store.proof import proven
@@ -97,7 +97,12 @@ def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
         row_digests(proven(state.corpus.work / path, sha256), list(processed)) if sha256 else {}
         for path, sha256 in zip((DROPPED, DUPLICATES), tables, strict=True)
     ]
-    differ = any("by_language" in table for table in state.recipe.step)
+    recipe, shards = state.recipe, state.plan.shards
+    by_language = any("by_language" in table for table in recipe.step)
+    differing = {
+        source.name: differing_steps(recipe.steps(source.name)) if by_language else []
+        for source in recipe.source
+    }
     yield {
         number: VerdictsTask(
             root=str(state.corpus.root),
@@ -106,11 +111,9 @@ def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
             near_threshold=near.threshold if near else None,
             corpus_filtered=rows[0].get(number),
             drops=rows[1].get(number),
-            cut=state.plan.shards[number].cut,
-            defaults=defaults_task(
-                state.recipe.steps(state.plan.shards[number].source), record.part("measures/")
-            )
-            if differ
+            cut=shards[number].cut,
+            defaults=DefaultsTask(measures=record.part("measures/"), steps=found)
+            if (found := differing[shards[number].source])
             else None,
             tables=(tables[0], tables[1]),
         )
