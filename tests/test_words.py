@@ -132,14 +132,16 @@ def test_urls_where_folders_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "web.jsonl").write_bytes(jsonl([{"text": "text"}]))
     (tmp_path / "recipe.toml").write_text(
-        'output = "s3://bucket/corpus"\n[[source]]\nname = "web"\nfiles = ["web.jsonl"]\n'
+        'output = "ftp://bucket/corpus"\n[[source]]\nname = "web"\nfiles = ["web.jsonl"]\n'
     )
-    said = re.escape("s3://bucket/corpus: gristmill writes to local folders, not to URLs")
+    said = re.escape("ftp://bucket/corpus: gristmill writes to local folders, not to URLs")
+    with pytest.raises(RecipeError, match="s3://bucket/corpus: .* not to URLs"):
+        rejudge("recipe.toml", out="s3://bucket/corpus")  # `run` alone writes to a store
     for out in (
         None,
-        "s3://bucket/corpus",
-        Path("s3://bucket/corpus"),
-        "s3://key:secret@bucket/corpus?token=x",
+        "ftp://bucket/corpus",
+        Path("ftp://bucket/corpus"),
+        "ftp://key:secret@bucket/corpus?token=x",
     ):
         for call in (run, rejudge, size):
             with pytest.raises(RecipeError, match=said.replace("key:secret@", "")):
@@ -152,10 +154,10 @@ def test_urls_where_folders_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ):
         with pytest.raises(RecipeError, match=re.escape("://bucket/x")):
             make("gs://bucket/x")
-    done = mill("run", "recipe.toml", "--out", "s3://bucket/corpus")
+    done = mill("run", "recipe.toml", "--out", "ftp://bucket/corpus")
     assert (
         done.returncode,
-        "gristmill: --out s3://bucket/corpus: gristmill writes to" in done.stderr,
+        "gristmill: --out ftp://bucket/corpus: gristmill writes to" in done.stderr,
         "`gristmill publish CORPUS s3://BUCKET/PREFIX`" in done.stderr,
     ) == (2, True, True)
     assert sorted(os.listdir(tmp_path)) == ["recipe.toml", "web.jsonl"]

@@ -138,7 +138,10 @@ def _hub_lines(result: dict[str, Any]) -> list[str]:
 
 def pull(
     urls: Annotated[
-        list[str], typer.Argument(help="Addresses of the published corpus, asked in turn.")
+        list[str],
+        typer.Argument(
+            help="Addresses of the published corpus, asked in turn; or the store of `run --out`."
+        ),
     ],
     folder: Annotated[Path, typer.Argument(help="The folder for the corpus.")],
     only: Annotated[
@@ -170,8 +173,9 @@ def pull(
         )
     state = f", and {found['state']} files of the run's state" if found["state"] else ""
     parts = f"{found['parts']} of {found['of']} parts"
+    release = "" if found["release"] is None else f"release {found['release']}, "
     lines = [
-        f"{found['folder']}: release {found['release']}, {parts}{state}",
+        f"{found['folder']}: {release}{parts}{state}",
         f"{found['bytes'] / 1e6:,.1f} MB fetched",
         f"manifest {found['manifest']}",
     ]

@@ -37,8 +37,8 @@ A phase whose record holds its content key is not run again. Phases over shards 
 processes; those over the corpus wait for all planned shards.
 """
 
-import os
 from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,13 +46,14 @@ from typing import Any, NamedTuple
 from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.funnel import Funnel
+from gristmill.corpus.stored_corpus import corpus_at
 from gristmill.engine import engine as engines
 from gristmill.errors import RecipeError, SourceError
 from gristmill.notebook_bars import notebook_display
 from gristmill.phases import part_of_shards
 from gristmill.phases.all_phases import STOPS
 from gristmill.phases.inputs import fetch, inputs, plan
-from gristmill.phases.inputs.fetch_on_nodes import FetchOnNodes
+from gristmill.phases.inputs.fetch_on_nodes import FetchOnNodes, nodes_of
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import tokenize, write_manifest
 from gristmill.phases.output.append import only_grows
@@ -65,6 +66,7 @@ from gristmill.phases.relations import deduplicate
 from gristmill.phases.rounds import PhaseRounds, ShardsFailed
 from gristmill.phases.running import repair
 from gristmill.phases.running.progress import Progress
+from gristmill.phases.tasks_on_nodes import storage_of
 from gristmill.recipe import (
     Loaded,
     Recipe,
@@ -81,7 +83,7 @@ from gristmill.store.manifest import Manifest
 from gristmill.store.parts import machine_errors
 from gristmill.store.settings import Settings, asked_of
 from gristmill.store.transfer import Transfer
-from gristmill.user_input import local, output
+from gristmill.user_input import local
 
 
 def run(
@@ -114,9 +116,9 @@ def run(
 
     `engine` is `local`, `spark://host:port`, or `spark` inside spark-submit: the same bytes. `show`
     gets progress as dictionaries (phases/running/progress.py); without it, a notebook shows bars
-    and others nothing. `allow_env` names variables
-    that the recipe may send to its hosts. `shards`, such as 3/16: one job of several that share the
-    corpus' folder (phases/part_of_shards.py); its funnel is empty. Raises what errors.py draws.
+    and others nothing. `allow_env` names variables that the recipe may send to its hosts. `shards`,
+    such as 3/16: one job of several that share the corpus' folder (phases/part_of_shards.py); its
+    funnel is empty. Raises what errors.py draws.
     """
     if until is not None and until not in STOPS:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(STOPS)}")
@@ -145,7 +147,7 @@ def run(
         return made.go(lock, until, Path(plan_file) if plan_file else None)
     finally:
         made.transfer.close()
-        os.close(lock)
+        made.corpus.let_go(lock)
 
 
 def dry_run(
@@ -169,6 +171,7 @@ def dry_run(
     loaded = read_recipe(recipe, tokenizer, settings, preset)
     made = prepare(loaded, out, limit, cache_dir, fetching, None)
     try:
+        made.corpus.look()
         planned = made.planned(made.corpus.finished(), Path(plan_file) if plan_file else None)
         return made.fetching(planned).preview()
     finally:
@@ -189,14 +192,13 @@ def prepare(
     cache_bytes: int | None = None,
 ) -> "Run":
     """A run of a recipe that nothing was done for yet; its transfer is to be closed."""
-    root = output(out, loaded.recipe.output, loaded.folder)
     if limit is not None:
         loaded = loaded._replace(recipe=with_limit(loaded.recipe, limit))
     cache = Cache(local(cache_dir or default_cache(), "--cache-dir").absolute())
     return Run(
         recipe=loaded.recipe,
         folder=loaded.folder,
-        corpus=Corpus(root.absolute()),
+        corpus=corpus_at(out, loaded.recipe.output, loaded.folder, cache.root),
         transfer=Transfer(cache, fetching._replace(contact=loaded.recipe.contact)),
         progress=Progress(show),
         engine=engine,
@@ -246,15 +248,16 @@ class Run(NamedTuple):
         if until == "plan":
             return Funnel.empty()
         own_code = any(map(is_custom, self.recipe.step))
-        with engines.start(self.engine, self.workers, lock, own_code=own_code) as engine:
-            pinned = [one.number for one in planned.plan.shards if one.sha256 is not None]
-            first = next_wave(planned.plan, self.recipe, {}, self.workers)
-            runner = PhaseRunner(corpus, engine, self.progress)
+        with (
+            engines.start(self.engine, self.workers, lock, own_code=own_code) as engine,
+            closing(storage_of(corpus, engine, self.workers)) as storage,
+        ):
+            first = set(next_wave(planned.plan, self.recipe, {}, self.workers))
+            first |= {one.number for one in planned.plan.shards if one.sha256 is not None}
+            runner = PhaseRunner(corpus, engine, self.progress, storage)
             early = None if until == "fetch" else runner
-            machines = engine.other_machines()
-            nodes = FetchOnNodes(machines, self.transfer) if machines is not None else None
-            begun = process.is_begun(corpus)
-            state = self._fetched(planned.sources, nodes, early, state, {*pinned, *first})
+            nodes, begun = nodes_of(engine, self.transfer, corpus), process.is_begun(corpus)
+            state = self._fetched(planned.sources, nodes, early, state, first)
             if until == "fetch":
                 return Funnel.empty()
             process.check_room(corpus, list(state.paths.values()), begun=begun)
@@ -345,11 +348,10 @@ class Run(NamedTuple):
 
     def _nothing_to_do(self, planned: Planned, finished: Manifest) -> Funnel:
         if self.asked.check_inputs:
-            failed = self.fetching(planned).check(self.progress)
-            self._report(failed, len(planned.plan.shards))
+            self._report(self.fetching(planned).check(self.progress), len(planned.plan.shards))
         clusters.forget_stopped(self.corpus)
         self.transfer.cache.release(self.corpus.root)
-        self.progress.line(f"{self.corpus.root}: nothing to do, everything in it is up to date")
+        self.progress.line(f"{self.corpus.name}: nothing to do, everything in it is up to date")
         return Funnel.stored(finished.funnel, fresh=False)
 
     def _fetched(
@@ -364,8 +366,7 @@ class Run(NamedTuple):
         would fetch them again. `nodes` fetch, where there are any; `early`: what processes shards
         while others are fetched.
         """
-        planned = Planned(state.plan, sources)
-        wanted = set(wanted)
+        planned, wanted = Planned(state.plan, sources), set(wanted)
         if not self.asked.check_inputs:
             wanted -= process.processed(state, self.fetching(planned).not_here(wanted))
         fetching = self.fetching(planned, wanted)
@@ -394,7 +395,6 @@ class Run(NamedTuple):
             self.progress.line(f"failed: {error}")
         if failed and not self.asked.allow_missing:
             raise ShardsFailed(
-                f"{len(failed)} of {shards} raw shards failed; the others are "
-                "done and kept. Run again to try "
-                "them again, or with --allow-missing to go on without them"
+                f"{len(failed)} of {shards} raw shards failed; the others are done and kept. Run "
+                "again to try them again, or with --allow-missing to go on without them"
             )

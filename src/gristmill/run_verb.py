@@ -25,7 +25,11 @@ def run(
         list[str], typer.Argument(help="A recipe (.toml), or files, folders and URLs for a preset.")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The folder of the corpus (default: the recipe's `output`).")
+        Path | None,
+        typer.Option(
+            help="The folder of the corpus, or s3://BUCKET/PREFIX, gs://, az:// (default: the "
+            "recipe's `output`)."
+        ),
     ] = None,
     workers: Annotated[
         int | None,
@@ -255,10 +259,16 @@ def _run(as_json: bool, recipe: "Loaded", **options: Any) -> None:
         {"event": "funnel", **funnel.table, "rates": funnel.rates}, as_json, funnel.lines()
     )
     if funnel.table and not as_json:
-        from gristmill.reports.next_steps import next_lines
-        from gristmill.user_input import output
+        from gristmill.reports.next_steps import next_lines, next_lines_in_store
+        from gristmill.user_input import output, store_url
 
-        for line in next_lines(output(options["out"], recipe.recipe.output, recipe.folder)):
+        out, recipes = options["out"], recipe.recipe.output
+        url = store_url(out or recipes)
+        for line in (
+            next_lines(output(out, recipes, recipe.folder))
+            if url is None
+            else next_lines_in_store(url)
+        ):
             warn(line)
 
 

@@ -12,6 +12,7 @@ from gristmill.errors import RecipeError
 LARGEST_RECIPE = 16 << 20  # bytes
 INIT = "`gristmill init recipe.toml` writes one to start from"
 # Path removes a slash: s3:/bucket. One letter before the colon is a folder's name.
+STORES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")  # where a corpus may be
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -61,6 +62,14 @@ def _decoded(path: Path, data: bytes) -> str:
 def is_scheme(name: Path | str) -> bool:
     """Whether a name looks like a URL, whatever its scheme."""
     return SCHEME.match(os.fspath(name)) is not None
+
+
+def store_url(name: Path | str | None) -> str | None:
+    """The URL of a corpus in an object store; None: it is another name."""
+    found = re.match(r"([a-z0-9]+):/+(.*)", os.fspath(name or ""), re.DOTALL)
+    if found is None or found[1] not in STORES:
+        return None
+    return f"{found[1]}://{found[2]}"
 
 
 def local(name: Path | str, what: str) -> Path:

@@ -29,9 +29,11 @@ from tests.support import ROOT, four_languages
 from tests.support.corpora import article, digests, jsonl, pages
 from tests.support.duplicates import edited, real_documents
 from tests.support.faults import site as http_site
+from tests.support.releases import bucket
 from tests.support.servers import s3
 from tests.support.skips import missing
 from tests.support.spark import JAVA, Cluster, cluster
+from tests.support.stored import copied
 
 RECIPE = """
 [[source]]
@@ -256,6 +258,84 @@ def test_nodes_fetch_what_needs_no_secret_of_the_driver(
         f"driver fetches {site.address}/b.jsonl"
     ]
     assert sorted(set(asked)) == ["/a.jsonl", "/b.jsonl"]
+
+
+STORED = """
+[[source]]
+name = "web"
+urls = ["{web}"]
+[[source]]
+name = "docs"
+files = ["docs/*.jsonl"]
+[[step]]
+use = "perplexity"
+model = "usual.model"
+drop_highest = 0.1
+[[step]]
+use = "private"
+after_dedup = true
+[deduplicate]
+near = {{}}
+lines = {{ most = 40 }}
+substrings = {{ bytes = 20 }}
+[tokens]
+tokenizer = "tokenizer.json"
+tokens_per_shard = 5_000
+validation = 0.1
+"""
+PLAIN = "from gristmill.cli import main; main()"
+# A driver that ends, as if killed, when the third record of a phase is written.
+ENDS = """
+import os, signal
+from gristmill.cli import main
+from gristmill.store.bucket import Bucket
+
+put, seen = Bucket.put, []
+
+def counted(self, key, data):
+    put(self, key, data)
+    seen.append(key)
+    if sum(key.startswith("work/state/") for key in seen) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Bucket.put = counted
+main()
+"""
+
+
+def test_a_corpus_in_a_store_and_no_shared_folder(
+    spark: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soak: int
+) -> None:
+    """The nodes' folders are their own. In a soak a driver is killed first; another, with an empty
+    scratch folder, goes on.
+    """
+    texts = [article(number, 20) for number in range(60)] + [article(3, 20)] * 3
+    lay_out(tmp_path, texts, 3, "corpus")
+    with http_site() as site, bucket(tmp_path / "s3", "corpora") as client:
+        (tmp_path / "recipe.toml").write_text(
+            STORED.format(web=site.put("/a.jsonl", (tmp_path / "web/1.jsonl").read_bytes()))
+        )
+        conf = tmp_path / "conf"
+        conf.mkdir()
+        (conf / "spark-defaults.conf").write_text(
+            "".join(
+                f"spark.executorEnv.{name} {value}\n"
+                for name, value in os.environ.items()
+                if name.startswith("AWS_")
+            )
+        )
+        monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+        more = (tmp_path / "recipe.toml", Path("s3://corpora/web"), "--cache-dir")
+        if soak > 1:
+            killed = run_on(spark, *more, str(tmp_path / "a"), driver=ENDS)
+            killed.communicate(timeout=600)
+            assert killed.returncode == -9
+        told = ended(run_on(spark, *more, str(tmp_path / "b"), driver=PLAIN))
+        run(tmp_path / "recipe.toml", out=tmp_path / "local", workers=1)
+        assert copied(client, "web", tmp_path / "copy") == digests(tmp_path / "local")
+    assert [path for _, path, _ in site.asked].count("/a.jsonl") <= 3, told
+    # The driver's folder has no file of a task about one raw shard.
+    assert not list((tmp_path / "b").glob("corpora/*/work/stage/**/0000*"))
 
 
 GROWING = """

@@ -25,9 +25,8 @@ import pyarrow
 import gristmill
 from gristmill.corpus.formats import FORMAT_VERSIONS
 from gristmill.corpus.layout import (
-    FILES,
-    FOLDERS,
     OBSOLETE,
+    refuse_foreign,
     refuse_imported,
     refuse_links,
     remove_if_empty,
@@ -36,7 +35,7 @@ from gristmill.corpus.layout import (
 from gristmill.corpus.lock import take
 from gristmill.errors import Damaged, MachineError, VerificationError
 from gristmill.store import manifest as manifests
-from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
+from gristmill.store.parts import Part, has_size, machine_errors, sync_folder, write_bytes
 from gristmill.store.proof import damage, damaged, is_spoilt, seal, unseal
 
 RECORD_FORMAT = 3  # of a record: one of another format is not used
@@ -75,11 +74,6 @@ def content_key(what: str, /, **parts: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def has_place(path: str) -> bool:
-    """Whether a corpus has parts there."""
-    return path.partition("/")[0] in FOLDERS or path in FILES
-
-
 class Corpus:
     """The folder of a corpus. A value: workers make their own from the same path."""
 
@@ -90,6 +84,11 @@ class Corpus:
         # Finished parts, path to sha256: their sizes are enough, until a reader finds one damaged.
         self.trusted: dict[str, str] = {}
 
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return str(self.root)
+
     # -- parts
 
     def find(self, path: str) -> Path:
@@ -97,12 +96,25 @@ class Corpus:
         staged = self.stage / path
         return staged if staged.exists() else self.root / path
 
+    def work_file(self, path: str) -> Path:
+        """A file under work/ that an earlier phase wrote, for the process that plans."""
+        return self.work / path
+
+    def write_small(self, path: str, data: bytes) -> None:
+        """Write a small file that is no part; `path` is from the root."""
+        write_bytes(self.root, path, data)
+
+    def is_placed(self, part: Part) -> bool:
+        """Whether a part of the finished state is there in its full size."""
+        return has_size(self.root / part.path, part.size)
+
+    def distrust(self) -> None:
+        """Look at finished parts again: one was damaged."""
+        self.trusted = {}
+
     def is_whole(self, part: Part) -> bool:
         """Whether a part is there in its full size."""
-        try:
-            return self.find(part.path).stat().st_size == part.size
-        except OSError:
-            return False
+        return has_size(self.find(part.path), part.size)
 
     def files(self, record: Record[Any]) -> list[tuple[Path, Part]]:
         """The files of a record, and where they are."""
@@ -188,33 +200,29 @@ class Corpus:
         """The manifest of the finished state, its lock checked; None where there is none. Raises
         VerificationError.
         """
-        try:
-            data = (self.root / manifests.MANIFEST).read_bytes()
-        except FileNotFoundError:
-            if (self.root / manifests.LOCK).exists():
+        data, lock = (self._proof(name) for name in (manifests.MANIFEST, manifests.LOCK))
+        if data is None:
+            if lock is not None:
                 raise VerificationError(
-                    f"{self.root}: {manifests.LOCK} without {manifests.MANIFEST}: the "
-                    "manifest was removed. "
-                    "Restore it, or remove the lock to finish the corpus again"
-                ) from None
+                    f"{self.name}: {manifests.LOCK} without {manifests.MANIFEST}: the manifest was "
+                    "removed. Restore it, or remove the lock to finish the corpus again"
+                )
             return None
-        except OSError as error:
-            raise VerificationError(
-                f"{self.root}: {manifests.MANIFEST} cannot be read: {error.strerror}"
-            ) from error
-        try:
-            lock: bytes | None = (self.root / manifests.LOCK).read_bytes()
-        except FileNotFoundError:
-            lock = None
-        except OSError as error:
-            raise VerificationError(
-                f"{self.root}: {manifests.LOCK} cannot be read: {error.strerror}"
-            ) from error
         try:
             manifests.check_lock(data, lock)
         except VerificationError as error:
-            raise VerificationError(f"{self.root}: {error}") from None
+            raise VerificationError(f"{self.name}: {error}") from None
         return manifests.decode(data), data
+
+    def _proof(self, name: str) -> bytes | None:
+        try:
+            return (self.root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise VerificationError(
+                f"{self.root}: {name} cannot be read: {error.strerror}"
+            ) from error
 
     def write_manifest(self, manifest: manifests.Manifest) -> bytes:
         """Make a state the finished one; a kill at any point is completed by the next `recover`.
@@ -359,6 +367,9 @@ class Corpus:
 
     # -- one run at a time
 
+    def look(self) -> None:
+        """Know what is there, without holding it."""
+
     def hold(self, on_line: Callable[[str], None] = lambda _: None) -> int:
         """Take the corpus for this run; returns the lock's descriptor, which workers inherit.
         Raises MachineError, or RecipeError for an imported corpus.
@@ -368,12 +379,7 @@ class Corpus:
         with machine_errors(self.root, every=True):
             refuse_links(self.root)
             refuse_imported(self.root)
-            found = ", ".join(name for name in (*FOLDERS, *FILES) if (self.root / name).exists())
-            if found and not self.work.exists() and not (self.root / manifests.MANIFEST).exists():
-                raise MachineError(
-                    f"{self.root}: holds {found}, and no corpus of ours. Choose an empty "
-                    "folder, so that nothing of yours is mixed in"
-                )
+            refuse_foreign(self.root)
             self.work.mkdir(parents=True, exist_ok=True)
             busy = (
                 f"{self.root}: another run is at work on this corpus. Wait for it, or choose "
@@ -387,3 +393,7 @@ class Corpus:
             os.close(handle)
             raise
         return handle
+
+    def let_go(self, handle: int) -> None:
+        """Let go of what `hold` took."""
+        os.close(handle)

@@ -83,6 +83,16 @@ def refuse_imported(root: Path) -> None:
         )
 
 
+def refuse_foreign(root: Path) -> None:
+    """Raise MachineError where a folder holds what a corpus would, and is none."""
+    found = ", ".join(name for name in (*FOLDERS, *FILES) if (root / name).exists())
+    if found and not (root / WORK).exists() and not (root / manifests.MANIFEST).exists():
+        raise MachineError(
+            f"{root}: holds {found}, and no corpus of ours. Choose an empty folder, so that "
+            "nothing of yours is mixed in"
+        )
+
+
 def tidy(root: Path, on_line: Callable[[str], None]) -> None:
     """Remove what writers left when they were killed, and in work/ what is of the wrong kind;
     `on_line` gets a line for each.

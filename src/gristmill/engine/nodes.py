@@ -6,8 +6,11 @@ has: Python, the kind of processor, gristmill's files, and the versions of those
 else than what is here is refused, with the node's name.
 """
 
+import os
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from gristmill.errors import RecipeError
@@ -53,6 +56,14 @@ WHOLE = (
     "Cannot run program",
 )  # the rest of the line says all
 PAUSE = 0.1  # seconds that a node takes to answer, so that others get something to answer, too
+
+
+def scratch() -> Path:
+    """The folder of this node for files of tasks: Spark's own local folder, which it removes when
+    its executor ends, else the system's for temporary files.
+    """
+    folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    return Path(folders[0] or tempfile.gettempdir())
 
 
 def teller(

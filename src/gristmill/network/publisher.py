@@ -21,10 +21,11 @@ from gristmill.network import layout
 from gristmill.network.cdn import CloudFront
 from gristmill.network.drafts import read_draft, refuse_existing, write_draft
 from gristmill.network.layout import IMMUTABLE, Pointer, Release, WithdrawnDocument
-from gristmill.network.targets import Target, TargetChangedError, Version, changed
+from gristmill.network.targets import Target, TargetChangedError, changed
 from gristmill.network.trust import Trust
 from gristmill.network.trust_metadata import FIXED, JSON, TIMESTAMP
 from gristmill.store import manifest as manifests
+from gristmill.store.bucket import Version
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Signer

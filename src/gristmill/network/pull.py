@@ -14,10 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from gristmill.corpus.corpus import Corpus, has_place
+from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.places import check_places
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import run_state
 from gristmill.network.layout import Release, lock_for
+from gristmill.network.pull_stored import pull_stored, stored_at
 from gristmill.network.release import CheckedRelease, ReleaseReader
 from gristmill.store import manifest as manifests
 from gristmill.store.manifest import Manifest
@@ -40,13 +42,21 @@ def pull(
 ) -> dict[str, Any]:
     """Have the newest release of a published corpus in a folder.
 
-    `urls` are its addresses, asked in turn; `only` names folders of the corpus (`tokens`);
-    `root` is the pinned root.json; `state` a folder that remembers which releases were seen.
+    `urls` are its addresses, asked in turn, or the store that a run wrote it into; `only` names
+    folders of the corpus (`tokens`); `root` is the pinned root.json; `state` a folder that
+    remembers which releases were seen.
     `on_bytes` gets the bytes that are there, of all.
 
     Returns what the verb prints. Raises VerificationError, SourceError, MachineError, or
     RecipeError where the folder holds something else.
     """
+    if root is None and (stored := stored_at(urls)) is not None:
+        corpus = Corpus(Path(folder).absolute())
+        lock = corpus.hold()
+        try:
+            return pull_stored(stored, corpus, list(only), on_bytes)
+        finally:
+            os.close(lock)
     reader = ReleaseReader(urls, root=root, state=state)
     try:
         found = reader.newest()
@@ -146,16 +156,6 @@ class _Pull:
         with self._lock:
             self._here += size
             self._on_bytes(self._here, self._all)
-
-
-def check_places(manifest: Manifest) -> None:
-    """Refuse a manifest whose parts lie where a corpus has none: a store may be anybody's."""
-    for part in manifest.parts:
-        if not has_place(part.path):
-            raise VerificationError(
-                f"the manifest names a part {part.path!r}, where no corpus has one: the store was "
-                "altered, or a later version of gristmill wrote it"
-            )
 
 
 def chosen(release: Release, manifest: Manifest, only: list[str]) -> list[Part]:

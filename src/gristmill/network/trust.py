@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from gristmill.errors import MachineError, RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.network.layout import TRUST
-from gristmill.network.targets import Target, TargetChangedError, Version, changed
+from gristmill.network.targets import Target, TargetChangedError, changed
 from gristmill.network.trust_metadata import (
     DAYS,
     FIXED,
@@ -39,6 +39,7 @@ from gristmill.network.trust_metadata import (
     unpublished,
 )
 from gristmill.network.trust_reader import EXTRA, number_of
+from gristmill.store.bucket import Version
 from gristmill.store.manifest import LOCK
 
 if TYPE_CHECKING:

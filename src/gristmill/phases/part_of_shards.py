@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.corpus.lock import take
+from gristmill.corpus.stored_corpus import StoredCorpus
 from gristmill.errors import RecipeError
 from gristmill.phases.inputs.fetch import label
 from gristmill.phases.inputs.plan import Plan
@@ -108,6 +109,11 @@ def held(corpus: Corpus, part: ShardsPart) -> Iterator[int]:
     Raises MachineError where a whole run is at work, or another job on this part, and RecipeError
     where there is no run to be a part of.
     """
+    if isinstance(corpus, StoredCorpus):
+        raise RecipeError(
+            f"--shards is for jobs that share a folder, and {corpus.name} is an object store. Run "
+            "with --engine spark://..., or in a folder, and publish the corpus to the store"
+        )
     if not corpus.work.is_dir():
         raise RecipeError(_first(corpus))
     folder = corpus.work / FOLDER

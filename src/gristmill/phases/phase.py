@@ -71,6 +71,8 @@ class Phase(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
     # Tasks by number (of the shard, or the source's place in the recipe, or 0), in rounds. Tasks of
     # a round run side by side; its records are in the state before the next round is asked for.
     tasks: Callable[["State"], Iterable[dict[int, Any]]]
+    # Of `reads`, the folders that a task opens, where that depends on the task; null: all.
+    opens: Callable[[Any], Iterable[str]] | None = None
     # Asked when all tasks are done: tasks whose result is refused, and why. May raise.
     check: Callable[["State"], dict[int, GristmillError]] | None = None
     is_asked: Callable[[Recipe], bool] | None = None  # null: every recipe asks for it

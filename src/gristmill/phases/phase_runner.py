@@ -3,18 +3,17 @@ the others finish when one fails.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from gristmill.corpus.corpus import Corpus, Record
-from gristmill.engine.engine import Engine, Event, Job, OpenJobs, Session
+from gristmill.engine.engine import Engine, Event, Job, OpenJobs
 from gristmill.errors import Damaged, GristmillError, MachineError, RecipeError
 from gristmill.phases.phase import Phase, State
 from gristmill.phases.running.progress import Progress
 from gristmill.phases.running.repair import shortened
+from gristmill.phases.task_storage import InFolder, TaskStorage
 
 
 class Ran(NamedTuple):
@@ -22,21 +21,6 @@ class Ran(NamedTuple):
 
     records: dict[int, Record[Any]]
     failed: dict[int, GristmillError]
-
-
-def execute(
-    phase: Phase[Any],
-    name: str,
-    task: Any,
-    on_progress: Callable[[int], None],
-    session: Session | None = None,
-) -> Record[Any]:
-    """Do one task, in a worker, and record that it is done under `name`."""
-    output = phase.function(task, on_progress, *([] if session is None else [session]))
-    phase.check_folders(output)
-    parts, work = list(output.parts), list(output.work)
-    record = Record(key=phase.key(task), parts=parts, work=work, counts=output.counts)
-    return Corpus(Path(task.root)).record(phase.name, name, record)
 
 
 def raise_at_once(error: BaseException) -> None:
@@ -90,9 +74,14 @@ class _EarlyJobs:
 class PhaseRunner:
     """Runs the tasks of a phase that are not done."""
 
-    def __init__(self, corpus: Corpus, engine: Engine, progress: Progress) -> None:
-        """`engine` is open for as long as phases run."""
+    def __init__(
+        self, corpus: Corpus, engine: Engine, progress: Progress, storage: TaskStorage | None = None
+    ) -> None:
+        """`engine` is open for as long as phases run; `storage` is where their tasks read and
+        write (null: in the corpus' folder).
+        """
         self._corpus, self._engine, self._progress = corpus, engine, progress
+        self._storage = storage if storage is not None else InFolder(engine)
         self._early: _EarlyJobs | None = None
 
     def begin(self, phase: Phase[Any], number: int, task: Any, state: State) -> None:
@@ -106,7 +95,8 @@ class PhaseRunner:
                 return
             self._early = _EarlyJobs(phase, jobs)
         if self._corpus.done(phase.name, name, key, phase.counts) is None:
-            self._early.add(number, key, Job(name, partial(execute, phase, name), task))
+            (job,) = self._storage.jobs(phase, {number: task}, {number: name}, state)
+            self._early.add(number, key, job)
 
     def go_on(self) -> bool:
         """Go on with what was begun early, without waiting; whether any of it is under way. Raises
@@ -124,17 +114,13 @@ class PhaseRunner:
         early = begun.keys if begun is not None else {}
         others = {number: task for number, task in tasks.items() if number not in early}
         records = self._stored(phase, others, names)
-        jobs = [
-            Job(names[number], partial(execute, phase, names[number]), task)
-            for number, task in others.items()
-            if number not in records
-        ]
-        run = self._engine.run if phase.scope == "shard" else self._engine.run_whole
+        left = {number: task for number, task in others.items() if number not in records}
+        jobs = self._storage.jobs(phase, left, names, state)
         numbers = {name: number for number, name in names.items()}
         failed: dict[int, GristmillError] = {}
         sizes = _sizes(phase, tasks, names, records)
         with self._progress.phase(phase.name, len(jobs) + len(early), sizes) as progress:
-            for event in run(jobs) if begun is None else begun.rest(jobs):
+            for event in self._storage.run(phase, jobs) if begun is None else begun.rest(jobs):
                 number = numbers[event.job.name]
                 if event.error is not None:
                     raise_at_once(event.error)
@@ -143,9 +129,11 @@ class PhaseRunner:
                     progress.failed(event.job.name, phase.label(number, state))
                 elif event.result is not None:
                     records[number] = event.result
+                    self._storage.keep(phase, event.job.name, event.result)
                     progress.done(event.job.name)
                 else:
                     progress.bytes(event.progress, event.job.name)
+            self._storage.wait()
         return Ran(dict(sorted(records.items())), failed)
 
     def _taken_over(self, phase: Phase[Any], tasks: dict[int, Any]) -> "_EarlyJobs | None":

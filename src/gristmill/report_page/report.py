@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gristmill.corpus.corpus import has_place
+from gristmill.corpus.places import has_place
 from gristmill.errors import MachineError, RecipeError
 from gristmill.report_page.facts import collect
 from gristmill.report_page.page import page

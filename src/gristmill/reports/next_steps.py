@@ -30,6 +30,15 @@ def next_lines(root: Path) -> list[str]:
     ]
 
 
+def next_lines_in_store(url: str) -> list[str]:
+    """The same for a corpus in an object store."""
+    command = f"{program()} pull {shlex.quote(url)} FOLDER"
+    return [
+        f"The corpus is {url}. Next:",
+        f"  {command}  a copy, every byte of it compared; the other verbs read that folder",
+    ]
+
+
 def program() -> str:
     """How this program is called here: by its path where it is not on PATH."""
     return "gristmill" if shutil.which("gristmill") else shlex.quote(_short(Path(sys.argv[0])))

@@ -97,6 +97,7 @@ def size(
         asked = asked_of(None, None, allow_env=allow_env)
         whole = prepare(loaded, root, None, cache_dir, asked, None)
         try:
+            whole.corpus.look()
             planned = whole.planned(whole.corpus.finished(), None)
             rows = whole.fetching(planned).preview()
             on_line(f"{len(rows):,} raw shards; measuring a sample")

@@ -289,6 +289,14 @@ def read_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.Re
                     yield batch
 
 
+def has_size(path: Path, size: int) -> bool:
+    """Whether there is a file of so many bytes."""
+    try:
+        return path.stat().st_size == size
+    except OSError:
+        return False
+
+
 def sha256_of(path: Path) -> tuple[int, str]:
     """(bytes, sha256) of a file."""
     with open(path, "rb") as file:

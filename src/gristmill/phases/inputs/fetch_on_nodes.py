@@ -5,16 +5,25 @@ a node's end cut off goes on elsewhere from its last checkpoint, which is in the
 needs a secret that the driver has (an authorization, a password in a URL, the hub's token) stays
 with the driver: secrets are not sent over a cluster's network. Object stores are read with the
 credentials that a node has itself.
+
+A corpus in an object store shares no cache: there a node brings what it fetched to the store, from
+which the node that processes it takes it.
 """
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from gristmill.engine.engine import Job, OtherMachines
-from gristmill.store.cache import Cache
+from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.stored_corpus import OBJECTS, StoredCorpus
+from gristmill.engine.engine import Engine, Job, OtherMachines
+from gristmill.engine.nodes import scratch
+from gristmill.store.bucket import Bucket
+from gristmill.store.cache import Cache, key_of
 from gristmill.store.download import Promise
+from gristmill.store.objects import Objects
 from gristmill.store.remotes import Remote
 from gristmill.store.secrets import HUB_TOKEN
 from gristmill.store.settings import Settings
@@ -29,14 +38,19 @@ class FetchTask(NamedTuple):
     settings: Settings
     remote: Remote
     promise: Promise
+    store: str = ""  # the URL of the corpus that it is brought to; "": the cache is shared
 
 
 class FetchOnNodes:
     """What Fetch asks for the shards that nodes may fetch."""
 
-    def __init__(self, machines: OtherMachines, transfer: Transfer) -> None:
-        """`transfer` is the driver's: its cache and settings are the nodes' as well."""
-        self._machines, self._transfer = machines, transfer
+    def __init__(
+        self, machines: OtherMachines, transfer: Transfer, store: Objects | None = None
+    ) -> None:
+        """`transfer` is the driver's: its cache and settings are the nodes' as well. With `store`
+        no cache is shared: nodes bring what they fetch there.
+        """
+        self._machines, self._transfer, self._store = machines, transfer, store
 
     def may(self, remote: Remote) -> bool:
         """Whether nodes may fetch a file: no secret of the driver is needed for it."""
@@ -46,14 +60,30 @@ class FetchOnNodes:
 
     def fetch(self, remote: Remote, promise: Promise) -> Fetched:
         """Have a file fetched by a node; waits for it. Raises as Transfer.fetch."""
-        settings = self._transfer.client.settings
-        task = FetchTask(self._transfer.cache.root, settings, remote, promise)
-        found: Fetched = self._machines.run(Job(remote.shown, fetch_here, task))
-        return found
+        settings, cache = self._transfer.client.settings, self._transfer.cache
+        if self._store is None:
+            task = FetchTask(cache.root, settings, remote, promise)
+            found: Fetched = self._machines.run(Job(remote.shown, fetch_here, task))
+            return found
+        if promise.sha256 is not None:
+            size = self._store.size(promise.sha256)
+            if size is not None and promise.size in (None, size):
+                return Fetched(cache.object(promise.sha256), size, promise.sha256)
+        into = FetchTask(Path(), settings, remote, promise, self._store.bucket.url)
+        came: Fetched = self._machines.run(Job(remote.shown, fetch_into_store, into))
+        self._store.note(came.sha256, came.size)
+        return came._replace(path=cache.object(came.sha256))
 
     def stop(self) -> None:
         """Leave no node at a download."""
         self._machines.stop()
+
+
+def nodes_of(engine: Engine, transfer: Transfer, corpus: Corpus) -> FetchOnNodes | None:
+    """What fetches on the nodes of an engine; None: all work is on this machine."""
+    machines = engine.other_machines()
+    store = corpus.objects if isinstance(corpus, StoredCorpus) else None
+    return FetchOnNodes(machines, transfer, store) if machines is not None else None
 
 
 def fetch_here(task: FetchTask, on_progress: Callable[[int], None]) -> Fetched:
@@ -64,3 +94,13 @@ def fetch_here(task: FetchTask, on_progress: Callable[[int], None]) -> Fetched:
         return transfer.fetch(task.remote, task.promise)
     finally:
         transfer.close()
+
+
+def fetch_into_store(task: FetchTask, on_progress: Callable[[int], None]) -> Fetched:
+    """Fetch a file on this machine, bring it to the store, and keep nothing of it."""
+    # A folder for each URL: two may have the same bytes.
+    cache = scratch() / "gristmill-fetch" / key_of(task.remote.url)
+    found = fetch_here(task._replace(cache=cache), on_progress)
+    Objects(Bucket(task.store), OBJECTS).put(found.path, found.sha256, found.size)
+    shutil.rmtree(cache, ignore_errors=True)
+    return found

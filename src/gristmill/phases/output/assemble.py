@@ -342,6 +342,11 @@ def _write_stream(
     return _WrittenStream(stream, counts, parts, left_out, left_out_tokens)
 
 
+def opens(task: AssembleTask) -> set[str]:
+    """The folders that a task opens."""
+    return {"work/tokens", *(values.folder for values in task.values)}
+
+
 def is_asked(recipe: Recipe) -> bool:
     """Whether a recipe asks for tokens."""
     return recipe.tokens is not None
@@ -360,6 +365,7 @@ ASSEMBLE = Phase(
         "tokens.partition",
     ),
     reads=("work/tokens", "measures", "tables", "duplicates"),
+    opens=opens,
     writes=("tokens",),
     formats=("assemble",),
     counts=AssembleCounts,

@@ -57,7 +57,7 @@ def _reached(state: State, source: str, target: int) -> tuple[int, TargetCut] | 
         if total + record.counts.tokens < target:
             total += record.counts.tokens
             continue
-        path = state.corpus.work / f"tokens/{shard_name(number)}.parquet"
+        path = state.corpus.work_file(f"tokens/{shard_name(number)}.parquet")
         sha256 = next(part.sha256 for part in record.work if part.path.endswith(path.name))
         index = pq.read_table(proven(path, sha256), columns=["document", "tokens"])
         sums = total + np.cumsum(index["tokens"].to_numpy())

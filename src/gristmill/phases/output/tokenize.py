@@ -268,6 +268,12 @@ def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
     }
 
 
+def opens(task: TokenizeTask) -> set[str]:
+    """The folders that a task opens."""
+    tables = (task.cut, task.substrings, task.copies, task.similar)
+    return {"documents", "verdicts", *(["duplicates"] if any(tables) else [])}
+
+
 def with_ends(tokenizer: Tokenizer, texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """The tokens of n texts, each with the end of text behind it, and their lengths (n,) int64, it
     included.
@@ -306,6 +312,7 @@ TOKENIZE = Phase(
         "tokens.order",
     ),
     reads=("documents", "verdicts", "duplicates"),
+    opens=opens,
     writes=("text", FOLDER, "work/tokens"),
     formats=("tokenize", "unicode"),
     counts=TokenizeCounts,

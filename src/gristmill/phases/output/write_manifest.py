@@ -32,7 +32,7 @@ from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
 from gristmill.store.manifest import Manifest, RawShard, TokenFormat, content_of
 from gristmill.store.manifest import decode as decode_manifest
-from gristmill.store.parts import Part, write_bytes, write_json
+from gristmill.store.parts import write_bytes, write_json
 from gristmill.store.proof import PROOF, seal, unseal
 from gristmill.tokens.growth_record import version_of
 from gristmill.tokens.tokenizer import Tokenizer
@@ -121,7 +121,7 @@ def write_plan(corpus: Corpus, plan: Plan) -> None:
     data = seal(plan)
     path = corpus.work / PLAN
     if not path.is_file() or path.read_bytes() != data:
-        write_bytes(corpus.work, PLAN, data)
+        corpus.write_small(f"work/{PLAN}", data)
 
 
 def recipe_digest(table: dict[str, Any]) -> str:
@@ -169,7 +169,7 @@ def is_current(
         and [_place(shard) for shard in raw] == [_place(shard) for shard in plan.shards]
         and manifest.inputs == inputs
         and manifest.tokens == token_format_of(tokenizer)
-        and all(_is_whole(corpus.root / part.path, part) for part in manifest.parts)
+        and all(map(corpus.is_placed, manifest.parts))
     )
 
 
@@ -185,13 +185,6 @@ def token_format_of(tokenizer: Tokenizer | None) -> TokenFormat | None:
         dtype="uint16" if tokenizer.dtype.itemsize == 2 else "uint32",
         end_of_text=tokenizer.end_of_text,
     )
-
-
-def _is_whole(path: Path, part: Part) -> bool:
-    try:
-        return path.stat().st_size == part.size
-    except OSError:
-        return False
 
 
 def inputs_of(
@@ -232,11 +225,11 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
     late = [step for source in recipe.source for step in recipe.post_dedup_steps(source.name)]
     for name in sorted({step.name for step in late if step.redacts}):
         state.progress.line(
-            f"{corpus.root}: documents/, samples/ and contamination/ hold the original texts: "
+            f"{corpus.name}: documents/, samples/ and contamination/ hold the original texts: "
             f"{name} waits until duplicates are removed"
         )
     if (line := caveat(recipe)) is not None:
-        state.progress.line(f"{corpus.root}: {line}")
+        state.progress.line(f"{corpus.name}: {line}")
     counted = table_of(state)
     parts = [
         write_json(corpus.stage, PLAN, state.plan),
@@ -270,7 +263,7 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
     )
     corpus.write_manifest(manifest)
     rates = rates_of(state)
-    write_bytes(corpus.root, RUN, seal(_about(state, rates)))
+    corpus.write_small(RUN, seal(_about(state, rates)))
     return Funnel(counted, rates)
 
 

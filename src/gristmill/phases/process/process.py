@@ -202,7 +202,7 @@ def check_room(corpus: Corpus, raw: list[Path], *, begun: bool) -> None:
     """Look at the free space before the work, not only when it is used up; not where it was begun
     before. Raises MachineError.
     """
-    needed = sum(path.stat().st_size for path in raw) * FREE_SHARE
+    needed = sum(path.stat().st_size for path in raw if path.exists()) * FREE_SHARE
     status = os.statvfs(corpus.root)
     free = status.f_bavail * status.f_frsize
     if free < needed and not begun:

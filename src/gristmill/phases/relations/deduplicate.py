@@ -299,6 +299,12 @@ def scopes_of(state: State) -> list[int]:
     return [places[state.plan.shards[number].source] for number in processed]
 
 
+def opens(task: DeduplicateTask) -> set[str]:
+    """The folders that a task opens."""
+    read = {part.path.partition("/")[0] for part in task.read}
+    return {"signatures", "work/corpus_filters", *read}
+
+
 def compares(recipe: Recipe) -> bool:
     """Whether a recipe compares documents with one another."""
     return recipe.deduplicate is not None and recipe.deduplicate.compares
@@ -326,6 +332,7 @@ DEDUPLICATE = Phase(
         ),
     ),
     reads=("signatures", "documents", "measures", "work/corpus_filters"),
+    opens=opens,
     writes=("duplicates", "index", "work/deduplicate"),
     formats=("deduplicate", "unicode"),
     counts=DeduplicateCounts,

@@ -94,7 +94,7 @@ def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
     tables = tuple(one.work[0].sha256 if one else None for one in (filtered, deduplicated))
     processed = state.of(PROCESS)
     rows = [
-        row_digests(proven(state.corpus.work / path, sha256), list(processed)) if sha256 else {}
+        row_digests(proven(state.corpus.work_file(path), sha256), list(processed)) if sha256 else {}
         for path, sha256 in zip((DROPPED, DUPLICATES), tables, strict=True)
     ]
     recipe, shards = state.recipe, state.plan.shards

@@ -39,7 +39,7 @@ def mended(corpus: Corpus, progress: Progress, phases: Callable[[], Result]) -> 
                     "Choose a folder on another disk"
                 ) from error
             progress.line(f"{error}: what was done is looked at again")
-            corpus.trusted = {}
+            corpus.distrust()
 
 
 def shortened(lines: list[str]) -> list[str]:

@@ -1,0 +1,95 @@
+"""Pull of a corpus that a run wrote into an object store (corpus/stored_corpus.py): every part has
+its own name there, and there are no releases.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.places import check_places
+from gristmill.corpus.stored_corpus import LARGEST
+from gristmill.errors import RecipeError, VerificationError
+from gristmill.network import layout
+from gristmill.store import manifest as manifests
+from gristmill.store.bucket import Bucket
+from gristmill.store.manifest import Manifest
+from gristmill.store.objects import ObjectFile, bring
+from gristmill.store.parts import machine_errors, write_bytes
+from gristmill.store.urls import STORES
+
+
+def stored_at(urls: Sequence[str | Path] | str | Path) -> Bucket | None:
+    """The prefix of a finished corpus that is no release; None: what is there is something else."""
+    given = [urls] if isinstance(urls, str | Path) else list(urls)
+    if len(given) != 1 or not str(given[0]).startswith(STORES):
+        return None
+    bucket = Bucket(str(given[0]))
+    top = bucket.names_at_top()
+    return bucket if manifests.MANIFEST in top and layout.POINTER not in top else None
+
+
+def pull_stored(
+    bucket: Bucket, corpus: Corpus, only: list[str], on_bytes: Callable[[int, int], None]
+) -> dict[str, Any]:
+    """Have the corpus in a folder that is held; as network.pull.pull."""
+    manifest, data = _manifest(bucket)
+    tops = sorted({part.path.partition("/")[0] for part in manifest.parts})
+    for name in only:
+        if name not in tops:
+            raise RecipeError(f"--only {name}: {bucket.url} has none; it has {', '.join(tops)}")
+    parts = [part for part in manifest.parts if not only or part.path.partition("/")[0] in only]
+    corpus.recover()
+    before = corpus.finished()
+    whole, same = not only, before is not None and before[1] == data
+    if before is not None and not same and not whole:
+        raise RecipeError(
+            f"{corpus.root}: holds another state of a corpus, and this is a part of one (--only): "
+            "choose another folder"
+        )
+    place = "work/stage/" if whole and not same else ""
+    total, here = sum(part.size for part in parts), 0
+
+    def count(size: int) -> None:
+        nonlocal here
+        here += size
+        on_bytes(here, total)
+
+    files = [ObjectFile(part.path, f"{place}{part.path}", part.sha256, part.size) for part in parts]
+    with machine_errors(corpus.root, every=True):
+        bring(bucket, files, corpus.root, count, keep=True)
+    if whole and not same:
+        corpus.write_manifest(manifest)
+    elif not same:
+        write_bytes(corpus.root, manifests.SUMS, manifests.sums(manifest.parts))
+        write_bytes(corpus.root, manifests.MANIFEST, data)
+        write_bytes(corpus.root, manifests.LOCK, manifests.lock_of(data))
+    return {
+        "folder": str(corpus.root),
+        "release": None,
+        "manifest": manifests.lock_of(data).decode().partition(" ")[0],
+        "signed": False,
+        "parts": len(parts),
+        "of": len(manifest.parts),
+        "bytes": total,
+        "state": 0,
+    }
+
+
+def _manifest(bucket: Bucket) -> tuple[Manifest, bytes]:
+    """The manifest, its lock checked. Raises VerificationError."""
+    found, lock = bucket.get(manifests.MANIFEST, LARGEST), bucket.get(manifests.LOCK, 1 << 16)
+    if found is None:
+        raise VerificationError(f"{bucket.url}: {manifests.MANIFEST} is gone")
+    try:
+        manifests.check_lock(found.data, lock.data if lock is not None else None)
+        manifest = manifests.decode(found.data)
+        check_places(manifest)
+    except VerificationError as error:
+        raise VerificationError(f"{bucket.url}: {error}") from None
+    if manifests.encode(manifest) != found.data:
+        raise VerificationError(
+            "the manifest was written by another version of gristmill, which says more in it than "
+            "this one knows: install that version"
+        )
+    return manifest, found.data

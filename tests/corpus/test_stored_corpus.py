@@ -1,0 +1,243 @@
+"""A corpus in an object store: the bytes of a local run, whatever happens on the way."""
+
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill import pipeline, pull, verify
+from gristmill.corpus import store_lock
+from gristmill.corpus.store_lock import StoreLock
+from gristmill.errors import GristmillError, MachineError, RecipeError
+from gristmill.store.bucket import Bucket
+from tests.support.corpora import digests
+from tests.support.every_phase import in_process, lay_out_all
+from tests.support.releases import bucket
+from tests.support.stored import copied, names
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with bucket(tmp_path_factory.mktemp("s3"), "corpora") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A recipe that asks for every phase over three raw shards, and the digests of a local run."""
+    folder = tmp_path_factory.mktemp("made")
+    recipe = lay_out_all(folder)
+    with in_process():
+        pipeline.run(recipe, out=folder / "whole", workers=1)
+    return recipe, digests(folder / "whole")
+
+
+def works(client: Any, prefix: str) -> set[str]:
+    """The digests of the files under work/ that records name."""
+    found = set()
+    for name in names(client, prefix):
+        if name.startswith("work/state/"):
+            body = client.get_object(Bucket="corpora", Key=f"{prefix}/{name}")["Body"].read()
+            found |= {part["sha256"] for part in json.loads(body)["work"]}
+    return found
+
+
+def go(recipe: Path, prefix: str, cache: Path, **more: Any) -> tuple[list[str], list[str]]:
+    """Run in this process: (the phases that did something, the lines that were said)."""
+    events: list[dict[str, Any]] = []
+    with in_process():
+        pipeline.run(
+            recipe,
+            out=f"s3://corpora/{prefix}",
+            workers=1,
+            cache_dir=cache,
+            show=events.append,
+            **more,
+        )
+    ran = dict.fromkeys(one["phase"] for one in events if one["event"] == "phase")
+    return [one for one in ran if one != "fetch"], [
+        one["text"] for one in events if one["event"] == "line"
+    ]
+
+
+def test_the_bytes_of_a_local_run(
+    store: Any, made: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    """By worker processes; then nothing is left to do, also for a machine that knows nothing."""
+    recipe, whole = made
+    out = "s3://corpora/deep/folder with a space/ä%23"
+    pipeline.run(recipe, out=Path(out), workers=1, cache_dir=tmp_path / "a")
+    prefix = out.removeprefix("s3://corpora/")
+    found = names(store, prefix)
+    assert copied(store, prefix, tmp_path / "copy") == whole
+    # What is left of the run is what another reads: no lock, no copy of a part.
+    assert not [name for name in found if name.endswith((".next", "lock.json", "obsolete.json"))]
+    assert {name.split("/")[1] for name in found if name.startswith("work/")} == {
+        "objects",
+        "plan.json",
+        "state",
+    }
+    objects = {name.rpartition("/")[2] for name in found if name.startswith("work/objects/")}
+    assert objects == works(store, prefix)
+    pulled = pull(out, tmp_path / "pulled")
+    assert (pulled["parts"], pulled["release"]) == (len(whole) - 3, None)
+    assert digests(tmp_path / "pulled") == whole
+    verify(tmp_path / "pulled")
+    pull(out, tmp_path / "tokens", only=["tokens"])
+    assert pull(out, tmp_path / "pulled")["manifest"] == pulled["manifest"]
+    said = go(recipe, prefix, tmp_path / "b")
+    assert said == ([], [f"{out}: nothing to do, everything in it is up to date"])
+
+
+def test_another_machine_goes_on_and_makes_anew_what_is_damaged(
+    store: Any, made: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    recipe, whole = made
+    go(recipe, "damaged", tmp_path / "a", until="deduplicate")
+    records = [name for name in names(store, "damaged") if name.startswith("work/state/")]
+    objects = [name for name in names(store, "damaged") if name.startswith("work/objects/")]
+    assert len(records) > 10
+    # Three of each kind of damage: another byte (of texts, which are read again), cut short, gone;
+    # and a record.
+    pick = random.Random(3)
+    texts = [f"work/objects/{whole[f'documents/{number:05}.parquet']}" for number in range(3)]
+    others = pick.sample([name for name in objects if name not in texts], 6)
+    chosen = zip(texts, others[:3], others[3:], strict=True)
+    for place, name in enumerate(name for three in chosen for name in three):
+        key = {"Bucket": "corpora", "Key": f"damaged/{name}"}
+        data = store.get_object(**key)["Body"].read()
+        if place % 3 == 0:
+            at = pick.randrange(len(data))
+            store.put_object(**key, Body=data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        elif place % 3 == 1:
+            store.put_object(**key, Body=data[:-1])
+        else:
+            store.delete_object(**key)
+    store.put_object(Bucket="corpora", Key=f"damaged/{records[0]}", Body=b"{}")
+    ran, said = go(recipe, "damaged", tmp_path / "b")
+    assert {"process", "tokenize", "assemble"} <= set(ran)
+    assert any("is not there" in line for line in said), said
+    assert copied(store, "damaged", tmp_path / "copy") == whole
+
+
+@pytest.mark.soak
+def test_a_finished_corpus_is_run_with_another_recipe_and_back(
+    store: Any, made: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    recipe, whole = made
+    go(recipe, "changed", tmp_path / "a")
+    other = recipe.with_name("other.toml")
+    other.write_text(recipe.read_text().replace("5_000", "9_000"))
+    with in_process():
+        pipeline.run(other, out=tmp_path / "other", workers=1)
+    assert go(other, "changed", tmp_path / "b")[0] == ["assemble"]
+    assert copied(store, "changed", tmp_path / "copy") == digests(tmp_path / "other")
+    # The parts that only the first state had are gone.
+    left = [name for name in names(store, "changed") if name.startswith("tokens/")]
+    wanted = {name for name in digests(tmp_path / "other") if name.startswith("tokens/")}
+    assert set(left) == wanted
+    assert go(recipe, "changed", tmp_path / "c")[0] == ["assemble"]
+    assert copied(store, "changed", tmp_path / "again") == whole
+
+
+def test_a_driver_that_ends_while_it_finishes(
+    store: Any,
+    made: tuple[Path, dict[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    soak: int,
+) -> None:
+    """Its n-th request that changes anything from the manifest on fails, for some n; a machine that
+    knows nothing completes the state.
+    """
+    recipe, whole = made
+    go(recipe, "base", tmp_path / "base", until="assemble")
+    base = names(store, "base")
+    count = at = 0
+
+    def failing(name: str) -> Any:
+        method = getattr(Bucket, name)
+
+        def call(self: Bucket, *given: Any) -> Any:
+            nonlocal count
+            if given[0] == "manifest.json.next" or count:
+                count += 1
+                if count == at:
+                    raise MachineError("the machine ends here")
+            return method(self, *given)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("put", "copy", "delete"):
+            patch.setattr(Bucket, name, failing(name))
+        points = (1, 2, 3, 20, len(whole), len(whole) + 1, len(whole) + 2, len(whole) + 9)
+        for at in points[3:6:2] if soak == 1 else points:
+            count = 0
+            for name in base:
+                source = {"Bucket": "corpora", "Key": f"base/{name}"}
+                store.copy_object(Bucket="corpora", Key=f"end{at}/{name}", CopySource=source)
+            with pytest.raises(GristmillError, match="the machine ends here"):
+                go(recipe, f"end{at}", tmp_path / f"{at}")
+            patch.setattr(store_lock, "_is_gone", lambda _: True)
+            at, last = 0, at
+            go(recipe, f"end{last}", tmp_path / f"{last} again")
+            assert copied(store, f"end{last}", tmp_path / f"copy{last}") == whole
+            shutil.rmtree(tmp_path / f"copy{last}")
+
+
+def test_who_may_work_on_it(store: Any, made: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    recipe, _ = made
+    lock = StoreLock(Bucket("s3://corpora/locked"))
+    lock.take()
+    with pytest.raises(MachineError, match=r"another run is at work .* process \d+ on .*renewed"):
+        go(recipe, "locked", tmp_path / "a")
+    assert names(store, "locked") == ["work/lock.json"]
+    lock.release()
+    go(recipe, "locked", tmp_path / "a", until="plan")
+    assert names(store, "locked") == ["work/plan.json"]
+
+
+def test_a_lock_that_nobody_renews_is_taken_over_and_its_run_stops(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_lock, "RENEW", 0.1)
+    said: list[str] = []
+    slow, other = StoreLock(Bucket("s3://corpora/slow")), StoreLock(Bucket("s3://corpora/slow"))
+    slow.take()
+    monkeypatch.setattr(store_lock, "STALE", -5.0)  # the store counts whole seconds
+    other.take(said.append)
+    assert "left its lock: it is taken over" in said[0]
+    slow._thread.join(5)
+    with pytest.raises(MachineError, match="took over the lock of this run"):
+        slow.check()
+    slow.release()
+    other.check()
+    other.release()
+    assert names(store, "slow") == []
+
+
+def test_what_is_refused(
+    store: Any, made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, _ = made
+    for out, said in {
+        "s3://corpora/a/../b": "without a query, a fragment and dots",
+        "s3://key:secret@corpora/a": "credentials come from the environment",
+        "s3://corpora/a#b": "without a query, a fragment",
+        "s3://no-such-bucket/a": "there is no such bucket",
+        "https://host/a": "gristmill writes to local folders",
+    }.items():
+        with pytest.raises(GristmillError, match=said) as found:
+            pipeline.run(recipe, out=out, workers=1, cache_dir=tmp_path)
+        assert "secret@" not in str(found.value)
+    store.put_object(Bucket="corpora", Key="mine/photo.jpg", Body=b"x")
+    with pytest.raises(MachineError, match=r"holds 'photo.jpg' .* no corpus of ours"):
+        go(recipe, "mine", tmp_path)
+    assert names(store, "mine") == ["photo.jpg"]
+    with pytest.raises(RecipeError, match="--shards is for jobs that share a folder"):
+        go(recipe, "array", tmp_path, shards="1/2")
