@@ -54,16 +54,20 @@ def own_versions() -> dict[str, str]:
     return found
 
 
+# What a measurement depends on; a commit of results or of documents is no other revision.
+MEASURED = ("../src", "../recipes", "../pyproject.toml", ":(glob)*.py", ":(glob)*.toml")
+
+
 def revision() -> str:
-    """The commit that is measured."""
+    """The last commit that changed what is measured."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(
             ["git", *arguments], cwd=HERE, capture_output=True, text=True, check=False
         ).stdout.strip()
 
-    return (git("rev-parse", "--short", "HEAD") or "unknown") + (
-        " with changes" if git("status", "--porcelain", "--", "../src") else ""
+    return (git("log", "-1", "--format=%h", "--", *MEASURED) or "unknown") + (
+        " with changes" if git("status", "--porcelain", "--", *MEASURED) else ""
     )
 
 
@@ -78,6 +82,9 @@ def render(results: dict[str, Any], sections: list[Section]) -> str:
         ),
         "A ratio over 1 means that ours is faster.",
     ]
+    revisions = {found["revision"] for found in results["sections"].values()}
+    one = revisions.pop() if len(revisions) == 1 else None
+    lines += ["", f"All sections were measured at revision {one}."] if one else []
     for section in sections:
         if section.name not in results["sections"]:
             lines += ["", f"## {section.title}", "", "Not measured yet."]
@@ -97,8 +104,9 @@ def render(results: dict[str, Any], sections: list[Section]) -> str:
             (
                 f"{found['date']}, {on['processor']}, {on['cores']} cores, {on['memory_gib']} GiB, "
                 f"{on['system']}, Python {on['python']}; "
-                f"load of the machine {found['load'][0]:.1f} before, {found['load'][1]:.1f} after; "
-                f"revision {found['revision']}. {versions}."
+                f"load of the machine {found['load'][0]:.1f} before, {found['load'][1]:.1f} after"
+                + ("" if one else f"; revision {found['revision']}")
+                + f". {versions}."
             ),
         ]
     return "\n".join(wrapped(lines)) + "\n"
