@@ -132,6 +132,8 @@ def test_another_threshold_runs_no_step_again_and_rejudge_foretells_it(
     }
     recipe, corpus = folder / "recipe.toml", tmp_path / "corpus"
     foretold = rejudge(recipe, out=corpus, settings=asked(entries))
+    with pytest.raises(RecipeError, match="deduplicate: measures something else"):
+        rejudge(recipe, out=corpus, settings={"deduplicate.scope": '"corpus"'})
     assert foretold["unread"] == foretold["anew"] == 0
     ran = phases_of(recipe, corpus, settings=asked(entries))
     assert ran == ["deduplicate", "write_verdicts", "tokenize"]

@@ -107,6 +107,10 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
         return list(self.by_language)
 
     @cached_property
+    def _places(self) -> codes.LabelPlaces:
+        return codes.LabelPlaces(self._languages)
+
+    @cached_property
     def _steps(self) -> dict[int, Step | None]:
         """The steps that were asked for, by the place of a language; -1: without an entry."""
         return {-1: self.plain}
@@ -179,7 +183,7 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
 
     def places(self, labels: pa.Array) -> np.ndarray:
         """Which entry each label means, (n,) int64; -1: none."""
-        return codes.places(labels, self._languages)
+        return self._places.of(labels)
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         own = {name: column for name, column in measures.items() if name != LABEL}

@@ -102,13 +102,24 @@ def place(label: str, keep: Sequence[str]) -> int | None:
     return next((number for number, wanted in enumerate(keep) if means(wanted, label)), None)
 
 
-def places(labels: pa.Array, keep: Sequence[str]) -> np.ndarray:
-    """Which of `keep` each of n labels is, (n,) int64; -1: none."""
-    found = labels.dictionary_encode()
-    words = found.dictionary.to_pylist()
-    known = [place(word, keep) for word in words]
-    table = np.array([*(-1 if one is None else one for one in known), -1], np.int64)
-    return np.asarray(table[found.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)])
+class LabelPlaces:
+    """Which of `keep` labels are. Each label is looked up once: the entries may be thousands."""
+
+    def __init__(self, keep: Sequence[str]) -> None:
+        self._keep = list(keep)
+        self._known: dict[str, int] = {}
+
+    def of(self, labels: pa.Array) -> np.ndarray:
+        """The place of each of n labels, (n,) int64; -1: none."""
+        found = labels.dictionary_encode()
+        words = found.dictionary.to_pylist()
+        for word in words:
+            if word not in self._known:
+                known = place(word, self._keep)
+                self._known[word] = -1 if known is None else known
+        table = np.array([*map(self._known.__getitem__, words), -1], np.int64)
+        indices = found.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+        return np.asarray(table[indices])
 
 
 def unknown(keep: Iterable[str], labels: Sequence[str]) -> str | None:

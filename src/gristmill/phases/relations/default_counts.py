@@ -60,6 +60,7 @@ class DefaultCounts:
     def __init__(self, task: DefaultsTask, measures: pa.Table) -> None:
         """`measures` are the labels of all its documents, a column for each step."""
         self._task, self._measures, self._start = task, measures, 0
+        self._places = [codes.LabelPlaces(step.languages) for step in task.steps]
         self.counts: dict[str, dict[str, int]] = {step.name: {} for step in task.steps}
 
     def add(self, verdicts: pa.RecordBatch) -> None:
@@ -69,12 +70,12 @@ class DefaultCounts:
         if not np.array_equal(rows["document"].to_numpy(), verdicts["document"].to_numpy()):
             raise AssertionError("measures are not row for row those of the verdicts")
         stopped_at = pc.list_element(pc.split_pattern(verdicts["reason"], ".", max_splits=1), 0)
-        for step in self._task.steps:
+        for step, places_of in zip(self._task.steps, self._places, strict=True):
             came = pc.invert(pc.is_in(stopped_at, pa.array(step.before)))
             labels = rows[f"{step.name}.{LABEL}"].combine_chunks().filter(came)
             own = self.counts[step.name]
-            places = codes.places(labels, step.languages)
-            for entry in labels.filter(pa.array(places < 0)).value_counts().to_pylist():
+            labels = labels.filter(pa.array(places_of.of(labels) < 0))
+            for entry in labels.value_counts().to_pylist():
                 label = NO_LABEL if entry["values"] is None else entry["values"]
                 own[label] = own.get(label, 0) + entry["counts"]
 

@@ -35,6 +35,7 @@ def differing_of(settings: Deduplicate, tables: Iterable[ShardTables]) -> Differ
     labels = list(settings.by_language)
     # Place -1 is a document without an entry.
     entries = [*(_entry(settings, label) for label in labels), (settings.exact, True, None)]
+    places_of = codes.LabelPlaces(labels)
     columns: list[list[np.ndarray]] = [[column] for column in NONE_DIFFER]
     for table in tables:
         path = table.measures
@@ -45,7 +46,7 @@ def differing_of(settings: Deduplicate, tables: Iterable[ShardTables]) -> Differ
             )
         for batch in read_batches(path, ["document", LANGUAGE]):
             documents = batch["document"].to_numpy()
-            places = codes.places(batch[LANGUAGE], labels)
+            places = places_of.of(batch[LANGUAGE])
             for place in np.unique(places).tolist():
                 own = documents[places == place]
                 exact, near, threshold = entries[place]
