@@ -33,8 +33,12 @@ def differing_of(settings: Deduplicate, tables: Iterable[ShardTables]) -> Differ
     if not settings.by_language:
         return NONE_DIFFER
     labels = list(settings.by_language)
-    # Place -1 is a document without an entry.
+    # By place of an entry; the last, -1, is of documents without one.
     entries = [*(_entry(settings, label) for label in labels), (settings.exact, True, None)]
+    exact, near = (np.array([entry[which] for entry in entries]) for which in range(2))
+    thresholds = np.array([entry[2] for entry in entries], np.float64)  # NaN: none of its own
+    exact |= not settings.compares_texts
+    near |= settings.near is None
     places_of = codes.LabelPlaces(labels)
     columns: list[list[np.ndarray]] = [[column] for column in NONE_DIFFER]
     for table in tables:
@@ -47,17 +51,11 @@ def differing_of(settings: Deduplicate, tables: Iterable[ShardTables]) -> Differ
         for batch in read_batches(path, ["document", LANGUAGE]):
             documents = batch["document"].to_numpy()
             places = places_of.of(batch[LANGUAGE])
-            for place in np.unique(places).tolist():
-                own = documents[places == place]
-                exact, near, threshold = entries[place]
-                if settings.compares_texts and not exact:
-                    columns[0].append(own)
-                if settings.near is not None and not near:
-                    columns[1].append(own)
-                if threshold is not None:
-                    columns[2].append(own)
-                    columns[3].append(np.full(len(own), threshold))
-    # Sorted within a language of a batch so far.
+            columns[0].append(documents[~exact[places]])
+            columns[1].append(documents[~near[places]])
+            own = ~np.isnan(thresholds[places])
+            columns[2].append(documents[own])
+            columns[3].append(thresholds[places[own]])
     found = Differing(*map(np.concatenate, columns))
     order = np.argsort(found.documents)
     return Differing(
