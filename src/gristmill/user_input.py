@@ -72,6 +72,15 @@ def store_url(name: Path | str | None) -> str | None:
     return f"{found[1]}://{found[2]}"
 
 
+def refuse_store(name: Path | str) -> None:
+    """Raise RecipeError for a corpus in an object store, where a folder is read."""
+    if (url := store_url(name)) is not None:
+        raise RecipeError(
+            f"{url}: in an object store, and this reads a folder. Bring it into one first: "
+            f"`gristmill pull {url} FOLDER`"
+        )
+
+
 def local(name: Path | str, what: str) -> Path:
     """A path to write to. Raises RecipeError for a URL; `what` names the option in the message."""
     if is_scheme(name):

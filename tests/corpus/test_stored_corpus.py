@@ -1,21 +1,30 @@
 """A corpus in an object store: the bytes of a local run, whatever happens on the way."""
 
 import json
+import pickle
 import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from gristmill import pipeline, pull, verify
+from gristmill import pipeline, pull, verify, why
 from gristmill.corpus import store_lock
 from gristmill.corpus.store_lock import StoreLock
+from gristmill.engine import engine as engines
+from gristmill.engine.engine import Event, Job
 from gristmill.errors import GristmillError, MachineError, RecipeError
+from gristmill.phases import tasks_on_nodes
+from gristmill.reports.status import ask_of
+from gristmill.store import remotes
 from gristmill.store.bucket import Bucket
+from tests.support import servers
 from tests.support.corpora import digests
-from tests.support.every_phase import in_process, lay_out_all
+from tests.support.every_phase import InProcess, in_process, lay_out_all
+from tests.support.faults import site as http_site
 from tests.support.releases import bucket
 from tests.support.stored import copied, names
 
@@ -88,6 +97,8 @@ def test_the_bytes_of_a_local_run(
     assert digests(tmp_path / "pulled") == whole
     verify(tmp_path / "pulled")
     pull(out, tmp_path / "tokens", only=["tokens"])
+    ask, lines = ask_of([out])
+    assert lines(ask())[0].startswith(f"{out}: written by a run, manifest {pulled['manifest']}")
     assert pull(out, tmp_path / "pulled")["manifest"] == pulled["manifest"]
     said = go(recipe, prefix, tmp_path / "b")
     assert said == ([], [f"{out}: nothing to do, everything in it is up to date"])
@@ -239,5 +250,99 @@ def test_what_is_refused(
     with pytest.raises(MachineError, match=r"holds 'photo.jpg' .* no corpus of ours"):
         go(recipe, "mine", tmp_path)
     assert names(store, "mine") == ["photo.jpg"]
+    for read in (verify, lambda root: why(root, "0:0")):
+        with pytest.raises(RecipeError, match="`gristmill pull s3://corpora/web FOLDER`"):
+            read(Path("s3://corpora/web"))
     with pytest.raises(RecipeError, match="--shards is for jobs that share a folder"):
         go(recipe, "array", tmp_path, shards="1/2")
+
+
+def test_a_store_that_allows_nothing(
+    made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INITIAL_NO_AUTH_ACTION_COUNT", "0")  # moto asks for rights
+    monkeypatch.setattr(remotes, "_stores", {})
+    with servers.s3(tmp_path / "s3") as address:
+        for name, value in {
+            "AWS_ENDPOINT_URL": address,
+            "AWS_ACCESS_KEY_ID": "somebody",
+            "AWS_SECRET_ACCESS_KEY": "s3cret-of-the-store",
+            "AWS_REGION": "us-east-1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(MachineError, match="do the credentials .* allow reading") as found:
+            go(made[0], "refused", tmp_path / "a")
+    assert "s3cret" not in str(found.value)
+
+
+class Nodes(InProcess):
+    """An engine whose nodes know nothing of the driver's folders: each has one of its own."""
+
+    def __init__(self, folders: list[Path]) -> None:
+        self.folders, self.turn = folders, 0
+        self.fetched: list[str] = []
+
+    def run(self, jobs: list[Job]) -> Iterator[Event]:
+        for job in jobs:
+            self.turn += 1
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("SPARK_LOCAL_DIRS", str(self.folders[self.turn % 2]))
+                job = pickle.loads(pickle.dumps(job))
+                yield from super().run([job])
+
+    def other_machines(self) -> Any:
+        def run(job: Job) -> Any:
+            self.fetched.append(job.name)
+            (event,) = self.run([job])
+            if event.error is not None:
+                raise event.error
+            return event.result
+
+        return SimpleNamespace(run=run, stop=lambda: None)
+
+
+def test_nodes_share_no_folder(
+    store: Any, made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every phase; one raw shard by HTTP, which a node fetches. No path of the driver is in a task
+    as a node does it, and nodes and driver keep nothing of it.
+    """
+    folders = [tmp_path / "node0", tmp_path / "node1"]
+    for folder in folders:
+        folder.mkdir()
+    recipe = made[0].with_name("nodes.toml")
+    with_paths, seen = tasks_on_nodes.with_paths, []
+
+    def noted(*given: Any) -> Any:
+        seen.append(with_paths(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(tasks_on_nodes, "with_paths", noted)
+    with http_site() as site:
+        url = site.put("/c.jsonl", (made[0].parent / "raw/c.jsonl").read_bytes())
+        text = made[0].read_text().replace('files = ["raw/c*"]', f'urls = ["{url}"]')
+        recipe.write_text(text)
+        engine = Nodes(folders)
+        monkeypatch.setattr(engines, "start", lambda *given, **more: engine)
+        given: Any = {"workers": 1, "cache_dir": tmp_path / "a"}
+        pipeline.run(recipe, out="s3://corpora/nodes", until="deduplicate", **given)
+        assert engine.fetched == [url]
+        assert list(tmp_path.glob("a/corpora/*/work/stage/**/copies.parquet"))
+        assert not list(tmp_path.glob("a/corpora/*/work/stage/**/0000*"))
+        given["cache_dir"] = tmp_path / "b"
+        pipeline.run(recipe, out="s3://corpora/nodes", **given)
+        assert [path for _, path, _ in site.asked].count("/c.jsonl") == 1
+        with in_process():
+            pipeline.run(recipe, out=tmp_path / "local", workers=1)
+    assert copied(store, "nodes", tmp_path / "copy") == digests(tmp_path / "local")
+    assert {type(task).__name__ for task in seen} == {
+        "ProcessTask",
+        "VerdictsTask",
+        "CountTask",
+        "TokenizeTask",
+    }
+    assert not [task for task in seen if str(made[0].parent) in repr(task)]
+    assert not [task for task in seen if f"{tmp_path}/b" in repr(task)]
+    for folder in folders:
+        assert not list(folder.glob("gristmill-[!k]*/*"))
+        assert (folder / "gristmill-kept").is_dir()

@@ -16,6 +16,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ from tests.support.releases import bucket
 from tests.support.servers import s3
 from tests.support.skips import missing
 from tests.support.spark import JAVA, Cluster, cluster
-from tests.support.stored import copied
+from tests.support.stored import copied, names
 
 RECIPE = """
 [[source]]
@@ -330,12 +331,24 @@ def test_a_corpus_in_a_store_and_no_shared_folder(
             killed = run_on(spark, *more, str(tmp_path / "a"), driver=ENDS)
             killed.communicate(timeout=600)
             assert killed.returncode == -9
-        told = ended(run_on(spark, *more, str(tmp_path / "b"), driver=PLAIN))
+        process = run_on(spark, *more, str(tmp_path / "b"), driver=PLAIN)
+        if soak > 1:  # the other worker does what the first one was at
+            while process.poll() is None and not _records(client, "tokenize"):
+                time.sleep(0.1)
+            subprocess.run(["pkill", "-KILL", "-P", str(spark.workers[0].pid)], check=False)
+            spark.workers[0].kill()
+            spark.add_worker()
+        told = ended(process)
         run(tmp_path / "recipe.toml", out=tmp_path / "local", workers=1)
         assert copied(client, "web", tmp_path / "copy") == digests(tmp_path / "local")
     assert [path for _, path, _ in site.asked].count("/a.jsonl") <= 3, told
     # The driver's folder has no file of a task about one raw shard.
     assert not list((tmp_path / "b").glob("corpora/*/work/stage/**/0000*"))
+
+
+def _records(client: Any, phase: str) -> bool:
+    """Whether the store has a record of a phase."""
+    return any(name.startswith(f"work/state/{phase}/") for name in names(client, "web"))
 
 
 GROWING = """

@@ -37,6 +37,7 @@ from gristmill.errors import Damaged, MachineError, VerificationError
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import Part, has_size, machine_errors, sync_folder, write_bytes
 from gristmill.store.proof import damage, damaged, is_spoilt, seal, unseal
+from gristmill.user_input import refuse_store
 
 RECORD_FORMAT = 3  # of a record: one of another format is not used
 Counts = TypeVar("Counts")  # what a phase counts
@@ -202,6 +203,7 @@ class Corpus:
         """
         data, lock = (self._proof(name) for name in (manifests.MANIFEST, manifests.LOCK))
         if data is None:
+            refuse_store(self.root)
             if lock is not None:
                 raise VerificationError(
                     f"{self.name}: {manifests.LOCK} without {manifests.MANIFEST}: the manifest was "
@@ -220,9 +222,8 @@ class Corpus:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise VerificationError(
-                f"{self.root}: {name} cannot be read: {error.strerror}"
-            ) from error
+            said = f"{self.root}: {name} cannot be read: {error.strerror}"
+            raise VerificationError(said) from error
 
     def write_manifest(self, manifest: manifests.Manifest) -> bytes:
         """Make a state the finished one; a kill at any point is completed by the next `recover`.

@@ -14,6 +14,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,7 +98,8 @@ class StoreLock:
         self._thread.join()
         self._thread = None
         if self._lost is None:
-            self._bucket.delete(KEY)
+            with suppress(MachineError):  # the next run says that it takes it over
+                self._bucket.delete(KEY)
 
     def _renew(self) -> None:
         while not self._end.wait(RENEW):

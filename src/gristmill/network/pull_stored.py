@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gristmill.corpus import summary
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.places import check_places
 from gristmill.corpus.stored_corpus import LARGEST
@@ -74,6 +75,19 @@ def pull_stored(
         "bytes": total,
         "state": 0,
     }
+
+
+def status_of_stored(bucket: Bucket) -> dict[str, Any]:
+    """`url`, `manifest`, and the figures of the manifest (corpus/summary.py)."""
+    manifest, data = _manifest(bucket)
+    sha256 = manifests.lock_of(data).decode().partition(" ")[0]
+    return {"url": bucket.url, "manifest": sha256, **summary.summary(manifest)}
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """The status for people."""
+    said = f"{found['url']}: written by a run, manifest {found['manifest']}"
+    return [said, *summary.lines(found)]
 
 
 def _manifest(bucket: Bucket) -> tuple[Manifest, bytes]:

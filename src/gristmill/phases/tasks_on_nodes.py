@@ -25,7 +25,7 @@ from gristmill.corpus.stored_corpus import OBJECTS, StoredCorpus
 from gristmill.engine.engine import Engine, Event, Job
 from gristmill.engine.local import LocalSession, run_here
 from gristmill.engine.nodes import scratch
-from gristmill.errors import Damaged, MachineError
+from gristmill.errors import Damaged, MachineError, SourceError
 from gristmill.filters.api.step import Input
 from gristmill.phases.phase import Phase, State
 from gristmill.phases.task_storage import InFolder, InStore, TaskFiles, TaskStorage
@@ -127,7 +127,11 @@ class OnNodes:
                 )
             size, found = sha256_of(path)
             if found != sha256:
-                raise Damaged(f"{path}: changed since the run began: expected sha256 {sha256}")
+                raise SourceError(
+                    f"{path}: changed since the plan pinned it: expected sha256 {sha256}, got "
+                    f"{found}. Bring the old file back, or start a new corpus for the new one",
+                    "changed",
+                )
             objects.put(path, sha256, size)
         return ObjectFile(objects.key(sha256), sha256, sha256, objects.size(sha256))
 

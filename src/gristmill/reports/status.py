@@ -14,7 +14,7 @@ from gristmill.corpus import summary
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.corpus.funnel import Funnel
 from gristmill.errors import SET_ASIDE, RecipeError
-from gristmill.network import status_remote
+from gristmill.network import pull_stored, status_remote
 from gristmill.network.layout import POINTER
 from gristmill.network.release import ReleaseReader
 from gristmill.phases.all_phases import PHASES
@@ -122,6 +122,8 @@ def ask_of(
 
     Raises RecipeError for several folders, or a pinned root beside a folder.
     """
+    if root is None and (stored := pull_stored.stored_at(given)) is not None:
+        return partial(pull_stored.status_of_stored, stored), pull_stored.lines
     if all(is_url(one) or (Path(one) / POINTER).is_file() for one in given):
         # One reader: a look refuses a release that is older than that of the look before.
         reader = ReleaseReader(given, root=root)

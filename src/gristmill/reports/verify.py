@@ -27,6 +27,7 @@ from gristmill.store import manifest as manifests
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, read_batches, sha256_of
+from gristmill.user_input import refuse_store
 
 ROWS = (1 << 32) - 1  # of a document's number: its row in the shard
 
@@ -119,6 +120,7 @@ def _check_pin(root: Path, pin: str, lock: str, content: str) -> None:
 def finished(root: Path) -> tuple[Manifest, bytes]:
     """A corpus' manifest and its bytes, after checking its lock. Raises VerificationError."""
     if not root.is_dir():
+        refuse_store(root)
         raise VerificationError(f"{root}: no such folder")
     finished = Corpus(root).finished()
     if finished is None:

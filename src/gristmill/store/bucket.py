@@ -26,6 +26,14 @@ from gristmill.store.urls import shown, split
 BLOCK = 4 << 20  # bytes that go to a store at a time
 MOST_BLOCKS = 9_000  # of one upload; S3 allows 10,000
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")  # as S3 and Azure say it
+# Of S3, as obstore does not tell them from other errors when it lists.
+DENIED = (
+    "AccessDenied",
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "SignatureDoesNotMatch",
+)
 AT_ONCE = 2  # blocks of one file on their way
 
 Headers = dict[str, str]
@@ -218,17 +226,17 @@ class Bucket:
             where = f"{self.url}/{key}"
             if said in (*NO_BUCKET, "FileNotFoundError"):
                 raise RecipeError(f"{where}: there is no such bucket ({said}): make it") from error
-            if isinstance(
-                error,
-                obstore.exceptions.PermissionDeniedError | obstore.exceptions.UnauthenticatedError,
+            denied = obstore.exceptions.PermissionDeniedError
+            if said in DENIED or isinstance(
+                error, denied | obstore.exceptions.UnauthenticatedError
             ):
                 raise MachineError(
                     f"{where}: the store refused ({said}): do the credentials in the environment "
                     "allow reading, writing and listing there?"
                 ) from error
             raise MachineError(
-                f"{where}: the store did not do it ({said}). {self._kept}: run the same command "
-                "again"
+                f"{where}: the store did not do it ({said}): is it there, and do its address and "
+                f"region in the environment fit? {self._kept}: run the same command again"
             ) from error
 
 
