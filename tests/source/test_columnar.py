@@ -277,3 +277,76 @@ def test_rows_are_decoded_by_the_longest_value_of_a_dictionary(
         (sizes,), found = parquet_pages.read_sizes(str(path), file.metadata)
     assert found == coded
     assert most // 2 < sizes.rows(columnar.READ_ROWS, columnar.READ_BYTES) <= most
+
+
+def column_of(kind: str, values: list[str | None]) -> pa.Array:
+    if kind == "ill-formed":
+        return ill_formed(*(value.encode() + b"\xff" for value in values if value))
+    names = {"view": pa.string_view(), "large": pa.large_string(), "bytes": pa.binary()}
+    return pa.array(values, pa.string()).cast(names.get(kind, pa.string()))
+
+
+@pytest.mark.parametrize("kind", ["plain", "view", "large", "bytes", "ill-formed"])
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_column_that_names_values_alone_is_read_as_a_dictionary(
+    tmp_path: Path, kind: str, codec: str, repeated: bool
+) -> None:
+    """It is decompressed once. Rows are those of a file whose values are in no dictionary."""
+    texts = [f"{number:05d}é " * 40 for number in range(700)]
+    if repeated:
+        texts[3:300:3] = [texts[0]] * 99
+        if kind != "ill-formed":
+            texts[500] = None
+    table = pa.table(
+        {"text": column_of(kind, texts), "url": texts, "other": column_of(kind, texts)}
+    )
+    path = tmp_path / "table.parquet"
+    pq.write_table(table, path, compression=codec, row_group_size=400)
+    with pq.ParquetFile(path) as file:
+        sizes, coded = parquet_pages.read_sizes(str(path), file.metadata)
+    assert coded == ["other", "text", "url"]
+    assert [one.rows(columnar.READ_ROWS, columnar.READ_BYTES) for one in sizes] == [1024, 1024]
+    found = read(path.read_bytes())
+    plain = read(packed(table, use_dictionary=False))
+    assert found.rows == plain.rows
+    assert [row["text"] for row in found.rows[:2]] == [
+        text + ("\ufffd" if kind == "ill-formed" else "") for text in texts[:2]
+    ]
+
+
+@pytest.mark.parametrize(("size", "rows", "more"), [(200, 400, 0), (1_200_000, 6, 1100)])
+def test_a_dictionary_that_names_a_value_twice(
+    tmp_path: Path, size: int, rows: int, more: int
+) -> None:
+    """The values behind it are not moved (pyarrow 26 moves them where it reads a dictionary)."""
+    texts = [f"{number:05d}" * (size // 5) for number in range(rows)]
+    last = ["last"] * (rows + more)
+    table = pa.table({"text": [*texts, *last]})
+    data = packed(table, compression="none", dictionary_pagesize_limit=8 << 20)
+    assert data.count(texts[4].encode()) == 1
+    twice = data.replace(texts[4].encode(), texts[3].encode())
+    path = tmp_path / "table.parquet"
+    path.write_bytes(twice)
+    with pq.ParquetFile(path) as file:
+        assert parquet_pages.read_sizes(str(path), file.metadata)[1] == ["text"]
+    texts[4] = texts[3]
+    assert read(twice).texts == [*texts, *last]
+    assert read(data).texts == table["text"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"row_group_size": 2000},  # more than one batch: each would copy the dictionary
+        {"row_group_size": 900, "dictionary_pagesize_limit": 1 << 17, "write_batch_size": 100},
+        {"row_group_size": 900, "use_dictionary": False},
+    ],
+)
+def test_what_is_not_read_as_a_dictionary(tmp_path: Path, options: dict[str, Any]) -> None:
+    texts = [f"{number:05d}é " * 40 for number in range(1500)]
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"text": texts, "n": [b"\1" * 16] * 1500}), path, **options)
+    with pq.ParquetFile(path) as file:
+        assert parquet_pages.read_sizes(str(path), file.metadata)[1] == []
+    assert read(path.read_bytes()).texts == texts

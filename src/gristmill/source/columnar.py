@@ -55,23 +55,55 @@ def read(path: str, rows: RowCollector, fields: Fields) -> Iterator[pa.RecordBat
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             check_column(file.schema_arrow, fields)
-            groups, coded = parquet_pages.read_sizes(path, file.metadata)
-            bound = BombCheck(parquet_pages.size_of(path))
-        with pq.ParquetFile(
-            path, pre_buffer=False, buffer_size=1 << 20, read_dictionary=coded
-        ) as file:
-            for group, sizes in enumerate(groups):
-                most = sizes.rows(READ_ROWS, READ_BYTES)
-                for batch in file.iter_batches(most, row_groups=[group], use_threads=False):
-                    yield from add_batch(batch, rows, fields, bound)
-                    if rows.full:
-                        break
-                if rows.full:
-                    break
+            metadata = file.metadata
+        bound = BombCheck(parquet_pages.size_of(path))
+        for batch in _batches(path, metadata):
+            yield from add_batch(batch, rows, fields, bound)
+            if rows.full:
+                break
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"not a readable Parquet file: {error}", "damaged") from error
     if (last := rows.take()) is not None:
         yield last
+
+
+def _batches(path: str, metadata: pq.FileMetaData) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, some columns of them as dictionaries, so many at a time as memory is
+    limited.
+    """
+    groups, coded = parquet_pages.read_sizes(path, metadata)
+    with _opened(path, metadata, coded) as file:
+        for group, sizes in enumerate(groups):
+            batches = _group(file, group, sizes)
+            if (first := next(batches, None)) is None:
+                continue
+            # Where a dictionary names a value twice, pyarrow 26 reads it without the second, and
+            # the values behind it one place too early.
+            if all(_has_values(first[name], count) for name, count in sizes.counts.items()):
+                yield first
+                yield from batches
+                continue
+            plain, _ = parquet_pages.read_sizes(path, metadata, coded=False)
+            with _opened(path, metadata, []) as other:
+                yield from _group(other, group, plain[group])
+
+
+def _has_values(column: pa.Array, count: int) -> bool:
+    """Whether a column's dictionary has as many values as its page says."""
+    return pa.types.is_dictionary(column.type) and len(column.dictionary) == count
+
+
+def _opened(path: str, metadata: pq.FileMetaData, coded: list[str]) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        path, metadata=metadata, pre_buffer=False, buffer_size=1 << 20, read_dictionary=coded
+    )
+
+
+def _group(
+    file: pq.ParquetFile, group: int, sizes: parquet_pages.PageSizes
+) -> Iterator[pa.RecordBatch]:
+    most = sizes.rows(READ_ROWS, READ_BYTES)
+    yield from file.iter_batches(most, row_groups=[group], use_threads=False)
 
 
 def check_column(schema: pa.Schema, fields: Fields) -> None:
@@ -222,6 +254,21 @@ def _kind(column: pa.Array) -> pa.DataType:
     return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
 
 
+def _plain_values(column: pa.Array) -> pa.Array:
+    """A column without a dictionary. One that names all its values in their order, as where each
+    row has its own, is a stretch of the dictionary, which is not copied.
+    """
+    if not pa.types.is_dictionary(column.type):
+        return column
+    if len(column) and not column.null_count:
+        indices = column.indices.to_numpy()
+        if (indices[1:] - indices[:-1] == 1).all() and 0 <= indices[0] <= indices[-1] < len(
+            column.dictionary
+        ):
+            return column.dictionary.slice(int(indices[0]), len(column))
+    return column.cast(column.type.value_type)
+
+
 def _is_text(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_large_string(kind) or pa.types.is_string(kind) or pa.types.is_string_view(kind)
@@ -231,7 +278,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _bytes_of(column: pa.Array) -> pa.Array | None:
     """A column of strings or bytes as large_binary; None: it has another type."""
     kind = _kind(column)
-    column = column.cast(kind)
+    column = _plain_values(column)
     if pa.types.is_fixed_size_binary(kind):
         column = column.cast(pa.binary())
     elif not (
@@ -246,7 +293,7 @@ def _bytes_of(column: pa.Array) -> pa.Array | None:
 
 def _strings(column: pa.Array) -> pa.Array:
     """A column of strings, which may be ill-formed, as string."""
-    data = column.cast(_kind(column)).cast(pa.large_binary())
+    data = _plain_values(column).cast(pa.large_binary())
     try:
         return data.cast(pa.string())
     except pa.ArrowInvalid:
@@ -311,13 +358,13 @@ def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
             column = _strings(column)
         elif pa.types.is_duration(kind):
             column = column.cast(pa.int64())
-        elif pa.types.is_temporal(kind) and not _has_values(column):
+        elif pa.types.is_temporal(kind) and not _is_representable(column):
             column = _as_text(column)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _has_values(column: pa.Array) -> bool:
+def _is_representable(column: pa.Array) -> bool:
     """Whether Python can represent each value: it cannot for nanoseconds and for distant years."""
     try:
         column.to_pylist()

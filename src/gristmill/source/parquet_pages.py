@@ -24,12 +24,16 @@ MOST_VALUE = 1 << 20
 MOST_KEPT = 8 << 20
 # Of the values of each type that has one length, in bytes
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+# Where no group has more rows, columns that name values of a dictionary alone are read as one,
+# which is copied for one batch then.
+MOST_TOGETHER = 1 << 10
 # How many times longer than the longest value of a dictionary another one may be: bytes may be made
 # so that another codec finds other values in them (4 GB of rows at worst).
 _MOST_TIMES = 64
 _HEADER = 1 << 14  # bytes that most page headers fit in; statistics make a header longer
 _MOST_HEADER = 64 << 20
 _DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 2, 7
+_INDICES = 2, 8  # encodings of a page that names values of a dictionary
 
 
 class PageSizes(NamedTuple):
@@ -38,6 +42,7 @@ class PageSizes(NamedTuple):
     row_count: int
     unpacked: int  # bytes of all pages, decompressed
     longest: int  # bytes that one value may have through a dictionary or a prefix; 0: neither
+    counts: dict[str, int]  # values of the dictionary of each column that is read as one
 
     def rows(self, most: int, size: int) -> int:
         """How many rows, at most `most`, have about `size` bytes."""
@@ -50,52 +55,106 @@ def size_of(path: str) -> int:
     return os.path.getsize(path)
 
 
-def read_sizes(path: str, metadata: Any) -> tuple[list[PageSizes], list[str]]:
-    """The sizes of each row group, and the names of the columns to read as dictionaries.
+def read_sizes(path: str, metadata: Any, coded: bool = True) -> tuple[list[PageSizes], list[str]]:
+    """The sizes of each row group, and the names of the columns to read as dictionaries; `coded`:
+    whether there may be any.
 
     Raises SourceError if a page is over the limit, or its header cannot be read.
     """
-    # For each row group: bytes of its pages, of its longest value, of its dictionaries by column.
-    found: list[tuple[int, int, dict[str, int]]] = []
-    largest: dict[str, int] = {}  # bytes of the largest dictionary of a column
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    at_once = all(group.num_rows <= MOST_TOGETHER for group in groups)
+    kept = set()
+    lengths: list[dict[str, int]] = []  # of each group: bytes of the longest value, by columns
     with open(path, "rb") as file:
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            unpacked = longest = 0
-            dictionaries: dict[str, int] = {}
-            for place in range(group.num_columns):
+        pages = [
+            [_column(file, group.column(place), number) for place in range(group.num_columns)]
+            for number, group in enumerate(groups)
+        ]
+        able = _named_alone(metadata, pages) if coded else set()
+        for group, columns in zip(groups, pages, strict=True):
+            lengths.append({})
+            for place, found in enumerate(columns):
                 column = group.column(place)
-                whole, dictionary, delta = _column(file, column, number)
-                unpacked += whole
-                longest = max(longest, delta)
-                if dictionary <= MOST_VALUE:
-                    longest = max(longest, dictionary)
-                else:
-                    name = column.path_in_schema
-                    dictionaries[name] = dictionary
-                    # A column that is read as a dictionary copies it for every batch.
-                    fits = dictionary <= MOST_KEPT and column.physical_type == "BYTE_ARRAY"
-                    largest[name] = max(largest.get(name, 0), dictionary if fits else MOST_PAGE)
-            found.append((unpacked, longest, dictionaries))
-    kept = {name for name, size in largest.items() if size <= MOST_KEPT}
-    groups = []
-    for number, (unpacked, longest, dictionaries) in enumerate(found):
-        most = max([longest, *(size for name, size in dictionaries.items() if name not in kept)])
-        groups.append(PageSizes(metadata.row_group(number).num_rows, unpacked, most))
-    return groups, sorted(kept)
+                name = column.path_in_schema
+                longest = found.dictionary
+                # One that is read as a dictionary need not be decompressed here as well.
+                if not (at_once and name in able):
+                    of_pages = (_longest(file, column, page) for page in found.dictionaries)
+                    longest = max(of_pages, default=0)
+                # A column that is read as a dictionary copies it for every batch.
+                if name in able and longest > (SMALL if at_once else MOST_VALUE):
+                    kept.add(name)
+                lengths[-1][name] = max(lengths[-1].get(name, 0), longest)
+    sizes = []
+    for group, columns, longest_of in zip(groups, pages, lengths, strict=True):
+        counts = {
+            group.column(place).path_in_schema: found.dictionaries[0].values
+            for place, found in enumerate(columns)
+            if found.dictionaries and group.column(place).path_in_schema in kept
+        }
+        others = [length for name, length in longest_of.items() if name not in kept]
+        longest = max([0, *(found.delta for found in columns), *others])
+        whole = sum(found.whole for found in columns)
+        sizes.append(PageSizes(group.num_rows, whole, longest, counts))
+    return sizes, sorted(kept)
 
 
-def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
-    """Bytes of a column's decompressed pages, of the longest value of its dictionary, and of its
-    longest page whose values share prefixes (delta byte arrays).
+def _named_alone(metadata: Any, pages: list[list["_ColumnPages"]]) -> set[str]:
+    """The columns of strings of which every group names values of one dictionary alone, which is
+    not too large to be read as one.
     """
+    names = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
+    able = set()
+    for place, name in enumerate(names):
+        column = metadata.schema.column(place)
+        if (
+            column.physical_type == "BYTE_ARRAY"
+            and column.logical_type.type in ("NONE", "STRING")
+            and column.max_repetition_level == 0
+            and "." not in name
+            and names.count(name) == 1
+            and all(
+                columns[place].named_alone and columns[place].dictionary <= MOST_KEPT
+                for columns in pages
+            )
+        ):
+            able.add(name)
+    return able
+
+
+class _DictionaryPage(NamedTuple):
+    """A page of a dictionary in its file."""
+
+    at: int  # where its bytes begin
+    packed: int  # how many these are
+    size: int  # and decompressed
+    values: int  # how many it says that there are; -1: it does not
+
+
+class _ColumnPages(NamedTuple):
+    """The pages of a column of a row group."""
+
+    whole: int = 0  # bytes of all, decompressed
+    delta: int = 0  # of the longest one whose values share prefixes (delta byte arrays)
+    dictionaries: tuple[_DictionaryPage, ...] = ()
+    named_alone: bool = True  # all values are named in one dictionary, or there is none
+
+    @property
+    def dictionary(self) -> int:
+        """Bytes of the largest dictionary, decompressed."""
+        return max((page.size for page in self.dictionaries), default=0)
+
+
+def _column(file: BinaryIO, column: Any, group: int) -> _ColumnPages:
     if column.num_values == 0:
-        return 0, 0, 0
+        return _ColumnPages()
     at = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         at = min(at, column.dictionary_page_offset)
     end = at + column.total_compressed_size
-    whole = longest = delta = 0
+    whole = delta = 0
+    dictionaries = []
+    named_alone = True
     while at < end:
         page, length = _header(file, at)
         size, packed = page.get(2), page.get(3)
@@ -111,26 +170,31 @@ def _column(file: BinaryIO, column: Any, group: int) -> tuple[int, int, int]:
             )
         whole += size
         if page.get(1) == _DICTIONARY_PAGE:
-            longest = max(longest, _longest(file, column, at + length, packed, size))
+            dictionaries.append(_DictionaryPage(at + length, packed, size, _number(page.get(7))))
         inner: Any = page.get(5) or page.get(8) or {}
-        if inner.get(2 if 5 in page else 4) == _DELTA_BYTE_ARRAY:
+        encoding = inner.get(2 if 5 in page else 4)
+        if encoding == _DELTA_BYTE_ARRAY:
             delta = max(delta, size)
+        if page.get(1) != _DICTIONARY_PAGE and encoding not in _INDICES:
+            named_alone = False
         at += length + packed
-    return whole, longest, delta
+    named_alone = named_alone and len(dictionaries) == 1
+    return _ColumnPages(whole, delta, tuple(dictionaries), named_alone)
 
 
-def _longest(file: BinaryIO, column: Any, at: int, packed: int, size: int) -> int:
-    """Bytes of the longest value of a dictionary page whose bytes begin at a place: those of the
-    whole dictionary, decompressed (`size`), where that is all that can be said.
+def _longest(file: BinaryIO, column: Any, page: _DictionaryPage) -> int:
+    """Bytes of the longest value of a dictionary: those of the whole dictionary where that is all
+    that can be said.
     """
+    size = page.size
     if column.physical_type in _WIDTHS:
         return _WIDTHS[column.physical_type]
     if column.physical_type != "BYTE_ARRAY" or not SMALL < size <= MOST_KEPT:
         return size
     from gristmill.kernels.reading import plain_values
 
-    file.seek(at)
-    data = file.read(packed)
+    file.seek(page.at)
+    data = file.read(page.packed)
     if (codec := _codec(data, size)) is None:
         return size
     try:
@@ -139,6 +203,12 @@ def _longest(file: BinaryIO, column: Any, at: int, packed: int, size: int) -> in
         return size  # the reader of the page says what is wrong with it
     found = plain_values.longest(np.frombuffer(data, np.uint8)) if len(data) == size else -1
     return max(found, size // _MOST_TIMES) if found >= 0 else size
+
+
+def _number(header: Any) -> int:
+    """The number of values that a dictionary page's header says; -1: none."""
+    count = header.get(1) if isinstance(header, dict) else None
+    return count if isinstance(count, int) else -1
 
 
 def _codec(data: bytes, size: int) -> str | None:
