@@ -169,9 +169,12 @@ class StoredCorpus(Corpus):
         return self.key_of(part) is not None
 
     def damage(self, record: Record[Any]) -> list[str | None]:
-        """As Corpus.damage, by the sizes in the store: bytes are compared where they are read."""
+        """As Corpus.damage, by the sizes in the store: bytes are compared where they are read.
+        Raises VerificationError for a path that leaves the corpus: a store may be anybody's.
+        """
         found: list[str | None] = []
         for part in [*record.work, *record.parts]:
+            manifests.check_path(part.path)
             if self.key_of(part) is None:
                 if self.objects.size(part.sha256) is not None:
                     self.objects.delete(part.sha256)  # of another size
