@@ -85,7 +85,7 @@ def by_phase(events: list[Any]) -> dict[str, dict[str, float]]:
 class Costs(NamedTuple):
     """Seconds of processor time that a run takes."""
 
-    start: float  # of the caller's first thread and the fork server, once
+    start: float  # of one process or thread, once
     worker: float  # of each worker, once
     shard: float  # of the caller and the fork server, for each raw shard
     alone: float  # of one process or thread, for each MB
@@ -103,19 +103,22 @@ class Run(NamedTuple):
     divided: float
 
 
-def costs(few: Run, many: Run, large: Run) -> Costs:
-    """From a run of few small raw shards, one of many that are as small in all, and a large one.
+def costs(few: Run, many: Run, large: Run, larger: Run) -> Costs:
+    """From a run of few small raw shards, one of many that are as small in all, and two long ones,
+    the second with more raw shards of one size.
 
-    What the callers of the small runs differ by is what raw shards cost; what is left of the first
-    is start, and what its workers took is theirs. The rest of the large run goes by its MB.
+    What the callers of the small runs differ by is what raw shards cost, and what their workers
+    took is a worker's start. What the long runs differ by goes by raw shards and MB. The rest of
+    what one process did in them is start: of the caller, and of the processes that deduplicate and
+    assemble.
     """
     shard = max(many.caller - few.caller, 0.0) / (many.shards - few.shards)
-    start = few.caller - shard * few.shards
-    worker = (few.alone + few.divided) / few.workers
-    alone = large.caller - start - shard * large.shards + large.alone - few.alone
-    divided = large.divided - few.divided
-    megabytes = large.megabytes - few.megabytes
-    return Costs(start, worker, shard, max(alone, 0.0) / megabytes, max(divided, 0.0) / megabytes)
+    worker = few.divided / few.workers
+    one, other = (run.caller + run.alone - shard * run.shards for run in (large, larger))
+    megabytes = larger.megabytes - large.megabytes
+    alone = max(other - one, 0.0) / megabytes
+    start = max(one - alone * large.megabytes, 0.0)
+    return Costs(start, worker, shard, alone, (larger.divided - large.divided) / megabytes)
 
 
 def speed_up(found: Costs, shards: int, megabytes: float, cores: int) -> float:

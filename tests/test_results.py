@@ -42,19 +42,20 @@ def test_more_cores_by_amdahls_law() -> None:
 
 def test_costs_are_those_that_runs_were_made_of() -> None:
     module = processor()
-    costs = module.Costs(start=0.5, worker=0.6, shard=0.01, alone=0.003, divided=0.03)
+    costs = module.Costs(start=0.8, worker=0.6, shard=0.01, alone=0.003, divided=0.03)
 
     def run(shards: int, megabytes: float, workers: int) -> Any:
         return module.Run(
             shards=shards,
             megabytes=megabytes,
             workers=workers,
-            caller=costs.start + shards * costs.shard,
-            alone=0.1 * costs.worker * workers + costs.alone * (megabytes - 1),
-            divided=0.9 * costs.worker * workers + costs.divided * (megabytes - 1),
+            caller=costs.start - 0.3 + shards * costs.shard,
+            alone=0.3 + costs.alone * megabytes,
+            divided=costs.worker * workers + costs.divided * megabytes,
         )
 
-    found = module.costs(run(8, 1.0, 2), run(64, 1.0, 2), run(8, 1000.0, 2))
+    small = [run(shards, 0.0, 2) for shards in (8, 64)]
+    found = module.costs(*small, run(8, 1000.0, 2), run(16, 2000.0, 2))
     assert found == pytest.approx(costs)
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -182,8 +182,11 @@ class TableWriter:
         *,
         group_bytes: int = 16 << 20,
         plain: bool = False,
+        before_group: Callable[[], None] = lambda: None,
     ) -> None:
-        """Compress with zstd, or not at all (`plain`, for what is random)."""
+        """Compress with zstd, or not at all (`plain`, for what is random). `before_group` is called
+        before a row group is put together, which takes its bytes twice.
+        """
         # pyarrow asks nothing of the file but write, tell and close.
         self._writer = pq.ParquetWriter(
             file,
@@ -199,7 +202,7 @@ class TableWriter:
         if schema.metadata:
             self._writer.add_key_value_metadata(schema.metadata)
         self._schema = schema
-        self._group_bytes = group_bytes
+        self._group_bytes, self._before_group = group_bytes, before_group
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
         self.rows = 0
@@ -220,6 +223,7 @@ class TableWriter:
             start = stop
 
     def _flush(self) -> None:
+        self._before_group()
         # In one piece: where pages end depends on it.
         table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
         self._waiting, self._bytes = [], 0  # before writing: one copy in memory is enough
@@ -259,12 +263,17 @@ def _row_sizes(batch: pa.RecordBatch) -> np.ndarray:
 
 @contextmanager
 def writing_table(
-    root: Path, path: str, schema: pa.Schema, *, plain: bool = False
+    root: Path,
+    path: str,
+    schema: pa.Schema,
+    *,
+    plain: bool = False,
+    before_group: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[TableWriter, list[Part]]]:
-    """Write a Parquet part; the list holds the part once the block has ended."""
+    """Write a Parquet part (TableWriter); the list holds the part once the block has ended."""
     part: list[Part] = []
     with writing(root, path) as file:
-        table = TableWriter(file, schema, plain=plain)
+        table = TableWriter(file, schema, plain=plain, before_group=before_group)
         try:
             yield table, part
             table.close()

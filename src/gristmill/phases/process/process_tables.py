@@ -11,6 +11,7 @@ from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.settings import Deduplicate
 from gristmill.dedup.signatures import sign
+from gristmill.engine import allocation
 from gristmill.filters.api.judge import Judged
 from gristmill.filters.lists.withdrawn import REASON as WITHDRAWN
 from gristmill.phases.process.process_task import ProcessTask
@@ -44,7 +45,17 @@ class ProcessTables:
             self.parts.append(part)
             return writer
 
-        self._documents = table(f"documents/{name}.parquet", schema.DOCUMENTS)
+        # Before the most memory is taken, what batches have freed is given back.
+        documents, part = stack.enter_context(
+            writing_table(
+                corpus.stage,
+                f"documents/{name}.parquet",
+                schema.DOCUMENTS,
+                before_group=allocation.give_back,
+            )
+        )
+        self._documents = documents
+        self.parts.append(part)
         self._measures = table(f"measures/{name}.parquet", measures)
         self._verdicts = table(f"process/{name}.parquet", schema.VERDICTS, root=corpus.work)
         self._samples = table(f"samples/{name}.parquet", schema.SAMPLES)
