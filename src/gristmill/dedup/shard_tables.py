@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 
 from gristmill.dedup.disk_arrays import in_sorted
 
-# Documents of a group of shards, or a few more: the last table of a group is taken whole.
+# Documents of a group of shards, or a few more: the last table of a group is taken whole. Of fewer
+# documents MANY groups are made, as long as they are not smaller than LEAST.
 GROUP = 1 << 17
+MANY, LEAST = 32, 1 << 13
 
 
 class ShardTables(NamedTuple):
@@ -24,13 +26,17 @@ class ShardTables(NamedTuple):
 
 
 def grouped(tables: list[ShardTables]) -> Iterator[list[ShardTables]]:
-    """Consecutive tables in groups of at least GROUP documents; the last group may have fewer."""
+    """Consecutive tables in groups of at least GROUP documents, or of a share of all that gives
+    each of many threads a group; the last group may have fewer.
+    """
+    counts = [pq.read_metadata(table.signatures).num_rows for table in tables]
+    least = min(GROUP, max(sum(counts) // MANY, LEAST))
     group: list[ShardTables] = []
     size = 0
-    for table in tables:
+    for table, count in zip(tables, counts, strict=True):
         group.append(table)
-        size += pq.read_metadata(table.signatures).num_rows
-        if size >= GROUP:
+        size += count
+        if size >= least:
             yield group
             group, size = [], 0
     if group:
