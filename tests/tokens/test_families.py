@@ -17,6 +17,7 @@ from gristmill.kernels.pieces.patterns import mark
 from gristmill.kernels.unicode.tables import CLASSES, NUMBER, unicode_bits
 from gristmill.tokens.tokenizer import Tokenizer, load
 from tests.support import strategies
+from tests.support.helpers import compiled
 from tests.support.piece_texts import FRAMES, HARD, some_points
 from tests.support.real_data import RealData
 from tests.support.tokenizer_families import END_OF_TEXT, FAMILIES, library, written
@@ -73,12 +74,15 @@ def test_hard_texts(name: str) -> None:
     check(name, [one + other for one in SPECIAL for other in (*HARD[:12], *SPECIAL)])
 
 
+bits_of = compiled(unicode_bits)
+
+
 def is_newer_number(point: int) -> bool:
     """Whether a code point is a number by tables newer than ours: `Digits` has those of Rust,
     17.0 in tokenizers 0.23, where its patterns have 16.0.
     """
     number = regex.fullmatch(r"\p{N}", chr(point)) is not None
-    return number and not unicode_bits(point, CLASSES) & NUMBER
+    return number and not bits_of(point, CLASSES) & NUMBER
 
 
 @pytest.mark.parametrize("name", FAMILIES)

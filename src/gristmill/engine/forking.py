@@ -4,6 +4,7 @@ asked (server.py has the protocol).
 It has one thread and takes no part in the work, so that a fork copies nothing that is half done.
 """
 
+import gc
 import importlib
 import os
 import selectors
@@ -108,6 +109,9 @@ class _Server:
     def _fork(self, handles: list[int]) -> bool:
         """One worker, as asked."""
         status = socket.socket(fileno=handles[0])
+        # A collection writes to every object that it looks at: what is here now is left out of all
+        # of them, so that it stays in pages that workers share.
+        gc.freeze()
         child = _forked()
         if child == 0:
             self._become_worker(handles[1:], status)

@@ -26,6 +26,7 @@ from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.rank_files import END_OF_TEXT
 from gristmill.tokens.tokenizer import Tokenizer, load
 from tests.support import naive, strategies
+from tests.support.helpers import compiled
 
 TRAINING = [
     (
@@ -247,10 +248,11 @@ def test_pairs_that_share_a_mark() -> None:
             tokens.append(bytes((left, right)))
     size = ((len(merges) + 60) // 9 + 1) * LINE_OF_PAIRS
     alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    place = compiled(place_of_pair)
     for left in range(256, len(tokens)):
         for right in range(256, len(tokens)):
-            place = place_of_pair(np.uint64(left << 20 | right), size)
-            alike.setdefault(place, []).append((left, right))
+            found = place(np.uint64(left << 20 | right), size)
+            alike.setdefault(found, []).append((left, right))
     crowded = sorted(alike.values(), key=len)[-20:]
     for pairs in crowded:
         for left, right in pairs[:3]:
