@@ -5,6 +5,7 @@ import pickle
 import random
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -113,6 +114,9 @@ def test_another_machine_goes_on_and_makes_anew_what_is_damaged(
 ) -> None:
     recipe, whole = made
     go(recipe, "damaged", tmp_path / "a", until="deduplicate")
+    for verb in (partial(pull, folder=tmp_path / "pulled"), ask_of):
+        with pytest.raises(RecipeError, match="none has finished it"):
+            verb(["s3://corpora/damaged"])
     records = [name for name in names(store, "damaged") if name.startswith("work/state/")]
     objects = [name for name in names(store, "damaged") if name.startswith("work/objects/")]
     assert len(records) > 10

@@ -8,6 +8,7 @@ from typing import Any
 
 from gristmill.corpus import summary
 from gristmill.corpus.corpus import Corpus
+from gristmill.corpus.layout import WORK
 from gristmill.corpus.places import check_places
 from gristmill.corpus.stored_corpus import LARGEST
 from gristmill.errors import RecipeError, VerificationError
@@ -21,13 +22,23 @@ from gristmill.store.urls import STORES
 
 
 def stored_at(urls: Sequence[str | Path] | str | Path) -> Bucket | None:
-    """The prefix of a finished corpus that is no release; None: what is there is something else."""
+    """The prefix of a finished corpus that is no release; None: what is there is something else.
+
+    Raises RecipeError for a corpus that no run has finished.
+    """
     given = [urls] if isinstance(urls, str | Path) else list(urls)
     if len(given) != 1 or not str(given[0]).startswith(STORES):
         return None
     bucket = Bucket(str(given[0]))
     top = bucket.names_at_top()
-    return bucket if manifests.MANIFEST in top and layout.POINTER not in top else None
+    if layout.POINTER in top:
+        return None
+    if manifests.MANIFEST not in top and WORK in (name.rstrip("/") for name in top):
+        raise RecipeError(
+            f"{bucket.url}: a run has begun a corpus there, and none has finished it: run the same "
+            "command again until it ends"
+        )
+    return bucket if manifests.MANIFEST in top else None
 
 
 def pull_stored(
