@@ -20,6 +20,7 @@ from gristmill.dedup import disk_arrays, shard_tables
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.near import candidates, signature_rows
 from gristmill.dedup.near.comparison import KnownPairs
+from gristmill.dedup.near.jaccard import Shingles
 from gristmill.dedup.near.signature_rows import Signatures
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.engine.engine import Event, Job
@@ -197,6 +198,56 @@ def test_signatures_are_read_from_several_files(tmp_path: Path) -> None:
         assert np.array_equal(out, values[wanted])
         Signatures(files, begins, tmp_path / "places").read(wanted, out)
         assert np.array_equal(out, values[places[wanted]])
+
+
+def test_shingles_are_read_from_several_files(tmp_path: Path) -> None:
+    """Sets of none, one and many hashes; those side by side, in any order, and each twice."""
+    pick = np.random.default_rng(4)
+    hashes = pick.integers(0, 1 << 64, 3000, np.uint64)
+    ends = np.sort(np.r_[np.zeros(3, int), pick.integers(0, 3001, 300), [700, 700, 3000, 3000]])
+    sizes = np.diff(ends)
+    begins, cuts = ends[:-1], sorted([0, 700, 700, int(ends[150])])
+    files = [tmp_path / f"{number}" for number in range(len(cuts))]
+    for path, start, stop in zip(files, cuts, [*cuts[1:], 3000], strict=True):
+        disk_arrays.write_array(path, hashes[start:stop])
+    shingles = Shingles(files, cuts, tmp_path, tmp_path, tmp_path)
+    every = np.arange(len(sizes))
+    for wanted in (
+        every,
+        every[::-1],
+        pick.permutation(every),
+        np.sort(pick.choice(every, 60, replace=False)),
+        np.repeat(every, 2),
+        every[:0],
+    ):
+        offsets = np.r_[0, np.cumsum(sizes[wanted])]
+        right = [hashes[begins[one] : begins[one] + sizes[one]] for one in wanted]
+        assert np.array_equal(
+            shingles.read(begins[wanted], offsets), np.concatenate([hashes[:0], *right])
+        )
+
+
+def test_few_pairs_and_keys_are_divided_among_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: dict[str, int] = {}
+
+    def counting(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+        for task in tasks:
+            ran[function.__name__] = ran.get(function.__name__, 0) + 1
+            yield function(task)
+
+    settings = Deduplicate(near=Near())
+    whole = found(tmp_path / "whole", settings, counting, duckdb_with(1, 300))
+    assert ran["write_pairs"] == ran["write_likely"] == 1
+    monkeypatch.setattr(signature_rows, "LEAST", 100)
+    monkeypatch.setattr(candidates, "LEAST", len(whole[1]) // 6)
+    ran.clear()
+    divided = found(tmp_path / "divided", settings, counting, duckdb_with(1, 300))
+    assert ran["write_pairs"] == 4
+    assert 2 <= ran["write_likely"] <= 4
+    assert divided[0].equals(whole[0])
+    assert divided[1].equals(whole[1])
 
 
 class Nodes:

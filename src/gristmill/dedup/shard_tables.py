@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.dedup.disk_arrays import in_sorted
+from gristmill.store.parts import BATCH_BYTES
 
 # Documents of a group of shards, or a few more: the last table of a group is taken whole. Of fewer
 # documents MANY groups are made, as long as they are not smaller than LEAST.
@@ -48,19 +49,21 @@ def read_documents(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some documents (sorted int64), in order, from a table sorted by document.
 
-    `columns` are the columns to read; None: all. At most one row group is in memory, and only row
-    groups that hold a wanted document are read.
+    `columns` are the columns to read; None: all. Only row groups that hold a wanted document are
+    read, a few MB at a time.
     """
     with pq.ParquetFile(path, pre_buffer=False) as file:
         for group in range(file.num_row_groups):
-            statistics = file.metadata.row_group(group).column(0).statistics
+            sizes = file.metadata.row_group(group)
+            statistics = sizes.column(0).statistics
             if statistics is None or not statistics.has_min_max:
                 continue  # an empty row group
             low, high = np.searchsorted(documents, [statistics.min, statistics.max + 1])
             if low < high:
-                for batch in file.read_row_group(
-                    group, columns=columns, use_threads=False
-                ).to_batches(max_chunksize=4096):
+                most = max(1, sizes.num_rows * BATCH_BYTES // max(sizes.total_byte_size, 1))
+                for batch in file.iter_batches(
+                    most, row_groups=[group], columns=columns, use_threads=False
+                ):
                     mask = in_sorted(batch["document"].to_numpy(), documents[low:high])
                     if mask.any():
                         yield batch.filter(pa.array(mask))

@@ -28,7 +28,10 @@ from gristmill.engine.executor import Executor, fresh
 
 STANDARD_ERRORS = 4.0
 PAIRS = 1 << 15  # pairs that are looked at together
-RUN = 1 << 18  # pairs of a task, about
+# Pairs of a task, about. Of fewer pairs MANY tasks are made, as long as they are not smaller than
+# LEAST.
+RUN = 1 << 18
+MANY, LEAST = 4, 1 << 13
 
 # Similarity: the share of the signatures that agrees; NaN where texts must be compared.
 LIKELY = pa.schema(
@@ -161,16 +164,16 @@ def _agreement(
 
 
 def _ranges(found: list[Path]) -> list[tuple[int, int]]:
-    """Ranges of documents, by number, that have about RUN pairs each in files of pairs, those twice
-    that are in two files.
+    """Ranges of documents, by number, that have about as many pairs each in files of pairs: RUN, or
+    a share of all. Those count twice that are in two files.
     """
-    every = max(1, RUN // 64)  # pairs for each document that is looked at
     documents = [pairs_in(path)[0] for path in found]
     total = sum(map(len, documents))
     if not total:
         return []
+    count = max(-(-total // RUN), min(MANY, total // LEAST))
+    every = max(1, total // count // 64)  # pairs for each document that is looked at
     some = np.sort(np.concatenate([column[::every] for column in documents]))
-    count = -(-total // RUN)
     cuts = np.unique(some[np.arange(1, count) * len(some) // count]).tolist()
     last = max(int(column[-1]) for column in documents if len(column))
     return list(pairwise([0, *(cut for cut in cuts if cut), last + 1]))

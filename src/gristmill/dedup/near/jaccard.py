@@ -46,17 +46,30 @@ class Shingles(NamedTuple):
         hashes = np.empty(offsets[-1], np.uint64)
         view = hashes.data.cast("B")
         order = np.argsort(begins, kind="stable")
-        bounds = [*np.searchsorted(begins[order], self.begins).tolist(), len(order)]
+        sorted_begins, low, high = begins[order], offsets[order], offsets[order + 1]
+        bounds = [*np.searchsorted(sorted_begins, self.begins).tolist(), len(order)]
+        # What lies side by side in a file and in the result is read at once.
+        alone = np.ones(len(order), bool)
+        alone[1:] = (sorted_begins[1:] != sorted_begins[:-1] + (high - low)[:-1]) | (
+            low[1:] != high[:-1]
+        )
         for path, first, start, stop in zip(
             self.files, self.begins, bounds[:-1], bounds[1:], strict=True
         ):
             if start == stop:
                 continue
+            heads = np.union1d(np.flatnonzero(alone[start:stop]), 0) + start
+            lasts = np.append(heads[1:], stop) - 1
             with open(path, "rb") as file:
-                for place in order[start:stop].tolist():
-                    if offsets[place] < offsets[place + 1]:
-                        part = view[8 * offsets[place] : 8 * offsets[place + 1]]
-                        os.preadv(file.fileno(), [part], 8 * (int(begins[place]) - first))
+                handle = file.fileno()
+                for at, begin, end in zip(
+                    (8 * (sorted_begins[heads] - first)).tolist(),
+                    (8 * low[heads]).tolist(),
+                    (8 * high[lasts]).tolist(),
+                    strict=True,
+                ):
+                    if begin < end:
+                        os.preadv(handle, [view[begin:end]], at)
         return hashes
 
 

@@ -33,6 +33,8 @@ from gristmill.store.parts import read_batches
 
 KEYS = 1 << 23  # keys of one partition of an index, before those that occur once are left out
 FINER = 4  # without an index, partitions have a part of them: more tasks
+# Of fewer keys up to four partitions are made then, none of fewer keys than LEAST on average.
+MANY_BITS, LEAST = 2, 1 << 18
 MOST_BITS = 9  # 512 partitions; beyond 134 M documents of 32 bands they grow instead
 HELD = 1 << 20  # keys that a task holds before it opens the file of each partition
 
@@ -135,8 +137,10 @@ def gather(
     all documents; the dropped ones have no keys. `large` says whether to write the large buckets.
     """
     total = sum(pq.read_metadata(table.signatures).num_rows for table in tables)
-    keys = KEYS if on_partition is not None else KEYS // FINER
-    bits = min(max(0, (total * near.bands - 1) // keys).bit_length(), MOST_BITS)
+    count, keys = total * near.bands, KEYS if on_partition is not None else KEYS // FINER
+    bits = min(max(0, (count - 1) // keys).bit_length(), MOST_BITS)
+    if on_partition is None:
+        bits = max(bits, min(MANY_BITS, (count // LEAST).bit_length() - 1))
     dropped_file, of_order = work / "rows.dropped", order.path if order else None
     write_array(dropped_file, dropped)
     tasks = (
