@@ -8,9 +8,8 @@ from typing import Any
 
 from gristmill.corpus import summary
 from gristmill.corpus.corpus import Corpus
-from gristmill.corpus.layout import WORK
 from gristmill.corpus.places import check_places
-from gristmill.corpus.stored_corpus import LARGEST
+from gristmill.corpus.stored_corpus import LARGEST, OBJECTS
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
 from gristmill.store import manifest as manifests
@@ -33,7 +32,8 @@ def stored_at(urls: Sequence[str | Path] | str | Path) -> Bucket | None:
     top = bucket.names_at_top()
     if layout.POINTER in top:
         return None
-    if manifests.MANIFEST not in top and WORK in (name.rstrip("/") for name in top):
+    work = OBJECTS.partition("/")[0]
+    if manifests.MANIFEST not in top and work in (name.rstrip("/") for name in top):
         raise RecipeError(
             f"{bucket.url}: a run has begun a corpus there, and none has finished it: run the same "
             "command again until it ends"
