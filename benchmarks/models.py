@@ -200,6 +200,7 @@ def _classified(
 ) -> dict[str, Any]:
     from gristmill.columns import utf8_buffers
     from gristmill.filters.api.step import Input
+    from gristmill.filters.api.texts import BatchTexts
     from gristmill.filters.models.classifier import scorer
     from gristmill.kernels.unicode.normalised import normalise
     from gristmill.training.train_models import train_classifier
@@ -233,7 +234,7 @@ def _classified(
             )
             took = time.process_time() - start
             scores = scorer("", Input("", str(Path(folder, f"{bits}")), ""), None)(
-                pa.array([text for text, _ in test], pa.string())
+                BatchTexts(pa.array([text for text, _ in test], pa.string()))
             )
             row[f"ours {bits}"] = {"auc": auc(scores, labels), "seconds": took}
             if pages and bits == 20:
@@ -242,7 +243,9 @@ def _classified(
                     [len(page.split()) for page in pages],
                     [random.Random(page).choice(pieces(page) or [page]) for page in pages],
                 )
-                row["lengths"] = [spearman(score(pa.array(texts)), sizes) for texts in (pages, one)]
+                row["lengths"] = [
+                    spearman(score(BatchTexts(pa.array(texts))), sizes) for texts in (pages, one)
+                ]
         if peers is not None:
             words = []
             for half in sets:
