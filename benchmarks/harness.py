@@ -98,6 +98,7 @@ class Bench:
                 limit is not None
             )
             call += ["--", *command]
+            os.sync()  # what the run before has left to be written delays no file of this one
             with Path(folder, "errors").open("w+") as errors:
                 subprocess.run(
                     call, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=errors

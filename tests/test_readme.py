@@ -70,14 +70,14 @@ def table() -> list[str]:
     found += [
         line("dedup", work, "s", dedup[ours, count]["wall"], name, dedup[who, count]["wall"])
         for work, name, who, count in (
-            ("near duplicates, Parquet to documents²", "datatrove", datatrove, 10_000),
-            ("near duplicates, Parquet to documents³", "Daft", daft, 100_000),
+            ("near duplicates, Parquet to documents²", "datatrove", datatrove, 100_000),
+            ("near duplicates, Parquet to documents²", "Daft", daft, 100_000),
         )
     ]
     found.append(
         line(
             "filters",
-            "Gopher's rules⁴",
+            "Gopher's rules³",
             "MB/s",
             gopher["ours"],
             "datatrove",
