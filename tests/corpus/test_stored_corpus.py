@@ -25,11 +25,11 @@ from gristmill.reports.status import ask_of
 from gristmill.store import remotes
 from gristmill.store.bucket import Bucket
 from gristmill.store.parts import Part
-from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support import servers
-from tests.support.corpora import digests, jsonl, pages
+from tests.support.corpora import digests
 from tests.support.every_phase import InProcess, in_process, lay_out_all
 from tests.support.faults import site as http_site
+from tests.support.growing import growing
 from tests.support.releases import bucket
 from tests.support.stored import copied, names
 
@@ -363,48 +363,18 @@ def test_a_record_that_leaves_the_corpus(store: Any, tmp_path: Path) -> None:
             corpus.damage(Record(key="k", work=[Part(path, 1, "0" * 64)]))
 
 
-GROWING = """
-[[source]]
-name = "web"
-files = ["web/*"]
-priority = 2
-target_shards = FIRST
-[[source]]
-name = "docs"
-files = ["docs/*"]
-target_tokens = SECOND
-[[step]]
-use = "gopher"
-[deduplicate]
-near = {}
-[tokens]
-tokenizer = "tokenizer.json"
-tokens_per_shard = 2_000
-validation = 0.1
-order = "append"
-"""
-
-
 @pytest.mark.soak
 def test_targets_and_a_corpus_that_grows(
     store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By nodes that share no folder; each time a driver that knows nothing."""
-    for source in ("web", "docs"):
-        (tmp_path / source).mkdir()
-        for number in range(5):
-            rows = pages(12, f"{source} {number}") + pages(6, f"web {number + 1}")
-            (tmp_path / source / f"{number}.jsonl").write_bytes(jsonl(rows))
-    train_tokenizer([tmp_path / "web/0.jsonl"], tmp_path / "tokenizer.json", vocabulary=400)
     (tmp_path / "node").mkdir()
-    recipe = tmp_path / "recipe.toml"
-    for first, second in (("3", "5_000"), ("6", "11_000")):
-        recipe.write_text(GROWING.replace("FIRST", first).replace("SECOND", second))
+    for place, recipe in enumerate(growing(tmp_path)):
         with in_process():
             pipeline.run(recipe, out=tmp_path / "local", workers=2)
         with monkeypatch.context() as patch:
             engine = Nodes([tmp_path / "node"] * 2)
             patch.setattr(engines, "start", lambda *given, engine=engine, **more: engine)
             out = "s3://corpora/growing"
-            pipeline.run(recipe, out=out, workers=2, cache_dir=tmp_path / f"cache{first}")
-        assert copied(store, "growing", tmp_path / f"copy{first}") == digests(tmp_path / "local")
+            pipeline.run(recipe, out=out, workers=2, cache_dir=tmp_path / f"cache{place}")
+        assert copied(store, "growing", tmp_path / f"copy{place}") == digests(tmp_path / "local")

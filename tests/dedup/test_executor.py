@@ -5,6 +5,7 @@ bytes; their errors as they are.
 import pickle
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -133,17 +134,23 @@ def test_groups_threads_and_second_runs_give_the_same_bytes(
         assert entries == whole[2]
 
 
+def counting_tasks(ran: Counter[str]) -> Executor:
+    """Run tasks here, and count them in `ran` by the names of their functions."""
+
+    def counting(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+        for task in tasks:
+            ran[function.__name__] += 1
+            yield function(task)
+
+    return counting
+
+
 def test_there_are_as_many_tasks_as_groups_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So what is told of groups above is told of several. An empty table goes with the next."""
-    ran: dict[str, int] = {}
-
-    def counting(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-        for task in tasks:
-            ran[function.__name__] = ran.get(function.__name__, 0) + 1
-            yield function(task)
-
+    ran: Counter[str] = Counter()
+    counting = counting_tasks(ran)
     monkeypatch.setattr(signature_rows, "KEYS", 2000)
     monkeypatch.setattr(candidates, "RUN", 100)
     for group, groups in ((1, 4), (41, 3), (1 << 17, 1)):
@@ -230,13 +237,8 @@ def test_shingles_are_read_from_several_files(tmp_path: Path) -> None:
 def test_few_pairs_and_keys_are_divided_among_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran: dict[str, int] = {}
-
-    def counting(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-        for task in tasks:
-            ran[function.__name__] = ran.get(function.__name__, 0) + 1
-            yield function(task)
-
+    ran: Counter[str] = Counter()
+    counting = counting_tasks(ran)
     settings = Deduplicate(near=Near())
     whole = found(tmp_path / "whole", settings, counting, duckdb_with(1, 300))
     assert ran["write_pairs"] == ran["write_likely"] == 1

@@ -30,6 +30,7 @@ from tests.support import ROOT, four_languages
 from tests.support.corpora import article, digests, jsonl, pages
 from tests.support.duplicates import edited, real_documents
 from tests.support.faults import site as http_site
+from tests.support.growing import growing
 from tests.support.releases import bucket
 from tests.support.servers import s3
 from tests.support.skips import missing
@@ -351,42 +352,12 @@ def _records(client: Any, phase: str) -> bool:
     return any(name.startswith(f"work/state/{phase}/") for name in names(client, "web"))
 
 
-GROWING = """
-[[source]]
-name = "web"
-files = ["web/*"]
-priority = 2
-target_shards = FIRST
-[[source]]
-name = "docs"
-files = ["docs/*"]
-target_tokens = SECOND
-[[step]]
-use = "gopher"
-[deduplicate]
-near = {}
-[tokens]
-tokenizer = "tokenizer.json"
-tokens_per_shard = 2_000
-validation = 0.1
-order = "append"
-"""
-
-
 @pytest.mark.soak
 def test_targets_and_a_corpus_that_grows(spark: Cluster, tmp_path: Path) -> None:
     """Sources with priorities and targets, and then with higher ones, on each engine; the third
     corpus begins on one engine and grows on the other.
     """
-    for source in ("web", "docs"):
-        (tmp_path / source).mkdir()
-        for number in range(5):
-            rows = pages(12, f"{source} {number}") + pages(6, f"web {number + 1}")
-            (tmp_path / source / f"{number}.jsonl").write_bytes(jsonl(rows))
-    train_tokenizer([tmp_path / "web/0.jsonl"], tmp_path / "tokenizer.json", vocabulary=400)
-    recipe = tmp_path / "recipe.toml"
-    for first, second in (("3", "5_000"), ("6", "11_000")):
-        recipe.write_text(GROWING.replace("FIRST", first).replace("SECOND", second))
+    for recipe in growing(tmp_path):
         if (tmp_path / "local").exists():
             shutil.copytree(tmp_path / "local", tmp_path / "mixed")
             ended(run_on(spark, recipe, tmp_path / "mixed"))
