@@ -12,7 +12,8 @@ from gristmill.errors import RecipeError
 LARGEST_RECIPE = 16 << 20  # bytes
 INIT = "`gristmill init recipe.toml` writes one to start from"
 # Path removes a slash: s3:/bucket. One letter before the colon is a folder's name.
-STORES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")  # where a corpus may be
+# of object stores, which obstore reads
+STORE_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -67,7 +68,7 @@ def is_scheme(name: Path | str) -> bool:
 def store_url(name: Path | str | None) -> str | None:
     """The URL of a corpus in an object store; None: it is another name."""
     found = re.match(r"([a-z0-9]+):/+(.*)", os.fspath(name or ""), re.DOTALL)
-    if found is None or found[1] not in STORES:
+    if found is None or found[1] not in STORE_SCHEMES:
         return None
     return f"{found[1]}://{found[2]}"
 

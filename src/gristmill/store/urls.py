@@ -15,9 +15,10 @@ import re
 from urllib.parse import unquote, unquote_to_bytes, urlsplit, urlunsplit
 
 from gristmill.errors import SourceError
+from gristmill.user_input import STORE_SCHEMES
 
 WEB = ("http://", "https://")
-STORES = ("s3://", "s3a://", "gs://", "az://", "azure://", "abfs://", "abfss://")  # through obstore
+STORES = tuple(f"{scheme}://" for scheme in STORE_SCHEMES)
 HUB = "hf://"
 SCHEMES = (*WEB, *STORES, HUB, "file://")
 
