@@ -24,6 +24,7 @@ from gristmill.dedup.near.candidates import LIKELY
 from gristmill.dedup.settings import Near
 from gristmill.dedup.shard_tables import ShardTables, grouped, read_documents
 from gristmill.engine.executor import Executor, fresh
+from gristmill.errors import MachineError
 from gristmill.store.parts import read_batches
 
 SHINGLES = 1 << 22  # hashes that are compared together (8 bytes each)
@@ -68,8 +69,11 @@ class Shingles(NamedTuple):
                     (8 * high[lasts]).tolist(),
                     strict=True,
                 ):
-                    if begin < end:
-                        os.preadv(handle, [view[begin:end]], at)
+                    while begin < end:  # the system reads at most 2 GB at once
+                        read = os.preadv(handle, [view[begin:end]], at)
+                        if not read:
+                            raise MachineError(f"{path}: ends before its last shingle")
+                        begin, at = begin + read, at + read
         return hashes
 
 
