@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.dedup.disk_arrays import in_sorted
-from gristmill.store.parts import BATCH_BYTES
+from gristmill.store.parts import group_batches
 
 # Documents of a group of shards, or a few more: the last table of a group is taken whole. Of fewer
 # documents MANY groups are made, as long as they are not smaller than LEAST.
@@ -54,16 +54,12 @@ def read_documents(
     """
     with pq.ParquetFile(path, pre_buffer=False) as file:
         for group in range(file.num_row_groups):
-            sizes = file.metadata.row_group(group)
-            statistics = sizes.column(0).statistics
+            statistics = file.metadata.row_group(group).column(0).statistics
             if statistics is None or not statistics.has_min_max:
                 continue  # an empty row group
             low, high = np.searchsorted(documents, [statistics.min, statistics.max + 1])
             if low < high:
-                most = max(1, sizes.num_rows * BATCH_BYTES // max(sizes.total_byte_size, 1))
-                for batch in file.iter_batches(
-                    most, row_groups=[group], columns=columns, use_threads=False
-                ):
+                for batch in group_batches(file, group, columns):
                     mask = in_sorted(batch["document"].to_numpy(), documents[low:high])
                     if mask.any():
                         yield batch.filter(pa.array(mask))

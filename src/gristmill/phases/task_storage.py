@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.corpus.stored_corpus import StoredCorpus
 from gristmill.engine.engine import Engine, Event, Job, Session
-from gristmill.phases.phase import Phase, State
+from gristmill.phases.phase import Output, Phase, State
 from gristmill.schema import shard_name
 from gristmill.store.objects import THREADS
 from gristmill.store.parts import Part
@@ -34,10 +34,15 @@ def execute(
 ) -> Record[Any]:
     """Do one task, in a worker, and record that it is done under `name`."""
     output = phase.function(task, on_progress, *([] if session is None else [session]))
+    record = record_of(phase, phase.key(task), output)
+    return Corpus(Path(task.root)).record(phase.name, name, record)
+
+
+def record_of(phase: Phase[Any], key: str, output: Output) -> Record[Any]:
+    """The record of a task that has this content key."""
     phase.check_folders(output)
     parts, work = list(output.parts), list(output.work)
-    record = Record(key=phase.key(task), parts=parts, work=work, counts=output.counts)
-    return Corpus(Path(task.root)).record(phase.name, name, record)
+    return Record(key=key, parts=parts, work=work, counts=output.counts)
 
 
 class TaskStorage(Protocol):

@@ -28,7 +28,7 @@ from gristmill.engine.nodes import scratch
 from gristmill.errors import Damaged, MachineError, SourceError
 from gristmill.filters.api.step import Input
 from gristmill.phases.phase import Phase, State
-from gristmill.phases.task_storage import InFolder, InStore, TaskFiles, TaskStorage
+from gristmill.phases.task_storage import InFolder, InStore, TaskFiles, TaskStorage, record_of
 from gristmill.store.bucket import Bucket
 from gristmill.store.objects import THREADS, ObjectFile, Objects, bring, download, link
 from gristmill.store.parts import Part, sha256_of
@@ -89,7 +89,9 @@ class OnNodes:
             return
         self._here.keep(phase, name, record)
         self._brought += [
-            self._corpus.stage / part.path for part in record.parts if part.path[:7] == "tokens/"
+            self._corpus.stage / part.path
+            for part in record.parts
+            if part.path.startswith("tokens/")
         ]
 
     def wait(self) -> None:
@@ -191,11 +193,10 @@ def execute_on_node(
             link(_kept(bucket, wanted, here), root / wanted.path)
         bring(bucket, given.own, root)
         output = phase.function(with_paths(given.task, root, places), on_progress)
-        phase.check_folders(output)
-        parts, work = list(output.parts), list(output.work)
-        _upload(objects, [(root / "work/stage", part) for part in parts])
-        _upload(objects, [(root / "work", part) for part in work])
-        return Record(key=given.key, parts=parts, work=work, counts=output.counts)
+        record = record_of(phase, given.key, output)
+        _upload(objects, [(root / "work/stage", part) for part in record.parts])
+        _upload(objects, [(root / "work", part) for part in record.work])
+        return record
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

@@ -68,9 +68,7 @@ def read(path: str, rows: RowCollector, fields: Fields) -> Iterator[pa.RecordBat
 
 
 def _batches(path: str, metadata: pq.FileMetaData) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, some columns of them as dictionaries, so many at a time as memory is
-    limited.
-    """
+    """The rows of a file, some columns of them as dictionaries, in batches of limited memory."""
     groups, coded = parquet_pages.read_sizes(path, metadata)
     with _opened(path, metadata, coded) as file:
         for group, sizes in enumerate(groups):

@@ -3,6 +3,7 @@ what was written never changes.
 """
 
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -140,5 +141,4 @@ def link(source: Path, target: Path) -> None:
         return
     except OSError:
         with writing(target.parent, target.name) as out, open(source, "rb") as file:
-            while block := file.read(1 << 20):
-                out.write(block)
+            shutil.copyfileobj(file, out)

@@ -289,17 +289,22 @@ def read_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.Re
     """
     with pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
         for group in range(file.num_row_groups):
-            sizes = file.metadata.row_group(group)
-            most = max(1, sizes.num_rows * BATCH_BYTES // max(sizes.total_byte_size, 1))
-            for batch in file.iter_batches(
-                most, row_groups=[group], columns=columns, use_threads=False
-            ):
+            for batch in group_batches(file, group, columns):
                 if len(batch):
                     yield batch
 
 
+def group_batches(
+    file: pq.ParquetFile, group: int, columns: list[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """A row group in batches of about BATCH_BYTES."""
+    sizes = file.metadata.row_group(group)
+    most = max(1, sizes.num_rows * BATCH_BYTES // max(sizes.total_byte_size, 1))
+    yield from file.iter_batches(most, row_groups=[group], columns=columns, use_threads=False)
+
+
 def has_size(path: Path, size: int) -> bool:
-    """Whether there is a file of so many bytes."""
+    """Whether there is a file of this size, in bytes."""
     try:
         return path.stat().st_size == size
     except OSError:
