@@ -1,10 +1,15 @@
-"""Processor time and memory of this process and of all that descend from it, read from /proc."""
+"""Processor time and memory of this process and of all that descend from it, and what memory is
+free, read from /proc.
+"""
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
+# The most that a container may use, page cache included: control groups 2 and 1.
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def memory_of_all() -> int:
@@ -37,3 +42,20 @@ def memory(pid: int) -> int:
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+def free_memory() -> int | None:
+    """The bytes of memory that are free on this machine, at most what its container may use; None:
+    it does not say.
+    """
+    try:
+        found = re.search(r"^MemAvailable: *(\d+) kB", (PROC / "meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    if found is None:
+        return None
+    free = int(found[1]) << 10
+    for limit in LIMITS:
+        with suppress(OSError, ValueError):  # there is none: no file, or the word max
+            free = min(free, int(limit.read_text()))
+    return free

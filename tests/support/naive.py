@@ -525,6 +525,19 @@ def add_counts_by_group(
     ]
 
 
+# kernels.tokens.read_documents
+
+
+def read_documents(files: Sequence[bytes], pieces: Iterable[tuple[int, int, int]]) -> list[bytes]:
+    """The bytes of each piece (file, start, size), up to the first that its file ends before."""
+    found: list[bytes] = []
+    for file, start, size in pieces:
+        if size and start + size > len(files[file]):
+            break
+        found.append(files[file][start : start + size])
+    return found
+
+
 # Judging estimates
 
 

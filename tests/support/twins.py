@@ -276,6 +276,9 @@ TWINS = {
     "tokens.counts.add_counts_by_group": Pair(
         "kernels/tokens/test_counts.py::test_fuzz_add_counts_by_group", "naive.add_counts_by_group"
     ),
+    "tokens.read_documents.read_documents": Pair(
+        "kernels/tokens/test_read_documents.py::test_fuzz_read_documents", "naive.read_documents"
+    ),
     "unicode.composition.unsettled": Pair(
         "kernels/unicode/test_composition.py::test_what_is_settled_never_changes",
         "naive.composing_seconds",

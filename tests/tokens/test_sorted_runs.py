@@ -1,8 +1,9 @@
 """Tokens sorted in runs and merged: token for token what one sort of all documents gives, whatever
-the sizes of runs, buckets and tasks, and in whatever parts it is written.
+the sizes of runs, buckets and tasks, and in whatever parts it is written; the same without runs.
 """
 
 import hashlib
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -12,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.tokens import sorted_runs
-from gristmill.tokens.shards import ShardWriter, part_of
+from gristmill.kernels.tokens import read_documents
+from gristmill.tokens import ordered_documents, sorted_runs
+from gristmill.tokens.ordered_documents import ordered
+from gristmill.tokens.shards import ShardWriter, TokenizedShard, part_of
 from gristmill.tokens.sorted_runs import (
     RunWriter,
     SeededOrder,
@@ -44,6 +47,14 @@ documents_of = st.lists(
     ),
     max_size=40,
 ).map(lambda rows: [Document(3 * place + 1, *row) for place, row in enumerate(rows)])
+
+
+def tokenized(folder: Path, documents: list[Document], dtype: np.dtype) -> TokenizedShard:
+    """Documents as tokenizing leaves them, in a folder."""
+    path = folder / "tokens"
+    path.write_bytes(np.array([n for one in documents for n in one.tokens], dtype).tobytes())
+    numbers, lengths = [one.number for one in documents], [len(one.tokens) for one in documents]
+    return TokenizedShard(path, np.array(numbers, np.int64), np.array(lengths, np.int64))
 
 
 def slow(documents: list[Document]) -> dict[int, list[tuple[int, list[int]]]]:
@@ -137,6 +148,7 @@ def test_tasks_write_the_shards_that_one_writer_would(
                 for block in part_of(blocks, one.skip, one.tokens):
                     out.write(*block)
             found += out.parts
+        _without_runs(Path(name), own, tokens_per_shard)
         rows = slow(own).get(0, [])
         with ShardWriter(Path(name, "alone"), "t/x", dtype, tokens_per_shard) as out:
             for number, tokens in rows:
@@ -145,6 +157,77 @@ def test_tasks_write_the_shards_that_one_writer_would(
         flat = [token for _, tokens in rows for token in tokens]
         data = b"".join(Path(name, "tasks", part.path).read_bytes() for part in found[::2])
         assert hashlib.sha256(data).digest() == hashlib.sha256(np.array(flat, dtype)).digest()
+
+
+def _without_runs(folder: Path, documents: list[Document], tokens_per_shard: int) -> None:
+    """Pieces out of three files that documents are read from are parts of the same order."""
+    dtype, shards = np.dtype("<u2"), []
+    for place in range(3):
+        (folder / str(place)).mkdir()
+        shards.append(tokenized(folder / str(place), documents[place::3], dtype))
+    rows = [(number, token) for number, tokens in slow(documents).get(0, []) for token in tokens]
+    at = 0
+    with ExitStack() as files:
+        every = ordered(shards, KEY, files)
+        for one in pieces(np.array([every.tokens]), tokens_per_shard, 2, whole=False):
+            found = [
+                (number, token)
+                for tokens, numbers, lengths in every.blocks(one, dtype)
+                for number, token in zip(
+                    np.repeat(numbers, lengths).tolist(), tokens.tolist(), strict=True
+                )
+            ]
+            assert found == rows[at : at + one.tokens]
+            at += one.tokens
+    assert at == len(rows)
+
+
+@pytest.mark.parametrize("kind", ["<u2", "<u4"])
+@pytest.mark.parametrize("room", [4, 64, 1 << 20])
+def test_documents_are_read_in_the_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, room: int
+) -> None:
+    """In blocks of any size; one document may be larger than a block."""
+    dtype = np.dtype(kind)
+    monkeypatch.setattr(ordered_documents, "READ_BYTES", room)
+    own = [Document(n, [n * 50 + k for k in range(n % 30 + 1)], 1, 0) for n in range(200)]
+    with ExitStack() as files:
+        every = ordered([tokenized(tmp_path, own, dtype)], KEY, files)
+        whole = pieces(np.array([every.tokens]), 10, dtype.itemsize, whole=True)
+        found = [
+            (int(number), tokens[end - length : end].tolist())
+            for tokens, numbers, lengths in every.blocks(whole[0], dtype)
+            for number, length, end in zip(numbers, lengths, np.cumsum(lengths), strict=True)
+        ]
+    assert found == slow(own)[0]
+
+
+def test_a_file_that_lost_its_end_after_it_was_checked_is_refused(tmp_path: Path) -> None:
+    own = [Document(number, [number] * 5, 1, 0) for number in range(20)]
+    shard = tokenized(tmp_path, own, np.dtype("<u2"))
+    shard.tokens.write_bytes(shard.tokens.read_bytes()[:-2])
+    with ExitStack() as files:
+        every = ordered([shard], KEY, files)
+        (piece,) = pieces(np.array([100]), 1000, 2, whole=False)
+        with pytest.raises(OSError, match="shorter than it was written"):
+            list(every.blocks(piece, np.dtype("<u2")))
+
+
+def test_reads_that_are_cut_short_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system stops within a block, the document is read by Python, then the rest."""
+    real = read_documents.read_documents
+    own = [Document(number, [number] * 5, 1, 0) for number in range(20)]
+
+    def few(handles: np.ndarray, *pieces_and_out: np.ndarray) -> int:
+        *columns, out = pieces_and_out
+        return real(handles, *(column[:3] for column in columns), out)
+
+    monkeypatch.setattr(read_documents, "read_documents", few)
+    with ExitStack() as files:
+        every = ordered([tokenized(tmp_path, own, np.dtype("<u2"))], KEY, files)
+        (piece,) = pieces(np.array([100]), 1000, 2, whole=False)
+        ((tokens, numbers, _),) = every.blocks(piece, np.dtype("<u2"))
+    assert tokens.tolist() == [number for number in numbers.tolist() for _ in range(5)]
 
 
 def test_sizes_of_runs_and_buckets() -> None:

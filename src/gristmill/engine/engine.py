@@ -63,6 +63,11 @@ class Session(Protocol):
         """How many threads the task may use in its own process."""
         ...
 
+    @property
+    def in_one_process(self) -> bool:
+        """Whether tasks of `map` run in the task's own process: they may share what it holds."""
+        ...
+
     def open(self, temporary: Path, folders: list[Path]) -> Relations:
         """Open SQL that spills to `temporary` and reads and writes in `folders`."""
         ...

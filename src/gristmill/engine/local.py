@@ -58,6 +58,7 @@ class LocalSession(NamedTuple):
 
     threads: int
     memory_mb: int = RELATIONS_MEMORY_MB
+    in_one_process: bool = True
 
     def open(self, temporary: Path, folders: list[Path]) -> Relations:
         """DuckDB, out of core."""

@@ -177,6 +177,7 @@ class SparkSqlSession(NamedTuple):
     engine: SparkEngine
     spark: Any
     threads: int
+    in_one_process: bool = False
 
     def open(self, temporary: Path, folders: list[Path]) -> Relations:
         """Spark SQL."""

@@ -191,7 +191,7 @@ def merged(
         for run, (_, start, count) in zip(runs, slices, strict=True):
             if count:
                 with open(f"{run.path}.tokens", "rb", 0) as file:
-                    _read_into(file.fileno(), tokens[at : at + count], start * dtype.itemsize)
+                    read_into(file.fileno(), tokens[at : at + count], start * dtype.itemsize)
             at += count
         order = np.lexsort((documents, np.ascontiguousarray(keys).view(np.uint64)))
         stops = np.cumsum(lengths)
@@ -208,14 +208,14 @@ def _rows_of(run: SortedRun, bits: int, first: int, last: int) -> tuple[np.ndarr
         handle, at = file.fileno(), run.first_byte
         bounds = np.empty((2, 2), np.int64)
         for row, bucket in enumerate((first, last)):
-            _read_into(handle, bounds[row], at + 16 * bucket)
+            read_into(handle, bounds[row], at + 16 * bucket)
         (first_row, first_token), (row, token) = bounds.tolist()
         rows = np.empty((row - first_row, 3), np.int64)
-        _read_into(handle, rows, at + 16 * ((1 << bits) + 1) + 24 * first_row)
+        read_into(handle, rows, at + 16 * ((1 << bits) + 1) + 24 * first_row)
     return rows, run.first_token + first_token, token - first_token
 
 
-def _read_into(handle: int, out: np.ndarray, offset: int) -> None:
+def read_into(handle: int, out: np.ndarray, offset: int) -> None:
     """Fill an array from a place of a file. Raises OSError where the file is too short."""
     if not out.size:
         return

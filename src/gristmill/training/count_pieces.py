@@ -6,7 +6,6 @@ Texts with more than MOST_PIECES different pieces, or MOST_BYTES bytes of them, 
 are chosen in memory, in about 32 bytes for each of these bytes.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from queue import SimpleQueue
@@ -22,6 +21,7 @@ from gristmill.kernels.bpe_training.pieces import CountedPieces, PieceCounter
 from gristmill.kernels.jit.compile import processors
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.kernels.pieces.patterns import mark
+from gristmill.memory_use import free_memory
 from gristmill.training.texts import Amount, thinned
 
 MOST_PIECES = 1 << 24  # different pieces, in one table: 1 to 2 GB
@@ -66,16 +66,6 @@ def check_memory(counted: list[CountedPieces]) -> None:
             f"{needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free. Train on a sample "
             "(--sample N), or on a machine with more"
         )
-
-
-def free_memory() -> int | None:
-    """The bytes of memory that are free on this machine; None: it does not say."""
-    try:
-        with open("/proc/meminfo", "rb") as file:
-            found = re.search(rb"^MemAvailable: *(\d+) kB", file.read(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) << 10 if found else None
 
 
 def count_pieces_that_fit(

@@ -8,6 +8,7 @@ size; with `[tokens] partition` by label, with `[tokens] repeat` some documents 
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,9 @@ from gristmill.phases.output.shuffle import (
     RawShardTokens,
     SortTask,
     Stream,
+    fits,
+    listed_runs,
+    proven_tokens,
     seeded_order,
     sort_shards,
     sort_tasks,
@@ -40,6 +44,7 @@ from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
 from gristmill.store.parts import Part
+from gristmill.tokens.ordered_documents import OrderedDocuments, ordered
 from gristmill.tokens.partitions import partition_name
 from gristmill.tokens.shards import ShardWriter, in_order, part_of
 from gristmill.tokens.sorted_runs import SeededOrder, SortedRun, pieces
@@ -86,6 +91,7 @@ class AssembleTask(msgspec.Struct, frozen=True, kw_only=True):
     # of each shard, what tokenizing left under work/: sha256 of train, val and index
     inputs: list[list[str]]
     sizes: Runtime[list[int]]  # of each shard, the bytes of its tokens
+    documents: Runtime[list[int]]  # of each shard, how many
     dtype: str
     tokens_per_shard: int
     order: str
@@ -98,7 +104,7 @@ class AssembleTask(msgspec.Struct, frozen=True, kw_only=True):
 
     def shards(self) -> list[RawShardTokens]:
         """What tokenizing left of each raw shard."""
-        return list(map(RawShardTokens, self.numbers, self.inputs, self.sizes))
+        return list(map(RawShardTokens, self.numbers, self.inputs, self.sizes, self.documents))
 
 
 def tasks(state: State) -> Iterator[dict[int, AssembleTask]]:
@@ -118,6 +124,7 @@ def tasks(state: State) -> Iterator[dict[int, AssembleTask]]:
             numbers=numbers,
             inputs=[[part.sha256 for part in written[number].work] for number in numbers],
             sizes=[sum(part.size for part in written[number].work[:2]) for number in numbers],
+            documents=[written[number].work[-1].counts["rows"] for number in numbers],
             dtype=tokenizer.dtype.str,
             tokens_per_shard=tokens.tokens_per_shard,
             order=tokens.order,
@@ -217,11 +224,13 @@ def _shuffle(
     work = corpus.work / "assemble" / task.source
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    found = _sorted(task, work, session)
-    written = [
-        _write_stream(corpus, task, work, stream, found, session, on_progress)
-        for stream in _streams(task, found)
-    ]
+    with ExitStack() as files:
+        plain = not (task.repeat or task.partition) and fits(task.shards(), session)
+        found = _ordered(task, session, files) if plain else _sorted(task, work, session)
+        written = [
+            _write_stream(corpus, task, work, stream, found, session, on_progress)
+            for stream in _streams(task, found)
+        ]
     shutil.rmtree(work)
     totals = dict.fromkeys((f"{split}_{what}" for split in SPLITS for what in WHAT), 0)
     partitions: dict[str, dict[str, int]] = {}
@@ -245,13 +254,14 @@ def _shuffle(
 
 
 class _Sorted(NamedTuple):
-    """The runs of all raw shards of a source, by stream."""
+    """The runs of all raw shards of a source, or where its documents are, by stream."""
 
     order: SeededOrder
     runs: dict[Stream, list[SortedRun]]
     sizes: dict[Stream, np.ndarray]  # (buckets,) int64: tokens
     documents: dict[Stream, int]
     repeats: np.ndarray  # as SortedShards
+    ordered: dict[Stream, OrderedDocuments]  # {}: there are runs
 
 
 def _sorted(task: AssembleTask, work: Path, session: Session) -> _Sorted:
@@ -269,7 +279,7 @@ def _sorted(task: AssembleTask, work: Path, session: Session) -> _Sorted:
         partition=task.partition,
         values=task.values,
     )
-    found = _Sorted(order, {}, {}, {}, np.zeros(0, np.int64))
+    found = _Sorted(order, {}, {}, {}, np.zeros(0, np.int64), {})
     for one in session.map(sort_shards, sort_tasks(whole)):
         for stream, documents in one.documents.items():
             found.documents[stream] = found.documents.get(stream, 0) + documents
@@ -277,6 +287,20 @@ def _sorted(task: AssembleTask, work: Path, session: Session) -> _Sorted:
             found.runs.setdefault(stream, []).extend(runs)
             found.sizes[stream] = found.sizes.get(stream, 0) + one.sizes[stream]
         found = found._replace(repeats=one.repeats + (found.repeats if found.repeats.size else 0))
+    return found
+
+
+def _ordered(task: AssembleTask, session: Session, files: ExitStack) -> _Sorted:
+    """Check the tokens of all raw shards, and find the order of their documents."""
+    shards = task.shards()
+    found = _Sorted(seeded_order(task.seed, shards), {}, {}, {}, np.zeros(0, np.int64), {})
+    read = list(session.map(partial(proven_tokens, task.root), shards))
+    for split, of_split in zip(SPLITS, zip(*read, strict=True), strict=True):
+        documents = ordered(list(of_split), found.order.key, files)
+        stream = (split, "")
+        found.ordered[stream] = documents
+        found.sizes[stream] = np.array([documents.tokens])
+        found.documents[stream] = len(documents.documents)
     return found
 
 
@@ -310,11 +334,12 @@ def _write_stream(
     session: Session,
     on_progress: Callable[[int], None],
 ) -> _WrittenStream:
-    """Write the shards of a stream. Its runs are listed in a file that all tasks read."""
+    """Write the shards of a stream."""
     split, label = stream
     sizes = found.sizes.get(stream, np.zeros(1, np.int64))
-    listed = work / f"{split}~{label}.list"
-    listed.write_bytes(msgspec.msgpack.encode(found.runs.get(stream, [])))
+    documents = found.ordered.get(stream) or listed_runs(
+        work / f"{split}~{label}.list", found.runs.get(stream, []), found.order.bits
+    )
     itemsize, repeats = np.dtype(task.dtype).itemsize, task.repeat is not None
     tasks = [
         PieceTask(
@@ -322,8 +347,7 @@ def _write_stream(
             prefix=f"tokens/{partition_name(task.source, label)}/{split}",
             dtype=task.dtype,
             tokens_per_shard=task.tokens_per_shard,
-            runs=listed,
-            bits=found.order.bits,
+            documents=documents,
             piece=piece,
             repeats=repeats,
         )
@@ -337,8 +361,7 @@ def _write_stream(
         left_out_tokens += one.left_out_tokens
         on_progress(piece.piece.tokens * itemsize)
     tokens = int(sizes.sum()) - left_out_tokens
-    documents = found.documents.get(stream, 0) - left_out
-    counts = (tokens, documents, len(parts) // 2)
+    counts = (tokens, found.documents.get(stream, 0) - left_out, len(parts) // 2)
     return _WrittenStream(stream, counts, parts, left_out, left_out_tokens)
 
 

@@ -8,6 +8,10 @@ all runs.
 
 Between the two the process that assembles adds up how many tokens each bucket of the order has:
 what is in a token shard follows from it.
+
+Where threads share it, no document is repeated, there are no partitions, and all fits memory
+(`fits`), nothing is sorted before: write_piece reads documents where tokenizing wrote them
+(tokens/ordered_documents.py).
 """
 
 import hashlib
@@ -21,16 +25,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.corpus.corpus import Corpus
+from gristmill.engine.engine import Session
 from gristmill.engine.executor import fresh
+from gristmill.memory_use import free_memory
 from gristmill.phases.output.repeats import Values, labels_of, times_of
 from gristmill.schema import shard_name
 from gristmill.store.parts import Part
 from gristmill.store.proof import proven
-from gristmill.tokens.shards import Apart, ShardWriter, TokenizedShard, in_order, part_of
+from gristmill.tokens.ordered_documents import OrderedDocuments
+from gristmill.tokens.shards import Apart, Block, ShardWriter, TokenizedShard, in_order, part_of
 from gristmill.tokens.sorted_runs import Piece, RunWriter, SeededOrder, SortedRun, merged, order_of
 from gristmill.tokens.token_settings import Partition, Repeat
 
 SPLITS = ("train", "val")
+# Of a source that is written without runs: raw shards, of which each has two files open, and
+# documents, of which each takes 60 bytes, and as much again while they are ordered.
+MOST_FILES, MOST_DOCUMENTS = 100, 1 << 21
+UNKNOWN_FREE = 4 << 30  # bytes of memory where the system does not say what is free
 
 Stream = tuple[str, str]  # a split, and the label of a partition ("": there are none)
 
@@ -41,6 +52,7 @@ class RawShardTokens(NamedTuple):
     number: int
     sha256: list[str]  # of the tokens of each split, then of the index
     size: int  # bytes of tokens
+    documents: int
 
 
 class SortTask(NamedTuple):
@@ -67,6 +79,25 @@ class SortedShards(NamedTuple):
     repeats: np.ndarray
 
 
+class ListedRuns(NamedTuple):
+    """The runs of a stream."""
+
+    path: Path  # a list of them
+    bits: int
+
+    def blocks(self, piece: Piece, dtype: np.dtype) -> Iterator[Block]:
+        """The documents of a piece. Raises OSError where runs are not what they were."""
+        runs = msgspec.msgpack.decode(self.path.read_bytes(), type=list[SortedRun])
+        blocks = merged(runs, self.bits, dtype, piece.ranges)
+        return part_of(blocks, piece.skip, piece.tokens)
+
+
+def listed_runs(path: Path, runs: list[SortedRun], bits: int) -> ListedRuns:
+    """List runs in a file, which all tasks read."""
+    path.write_bytes(msgspec.msgpack.encode(runs))
+    return ListedRuns(path, bits)
+
+
 class PieceTask(NamedTuple):
     """A part of a stream's token shards to write."""
 
@@ -74,8 +105,7 @@ class PieceTask(NamedTuple):
     prefix: str
     dtype: str
     tokens_per_shard: int
-    runs: Path  # a list of the stream's runs
-    bits: int
+    documents: ListedRuns | OrderedDocuments
     piece: Piece
     repeats: bool  # whether documents may be there more than once
 
@@ -92,6 +122,20 @@ def seeded_order(seed: int, shards: list[RawShardTokens]) -> SeededOrder:
     """The order that a recipe's seed asks for, cut for all these raw shards."""
     digest = hashlib.sha256(f"order {seed}".encode()).digest()
     return order_of(int.from_bytes(digest[:8], "little"), sum(shard.size for shard in shards))
+
+
+def fits(shards: list[RawShardTokens], session: Session) -> bool:
+    """Whether a source's tokens are read where tokenizing wrote them: threads share the order of
+    its documents, which is small, and the system keeps the tokens between two reads of them.
+    """
+    size = sum(shard.size for shard in shards)
+    free = free_memory()
+    return (
+        session.in_one_process
+        and 0 < len(shards) <= MOST_FILES
+        and sum(shard.documents for shard in shards) <= MOST_DOCUMENTS
+        and size <= (UNKNOWN_FREE if free is None else free) // 4
+    )
 
 
 def sort_tasks(task: SortTask) -> Iterator[SortTask]:
@@ -157,6 +201,14 @@ def tokenized(root: str, shard: RawShardTokens) -> list[TokenizedShard]:
     return found
 
 
+def proven_tokens(root: str, shard: RawShardTokens) -> list[TokenizedShard]:
+    """`tokenized`, its tokens checked as well. Raises Damaged."""
+    found = tokenized(root, shard)
+    for split in found:
+        proven(split.tokens, str(split.sha256))
+    return found
+
+
 def _times(
     task: SortTask, number: int, split: str, run: TokenizedShard, counted: np.ndarray
 ) -> np.ndarray:
@@ -197,12 +249,11 @@ def _values(task: SortTask, name: str) -> Values:
 
 
 def write_piece(task: PieceTask) -> WrittenPiece:
-    """Write some token shards of a stream. Raises OSError where runs are not what they were."""
+    """Write some token shards of a stream. Raises OSError where files are not what they were."""
     dtype, piece = np.dtype(task.dtype), task.piece
-    runs = msgspec.msgpack.decode(task.runs.read_bytes(), type=list[SortedRun])
-    blocks = merged(runs, task.bits, dtype, piece.ranges)
+    blocks = task.documents.blocks(piece, dtype)
     apart = Apart(blocks)
     with ShardWriter(task.stage, task.prefix, dtype, task.tokens_per_shard, piece.first) as writer:
-        for block in apart if task.repeats else part_of(blocks, piece.skip, piece.tokens):
+        for block in apart if task.repeats else blocks:
             writer.write(*block)
     return WrittenPiece(writer.parts, apart.left_out, apart.left_out_tokens)
