@@ -153,6 +153,20 @@ def test_bad_places_are_refused(tmp_path: Path) -> None:
         load(recipe, {"deduplicate.lines": "{most = 2}"})
 
 
+def test_a_language_that_no_step_keeps_is_refused(tmp_path: Path) -> None:
+    """A step with settings for it would use them for no document."""
+    text = RECIPE.replace('[languages]\nparameters = "languages"\nmissing = "drop"\n', "")
+
+    def with_entry(label: str, *lines: str) -> str:
+        entry = f"by_language = {{ {label} = {{ min_words = 7 }} }}"
+        return text.replace('use = "gopher"', "\n".join(('use = "gopher"', entry, *lines)))
+
+    with pytest.raises(RecipeError, match=r"step\[1\].by_language.Cyr: .*did you mean 'Cyrl'"):
+        parse(with_entry("Cyr"), "r", folder=tmp_path)
+    parse(with_entry("Cyrl"), "r", folder=tmp_path)
+    parse(with_entry("Cyr", 'language_of = "language.script"'), "r", folder=tmp_path)
+
+
 def test_deduplication_from_files(tmp_path: Path) -> None:
     recipe = lay_out(tmp_path)
     with open(tmp_path / "languages/Cyrl.toml", "a") as file:

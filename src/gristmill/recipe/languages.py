@@ -245,9 +245,9 @@ def check_languages(steps: list[Step], scope: str, name: str) -> None:
         )
 
 
-def check_labels(labels: Iterable[str], steps: Iterable[Step], name: str) -> None:
-    """Refuse settings of deduplication for a language that no step `language` keeps. `steps` are
-    those of all sources.
+def check_labels(labels: Iterable[str], steps: Iterable[Step], name: str, key: str) -> None:
+    """Refuse settings (`key`) for a language that no step `language` keeps. `steps` are those of
+    all sources.
     """
     kept: list[str] = []
     for step in steps:
@@ -260,6 +260,6 @@ def check_labels(labels: Iterable[str], steps: Iterable[Step], name: str) -> Non
             codes.place(one, [label]) is None for one in kept
         ):
             raise RecipeError(
-                f"{name}: deduplicate.by_language.{label}: `keep` of the step language has no "
-                f"language that it means{suggest(label, kept)}"
+                f"{name}: {key}.by_language.{label}: `keep` of the step language has no language "
+                f"that it means{suggest(label, kept)}"
             )

@@ -19,7 +19,7 @@ from gristmill.filters.api import registry
 from gristmill.filters.api.custom import Custom, Unloaded
 from gristmill.filters.api.custom_class import class_of
 from gristmill.filters.api.step import Input, Step
-from gristmill.filters.language.by_language import ByLanguage
+from gristmill.filters.language.by_language import LANGUAGE_OF, ByLanguage
 from gristmill.recipe.explain import explain, line_of, suggest
 from gristmill.recipe.languages import check_labels, check_languages, with_languages
 from gristmill.recipe.mix_settings import Mix
@@ -258,9 +258,12 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
     for source_name in names:
         scope = recipe.deduplicate.scope if recipe.deduplicate else "corpus"
         check_languages(recipe.steps(source_name), scope, name)
+    every = [step for source_name in names for step in recipe.steps(source_name)]
+    for place, step in enumerate(steps):
+        if isinstance(step, ByLanguage) and step.language_of == LANGUAGE_OF:
+            check_labels(step.by_language, every, name, f"step[{place}]")
     if recipe.deduplicate is not None and recipe.deduplicate.by_language:
-        every = [step for source_name in names for step in recipe.steps(source_name)]
-        check_labels(recipe.deduplicate.by_language, every, name)
+        check_labels(recipe.deduplicate.by_language, every, name, "deduplicate")
     check_tokens(
         recipe.tokens,
         steps,
