@@ -2,6 +2,9 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
+# Tests wait a quarter of their time, for servers and for processes that they end: one more at once
+# than there are processors.
+AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 .PHONY: demo test check soak docs bench clean
 
@@ -34,7 +37,7 @@ demo: $(VENV)/.installed  ## a small corpus through all of it, offline
 
 # Byte code is kept whatever the shell says: hundreds of processes load it.
 test: check  ## everything but the long soaks, on all processors
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -m "not soak" -n logical --maxprocesses 8 --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -m "not soak" -n $(AT_ONCE) --maxprocesses 8 --dist worksteal
 
 check: $(VENV)/.tests  ## style, types, imports
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
@@ -42,7 +45,7 @@ check: $(VENV)/.tests  ## style, types, imports
 	@$(BIN)/lint-imports --no-cache
 
 soak: $(VENV)/.tests  ## what `make test` has short: hundreds of kills, long fuzz, large inputs
-	@PYTHONDONTWRITEBYTECODE= GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q -n $(AT_ONCE) --maxprocesses 8 --dist worksteal
 
 docs: $(VENV)/.docs  ## the guide as a site, in site/; a warning is an error
 	@$(BIN)/python -m sphinx -q -W --keep-going -n -c docs . site

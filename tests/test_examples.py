@@ -42,6 +42,7 @@ def train(corpus: Path, out: Path, *more: str, ranks: int = 1) -> "subprocess.Po
     )
 
 
+@pytest.mark.soak
 def test_training_that_is_killed_goes_on_with_the_same_losses(tmp_path: Path) -> None:
     if find_spec("torch") is None:
         missing("torch", "torch is not installed (pip install 'gristmill[torch]')")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from gristmill import init, rejudge, run, verify, why
 from gristmill.store.manifest import decode
@@ -59,6 +60,7 @@ def test_fineweb_redacts_after_deduplication_on_real_pages(data: Path, tmp_path:
     assert [step["step"] for step in funnel["steps"]][:3] == ["read", "url", "extract"]
 
 
+@pytest.mark.soak
 def test_fineweb_edu_keeps_the_highest_scores_of_real_pages(data: Path, tmp_path: Path) -> None:
     warc = data / "J_debian_docs/open_docs_gzip.warc.gz"
     novels = sorted((data / "I_prose").rglob("*.txt"))[:3]

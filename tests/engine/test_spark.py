@@ -305,11 +305,12 @@ main()
 """
 
 
+@pytest.mark.soak
 def test_a_corpus_in_a_store_and_no_shared_folder(
-    spark: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soak: int
+    spark: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The nodes' folders are their own. In a soak a driver is killed first; another, with an empty
-    scratch folder, goes on.
+    """The nodes' folders are their own. A driver is killed; another, with an empty scratch folder,
+    goes on, and loses a worker.
     """
     texts = [article(number, 20) for number in range(60)] + [article(3, 20)] * 3
     lay_out(tmp_path, texts, 3, "corpus")
@@ -328,17 +329,16 @@ def test_a_corpus_in_a_store_and_no_shared_folder(
         )
         monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
         more = (tmp_path / "recipe.toml", Path("s3://corpora/web"), "--cache-dir")
-        if soak > 1:
-            killed = run_on(spark, *more, str(tmp_path / "a"), driver=ENDS)
-            killed.communicate(timeout=600)
-            assert killed.returncode == -9
+        killed = run_on(spark, *more, str(tmp_path / "a"), driver=ENDS)
+        killed.communicate(timeout=600)
+        assert killed.returncode == -9
         process = run_on(spark, *more, str(tmp_path / "b"), driver=PLAIN)
-        if soak > 1:  # the other worker does what the first one was at
-            while process.poll() is None and not _records(client, "tokenize"):
-                time.sleep(0.1)
-            subprocess.run(["pkill", "-KILL", "-P", str(spark.workers[0].pid)], check=False)
-            spark.workers[0].kill()
-            spark.add_worker()
+        while process.poll() is None and not _records(client, "tokenize"):
+            time.sleep(0.1)
+        # The other worker does what the first one was at.
+        subprocess.run(["pkill", "-KILL", "-P", str(spark.workers[0].pid)], check=False)
+        spark.workers[0].kill()
+        spark.add_worker()
         told = ended(process)
         run(tmp_path / "recipe.toml", out=tmp_path / "local", workers=1)
         assert copied(client, "web", tmp_path / "copy") == digests(tmp_path / "local")

@@ -245,6 +245,7 @@ def read_all(folder: Path) -> list[dict]:
     return [row for path in sorted(folder.iterdir()) for row in pq.read_table(path).to_pylist()]
 
 
+@pytest.mark.soak
 def test_planted_leaks_are_found_and_plain_text_is_not(data: Path) -> None:
     """The experiment of docs/decontamination.md, smaller: its benchmark script on real items and
     documents.

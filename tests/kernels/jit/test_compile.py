@@ -301,6 +301,7 @@ print(json.dumps([first, changed]))
     assert first["text.words"] != keys.key("text.words"), "machine code knows where its sources are"
 
 
+@pytest.mark.soak
 def test_edit_of_a_module_compiles_it_alone(tmp_path: Path) -> None:
     shutil.copytree(
         SOURCES / "gristmill", tmp_path / "gristmill", ignore=shutil.ignore_patterns("__pycache__")
