@@ -93,6 +93,7 @@ def in_small_pieces(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
     monkeypatch.setattr(key_partitions, "SORTED", 30)
     monkeypatch.setattr(key_partitions, "HELD", 20)
     monkeypatch.setattr(keeper_rounds, "ENTRIES", 40)
+    monkeypatch.setattr(keeper_rounds, "FEW", 100)
     monkeypatch.setattr(candidates, "PAIRS", 50)
     monkeypatch.setattr(jaccard, "SHINGLES", 3000)
 

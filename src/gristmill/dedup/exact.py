@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.dedup.drops import EXACT, NEAR, REASONS, SAME_URL, Drops, no_drops
+from gristmill.dedup.equal_hashes import are_few, equal_texts
 from gristmill.dedup.order import Order
 from gristmill.dedup.reference_corpus import ReferenceCorpus, read_verdicts
 from gristmill.dedup.shard_tables import ShardTables
@@ -50,13 +51,7 @@ class ExactDuplicates:
         """
         of_references = self._of_references(relation, dropped) if self._against else no_drops()
         dropped = np.union1d(dropped, of_references.documents)
-        with self._relations() as connection:
-            self._select_left_over(connection, relation, dropped)
-            written = connection.write("same", self._work / f"{relation}.parquet")
-        table = pa.concat_tables(pq.read_table(path) for path in written)
-        documents, keepers = table["document"].to_numpy(), table["keeper"].to_numpy()
-        if self._order is not None:
-            documents, keepers = self._order.documents[documents], self._order.documents[keepers]
+        documents, keepers = self._of_this_corpus(relation, dropped)
         reasons = np.full(len(documents), _REASON[relation], np.int8)
         own = Drops(
             documents, keepers, np.zeros(len(documents), np.int64), reasons, np.ones(len(documents))
@@ -64,6 +59,21 @@ class ExactDuplicates:
         both = Drops(*map(np.concatenate, zip(of_references, own, strict=True)))
         order = np.argsort(both.documents, kind="stable")
         return Drops(*(column[order] for column in both))
+
+    def _of_this_corpus(self, relation: str, dropped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Duplicates of documents of this corpus, and what they are duplicates of."""
+        if relation == "exact" and self._order is None:
+            hashes = {table.signatures: table.scope for table in self._tables}
+            if are_few(hashes):
+                return equal_texts(hashes, dropped)
+        with self._relations() as connection:
+            self._select_left_over(connection, relation, dropped)
+            written = connection.write("same", self._work / f"{relation}.parquet")
+        table = pa.concat_tables(pq.read_table(path) for path in written)
+        documents, keepers = table["document"].to_numpy(), table["keeper"].to_numpy()
+        if self._order is not None:
+            documents, keepers = self._order.documents[documents], self._order.documents[keepers]
+        return documents, keepers
 
     def _select_left_over(self, connection: Relations, relation: str, dropped: np.ndarray) -> None:
         """Make the view `left_over` of the documents that are not dropped."""

@@ -38,6 +38,8 @@ Answer = TypeVar("Answer")
 NAMES = "local"
 # Modules that start no thread and open nothing when they are imported, kernels among them.
 SAFE_TO_FORK = ("gristmill.", "duckdb.", "pyarrow.", "dateutil.", "numpy.")
+# What the caller has loaded of these every worker needs: the fork server loads it for all.
+PHASES = "gristmill.phases."
 # seconds of a run from which on new workers cost it little: 0.2 s each, for imports and kernels
 LONG = 10.0
 TICK = 0.25  # seconds between two messages of progress: one takes the caller 0.3 ms
@@ -100,6 +102,7 @@ class LocalEngine:
         live. `own_code`: whether jobs may run a user's own code.
         """
         server.start()
+        server.used(name for name in [*sys.modules] if name.startswith(PHASES))
         server.load_used()
         self._workers: list[_LocalWorker] = []
         self._most, self._begun = workers, time.monotonic()

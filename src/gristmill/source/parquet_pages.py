@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.errors import SourceError
+from gristmill.source.parquet_indices import count_indices, varint
 
 MOST_PAGE = 256 << 20  # bytes of a decompressed page; pyarrow takes about 2.5 times as many
 SMALL = 1 << 16  # bytes of a dictionary that needs no limit
@@ -30,9 +31,14 @@ MOST_TOGETHER = 1 << 10
 # How many times longer than the longest value of a dictionary another one may be: bytes may be made
 # so that another codec finds other values in them (4 GB of rows at worst).
 _MOST_TIMES = 64
+# Bytes of all rows that name values of a dictionary, up to which its longest value does not matter;
+# and how often one may be named at least, whatever is found (as above).
+MOST_NAMED = 64 << 20
+_MOST_TIMES_NAMED = 16
 _HEADER = 1 << 14  # bytes that most page headers fit in; statistics make a header longer
 _MOST_HEADER = 64 << 20
-_DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 2, 7
+_DATA_PAGE, _DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 0, 2, 7
+_RLE = 3
 _INDICES = 2, 8  # encodings of a page that names values of a dictionary
 
 
@@ -79,8 +85,7 @@ def read_sizes(path: str, metadata: Any, coded: bool = True) -> tuple[list[PageS
                 longest = found.dictionary
                 # One that is read as a dictionary need not be decompressed here as well.
                 if not (at_once and name in able):
-                    of_pages = (_longest(file, column, page) for page in found.dictionaries)
-                    longest = max(of_pages, default=0)
+                    longest = _of_dictionaries(file, metadata.schema.column(place), column, found)
                 # A column that is read as a dictionary copies it for every batch.
                 if name in able and longest > (SMALL if at_once else MOST_VALUE):
                     kept.add(name)
@@ -122,8 +127,8 @@ def _named_alone(metadata: Any, pages: list[list["_ColumnPages"]]) -> set[str]:
     return able
 
 
-class _DictionaryPage(NamedTuple):
-    """A page of a dictionary in its file."""
+class _PageInFile(NamedTuple):
+    """A page of a dictionary, or one that names values of it, in its file."""
 
     at: int  # where its bytes begin
     packed: int  # how many these are
@@ -136,8 +141,10 @@ class _ColumnPages(NamedTuple):
 
     whole: int = 0  # bytes of all, decompressed
     delta: int = 0  # of the longest one whose values share prefixes (delta byte arrays)
-    dictionaries: tuple[_DictionaryPage, ...] = ()
+    dictionaries: tuple[_PageInFile, ...] = ()
     named_alone: bool = True  # all values are named in one dictionary, or there is none
+    # that name values of a dictionary; None: not all can be read here
+    indices: tuple[_PageInFile, ...] | None = ()
 
     @property
     def dictionary(self) -> int:
@@ -153,8 +160,8 @@ def _column(file: BinaryIO, column: Any, group: int) -> _ColumnPages:
         at = min(at, column.dictionary_page_offset)
     end = at + column.total_compressed_size
     whole = delta = 0
-    dictionaries = []
-    named_alone = True
+    dictionaries, indices = [], []
+    named_alone = readable = True
     while at < end:
         page, length = _header(file, at)
         size, packed = page.get(2), page.get(3)
@@ -170,19 +177,57 @@ def _column(file: BinaryIO, column: Any, group: int) -> _ColumnPages:
             )
         whole += size
         if page.get(1) == _DICTIONARY_PAGE:
-            dictionaries.append(_DictionaryPage(at + length, packed, size, _number(page.get(7))))
+            dictionaries.append(_PageInFile(at + length, packed, size, _number(page.get(7))))
         inner: Any = page.get(5) or page.get(8) or {}
         encoding = inner.get(2 if 5 in page else 4)
         if encoding == _DELTA_BYTE_ARRAY:
             delta = max(delta, size)
-        if page.get(1) != _DICTIONARY_PAGE and encoding not in _INDICES:
+        if encoding in _INDICES:
+            indices.append(_PageInFile(at + length, packed, size, _number(inner)))
+            first_version = page.get(1) == _DATA_PAGE and 5 in page
+            readable = readable and first_version and inner.get(3) == _RLE
+        elif page.get(1) != _DICTIONARY_PAGE:
             named_alone = False
         at += length + packed
     named_alone = named_alone and len(dictionaries) == 1
-    return _ColumnPages(whole, delta, tuple(dictionaries), named_alone)
+    found = tuple(indices) if readable else None
+    return _ColumnPages(whole, delta, tuple(dictionaries), named_alone, found)
 
 
-def _longest(file: BinaryIO, column: Any, page: _DictionaryPage) -> int:
+def _of_dictionaries(file: BinaryIO, schema: Any, column: Any, found: _ColumnPages) -> int:
+    """Bytes that one value may have through the dictionaries of a column.
+
+    Where each value is named a few times at most, any rows together have few bytes, and how long
+    one is does not matter: SMALL.
+    """
+    if len(found.dictionaries) == 1 and found.indices is not None:
+        size = found.dictionaries[0].size
+        if (
+            column.physical_type == "BYTE_ARRAY"
+            and schema.max_repetition_level == 0
+            and SMALL < size <= MOST_NAMED // _MOST_TIMES_NAMED
+            and sum(page.size for page in found.indices) <= size // _MOST_TIMES
+        ):
+            times = _most_times(file, found, nullable=schema.max_definition_level > 0)
+            if times is not None and times * size <= MOST_NAMED:
+                return SMALL
+    return max((_longest(file, column, page) for page in found.dictionaries), default=0)
+
+
+def _most_times(file: BinaryIO, found: _ColumnPages, *, nullable: bool) -> int | None:
+    """How often pages name one value of a dictionary, at most; None: it cannot be said."""
+    (dictionary,) = found.dictionaries
+    if not 0 < dictionary.values <= dictionary.size // 4:  # the length of each takes 4 bytes
+        return None
+    counts = np.zeros(dictionary.values, np.int64)
+    for page in found.indices or ():
+        data = _decompressed(file, page) if page.values >= 0 else None
+        if data is None or not count_indices(data, page.values, nullable, counts):
+            return None
+    return int(counts.max())
+
+
+def _longest(file: BinaryIO, column: Any, page: _PageInFile) -> int:
     """Bytes of the longest value of a dictionary: those of the whole dictionary where that is all
     that can be said.
     """
@@ -193,20 +238,27 @@ def _longest(file: BinaryIO, column: Any, page: _DictionaryPage) -> int:
         return size
     from gristmill.kernels.reading import plain_values
 
-    file.seek(page.at)
-    data = file.read(page.packed)
-    if (codec := _codec(data, size)) is None:
+    if (data := _decompressed(file, page)) is None:
         return size
-    try:
-        data = pa.decompress(data, size, codec, asbytes=True)
-    except (pa.ArrowException, OSError):
-        return size  # the reader of the page says what is wrong with it
-    found = plain_values.longest(np.frombuffer(data, np.uint8)) if len(data) == size else -1
+    found = plain_values.longest(np.frombuffer(data, np.uint8))
     return max(found, size // _MOST_TIMES) if found >= 0 else size
 
 
+def _decompressed(file: BinaryIO, page: _PageInFile) -> bytes | None:
+    """The bytes of a page; None: they cannot be read here, and its reader says what is wrong."""
+    file.seek(page.at)
+    data = file.read(page.packed)
+    if (codec := _codec(data, page.size)) is None:
+        return None
+    try:
+        data = pa.decompress(data, page.size, codec, asbytes=True)
+    except (pa.ArrowException, OSError):
+        return None
+    return data if len(data) == page.size else None
+
+
 def _number(header: Any) -> int:
-    """The number of values that a dictionary page's header says; -1: none."""
+    """The number of values that the header of a page says; -1: none."""
     count = header.get(1) if isinstance(header, dict) else None
     return count if isinstance(count, int) else -1
 
@@ -220,7 +272,7 @@ def _codec(data: bytes, size: int) -> str | None:
     if data.startswith(b"\x1f\x8b\x08"):
         return "gzip"
     try:
-        return "snappy" if _varint(data, 0)[0] == size else None
+        return "snappy" if varint(data, 0)[0] == size else None
     except IndexError:
         return None
 
@@ -241,18 +293,6 @@ def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
             size *= 16
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-    raise IndexError
-
-
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
     fields: dict[int, Any] = {}
     number = 0
@@ -264,7 +304,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
         if head >> 4:
             number += head >> 4
         else:
-            zigzag, at = _varint(data, at)
+            zigzag, at = varint(data, at)
             number = (zigzag >> 1) ^ -(zigzag & 1)
         fields[number], at = _value(data, at, head & 15, depth + 1)
 
@@ -278,12 +318,12 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind == 3:
         return data[at], at + 1
     if kind in (4, 5, 6):
-        zigzag, at = _varint(data, at)
+        zigzag, at = varint(data, at)
         return (zigzag >> 1) ^ -(zigzag & 1), at
     if kind == 7:
         return None, at + 8
     if kind == 8:
-        size, at = _varint(data, at)
+        size, at = varint(data, at)
         if at + size > len(data):
             raise IndexError
         return None, at + size

@@ -41,6 +41,7 @@ from gristmill.engine.relations import Relations
 from gristmill.store.parts import read_batches
 
 ENTRIES = 1 << 16  # entries of buckets that are looked at together, or the entries of one bucket
+FEW = 1 << 20  # pairs of a round that are made one in memory, of 24 bytes each
 # Similarities of part 1 are multiplied by this, which is exact: they are above all of part 2.
 FIRST = 2.0**64
 SIMILAR = np.dtype([("document", np.int64), ("candidate", np.int64), ("similarity", np.float64)])
@@ -271,20 +272,50 @@ class Rounds:
         """
         if not found:
             return []
-        compared = self.compared
-        if not compared:
-            compared = [fresh(self._work, "compared")]
-            pq.write_table(LIKELY.empty_table(), compared[0])
-        with self._relations() as connection:
-            connection.table("found", found, "document, candidate, similarity")
-            connection.table("compared", compared, "document, candidate, similarity")
-            written = connection.write("keeper_pairs", self._work / "keeper_pairs.parquet")
-        for path in found if self.compared else [*found, *compared]:
+        target = self._work / "keeper_pairs.parquet"
+        if sum(pq.read_metadata(path).num_rows for path in [*found, *self.compared]) <= FEW:
+            size = len(self._references.numbers) + self._rows.size
+            columns = few_pairs(found, self.compared, size)
+            pq.write_table(pa.table(list(columns), schema=LIKELY), target)
+            written = [target]
+        else:
+            written = self._of_relation(found, target)
+        for path in found:
             path.unlink()
         parts = _split(written, self._work)
         for path in written:
             path.unlink()
         return list(self._compare(parts))
+
+    def _of_relation(self, found: list[Path], target: Path) -> list[Path]:
+        """What few_pairs gives, of any number of pairs: files of LIKELY."""
+        compared = self.compared or [fresh(self._work, "compared")]
+        if not self.compared:
+            pq.write_table(LIKELY.empty_table(), compared[0])
+        with self._relations() as connection:
+            connection.table("found", found, "document, candidate, similarity")
+            connection.table("compared", compared, "document, candidate, similarity")
+            written = connection.write("keeper_pairs", target)
+        if not self.compared:
+            compared[0].unlink()
+        return written
+
+
+def few_pairs(found: list[Path], compared: list[Path], size: int) -> Chunk:
+    """Few pairs of a round among `size` rows, in memory, without an engine of relations: what
+    dedup/sql/keeper_pairs.sql gives.
+    """
+    left, right, similarities = _joined([chunk for path in found for chunk in chunks_of(path)])
+    places, at = np.unique(_places((left, right, similarities), size), return_index=True)
+    similarities = similarities[at]
+    none = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    before = _joined([none, *(chunk for path in compared for chunk in chunks_of(path))])
+    known, of_known = np.unique(_places(before, size), return_index=True)
+    if len(known):
+        near = np.minimum(np.searchsorted(known, places), len(known) - 1)
+        same = known[near] == places
+        similarities[same] = before[2][of_known[near[same]]]
+    return left[at], right[at], similarities
 
 
 def _split(written: list[Path], work: Path) -> list[Path]:

@@ -1,0 +1,51 @@
+"""Equal texts of a few documents, in memory: what dedup/sql/same.sql finds, without an engine of
+relations, whose start takes longer than that.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from gristmill.columns import rows_of
+from gristmill.dedup.disk_arrays import in_sorted
+from gristmill.store.parts import read_batches
+
+FEW = 1 << 20  # documents, of 32 bytes each
+
+
+def are_few(paths: Mapping[Path, int]) -> bool:
+    """Whether tables of signatures have so few documents that memory is no matter."""
+    rows: int = sum(pq.read_metadata(path).num_rows for path in paths)
+    return rows <= FEW
+
+
+def equal_texts(paths: Mapping[Path, int], dropped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of tables of signatures, each with its scope, the documents with the same text as an earlier
+    one of their scope, and the earliest: both (n,) int64, by document.
+
+    Documents of `dropped` (sorted int64) count as absent.
+    """
+    columns = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.uint64))]
+    for path, scope in paths.items():
+        for batch in read_batches(path, ["document", "text_hash"]):
+            documents = batch["document"].to_numpy()
+            left = ~in_sorted(documents, dropped)
+            hashes = rows_of(batch["text_hash"], np.uint64)
+            columns.append((documents[left], np.full(left.sum(), scope), hashes[left]))
+    documents, scopes, hashes = map(np.concatenate, zip(*columns, strict=True))
+    # Most texts occur once: the first half of a hash says so of nearly all of these.
+    order = np.argsort(hashes[:, 0])
+    halves = hashes[order, 0]
+    again = halves[1:] == halves[:-1]
+    order = order[(np.r_[False, again] | np.r_[again, False])[: len(order)]]
+    documents, scopes, hashes = documents[order], scopes[order], hashes[order]
+    order = np.lexsort((documents, scopes, hashes[:, 1], hashes[:, 0]))
+    documents, scopes, hashes = documents[order], scopes[order], hashes[order]
+    changes = (hashes[1:] != hashes[:-1]).any(axis=1) | (scopes[1:] != scopes[:-1])
+    heads = np.flatnonzero(np.r_[True, changes][: len(order)])
+    firsts = np.repeat(documents[heads], np.diff(np.r_[heads, len(order)]))
+    found = np.flatnonzero(documents != firsts)
+    found = found[np.argsort(documents[found])]
+    return documents[found], firsts[found]
