@@ -15,7 +15,7 @@ import numpy as np
 
 from gristmill.kernels.reading import members
 
-FILL = 4 << 20  # bytes decoded at a time, about
+FILL = 2 << 20  # bytes decoded at a time, about
 MOST_MEMBER = 1 << 20  # bytes of a decoded member that surely fits
 _NEEDED = (
     "libdeflate_gzip_decompress_ex",

@@ -152,6 +152,7 @@ def read_stretches(
             complete = read_record(window)
             if rows.ready and (batch := rows.take()) is not None:
                 yield batch
+                del batch
         if rows.full:
             break
         # A record that damage cuts off and the damage itself are one loss, and take one row.

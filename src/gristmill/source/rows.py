@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from gristmill.errors import SourceError
 from gristmill.schema import MOST_ROWS, RAW, first_document
 
-BATCH_BYTES = 3 << 20  # of text
+BATCH_BYTES = 2 << 20  # of text
 BATCH_ROWS = 1 << 13
 MAX_DOCUMENT_BYTES = 16 << 20
 

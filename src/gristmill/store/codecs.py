@@ -24,7 +24,7 @@ else:
     from backports import zstd
 
 BLOCK = 1 << 18  # bytes read, and about most bytes given, at a time
-AHEAD = 2 << 20  # bytes read at a time where whole members are decoded together
+AHEAD = 1 << 20  # bytes read at a time where whole members are decoded together
 MOST_WAIT = 64  # members left to the decoder after one that could not be decoded with others
 FEED = 1 << 14  # bytes given to a decoder at a time
 ZSTD_WINDOW_LOG = 27  # 128 MiB, what zstd --long=27 makes

@@ -22,10 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.errors import MachineError
+from gristmill.store.joined_texts import JoinedTexts
 
 TEMPORARY = ".writing"  # the end of a name that is not whole; a later run removes it
 BLOCK = 1 << 20
-BATCH_BYTES = 4 << 20  # decoded at a time, about
+BATCH_BYTES = 2 << 20  # decoded at a time, about
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -163,6 +164,7 @@ def to_json(value: Any) -> bytes:
         return json.dumps(table, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
+TEXT = "text"  # the column of texts
 ROW_BYTES = 64  # what a row counts for besides its strings
 
 
@@ -182,10 +184,10 @@ class TableWriter:
         *,
         group_bytes: int = 16 << 20,
         plain: bool = False,
-        before_group: Callable[[], None] = lambda: None,
+        give_back: Callable[[], None] = lambda: None,
     ) -> None:
-        """Compress with zstd, or not at all (`plain`, for what is random). `before_group` is called
-        before a row group is put together, which takes its bytes twice.
+        """Compress with zstd, or not at all (`plain`, for what is random). `give_back` is called
+        before a row group is put together and after: the most memory is taken between.
         """
         # pyarrow asks nothing of the file but write, tell and close.
         self._writer = pq.ParquetWriter(
@@ -202,7 +204,13 @@ class TableWriter:
         if schema.metadata:
             self._writer.add_key_value_metadata(schema.metadata)
         self._schema = schema
-        self._group_bytes, self._before_group = group_bytes, before_group
+        self._group_bytes, self._give_back = group_bytes, give_back
+        # Nearly all bytes of a row group.
+        has_texts = TEXT in schema.names and schema.field(TEXT).type == pa.string()
+        self._texts = JoinedTexts(group_bytes + BLOCK) if has_texts and len(schema) > 1 else None
+        self._without_text = (
+            schema if self._texts is None else schema.remove(schema.get_field_index(TEXT))
+        )
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
         self.rows = 0
@@ -215,7 +223,11 @@ class TableWriter:
         while start < len(batch):
             before = int(sizes[start - 1]) if start else 0
             stop = int(np.searchsorted(sizes, self._group_bytes - self._bytes + before)) + 1
-            self._waiting.append(batch.slice(start, stop - start))
+            rows = batch.slice(start, stop - start)
+            if self._texts is not None:
+                self._texts.add(rows[TEXT])
+                rows = rows.select(self._without_text.names)
+            self._waiting.append(rows)
             if stop > len(batch):
                 self._bytes += int(sizes[-1]) - before
                 return
@@ -223,11 +235,16 @@ class TableWriter:
             start = stop
 
     def _flush(self) -> None:
-        self._before_group()
+        self._give_back()
         # In one piece: where pages end depends on it.
-        table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
+        table = pa.Table.from_batches(self._waiting, self._without_text).combine_chunks()
+        if self._texts is not None:
+            place = self._schema.get_field_index(TEXT)
+            table = table.add_column(place, self._schema.field(place), self._texts.take())
         self._waiting, self._bytes = [], 0  # before writing: one copy in memory is enough
         self._writer.write_table(table, row_group_size=max(len(table), 1))
+        del table
+        self._give_back()
 
     def abandon(self) -> None:
         """Close the writer while its file is open; what it still writes goes into a file that is
@@ -268,12 +285,12 @@ def writing_table(
     schema: pa.Schema,
     *,
     plain: bool = False,
-    before_group: Callable[[], None] = lambda: None,
+    give_back: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[TableWriter, list[Part]]]:
     """Write a Parquet part (TableWriter); the list holds the part once the block has ended."""
     part: list[Part] = []
     with writing(root, path) as file:
-        table = TableWriter(file, schema, plain=plain, before_group=before_group)
+        table = TableWriter(file, schema, plain=plain, give_back=give_back)
         try:
             yield table, part
             table.close()

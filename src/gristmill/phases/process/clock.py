@@ -42,6 +42,7 @@ class Clock:
                 return
             self.bytes[name] = self.bytes.get(name, 0) + batch["text"].nbytes
             yield batch
+            del batch  # it need not be there while the next is read
 
 
 class _Span:

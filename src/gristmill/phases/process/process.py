@@ -246,6 +246,7 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
                 batch = batch.filter(pc.is_in(batch["document"], pa.array(only)))
             if len(batch) or (only is None and not task.start):
                 yield judge(batch, timed, measures, everything=task.measure == "all")
+            del batch
 
     settings = task.signing.settings() if task.signing else None
     last = corpus.last(PROCESS.name, name, ProcessCounts)
@@ -258,7 +259,7 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
                 task.steps.made(), sampler, judged, everything=task.measure == "all"
             )
         else:
-            last, parts = None, (Reused(one, None, one.kept) for one in judged())
+            last, parts = None, map(_new, judged())
         outputs = ProcessTables(stack, corpus, name, task, measures, found, tables)
         for part in parts:
             with clock.of("write"):
@@ -266,6 +267,7 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
             if settings is not None:
                 with clock.of("sign"):
                     outputs.sign(part, settings)
+            del part  # it need not be there while the next is made
         with clock.of("write"):
             outputs.finish()
             stack.close()
@@ -279,6 +281,10 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
     written = [part[0] for part in outputs.parts]
     work = [part for part in written if part.path.startswith("process/")]
     return Output(counts, [part for part in written if part not in work], work)
+
+
+def _new(judged: Judged) -> Reused:
+    return Reused(judged, None, judged.kept)
 
 
 def _counted(counts: dict[str, Any], before: int) -> RawCounts:

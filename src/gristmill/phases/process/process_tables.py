@@ -45,13 +45,13 @@ class ProcessTables:
             self.parts.append(part)
             return writer
 
-        # Before the most memory is taken, what batches have freed is given back.
+        # What batches and a row group have freed is given back before and after the most is taken.
         documents, part = stack.enter_context(
             writing_table(
                 corpus.stage,
                 f"documents/{name}.parquet",
                 schema.DOCUMENTS,
-                before_group=allocation.give_back,
+                give_back=allocation.give_back,
             )
         )
         self._documents = documents
@@ -104,5 +104,6 @@ class ProcessTables:
 
     def finish(self) -> None:
         """Write what waited for the end."""
+        allocation.give_back()  # rows of all tables are put together now
         for batch in self._sampler.batches() if self._sampler else []:
             self._samples.write(batch)
