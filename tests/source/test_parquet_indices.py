@@ -39,7 +39,7 @@ def written(path: Path, values: list[Any], **options: Any) -> tuple[Any, Any, An
 
 
 @given(parts=PARTS, small=st.booleans(), required=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_counts(
     parts: list[Any], small: bool, required: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
