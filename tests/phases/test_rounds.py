@@ -13,10 +13,10 @@ import pytest
 
 from gristmill import verify
 from gristmill.pipeline import run
-from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support.command import command_line
-from tests.support.corpora import digests, jsonl, pages
+from tests.support.corpora import digests
 from tests.support.every_phase import in_process
+from tests.support.growing import two_sources
 
 # The second source has copies of texts of the first, so that a cut that moves moves its own.
 RECIPE = """
@@ -66,12 +66,7 @@ def finish(folder: Path, corpus: Path, generation: int) -> None:
 @pytest.fixture(scope="module")
 def laid(tmp_path_factory: pytest.TempPathFactory) -> Laid:
     folder = tmp_path_factory.mktemp("rounds")
-    for name in ("first", "second"):
-        (folder / name).mkdir()
-        for number in range(5):
-            rows = pages(12, f"{name} {number}") + pages(6, f"first {number + 1}")
-            (folder / name / f"{number}.jsonl").write_bytes(jsonl(rows))
-    train_tokenizer([folder / "first/0.jsonl"], folder / "tokenizer.json", vocabulary=400)
+    two_sources(folder, "first", "second")
     found = Laid(folder, [])
     for generation, name in enumerate(NAMES):
         if generation:

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.source import columnar, parquet_pages
 from gristmill.source.parquet_indices import count_indices
+from tests.support import strategies
 from tests.support.shards import read
 
 # Runs of one value, and stretches of many.
@@ -38,8 +39,8 @@ def written(path: Path, values: list[Any], **options: Any) -> tuple[Any, Any, An
         return metadata, column, parquet_pages._column(file, column, 0)
 
 
+@strategies.fuzz(80)
 @given(parts=PARTS, small=st.booleans(), required=st.booleans())
-@settings(max_examples=40, deadline=None)
 def test_counts(
     parts: list[Any], small: bool, required: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

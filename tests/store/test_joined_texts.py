@@ -6,11 +6,12 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.store.joined_texts import JoinedTexts
 from gristmill.store.parts import HashingFile, TableWriter
+from tests.support import strategies
 
 SCHEMA = pa.schema(
     [
@@ -28,7 +29,7 @@ def batch_of(texts: list[str | None], first: int = 0) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-@settings(deadline=None)
+@strategies.fuzz(200)
 @given(COLUMNS, COLUMNS, st.integers(0, 3))
 def test_columns_are_joined(
     columns: list[list[str | None]], others: list[list[str | None]], left_out: int
@@ -42,7 +43,7 @@ def test_columns_are_joined(
         assert taken.to_pylist() == [text for piece in pieces for text in piece[left_out:]]
 
 
-@settings(deadline=None)
+@strategies.fuzz(200)
 @given(st.lists(st.none() | st.text(max_size=30), max_size=40), st.data())
 def test_the_bytes_of_a_file_do_not_depend_on_how_rows_are_cut(
     texts: list[str | None], data: st.DataObject
