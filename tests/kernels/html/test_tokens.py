@@ -76,6 +76,12 @@ def test_equal_to_the_slow_twin(page: str, inside: str) -> None:
         assert tokens_of(text.encode(), inside) == naive(text, inside)
 
 
+@pytest.mark.parametrize("behind", ["", "<p>", ">", "]>", "]]", "]]>", "a]]>", "a]]>b"])
+def test_a_section_that_the_page_ends_in(behind: str) -> None:
+    page = f"<svg><![CDATA[{behind}"
+    assert tokens_of(page.encode()) == naive(page)
+
+
 @fuzz(100)
 @given(st.binary(max_size=300))
 def test_no_bytes_break_it(page: bytes) -> None:

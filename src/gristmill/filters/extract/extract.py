@@ -276,7 +276,7 @@ class OwnExtract(Step, frozen=True, kw_only=True):
     """Replace HTML by its main text, by our own kernels."""
 
     name: ClassVar[str] = "extract"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     takes_pages: ClassVar[bool] = True
     reasons: ClassVar[Mapping[str, str]] = {
         "too_large": "The page has more than `max_bytes` bytes.",

@@ -220,9 +220,10 @@ def _tokenize(data, inside, tables, tokens, attributes):
                 at += 3
                 continue
             raw = foreign > 0 and is_cdata(data, at, stop)
-            at = min(skip_markup(data, at, stop, raw), stop)
+            behind = skip_markup(data, at, stop, raw)
+            at = min(behind, stop)
             if raw:
-                end = at - 3 if at < stop or data[stop - 1] == 0x3E else stop
+                end = behind - 3 if behind <= stop else stop  # of the page, where no ]]> comes
                 if end > start + 9:
                     count = _put(tokens, count, RAW, 0, start + 9, end, filled)
             else:
