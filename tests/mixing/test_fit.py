@@ -113,6 +113,10 @@ def test_fuzz_a_mix_under_its_caps(drawn: list[tuple[float, float]]) -> None:
         assert found == pytest.approx(mix / mix.sum())
 
 
+def test_a_share_as_small_as_floats_go_takes_what_is_left() -> None:
+    assert within(np.array([1.0, 5e-324]), np.array([0.5, 1.0])).tolist() == [0.5, 0.5]
+
+
 def test_noise_is_called_a_guess(tmp_path: Path) -> None:
     flat = {"loss": [0.0, 0.0, 0.0, 0.0]}
     found = fit_mix(*swarm(tmp_path, 24, 0.5, flat), resamples=5)

@@ -109,7 +109,7 @@ def within(mix: np.ndarray, caps: np.ndarray) -> np.ndarray:
         by = free if free.sum() > 0 else spare
         if by.sum() <= 0:
             break
-        mix = mix + excess * by / by.sum()
+        mix = mix + excess * (by / by.sum())  # in this order: a share may be as small as 5e-324
     return np.asarray(np.minimum(mix, caps))
 
 
