@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,7 +81,8 @@ def written(corpus: Path) -> set[tuple[str, int]]:
     """The records of finished work, and when they were written."""
     found = set()
     for path in (corpus / "work/state").rglob("*.json"):
-        found.add((f"{path.parent.name}/{path.name}", path.stat().st_mtime_ns))
+        with suppress(FileNotFoundError):  # the run has removed it since
+            found.add((f"{path.parent.name}/{path.name}", path.stat().st_mtime_ns))
     return found
 
 

@@ -72,7 +72,10 @@ def _serve(connection: socket.socket) -> None:
     """One command line, in a process of its own, and its exit status to the client."""
     data, handles, _, _ = socket.recv_fds(connection, 1 << 20, 3)
     while not data.endswith(b"\n"):
-        data += connection.recv(1 << 20)
+        more = connection.recv(1 << 20)
+        if not more:  # the client was killed before it had asked
+            return
+        data += more
     child = os.fork()
     if child == 0:
         code = 1
