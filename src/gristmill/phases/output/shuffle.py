@@ -204,8 +204,8 @@ def tokenized(root: str, shard: RawShardTokens) -> list[TokenizedShard]:
 def proven_tokens(root: str, shard: RawShardTokens) -> list[TokenizedShard]:
     """`tokenized`, its tokens checked as well. Raises Damaged."""
     found = tokenized(root, shard)
-    for split in found:
-        proven(split.tokens, str(split.sha256))
+    for split, sha256 in zip(found, shard.sha256, strict=False):
+        proven(split.tokens, sha256)
     return found
 
 

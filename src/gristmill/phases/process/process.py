@@ -259,6 +259,7 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
                 task.steps.made(), sampler, judged, everything=task.measure == "all"
             )
         else:
+            # no generator expression: its variable would hold a batch while the next is made
             last, parts = None, map(_new, judged())
         outputs = ProcessTables(stack, corpus, name, task, measures, found, tables)
         for part in parts:
