@@ -224,7 +224,7 @@ def load_and_fork(recipe: "Loaded | None" = None, rooms: Collection[str] = ()) -
     no_idle_threads()
     import gristmill.pipeline  # noqa: F401
     from gristmill.arrow_setup import without_pandas
-    from gristmill.engine import server
+    from gristmill.engine import allocation, server
     from gristmill.recipe import is_custom, kernel_rooms
 
     if recipe is not None and not any(map(is_custom, recipe.recipe.step)):
@@ -236,6 +236,7 @@ def load_and_fork(recipe: "Loaded | None" = None, rooms: Collection[str] = ()) -
         asked = kernel_rooms(recipe.recipe) if recipe is not None else set()
         kernels.prepare(asked | set(rooms))
     server.fork()
+    allocation.let_go_of_code()  # what loading has read: the run reads little of it
 
 
 def _run(as_json: bool, recipe: "Loaded", **options: Any) -> None:

@@ -1,5 +1,11 @@
-"""Memory that workers free: kept during a task, given back after it."""
+"""Memory that workers free: kept during a task, given back after it; pages of libraries that an
+idle process lets go of.
+"""
 
+import ctypes
+import mmap
+import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gristmill.engine import allocation
+from gristmill.engine import allocation, server
 from gristmill.engine.engine import Job
 from gristmill.engine.local import LocalEngine
 
@@ -44,3 +50,72 @@ def test_freed_memory_is_kept_until_the_task_ends() -> None:
     assert pool in (pa.supported_memory_backends()[0], "system")
     assert kept > size // 2
     assert second - first < size // 2
+
+
+def of_libraries(process: int | str = "self") -> int:
+    """Bytes of files that a process has mapped and read, shared or not."""
+    status = Path(f"/proc/{process}/status").read_text()
+    found = re.search(r"^RssFile:\s+(\d+) kB", status, re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def test_code_that_was_read_is_let_go_of_and_works_again() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", LETS_GO],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent,
+    ).stdout.split()
+    before, after, *works = said  # bytes, bytes, then what the libraries answer
+    assert int(before) > 40 << 20  # LLVM's and Arrow's
+    assert int(after) < int(before) // 2
+    assert works[0] == "3"
+    assert works[1]
+
+
+LETS_GO = """
+import llvmlite.binding as llvm
+import pyarrow as pa
+import pyarrow.compute as pc
+from test_allocation import of_libraries
+from gristmill.engine import allocation
+
+pc.sum(pa.array([1]))
+llvm.get_process_triple()
+before = of_libraries()
+allocation.let_go_of_code()
+print(before, of_libraries(), pc.sum(pa.array([1, 2])), llvm.get_process_triple().split("-")[0])
+"""
+
+
+def test_pages_that_are_no_longer_the_files_stay(tmp_path: Path) -> None:
+    """As the loader's corrections of addresses are: written, then made read-only."""
+    file = tmp_path / "a file\nof 2 names"
+    file.write_bytes(b"f" * (2 * mmap.PAGESIZE))
+    library = ctypes.CDLL(None, use_errno=True)
+    with file.open("rb") as opened:
+        maps = [
+            mmap.mmap(opened.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | write)
+            for write in (mmap.PROT_WRITE, 0)
+        ]
+    own, same = (np.frombuffer(mapping, np.uint8) for mapping in maps)
+    own[5] = ord("w")
+    address = ctypes.c_void_p(own.ctypes.data)
+    assert library.mprotect(address, ctypes.c_size_t(len(own)), mmap.PROT_READ) == 0
+    starts = {start for start, _ in allocation._of_files()}
+    assert own.ctypes.data not in starts
+    assert same.ctypes.data in starts
+    allocation.let_go_of_code()
+    assert own[5] == ord("w")
+    assert same.tobytes() == file.read_bytes()
+
+
+def test_the_fork_server_holds_few_pages_of_libraries() -> None:
+    started = server.start()
+    if not isinstance(started, server.ForkServer):
+        pytest.skip("there is no fork server on this system")
+    with LocalEngine(1) as engine:  # a worker has run: the server has loaded all
+        list(engine.run([Job("one", use_memory, 1 << 20)]))
+    assert of_libraries(started._process.pid) < 30 << 20  # 120 MB with what loading has read

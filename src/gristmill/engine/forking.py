@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
+from gristmill.engine import allocation
 from gristmill.engine.local import serve
 from gristmill.engine.server import CODE, LOAD, MOST_HANDLES, SIZE
 
@@ -29,6 +30,7 @@ def main(handle: str) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     caller = os.getppid()
     _load()
+    allocation.let_go_of_code()
     with socket.socket(fileno=int(handle)) as control:
         control.setblocking(False)
         server = _Server(control)
@@ -104,6 +106,7 @@ class _Server:
         for name in names.decode().split("\n"):
             with suppress(Exception):
                 importlib.import_module(name)
+        allocation.let_go_of_code()
         return True
 
     def _fork(self, handles: list[int]) -> bool:
