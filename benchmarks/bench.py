@@ -28,6 +28,7 @@ import encoding
 import extraction
 import languages
 import loading
+import memory
 import models
 import modes
 import node_download
@@ -68,6 +69,7 @@ SECTIONS = [  # in the order of the page
     extraction.SECTION,
     modes.SECTION,
     whole_runs.WHOLE,
+    memory.SECTION,
     cores.SECTION,
     whole_runs.FINEWEB_RUN,
     pages.SECTION,
