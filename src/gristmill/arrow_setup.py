@@ -1,4 +1,5 @@
-"""pyarrow in processes that are gristmill's own: without pandas.
+"""numpy and pyarrow in processes that are gristmill's own: what their libraries are told, and
+pyarrow without pandas.
 
 Where pandas is installed, pyarrow imports it for the first `pa.array`, to know a Series from a
 list: half a second of processor time in every process. gristmill gives pyarrow no object of pandas.
@@ -6,8 +7,22 @@ Custom filters may, so nothing of this is done where a run has any; nor in the p
 that calls gristmill.
 """
 
+import os
 import sys
 from typing import Any
+
+# What libraries read when they are loaded. OpenBLAS starts no threads: a run gives them no work,
+# and a process without threads can be forked. Arrow's mimalloc gives freed memory back to the
+# system after 50 ms, in place of 1 s: 15 to 30 MB less of a worker, in the same time.
+LIBRARIES = {"OPENBLAS_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "50"}
+
+
+def set_up_libraries() -> None:
+    """Tell libraries that are loaded from now on what LIBRARIES says, where the user says nothing
+    else.
+    """
+    for name, value in LIBRARIES.items():
+        os.environ.setdefault(name, value)
 
 
 class _NoPandas:

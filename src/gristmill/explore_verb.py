@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json
+from gristmill.arrow_setup import set_up_libraries
 from gristmill.report_verbs import Corpus
-from gristmill.run_verb import no_idle_threads
 from gristmill.terminal import handle_ctrl_c, print_result
 
 
@@ -54,7 +54,7 @@ def explore(
 
     embedding-atlas (extra explore) shows it in a browser; DuckDB answers questions in SQL.
     """
-    no_idle_threads()
+    set_up_libraries()
     from gristmill.errors import MachineError
     from gristmill.reports import explore_open
     from gristmill.reports.explore import explore as write

@@ -1,6 +1,5 @@
 """The verb `gristmill run`: thin, as cli.py."""
 
-import os
 import signal
 import sys
 from collections.abc import Collection
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gristmill.arguments import Json, bytes_of, settings_of
+from gristmill.arrow_setup import set_up_libraries
 from gristmill.completion import PRESETS, STOPS, among
 from gristmill.errors import RecipeError
 from gristmill.kernels_folder import is_first_run
@@ -193,7 +193,7 @@ def _read(
 
     Raises RecipeError.
     """
-    no_idle_threads()
+    set_up_libraries()
     from gristmill.recipe import for_files, read_recipe
 
     if len(what) == 1 and what[0].endswith(".toml"):
@@ -210,18 +210,11 @@ def _read(
     return loaded
 
 
-def no_idle_threads() -> None:
-    """Have numpy start no threads of its own when it is imported: a run gives them no work, and a
-    process without threads can be forked.
-    """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-
 def load_and_fork(recipe: "Loaded | None" = None, rooms: Collection[str] = ()) -> None:
     """Load what a run takes, then fork what workers come from: so nothing is loaded twice. The
     recipe is that of the run, if it is known; `rooms` of kernels/ are needed whatever it says.
     """
-    no_idle_threads()
+    set_up_libraries()
     import gristmill.pipeline  # noqa: F401
     from gristmill.arrow_setup import without_pandas
     from gristmill.engine import allocation, server

@@ -4,9 +4,11 @@ idle process lets go of.
 
 import ctypes
 import mmap
+import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from gristmill.arrow_setup import LIBRARIES
 from gristmill.engine import allocation, server
 from gristmill.engine.engine import Job
+from gristmill.engine.executor import threads_with
 from gristmill.engine.local import LocalEngine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only glibc is asked")
@@ -50,6 +54,57 @@ def test_freed_memory_is_kept_until_the_task_ends() -> None:
     assert pool in (pa.supported_memory_backends()[0], "system")
     assert kept > size // 2
     assert second - first < size // 2
+
+
+def held_after_stages(size: int, _: Callable[[int], None]) -> tuple[int, int]:
+    """(resident bytes before, more of them after two stages of tasks on threads)."""
+    before = resident()
+    for _stage in range(2):
+        assert len(list(threads_with(2)(freed, [size] * 4))) == 4
+    return before, resident() - before
+
+
+def freed(size: int) -> int:
+    """Take many small pieces of memory, which do not go back by themselves, and free them."""
+    return len([np.ones(size // 8 >> 10, np.uint8) for _ in range(8 << 10)])
+
+
+def test_what_a_stage_of_a_whole_task_frees_is_given_back() -> None:
+    if allocation._glibc() is None:
+        pytest.skip("the C library is not glibc")
+    size = 64 << 20
+    with LocalEngine(1) as engine:
+        jobs = [Job("one", held_after_stages, size)]
+        ((_, held),) = [event.result for event in engine.run(jobs) if event.result]
+    assert held < size // 4  # 128 MB where nothing is given back
+
+
+def libraries_of(names: list[str], _: Callable[[int], None]) -> dict[str, str | None]:
+    return {name: os.environ.get(name) for name in names}
+
+
+def test_workers_tell_libraries_what_the_user_does_not_say() -> None:
+    code = """
+from gristmill.engine.engine import Job
+from gristmill.engine.executor import threads_with
+from gristmill.engine.local import LocalEngine
+from test_allocation import libraries_of
+from gristmill.arrow_setup import LIBRARIES
+
+with LocalEngine(1) as engine:
+    print(*[event.result for event in engine.run([Job("one", libraries_of, list(LIBRARIES))])])
+"""
+    mine = {name: value for name, value in os.environ.items() if name not in LIBRARIES}
+    for said in ({}, {"MIMALLOC_PURGE_DELAY": "7"}):
+        out = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parent,
+            env=mine | said,
+        ).stdout
+        assert out.strip() == str({**LIBRARIES, **said})
 
 
 def of_libraries(process: int | str = "self") -> int:
@@ -118,4 +173,7 @@ def test_the_fork_server_holds_few_pages_of_libraries() -> None:
         pytest.skip("there is no fork server on this system")
     with LocalEngine(1) as engine:  # a worker has run: the server has loaded all
         list(engine.run([Job("one", use_memory, 1 << 20)]))
-    assert of_libraries(started._process.pid) < 30 << 20  # 120 MB with what loading has read
+    until = time.monotonic() + 30  # it lets go when nothing has come for 2 seconds
+    while of_libraries(started._process.pid) >= 30 << 20:  # 120 MB with what loading has read
+        assert time.monotonic() < until
+        time.sleep(0.1)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.dedup.disk_arrays import in_sorted
-from gristmill.store.parts import group_batches
+from gristmill.store.parts import group_batches, open_table
 
 # Documents of a group of shards, or a few more: the last table of a group is taken whole. Of fewer
 # documents MANY groups are made, as long as they are not smaller than LEAST.
@@ -52,7 +52,7 @@ def read_documents(
     `columns` are the columns to read; None: all. Only row groups that hold a wanted document are
     read, a few MB at a time.
     """
-    with pq.ParquetFile(path, pre_buffer=False) as file:
+    with open_table(path) as file:
         for group in range(file.num_row_groups):
             statistics = file.metadata.row_group(group).column(0).statistics
             if statistics is None or not statistics.has_min_max:

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from gristmill.engine import allocation
+
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
@@ -58,8 +60,9 @@ def _on_threads(
         while waiting:
             yield waiting.popleft().result()
     finally:
-        # Whoever leaves early, or meets an error, leaves no task at work.
+        # Who leaves early, or meets an error, leaves no task at work.
         pool.shutdown(cancel_futures=True)
+        allocation.give_back()  # the next stage takes memory of other sizes
 
 
 def fresh(work: Path, name: str) -> Path:

@@ -7,7 +7,9 @@ wrong.
 
 import os
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+from gristmill.arrow_setup import LIBRARIES
+
+os.environ.update({**LIBRARIES, **os.environ})
 
 import pyarrow
 import pyarrow.compute

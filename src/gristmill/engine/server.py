@@ -30,6 +30,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from gristmill import interpreter
+from gristmill.arrow_setup import LIBRARIES
 from gristmill.errors import MachineError
 
 FORK, LOAD = b"f", b"l"
@@ -124,8 +125,7 @@ class ForkServer:
                     interpreter.command("gristmill.engine.forking:main", str(theirs.fileno())),
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    # numpy's threads would idle with a loop, from its import to the first fork
-                    env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
+                    env={**LIBRARIES, **os.environ},
                 )
             )
 

@@ -27,6 +27,7 @@ from gristmill.store.joined_texts import JoinedTexts
 TEMPORARY = ".writing"  # the end of a name that is not whole; a later run removes it
 BLOCK = 1 << 20
 BATCH_BYTES = 2 << 20  # decoded at a time, about
+READ_BUFFER = 1 << 18  # bytes of a file that are read at once, of each column
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -300,11 +301,18 @@ def writing_table(
     part.append(Part(path, file.size, file.hexdigest(), {"rows": table.rows}))
 
 
+def open_table(path: Path) -> pq.ParquetFile:
+    """Open a Parquet part for reading its row groups one after another: a buffer of each column's
+    pages is in memory at once, not all of the row group's.
+    """
+    return pq.ParquetFile(path, pre_buffer=False, memory_map=False, buffer_size=READ_BUFFER)
+
+
 def read_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Read a Parquet part in batches of about BATCH_BYTES, none of two row groups. Decoding a whole
     row group takes twice the memory.
     """
-    with pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
+    with open_table(path) as file:
         for group in range(file.num_row_groups):
             for batch in group_batches(file, group, columns):
                 if len(batch):

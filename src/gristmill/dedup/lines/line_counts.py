@@ -33,7 +33,7 @@ from gristmill.columns import strings_of, utf8_buffers
 from gristmill.dedup.settings import FrequentLines
 from gristmill.engine.relations import Opener
 from gristmill.errors import Damaged
-from gristmill.store.parts import read_batches
+from gristmill.store.parts import open_table, read_batches
 
 if TYPE_CHECKING:
     from gristmill.kernels.text import lines as kernels
@@ -199,7 +199,7 @@ def _with_texts(
     table: CountedShard, frequent: list[Path], settings: FrequentLines
 ) -> Iterator[pa.RecordBatch]:
     """The frequent lines whose earliest document is in this shard, with their texts: FOUND."""
-    with pq.ParquetFile(table.documents, pre_buffer=False) as documents:
+    with open_table(table.documents) as documents:
         for group in range(documents.num_row_groups):
             statistics = documents.metadata.row_group(group).column(0).statistics
             if statistics is None or not statistics.has_min_max:
