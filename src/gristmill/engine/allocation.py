@@ -3,10 +3,10 @@
 A worker takes and frees the same few tens of MB for every batch. By default the allocators give
 freed memory back to the system, which then clears every page anew: a tenth of a worker's processor
 time. So a worker keeps what it frees until its task has ended, or a stage of a task about the whole
-corpus (executor.py). Nothing of this changes a result;
-with a C library other than glibc nothing happens. Arrow keeps its own allocator, mimalloc where it
-has it: with glibc's each growth and each end of a buffer is a copy into memory that is cleared
-before (7 % of the processor time and 90 MB of a run that reads Parquet).
+corpus (executor.py). Nothing of this changes a result; with a C library other than glibc nothing
+happens. Arrow keeps its own allocator, mimalloc where it has it (arrow_setup.py): with glibc's each
+growth and each end of a buffer is a copy into memory that is cleared before (7 % of the processor
+time and 90 MB of a run that reads Parquet).
 """
 
 import ctypes
