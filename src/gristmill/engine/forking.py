@@ -30,6 +30,7 @@ def main(handle: str) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     caller = os.getppid()
     _load()
+    allocation.let_go_of_code()
     with socket.socket(fileno=int(handle)) as control:
         control.setblocking(False)
         server = _Server(control)
@@ -60,7 +61,6 @@ class _Server:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._children: dict[int, socket.socket] = {}
-        self._has_loaded = True  # since it last let go of what loading reads
         self._woken, self._wake = os.pipe()
         for end in (self._woken, self._wake):
             os.set_blocking(end, False)
@@ -72,11 +72,7 @@ class _Server:
 
     def turn(self) -> bool:
         """Do what has come, or nothing for a while; false when the caller has ended."""
-        come = self._selector.select(LOOK)
-        if not come and self._has_loaded:
-            self._has_loaded = False
-            allocation.let_go_of_code()
-        for key, _ in come:
+        for key, _ in self._selector.select(LOOK):
             what: Callable[[], bool] = key.data
             if not what():
                 return False
@@ -110,7 +106,7 @@ class _Server:
         for name in names.decode().split("\n"):
             with suppress(Exception):
                 importlib.import_module(name)
-        self._has_loaded = True
+        allocation.let_go_of_code()
         return True
 
     def _fork(self, handles: list[int]) -> bool:
