@@ -1,4 +1,4 @@
-"""numpy and pyarrow in processes that are gristmill's own: what their libraries are told, and
+"""numpy and pyarrow in processes that are gristmill's own: the settings of their libraries, and
 pyarrow without pandas.
 
 Where pandas is installed, pyarrow imports it for the first `pa.array`, to know a Series from a
@@ -18,8 +18,8 @@ LIBRARIES = {"OPENBLAS_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "50"}
 
 
 def set_up_libraries() -> None:
-    """Tell libraries that are loaded from now on what LIBRARIES says, where the user says nothing
-    else.
+    """Set those environment variables of LIBRARIES that the user has not set. They hold for
+    libraries that are loaded afterwards.
     """
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)

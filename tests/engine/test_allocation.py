@@ -83,28 +83,33 @@ def libraries_of(names: list[str], _: Callable[[int], None]) -> dict[str, str | 
     return {name: os.environ.get(name) for name in names}
 
 
-def test_workers_tell_libraries_what_the_user_does_not_say() -> None:
-    code = """
-from gristmill.engine.engine import Job
-from gristmill.engine.executor import threads_with
-from gristmill.engine.local import LocalEngine
+def test_workers_have_the_settings_that_the_user_has_not_set() -> None:
+    mine = {name: value for name, value in os.environ.items() if name not in LIBRARIES}
+    for said in ({}, {"MIMALLOC_PURGE_DELAY": "7"}):
+        assert printed_by(ASKS, mine | said).strip() == str({**LIBRARIES, **said})
+
+
+ASKS = """
 from test_allocation import libraries_of
 from gristmill.arrow_setup import LIBRARIES
+from gristmill.engine.engine import Job
+from gristmill.engine.local import LocalEngine
 
 with LocalEngine(1) as engine:
     print(*[event.result for event in engine.run([Job("one", libraries_of, list(LIBRARIES))])])
 """
-    mine = {name: value for name, value in os.environ.items() if name not in LIBRARIES}
-    for said in ({}, {"MIMALLOC_PURGE_DELAY": "7"}):
-        out = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=Path(__file__).parent,
-            env=mine | said,
-        ).stdout
-        assert out.strip() == str({**LIBRARIES, **said})
+
+
+def printed_by(code: str, environment: dict[str, str] | None = None) -> str:
+    """What a fresh process prints that runs this code beside this file."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent,
+        env=environment,
+    ).stdout
 
 
 def of_libraries(process: int | str = "self") -> int:
@@ -116,14 +121,9 @@ def of_libraries(process: int | str = "self") -> int:
 
 
 def test_code_that_was_read_is_let_go_of_and_works_again() -> None:
-    said = subprocess.run(
-        [sys.executable, "-c", LETS_GO],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parent,
-    ).stdout.split()
-    before, after, *works = said  # bytes, bytes, then what the libraries answer
+    before, after, *works = printed_by(
+        LETS_GO
+    ).split()  # bytes, bytes, then what the libraries answer
     assert int(before) > 40 << 20  # LLVM's and Arrow's
     assert int(after) < int(before) // 2
     assert works[0] == "3"

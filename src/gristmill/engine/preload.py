@@ -9,6 +9,7 @@ import os
 
 from gristmill.arrow_setup import LIBRARIES
 
+# Before the libraries are loaded, and so before the imports.
 os.environ.update({**LIBRARIES, **os.environ})
 
 import pyarrow
