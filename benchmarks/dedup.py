@@ -28,6 +28,7 @@ HERE = Path(__file__).parent
 LIMIT = 600  # seconds that a tool may take
 SLICE = 10  # datatrove also does a part of the documents, of which it surely comes to an end
 OURS = [(bands, rows, workers) for bands, rows in ((14, 8), (32, 4)) for workers in (1, 2)]
+BASE = (14, 8, 2)  # bands, rows and workers of the run that peers are compared with
 PEERS = {
     "datatrove": "datatrove, its four stages, 14 x 8",
     "text-dedup": "text-dedup, 14 x 8",
@@ -35,6 +36,10 @@ PEERS = {
     "rensa-readme": "rensa, as its README: single words",
     "daft": "Daft, its guide's script, 14 x 8",
 }
+# These end within a minute: each of their runs comes right after one of ours, so that both meet the
+# machine in the same state.
+IN_TURNS = ("rensa", "rensa-readme", "daft")
+LEAST = {"datatrove": 20, "daft": 1.5}  # times our wall and processor time: the targets
 VERIFIED = {"rensa": "signatures", "rensa-readme": "signatures"}
 PACKAGES = {"datatrove": "datatrove", "text-dedup": "text-dedup", "rensa": "rensa", "daft": "daft"}
 
@@ -97,6 +102,23 @@ def ours(
     hands: Hands, folder: Path, bands: int, rows: int, workers: int, times: int
 ) -> dict[str, Any]:
     """Our runs: medians. One worker runs on one core, more on all."""
+    out, runs, inner = hands.data / "out", [], {}
+    for _ in range(times):
+        run, inner = _our_run(hands, folder, bands, rows, workers)
+        runs.append(run)
+    row = _row(f"gristmill, {bands} x {rows}, {_workers(workers)}", "texts", runs)
+    row |= score(folder, np.fromiter(_kept_by_us(out, folder / "shards"), np.int64)) | {
+        "phases": inner["phases"],
+        "rates": inner["rates"],
+    }
+    shutil.rmtree(out, ignore_errors=True)
+    return row
+
+
+def _our_run(
+    hands: Hands, folder: Path, bands: int, rows: int, workers: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One run, measured, and what it told of itself; its corpus stays in the folder `out`."""
     out, told = hands.data / "out", hands.data / "told.json"
     settings = {"deduplicate.near.bands": str(bands), "deduplicate.near.rows": str(rows)}
     environment = {
@@ -104,32 +126,21 @@ def ours(
         "GRISTMILL_BENCH_SET": json.dumps(settings),
         "GRISTMILL_BENCH_WORKERS": str(workers),
     }
-    shards = folder / "shards"
     command = [
         sys.executable,
         HERE / "ours.py",
         "whole",
         HERE / "dedup.toml",
-        shards / "*.parquet",
+        folder / "shards" / "*.parquet",
         out,
         told,
     ]
-    runs, inner = [], {}
-    for _ in range(times):
-        shutil.rmtree(out, ignore_errors=True)
-        runs.append(hands.tree([str(part) for part in command], environment, pinned=workers == 1))
-        inner = json.loads(told.read_text())
-        hands.say(
-            f"ours, {bands} x {rows}, {workers} workers: {runs[-1]['wall']:.1f} s, cpu "
-            f"{runs[-1]['cpu']:.1f}"
-        )
-    row = _row(f"gristmill, {bands} x {rows}, {_workers(workers)}", "texts", runs)
-    row |= score(folder, np.fromiter(_kept_by_us(out, shards), np.int64)) | {
-        "phases": inner["phases"],
-        "rates": inner["rates"],
-    }
     shutil.rmtree(out, ignore_errors=True)
-    return row
+    run = hands.tree([str(part) for part in command], environment, pinned=workers == 1)
+    hands.say(
+        f"ours, {bands} x {rows}, {workers} workers: {run['wall']:.1f} s, cpu {run['cpu']:.1f}"
+    )
+    return run, json.loads(told.read_text())
 
 
 def _workers(count: int) -> str:
@@ -160,14 +171,13 @@ def _kept_by_us(out: Path, shards: Path) -> Iterator[int]:
         first += pq.read_metadata(path).num_rows
 
 
-def theirs(hands: Hands, folder: Path, tool: str) -> dict[str, Any]:
-    """A peer's run, once, on all cores."""
+def theirs(hands: Hands, folder: Path, tool: str, times: int) -> dict[str, Any]:
+    """A peer on all cores: once, or as often as ours and in turns with it."""
     python = hands.text_dedup if tool == "text-dedup" else hands.peers
     told = {"who": PEERS[tool], "verified": VERIFIED.get(tool, "no"), "tool": tool}
     if python is None:
         return {**told, "failed": "no environment of peers"}
     out, cores = hands.data / "out-peer", len(os.sched_getaffinity(0))
-    shutil.rmtree(out, ignore_errors=True)
     environment = {
         name: value for name, value in hands.theirs.items() if name not in rounds.ONE_THREAD
     }
@@ -180,11 +190,18 @@ def theirs(hands: Hands, folder: Path, tool: str) -> dict[str, Any]:
         str(out),
         str(cores),
     ]
+    runs, beside = [], []
     try:
-        run = hands.tree(command, environment, pinned=False, limit=LIMIT)
-        told |= _row(told["who"], told["verified"], [run])
+        for _ in range(times if tool in IN_TURNS else 1):
+            if tool in IN_TURNS:
+                beside.append(_our_run(hands, folder, *BASE)[0])
+            shutil.rmtree(out, ignore_errors=True)
+            runs.append(hands.tree(command, environment, pinned=False, limit=LIMIT))
+            hands.say(f"{tool}: {runs[-1]['wall']:.1f} s, cpu {runs[-1]['cpu']:.1f}")
+        told |= _row(told["who"], told["verified"], runs)
+        if beside:
+            told["beside"] = beside
         told |= score(folder, np.fromiter(_kept_by_them(out / "kept"), np.int64))
-        hands.say(f"{tool}: {run['wall']:.1f} s, cpu {run['cpu']:.1f}, kept {told['kept']}")
         package = PACKAGES[tool.partition("-readme")[0]]
         asked = f"import importlib.metadata as m; print(m.version({package!r}))"
         found = subprocess.run(
@@ -196,6 +213,7 @@ def theirs(hands: Hands, folder: Path, tool: str) -> dict[str, Any]:
         told["failed"] = str(error)
     finally:
         shutil.rmtree(out, ignore_errors=True)
+        shutil.rmtree(hands.data / "out", ignore_errors=True)
     return told
 
 
@@ -219,14 +237,14 @@ def measure(hands: Hands, count: int, times: int) -> list[dict[str, Any]]:
     ours(hands, corpus(hands, 2000), 14, 8, 2, 1)  # kernels compiled
     folder = corpus(hands, count)
     rows = [ours(hands, folder, *form, times) for form in OURS]
-    rows += [theirs(hands, folder, tool) for tool in PEERS]
+    rows += [theirs(hands, folder, tool, times) for tool in PEERS]
     return rows + fewer(hands, count // SLICE, times)
 
 
 def fewer(hands: Hands, count: int, times: int) -> list[dict[str, Any]]:
     """Ours and datatrove's on fewer documents."""
     folder = corpus(hands, count)
-    return [ours(hands, folder, 14, 8, 2, times), theirs(hands, folder, "datatrove")]
+    return [ours(hands, folder, *BASE, times), theirs(hands, folder, "datatrove", 1)]
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
@@ -256,7 +274,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
             )
             continue
         base = bases[row["documents"]]
-        ratios = "; ".join(f"{row[name] / base[name]:.2f}" for name in ("wall", "cpu", "pss"))
+        ratios = "; ".join(f"{ratio:.2f}" for ratio in _ratios(row, base))
         lines.append(
             f"| {row['who']} | {row['verified']} | {row['documents']:,} | {row['wall']:.1f} "
             f"| {row['cpu']:.1f} "
@@ -275,6 +293,20 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
+def _ratios(row: dict[str, Any], base: dict[str, Any]) -> tuple[float, float, float]:
+    """A row's wall time, processor time and memory, times ours: of runs in turns the medians of the
+    rounds' ratios.
+    """
+    if "beside" not in row:
+        return row["wall"] / base["wall"], row["cpu"] / base["cpu"], row["pss"] / base["pss"]
+    rounds_of = list(zip(row["runs"], row["beside"], strict=True))
+    wall, cpu, memory = (
+        statistics.median(run[name] / own[name] for run, own in rounds_of)
+        for name in ("wall", "cpu", "peak_pss")
+    )
+    return wall, cpu, memory
+
+
 def _target(row: dict[str, Any], base: dict[str, Any], *, part: bool) -> list[str]:
     """A peer's wall and processor time and memory beside ours; of one that was stopped its wall
     time until then.
@@ -282,7 +314,7 @@ def _target(row: dict[str, Any], base: dict[str, Any], *, part: bool) -> list[st
     Targets are for all documents; what did a part is told beside ours on that part, where starting
     weighs.
     """
-    least = 20 if row["tool"] == "datatrove" else 1
+    least = LEAST.get(row["tool"], 1)
     if "failed" in row:
         stopped = re.match(r"stopped after ([0-9,]+) s", row["failed"])
         if stopped is None:
@@ -295,8 +327,8 @@ def _target(row: dict[str, Any], base: dict[str, Any], *, part: bool) -> list[st
                 f"{wall:.1f}; {base['documents']:,} documents)."
             )
         ]
-    wall, cpu, memory = (row[name] / base[name] for name in ("wall", "cpu", "pss"))
-    told = f"({wall:.1f}, {cpu:.1f}; {memory:.2f}; {row['documents']:,} documents)."
+    wall, cpu, memory = _ratios(row, base)
+    told = f"({wall:.2f}, {cpu:.2f}; {memory:.2f}; {row['documents']:,} documents)."
     if part:
         return [f"* {row['who']}: times our wall and processor time, and our memory {told}"]
     met = "met" if min(wall, cpu) >= least and memory >= 1 else "**not met**"
@@ -313,13 +345,14 @@ SECTION = Section(
     title="Whole near-deduplication: Parquet in, kept documents out",
     remarks=(
         "Each tool is a whole process, timed from outside, start and imports included, on all "
-        "cores unless one is named; peers run once. Documents and their known copies are from "
-        "dedup_corpus.py, none near a similarity of 0.8: `copies left in` should have been "
-        "dropped, `lost` should have been kept. Bands miss some copies in every tool; a tool that"
-        " does not verify also drops documents that are only similar. datatrove hashes with "
-        "64-bit xxhash, its default, on spaCy's words, and counts no tokens here. A tool is "
-        "stopped after 10 minutes; it then also runs on a tenth of the documents. Daft's script "
-        "is that of its guide. text-dedup is 0.4.0, the last version on PyPI."
+        "cores unless one is named. Each run of rensa and of Daft comes right after one of ours, "
+        "and their ratios are medians of these rounds; other peers run once. Documents and their "
+        "known copies are from dedup_corpus.py, none near a similarity of 0.8: `copies left in` "
+        "should have been dropped, `lost` should have been kept. Bands miss some copies in every "
+        "tool; a tool that does not verify also drops documents that are only similar. datatrove "
+        "hashes with 64-bit xxhash, its default, on spaCy's words, and counts no tokens here. A "
+        "tool is stopped after 10 minutes; it then also runs on a tenth of the documents. Daft's "
+        "script is that of its guide. text-dedup is 0.4.0, the last version on PyPI."
     ),
     measure=lambda bench: measure(bench.hands(), bench.asked.documents, bench.asked.whole_rounds),
     table=table,

@@ -20,7 +20,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,12 +148,15 @@ def deduplicate(folder: Path, cuts: int | None = None) -> dict[str, Any]:
     settings = Deduplicate(
         exact=True, near=Near(verify="signatures", bands=BANDS, rows=ROWS, threshold=THRESHOLD)
     )
-    work, ended, peak, laid_out = folder / "work", threading.Event(), [0], [0.0]
+    work, ended, laid_out = folder / "work", threading.Event(), [0.0]
     shutil.rmtree(work, ignore_errors=True)
+    free = shutil.disk_usage(folder).free
+    least = [free]
 
     def watch() -> None:
+        # Not the size of each file: there are thousands, and the run would wait for the lock.
         while not ended.wait(0.25):
-            peak[0] = max(peak[0], sum(_sizes(work)))
+            least[0] = min(least[0], shutil.disk_usage(folder).free)
 
     def tell(rows: int) -> None:
         laid_out[0] = time.perf_counter()
@@ -183,20 +185,11 @@ def deduplicate(folder: Path, cuts: int | None = None) -> dict[str, Any]:
         "wall": now - wall,
         "cpu": cpu,
         "laid_out": laid_out[0] - wall,
-        "disk": peak[0],
+        "disk": free - least[0],
         "drops": int(found.sum()),
         "recall": float((found & wanted).sum() / wanted.sum()),
         "precision": float((found & wanted).sum() / max(1, found.sum())),
     }
-
-
-def _sizes(folder: Path) -> Iterator[int]:
-    for place, _, names in os.walk(folder):
-        for name in names:
-            try:
-                yield os.stat(os.path.join(place, name)).st_blocks * 512
-            except FileNotFoundError:
-                continue  # it was removed meanwhile
 
 
 def signatures(

@@ -525,10 +525,10 @@ def add_counts_by_group(
     ]
 
 
-# kernels.tokens.read_documents
+# kernels.reading.file_pieces
 
 
-def read_documents(files: Sequence[bytes], pieces: Iterable[tuple[int, int, int]]) -> list[bytes]:
+def read_pieces(files: Sequence[bytes], pieces: Iterable[tuple[int, int, int]]) -> list[bytes]:
     """The bytes of each piece (file, start, size), up to the first that its file ends before."""
     found: list[bytes] = []
     for file, start, size in pieces:

@@ -239,6 +239,9 @@ TWINS = {
     "pii.redact.find": Pair(f"{REDACT}::check", "find"),
     "pii.redact.find_as_datatrove": Pair(f"{REDACT}::check", "find_as_datatrove"),
     "pii.rewrite.rewrite": Pair(f"{REDACT}::check", "rewrite"),
+    "reading.file_pieces.read_pieces": Pair(
+        "kernels/reading/test_file_pieces.py::test_fuzz_read_pieces", "naive.read_pieces"
+    ),
     "reading.json_lines.read": Pair(
         "kernels/reading/test_json_lines.py::test_fuzz_read",
         "naive_reading.read_lines",
@@ -275,9 +278,6 @@ TWINS = {
     ),
     "tokens.counts.add_counts_by_group": Pair(
         "kernels/tokens/test_counts.py::test_fuzz_add_counts_by_group", "naive.add_counts_by_group"
-    ),
-    "tokens.read_documents.read_documents": Pair(
-        "kernels/tokens/test_read_documents.py::test_fuzz_read_documents", "naive.read_documents"
     ),
     "unicode.composition.unsettled": Pair(
         "kernels/unicode/test_composition.py::test_what_is_settled_never_changes",

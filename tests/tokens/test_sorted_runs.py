@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.kernels.tokens import read_documents
+from gristmill.kernels.reading import file_pieces
 from gristmill.tokens import ordered_documents, sorted_runs
 from gristmill.tokens.ordered_documents import ordered
 from gristmill.tokens.shards import ShardWriter, TokenizedShard, part_of
@@ -215,14 +215,14 @@ def test_a_file_that_lost_its_end_after_it_was_checked_is_refused(tmp_path: Path
 
 def test_reads_that_are_cut_short_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system stops within a block, the document is read by Python, then the rest."""
-    real = read_documents.read_documents
+    real = file_pieces.read_pieces
     own = [Document(number, [number] * 5, 1, 0) for number in range(20)]
 
     def few(handles: np.ndarray, *pieces_and_out: np.ndarray) -> int:
         *columns, out = pieces_and_out
         return real(handles, *(column[:3] for column in columns), out)
 
-    monkeypatch.setattr(read_documents, "read_documents", few)
+    monkeypatch.setattr(file_pieces, "read_pieces", few)
     with ExitStack() as files:
         every = ordered([tokenized(tmp_path, own, np.dtype("<u2"))], KEY, files)
         (piece,) = pieces(np.array([100]), 1000, 2, whole=False)

@@ -1,14 +1,12 @@
 """Arrays of numbers in files: written whole, mapped into memory, or read row by row."""
 
 import mmap
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-GAP = 16  # rows that were not asked for which one read may include between two that were
-SPAN = 2048  # wanted rows that one read returns, at most
+from gristmill.engine.pread import read_all_pieces
 
 
 def write_array(path: Path, array: np.ndarray) -> None:
@@ -39,20 +37,17 @@ def read_rows(path: Path, rows: np.ndarray, out: np.ndarray) -> None:
     `rows` are sorted, each once. A memory map would be shorter, but it would hold sixteen pages for
     each page that is touched: a kernel also maps the neighbours of a page.
     """
-    width = out.shape[1]
-    breaks = np.flatnonzero(np.diff(rows) > GAP) + 1
-    ends = np.append(np.union1d(breaks, np.arange(SPAN, len(rows), SPAN)), len(rows)).tolist()
-    start = 0
-    with open(path, "rb") as file:
-        for stop in ends if len(rows) else ():
-            first, last = int(rows[start]), int(rows[stop - 1])
-            if last - first == stop - start - 1:
-                os.preadv(file.fileno(), [out[start:stop].data.cast("B")], 4 * width * first)
-            else:
-                span = np.empty((last - first + 1, width), np.uint32)
-                os.preadv(file.fileno(), [span.data.cast("B")], 4 * width * first)
-                out[start:stop] = span[rows[start:stop] - first]
-            start = stop
+    if not len(rows):
+        return
+    heads = np.flatnonzero(np.r_[True, rows[1:] != rows[:-1] + 1])
+    size = out.dtype.itemsize * out.shape[1]
+    counts = np.diff(np.r_[heads, len(rows)])
+    with open(path, "rb", 0) as file:
+        read_all_pieces(
+            np.array([file.fileno()]),
+            (np.zeros(len(heads), np.int64), rows[heads] * size, counts * size),
+            np.frombuffer(out.data, np.uint8),
+        )
 
 
 def in_sorted(values: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gristmill.engine.pread import read_all_pieces
 from gristmill.store.parts import BLOCK
 from gristmill.tokens.shards import Block, TokenizedShard, part_of
-from gristmill.tokens.sorted_runs import Piece, read_into
+from gristmill.tokens.sorted_runs import Piece
 
 # Of tokens, read together: they are hashed and written while they are in the processor's cache. A
 # file's buffer is smaller, so that they are not copied into it.
@@ -55,28 +56,9 @@ class OrderedDocuments(NamedTuple):
             tokens, lengths = buffer[: end - before], self.lengths[start:stop]
             starts = self.starts[start:stop] * dtype.itemsize
             pieces = (self.files[start:stop], starts, lengths * dtype.itemsize)
-            _read(self.handles, pieces, tokens.view(np.uint8))
+            read_all_pieces(self.handles, pieces, tokens.view(np.uint8))
             yield tokens, self.documents[start:stop], lengths
             start, before = stop, end
-
-
-def _read(
-    handles: np.ndarray, pieces: tuple[np.ndarray, np.ndarray, np.ndarray], out: np.ndarray
-) -> None:
-    """Read pieces (which file, first byte, bytes) of files, one behind another."""
-    from gristmill.kernels.tokens.read_documents import read_documents
-
-    while len(pieces[0]):
-        done = read_documents(handles, *pieces, out)
-        if done == len(pieces[0]):
-            return
-        # The system did not give this one at once: it says why, or does now.
-        out = out[int(pieces[2][:done].sum()) :]
-        file, start, size = (int(numbers[done]) for numbers in pieces)
-        read_into(int(handles[file]), out[:size], start)
-        out = out[size:]
-        files, starts, sizes = (numbers[done + 1 :] for numbers in pieces)
-        pieces = (files, starts, sizes)
 
 
 def ordered(shards: list[TokenizedShard], key: int, files: ExitStack) -> OrderedDocuments:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from gristmill.engine.pread import read_into
 from gristmill.tokens.shards import Block
 
 # Of tokens: in a run, at least (a file has few runs, so that slices of a bucket stay long), ...
@@ -213,19 +214,6 @@ def _rows_of(run: SortedRun, bits: int, first: int, last: int) -> tuple[np.ndarr
         rows = np.empty((row - first_row, 3), np.int64)
         read_into(handle, rows, at + 16 * ((1 << bits) + 1) + 24 * first_row)
     return rows, run.first_token + first_token, token - first_token
-
-
-def read_into(handle: int, out: np.ndarray, offset: int) -> None:
-    """Fill an array from a place of a file. Raises OSError where the file is too short."""
-    if not out.size:
-        return
-    view = memoryview(out.data).cast("B")
-    at = 0
-    while at < len(view):
-        read = os.preadv(handle, [view[at:]], offset + at)
-        if not read:
-            raise OSError("a file of sorted tokens is shorter than it was written: run again")
-        at += read
 
 
 def placed(documents: np.ndarray, repeats: np.ndarray, key: int) -> tuple[np.ndarray, np.ndarray]:

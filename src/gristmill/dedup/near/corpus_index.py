@@ -15,6 +15,7 @@ from gristmill.dedup.disk_arrays import map_array, write_array
 from gristmill.dedup.near.key_partitions import KeyFile, count_keys, read_keys
 from gristmill.dedup.reference_corpus import ReferenceCorpus, first_number
 from gristmill.dedup.settings import MOST_CANDIDATES, MOST_KEEPERS
+from gristmill.dedup.sort_pairs import sort_pairs
 from gristmill.errors import VerificationError
 
 KEYS, DOCUMENTS = "index/{:04d}.keys", "index/{:04d}.documents"
@@ -113,8 +114,7 @@ class Indexes:
             names = [self._index / Path(name.format(place)).name for name in (KEYS, DOCUMENTS)]
             keys = np.concatenate([map_array(names[0], np.uint64), keys])
             owners = np.concatenate([map_array(names[1], np.int64), owners])
-            order = np.lexsort((owners, keys))
-            keys, owners = keys[order], owners[order]
+            keys, owners = sort_pairs(keys, owners)
             once = np.r_[True, (keys[1:] != keys[:-1]) | (owners[1:] != owners[:-1])]
             write_array(names[0], keys[once])
             write_array(names[1], owners[once])
@@ -129,8 +129,7 @@ def index_entries(
     `most` documents: later ones are never candidates.
     """
     keys, rows = partition[:, 0].astype(np.int64).view(np.uint64), partition[:, 1]
-    order = np.lexsort((rows, keys))
-    keys, rows = keys[order], rows[order]
+    keys, rows = sort_pairs(keys, rows)
     place = np.arange(len(keys))
     begins = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if len(keys) else place
     within = place - np.repeat(begins, np.diff(np.r_[begins, len(keys)])) < most

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gristmill.dedup.disk_arrays import map_array, write_array
+from gristmill.dedup.sort_pairs import sort_pairs
 from gristmill.engine.executor import fresh
 
 CHUNK = 1 << 19  # keys that are looked at together
@@ -74,8 +75,7 @@ def pairs_in(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def distinct(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each pair (n,), (n,) int64 once, sorted by both."""
-    order = np.lexsort((right, left))
-    left, right = left[order], right[order]
+    left, right = sort_pairs(left, right)
     new = np.ones(len(left), bool)
     new[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1])
     return left[new], right[new]
@@ -101,15 +101,12 @@ def _in_buckets(every: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     parts = 1 << max(0, (len(every) - 1) // SORTED).bit_length()
     for part in range(parts):
         some = every if parts == 1 else every[(every[:, 0] & (parts - 1)) == part]
-        order = np.argsort(some[:, 0])
-        keys = some[order, 0]
+        keys, numbers = sort_pairs(some[:, 0], some[:, 1])
         twice = np.zeros(len(keys), bool)
         twice[1:] = keys[1:] == keys[:-1]
         twice[:-1] |= twice[1:]
-        keys, numbers = keys[twice], some[order[twice], 1]
-        order = np.lexsort((numbers, keys))
-        if len(order):
-            yield keys[order], numbers[order]
+        if twice.any():
+            yield keys[twice], numbers[twice]
 
 
 def _first_of_each(

@@ -245,7 +245,7 @@ class _KeyBuffer:
         """Write what is held."""
         for place, pieces in enumerate(zip(*self._waiting, strict=True)):
             with open(self._group.partition(place), "ab") as file:
-                file.writelines(piece.data for piece in pieces)
+                file.write(np.concatenate(pieces).data)
         self._waiting, self._count = [], 0
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.kernels.tokens.read_documents import read_documents
+from gristmill.kernels.reading.file_pieces import read_pieces
 from tests.support import naive, strategies
 
 
@@ -19,11 +19,11 @@ def numbers(*columns: list[int]) -> list[np.ndarray]:
 
 @strategies.fuzz(60)
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=4), st.data())
-def test_fuzz_read_documents(files: list[bytes], data: st.DataObject) -> None:
+def test_fuzz_read_pieces(files: list[bytes], data: st.DataObject) -> None:
     """Also beyond the ends of files: the first piece that is not whole ends it."""
     piece = st.tuples(st.integers(0, len(files) - 1), st.integers(0, 45), st.integers(0, 12))
     asked = data.draw(st.lists(piece, max_size=12))
-    expected = naive.read_documents(files, asked)
+    expected = naive.read_pieces(files, asked)
     out = np.full(sum(size for _, _, size in asked) + 3, 7, np.uint8)
     with TemporaryDirectory() as name:
         opened = []
@@ -35,7 +35,7 @@ def test_fuzz_read_documents(files: list[bytes], data: st.DataObject) -> None:
             [], [], []
         )
         handles = np.array([file.fileno() for file in opened], np.int64)
-        done = read_documents(handles, *columns, out)
+        done = read_pieces(handles, *columns, out)
         for file in opened:
             file.close()
     assert done == len(expected)
@@ -49,4 +49,4 @@ def test_fuzz_read_documents(files: list[bytes], data: st.DataObject) -> None:
 )
 def test_pieces_that_do_not_fit_are_refused(file: int, start: int, size: int) -> None:
     with pytest.raises(IndexError):
-        read_documents(*numbers([0], [file], [start], [size]), np.zeros(8, np.uint8))
+        read_pieces(*numbers([0], [file], [start], [size]), np.zeros(8, np.uint8))
