@@ -1,5 +1,6 @@
 """How much faster 16 cores make a whole run: computed from processor time (processor.py)."""
 
+import statistics
 from typing import Any
 
 import whole_runs
@@ -9,12 +10,13 @@ from section import Rows, Section, met, number
 
 FEW, MANY = 8, 64  # raw shards of the two small runs
 WORKERS = 2
+TIMES = 5  # of each run
 CORES, TARGET = 16, 14
 SHARD_COUNTS = (16, 160, 1600)
 
 
-def _measured(bench: Bench, size: int, shards: int) -> dict[str, Any]:
-    """A whole run with its processes' seconds, by phase."""
+def _measured(bench: Bench, size: int, shards: int) -> dict[str, dict[str, float]]:
+    """The seconds of a whole run's processes, by phase."""
     folder = whole_runs.corpus(bench, size, shards)
     told = whole_runs.run_ours(
         bench,
@@ -22,29 +24,43 @@ def _measured(bench: Bench, size: int, shards: int) -> dict[str, Any]:
         folder / "*.warc.wet.gz",
         {"GRISTMILL_BENCH_WORKERS": str(WORKERS)},
     )[1]
-    phases = by_phase(told["processor"])
-    caller = phases[CALLER]["alone"]
-    return {
-        "phases": phases,
-        "run": Run(
-            shards,
-            size / 1e6,
-            WORKERS,
-            caller,
-            sum(phase["alone"] for phase in phases.values()) - caller,
-            sum(phase["divided"] for phase in phases.values()),
-        )._asdict(),
+    return by_phase(told["processor"])
+
+
+def _row(size: int, shards: int, runs: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
+    """Of runs over one corpus, the medians."""
+    phases = {
+        name: {
+            kind: statistics.median(run[name][kind] for run in runs)
+            for kind in ("alone", "divided")
+        }
+        for name in runs[0]
     }
+    caller = phases[CALLER]["alone"]
+    run = Run(
+        shards,
+        size / 1e6,
+        WORKERS,
+        caller,
+        sum(phase["alone"] for phase in phases.values()) - caller,
+        sum(phase["divided"] for phase in phases.values()),
+    )
+    return {"phases": phases, "run": run._asdict(), "runs": runs}
 
 
 def rows(bench: Bench) -> Rows:
-    """The two small runs, and the two long ones."""
-    _measured(bench, whole_runs.START_BYTES, FEW)  # kernels compiled, files cached
+    """The two small runs, and the two long ones: medians of TIMES of each, in turns."""
+    corpora = [
+        (whole_runs.START_BYTES, FEW),
+        (whole_runs.START_BYTES, MANY),
+        (bench.asked.bytes, whole_runs.SHARDS),
+        (2 * bench.asked.bytes, 2 * whole_runs.SHARDS),
+    ]
+    _measured(bench, *corpora[0])  # kernels compiled, files cached
+    rounds = [[_measured(bench, *corpus) for corpus in corpora] for _ in range(TIMES)]
     return [
-        _measured(bench, whole_runs.START_BYTES, FEW),
-        _measured(bench, whole_runs.START_BYTES, MANY),
-        _measured(bench, bench.asked.bytes, whole_runs.SHARDS),
-        _measured(bench, 2 * bench.asked.bytes, 2 * whole_runs.SHARDS),
+        _row(*corpus, list(runs))
+        for corpus, runs in zip(corpora, zip(*rounds, strict=True), strict=True)
     ]
 
 
@@ -93,12 +109,12 @@ SECTION = Section(
     title="Sixteen cores: what one process does of a whole run",
     remarks=(
         "Computed from processor time; this machine has two cores. The run above, with two "
-        "workers, and one of twice as much: what they differ by goes by the MB. By Amdahl's law: "
-        "what the fork server and the first threads of the caller, of a task about the whole "
-        "corpus and of a task about a source do is counted as done while all else waits, also "
-        "where DuckDB would give a part of it to more threads; what other threads do (hashing, "
-        "sorting, comparing) cores divide. Memory and disk are taken to be as fast for sixteen "
-        "cores as for one."
+        f"workers, and one of twice as much, medians of {TIMES} of each, in turns: what they "
+        "differ by goes by the MB. By Amdahl's law: what the fork server and the first threads of "
+        "the caller, of a task about the whole corpus and of a task about a source do is counted "
+        "as done while all else waits, also where DuckDB would give a part of it to more threads; "
+        "what other threads do (hashing, sorting, comparing) cores divide. Memory and disk are "
+        "taken to be as fast for sixteen cores as for one."
     ),
     measure=rows,
     table=table,

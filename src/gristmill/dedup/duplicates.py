@@ -107,7 +107,7 @@ def deduplicate(
         if settings.normal_urls
         else None
     )
-    equal = ExactDuplicates(relations, tables, against, work, order, forms)
+    equal = ExactDuplicates(relations, tables, against, work, order, forms, executor)
     urls = equal.find("urls", dropped) if settings.url else no_drops()
     dropped = np.union1d(dropped, urls.documents)
     exact = (

@@ -2,7 +2,7 @@
 relations, whose start takes longer than that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -10,31 +10,32 @@ import pyarrow.parquet as pq
 
 from gristmill.columns import rows_of
 from gristmill.dedup.disk_arrays import in_sorted
+from gristmill.dedup.shard_tables import ShardTables, grouped
+from gristmill.engine.executor import Executor
 from gristmill.store.parts import read_batches
 
 FEW = 1 << 20  # documents, of 32 bytes each
 
 
-def are_few(paths: Mapping[Path, int]) -> bool:
+def are_few(paths: Iterable[Path]) -> bool:
     """Whether tables of signatures have so few documents that memory is no matter."""
     rows: int = sum(pq.read_metadata(path).num_rows for path in paths)
     return rows <= FEW
 
 
-def equal_texts(paths: Mapping[Path, int], dropped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of tables of signatures, each with its scope, the documents with the same text as an earlier
-    one of their scope, and the earliest: both (n,) int64, by document.
+def equal_texts(
+    tables: list[ShardTables], dropped: np.ndarray, executor: Executor
+) -> tuple[np.ndarray, np.ndarray]:
+    """The documents with the same text as an earlier one of their scope, and the earliest: both
+    (n,) int64, by document.
 
     Documents of `dropped` (sorted int64) count as absent.
     """
-    columns = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.uint64))]
-    for path, scope in paths.items():
-        for batch in read_batches(path, ["document", "text_hash"]):
-            documents = batch["document"].to_numpy()
-            left = ~in_sorted(documents, dropped)
-            hashes = rows_of(batch["text_hash"], np.uint64)
-            columns.append((documents[left], np.full(left.sum(), scope), hashes[left]))
-    documents, scopes, hashes = map(np.concatenate, zip(*columns, strict=True))
+    columns = map(np.concatenate, zip(*executor(_read, grouped(tables)), strict=True))
+    documents, scopes, hashes = columns
+    if len(dropped):
+        left = ~in_sorted(documents, dropped)
+        documents, scopes, hashes = documents[left], scopes[left], hashes[left]
     # Most texts occur once: the first half of a hash says so of nearly all of these.
     order = np.argsort(hashes[:, 0])
     halves = hashes[order, 0]
@@ -49,3 +50,14 @@ def equal_texts(paths: Mapping[Path, int], dropped: np.ndarray) -> tuple[np.ndar
     found = np.flatnonzero(documents != firsts)
     found = found[np.argsort(documents[found])]
     return documents[found], firsts[found]
+
+
+def _read(group: list[ShardTables]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All documents of a group (n,) int64, their scopes (n,) int64, hashes (n, 2) uint64."""
+    columns = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.uint64))]
+    for table in group:
+        for batch in read_batches(table.signatures, ["document", "text_hash"]):
+            hashes = rows_of(batch["text_hash"], np.uint64)
+            columns.append((batch["document"].to_numpy(), np.full(len(batch), table.scope), hashes))
+    documents, scopes, found = map(np.concatenate, zip(*columns, strict=True))
+    return documents, scopes, found

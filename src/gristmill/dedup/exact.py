@@ -16,6 +16,7 @@ from gristmill.dedup.equal_hashes import are_few, equal_texts
 from gristmill.dedup.order import Order
 from gristmill.dedup.reference_corpus import ReferenceCorpus, read_verdicts
 from gristmill.dedup.shard_tables import ShardTables
+from gristmill.engine.executor import Executor, in_turn
 from gristmill.engine.relations import Relations
 from gristmill.store.parts import read_batches
 
@@ -34,13 +35,14 @@ class ExactDuplicates:
         work: Path,
         order: Order | None = None,
         forms: Callable[[list[Path]], dict[Path, Path]] | None = None,
+        executor: Executor = in_turn,
     ) -> None:
         """`order` says which document is the first; None: the plan's. `forms` writes the normal
         forms of the URLs in documents' files; None: URLs are compared as they are.
 
         `digests` of the object names all reference corpora, and those that hold a keeper of theirs.
         """
-        self._forms = forms
+        self._forms, self._executor = forms, executor
         self._order = order
         self._relations, self._tables, self._against, self._work = relations, tables, against, work
         self.digests = [corpus.digest for corpus in against]
@@ -62,10 +64,9 @@ class ExactDuplicates:
 
     def _of_this_corpus(self, relation: str, dropped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Duplicates of documents of this corpus, and what they are duplicates of."""
-        if relation == "exact" and self._order is None:
-            hashes = {table.signatures: table.scope for table in self._tables}
-            if are_few(hashes):
-                return equal_texts(hashes, dropped)
+        by_hash = relation == "exact" and self._order is None
+        if by_hash and are_few(table.signatures for table in self._tables):
+            return equal_texts(self._tables, dropped, self._executor)
         with self._relations() as connection:
             self._select_left_over(connection, relation, dropped)
             written = connection.write("same", self._work / f"{relation}.parquet")

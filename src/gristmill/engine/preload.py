@@ -12,6 +12,7 @@ from gristmill.arrow_setup import LIBRARIES
 # Before the libraries are loaded, and so before the imports.
 os.environ.update({**LIBRARIES, **os.environ})
 
+import numpy.ma  # noqa: F401 (numba asks for it at the first call of a kernel, in every worker)
 import pyarrow
 import pyarrow.compute
 import pyarrow.parquet

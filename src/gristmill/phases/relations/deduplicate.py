@@ -40,6 +40,7 @@ from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, read_batches, writing, writing_table
 from gristmill.store.proof import prove_all, proven
+from gristmill.store.removal import remove_folder
 
 COPIES = pa.schema(
     [
@@ -168,7 +169,7 @@ def find_duplicates(
     corpus = Corpus(Path(task.root))
     corpus.forget(DEDUPLICATE.name, WHOLE)
     work = corpus.work / "deduplicate"
-    shutil.rmtree(work, ignore_errors=True)
+    remove_folder(work, session.threads)
     tables = [
         ShardTables(
             corpus.find(f"signatures/{shard_name(number)}.parquet"),
@@ -210,7 +211,7 @@ def find_duplicates(
             table.write(batch)
     compared += _write_similar(corpus, settings, tables, pairs, drops, dropped)
     index = [_copy(corpus, path) for path in entries]
-    shutil.rmtree(work, ignore_errors=True)
+    remove_folder(work, session.threads)
     written = with_thresholds(drops, settings, differing)
     with writing_table(corpus.work, "deduplicate/drops.parquet", written.schema) as (table, part):
         for batch in written.to_batches(max_chunksize=1 << 16):
