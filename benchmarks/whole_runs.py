@@ -42,9 +42,11 @@ def corpus(bench: Bench, size: int, shards: int = SHARDS) -> Path:
 
 
 def run_ours(
-    bench: Bench, recipe: Path, shards: Path, settings: dict[str, str]
+    bench: Bench, recipe: Path, shards: Path, settings: dict[str, str], *, pinned: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(what its process tree took, what it says of itself) of one whole run of ours."""
+    """(what its process tree took, what it says of itself) of one whole run of ours, on one core
+    where it is `pinned`.
+    """
     out, answer = bench.data / "out", bench.data / "answer.json"
     shutil.rmtree(out, ignore_errors=True)
     command = [
@@ -56,7 +58,7 @@ def run_ours(
         str(out),
         str(answer),
     ]
-    run = bench.tree(command, bench.plain() | settings)
+    run = bench.tree(command, bench.plain() | settings, pinned=pinned)
     shutil.rmtree(out, ignore_errors=True)
     return run, json.loads(answer.read_text())
 

@@ -44,7 +44,7 @@ PHASES = "gristmill.phases."
 # seconds of a run from which on new workers cost it little: 0.2 s each, for imports and kernels;
 # what old ones hold is 140 MB of 570 at the peak of two
 LONG = 5.0
-TICK = 0.25  # seconds between two messages of progress: one takes the caller 0.3 ms
+TICK = 0.5  # seconds between two messages of progress: one takes the caller 0.3 ms
 
 
 def matches(name: str) -> bool:
