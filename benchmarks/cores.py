@@ -5,7 +5,7 @@ from typing import Any
 
 import whole_runs
 from harness import HERE, Bench
-from processor import CALLER, Costs, Run, by_phase, costs, speed_up
+from processor import START, Costs, Run, by_phase, costs, speed_up
 from section import Rows, Section, met, number
 
 FEW, MANY = 8, 64  # raw shards of the two small runs
@@ -37,13 +37,13 @@ def _row(size: int, shards: int, runs: list[dict[str, dict[str, float]]]) -> dic
         }
         for name in runs[0]
     }
-    caller = phases[CALLER]["alone"]
+    start = phases[START]["alone"]
     run = Run(
         shards,
         size / 1e6,
         WORKERS,
-        caller,
-        sum(phase["alone"] for phase in phases.values()) - caller,
+        start,
+        sum(phase["alone"] for phase in phases.values()) - start,
         sum(phase["divided"] for phase in phases.values()),
     )
     return {"phases": phases, "run": run._asdict(), "runs": runs}
@@ -111,11 +111,11 @@ SECTION = Section(
     remarks=(
         "Computed from processor time; this machine has two cores. The run above, with two "
         f"workers on two cores, and one of twice as much, medians of {TIMES} of each, in turns: "
-        "what they differ by goes by the MB. By Amdahl's law: what the fork server and the first "
-        "threads of the caller, of a task about the whole corpus and of a task about a source do "
-        "is counted as done while all else waits, also where DuckDB would give a part of it to "
-        "more threads; what other threads do (hashing, sorting, comparing) cores divide. Memory "
-        "and disk are taken to be as fast for sixteen cores as for one."
+        "what their phases differ by goes by the MB. By Amdahl's law: what the fork server and the "
+        "first threads of the caller, of a task about the whole corpus and of a task about a "
+        "source do is counted as done while all else waits, also where DuckDB would give a part of "
+        "it to more threads; what other threads do (hashing, sorting, comparing) cores divide. "
+        "Memory and disk are taken to be as fast for sixteen cores as for one."
     ),
     measure=rows,
     table=table,

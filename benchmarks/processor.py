@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 # phases with a task for each raw shard
 SHARED = ("fetch", "process", "write_verdicts", "tokenize")
 TICKS = os.sysconf("SC_CLK_TCK")  # of a second
-CALLER = "caller and fork server"
+# the caller's and the fork server's time before the first raw shard is processed, and after the
+# last phase
+START = "start of the caller and the fork server, fetch, end"
 
 
 class Used(NamedTuple):
@@ -62,23 +64,25 @@ def by_phase(events: list[Any]) -> dict[str, dict[str, float]]:
     """Of each phase the seconds of one process or thread, and those that cores divide.
 
     events: (event, phase, Used): where a phase begins, when a job of it has ended (its worker still
-    runs), when the phase has ended; and one at the end of the run.
+    runs), when the phase has ended; and one at the end of the run. What the caller and the fork
+    server do goes to the phase that it is done in. While fetch reads raw shards on threads, they
+    still start: that is START's.
     """
-    found: dict[str, dict[str, float]] = {}
+    found = {START: {"alone": 0.0, "divided": 0.0}}
     begun = Used(0.0, 0.0, 0.0, 0.0, {})
     for event, phase, seconds in events:
         now = Used(*seconds)
-        if event != "phase" and phase:
-            took = now.workers - begun.workers
-            before = begun.workers_first
-            first = sum(now.workers_first[pid] - before.get(pid, 0.0) for pid in now.workers_first)
-            alone = 0.0 if phase in SHARED else min(first, took)
-            of_phase = found.setdefault(phase, {"alone": 0.0, "divided": 0.0})
-            of_phase["alone"] += alone
-            of_phase["divided"] += took - alone
+        is_start = phase in ("", "fetch") or (event == "phase" and len(found) == 1)
+        took = now.workers - begun.workers
+        before = begun.workers_first
+        first = sum(now.workers_first[pid] - before.get(pid, 0.0) for pid in now.workers_first)
+        alone = 0.0 if phase in ("", *SHARED) or event == "phase" else min(first, took)
+        of_phase = found.setdefault(START if is_start else phase, {"alone": 0.0, "divided": 0.0})
+        server = now.server - begun.server
+        caller_first = now.caller_first - begun.caller_first
+        of_phase["alone"] += alone + caller_first + server
+        of_phase["divided"] += took - alone + now.caller - begun.caller - caller_first
         begun = now
-    alone = begun.caller_first + begun.server
-    found[CALLER] = {"alone": alone, "divided": begun.caller - begun.caller_first}
     return found
 
 
@@ -98,8 +102,8 @@ class Run(NamedTuple):
     shards: int
     megabytes: float
     workers: int
-    caller: float  # its first thread, and the fork server
-    alone: float  # of workers, what one process or thread does
+    caller: float  # of START, what one process or thread does
+    alone: float  # of all phases, what one process or thread does
     divided: float
 
 
@@ -107,17 +111,17 @@ def costs(few: Run, many: Run, large: Run, larger: Run) -> Costs:
     """From a run of few small raw shards, one of many that are as small in all, and two long ones,
     the second with more raw shards of one size.
 
-    What the callers of the small runs differ by is what raw shards cost, and what their workers
-    took is a worker's start. What the long runs differ by goes by raw shards and MB. The rest of
-    what one process did in them is start: of the caller, and of the processes that deduplicate and
-    assemble.
+    What the starts of the small runs differ by is what raw shards cost, and what their workers took
+    is a worker's start. What the phases of the long runs differ by goes by the MB. The rest of what
+    one process did in the longer one is start: of the caller, and of the processes that deduplicate
+    and assemble.
     """
     shard = max(many.caller - few.caller, 0.0) / (many.shards - few.shards)
     worker = few.divided / few.workers
-    one, other = (run.caller + run.alone - shard * run.shards for run in (large, larger))
     megabytes = larger.megabytes - large.megabytes
-    alone = max(other - one, 0.0) / megabytes
-    start = max(one - alone * large.megabytes, 0.0)
+    alone = max(larger.alone - large.alone, 0.0) / megabytes
+    rest = larger.alone - alone * larger.megabytes
+    start = max(larger.caller - shard * larger.shards + rest, 0.0)
     return Costs(start, worker, shard, alone, (larger.divided - large.divided) / megabytes)
 
 
