@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 # phases with a task for each raw shard
 SHARED = ("fetch", "process", "write_verdicts", "tokenize")
 TICKS = os.sysconf("SC_CLK_TCK")  # of a second
-# the caller's and the fork server's time before the first raw shard is processed, and after the
-# last phase
-START = "start of the caller and the fork server, fetch, end"
+# the caller's time before the first raw shard is processed and after the last phase, and all of the
+# fork server's
+START = "start and end of the caller, fork server, fetch"
 
 
 class Used(NamedTuple):
@@ -64,9 +64,10 @@ def by_phase(events: list[Any]) -> dict[str, dict[str, float]]:
     """Of each phase the seconds of one process or thread, and those that cores divide.
 
     events: (event, phase, Used): where a phase begins, when a job of it has ended (its worker still
-    runs), when the phase has ended; and one at the end of the run. What the caller and the fork
-    server do goes to the phase that it is done in. While fetch reads raw shards on threads, they
-    still start: that is START's.
+    runs), when the phase has ended; and one at the end of the run. What the caller does goes to the
+    phase that it is done in; what it does before it processes is START's. So is all that the fork
+    server does: its imports take most of it, and last into the second phase where the first is
+    short.
     """
     found = {START: {"alone": 0.0, "divided": 0.0}}
     begun = Used(0.0, 0.0, 0.0, 0.0, {})
@@ -78,9 +79,9 @@ def by_phase(events: list[Any]) -> dict[str, dict[str, float]]:
         first = sum(now.workers_first[pid] - before.get(pid, 0.0) for pid in now.workers_first)
         alone = 0.0 if phase in ("", *SHARED) or event == "phase" else min(first, took)
         of_phase = found.setdefault(START if is_start else phase, {"alone": 0.0, "divided": 0.0})
-        server = now.server - begun.server
         caller_first = now.caller_first - begun.caller_first
-        of_phase["alone"] += alone + caller_first + server
+        of_phase["alone"] += alone + caller_first
+        found[START]["alone"] += now.server - begun.server
         of_phase["divided"] += took - alone + now.caller - begun.caller - caller_first
         begun = now
     return found

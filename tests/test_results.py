@@ -65,14 +65,14 @@ def test_processes_are_counted_apart() -> None:
         ("done", "fetch", (0.9, 0.8, 0.4, 0.0, {})),
         ("phase", "process", (1.0, 0.9, 0.5, 0.0, {})),
         ("progress", "process", (1.0, 0.9, 0.5, 7.0, {"1": 3.5, "2": 3.5})),
-        ("done", "process", (1.1, 1.0, 0.5, 8.0, {"1": 4.0, "2": 3.5})),
-        ("phase", "deduplicate", (1.2, 1.1, 0.5, 8.0, {"1": 4.0, "2": 3.5})),
-        ("progress", "deduplicate", (1.2, 1.1, 0.5, 11.0, {"3": 1.0})),
-        ("done", "deduplicate", (1.2, 1.1, 0.5, 11.0, {})),
-        ("done", "", (2.0, 1.25, 0.5, 11.0, {})),
+        ("done", "process", (1.1, 1.0, 0.7, 8.0, {"1": 4.0, "2": 3.5})),
+        ("phase", "deduplicate", (1.2, 1.1, 0.7, 8.0, {"1": 4.0, "2": 3.5})),
+        ("progress", "deduplicate", (1.2, 1.1, 0.7, 11.0, {"3": 1.0})),
+        ("done", "deduplicate", (1.2, 1.1, 0.7, 11.0, {})),
+        ("done", "", (2.0, 1.25, 0.7, 11.0, {})),
     ]
     found = processor().by_phase(events)
     assert found["process"] == pytest.approx({"alone": 0.1, "divided": 8.0})
     assert found["deduplicate"] == pytest.approx({"alone": 1.1, "divided": 2.0})
     assert found.keys() == {processor().START, "process", "deduplicate"}
-    assert found[processor().START] == pytest.approx({"alone": 1.55, "divided": 0.75})
+    assert found[processor().START] == pytest.approx({"alone": 1.75, "divided": 0.75})
