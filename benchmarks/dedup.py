@@ -39,6 +39,7 @@ PEERS = {
 # These end within a minute: each of their runs comes right after one of ours, so that both meet the
 # machine in the same state.
 IN_TURNS = ("rensa", "rensa-readme", "daft")
+TURNS = 5  # rounds of these, at least
 LEAST = {"datatrove": 20, "daft": 1.5}  # times our wall and processor time: the targets
 VERIFIED = {"rensa": "signatures", "rensa-readme": "signatures"}
 PACKAGES = {"datatrove": "datatrove", "text-dedup": "text-dedup", "rensa": "rensa", "daft": "daft"}
@@ -172,7 +173,7 @@ def _kept_by_us(out: Path, shards: Path) -> Iterator[int]:
 
 
 def theirs(hands: Hands, folder: Path, tool: str, times: int) -> dict[str, Any]:
-    """A peer on all cores: once, or as often as ours and in turns with it."""
+    """A peer on all cores: once, or TURNS times or more, in turns with ours."""
     python = hands.text_dedup if tool == "text-dedup" else hands.peers
     told = {"who": PEERS[tool], "verified": VERIFIED.get(tool, "no"), "tool": tool}
     if python is None:
@@ -192,7 +193,7 @@ def theirs(hands: Hands, folder: Path, tool: str, times: int) -> dict[str, Any]:
     ]
     runs, beside = [], []
     try:
-        for _ in range(times if tool in IN_TURNS else 1):
+        for _ in range(max(times, TURNS) if tool in IN_TURNS else 1):
             if tool in IN_TURNS:
                 beside.append(_our_run(hands, folder, *BASE)[0])
             shutil.rmtree(out, ignore_errors=True)

@@ -26,3 +26,12 @@ def test_all_below_a_folder_is_removed(tmp_path: Path, threads: int) -> None:
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     remove_folder(tmp_path / "none", 2)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_text("outside")
+    (tmp_path / "work").symlink_to(elsewhere)
+    remove_folder(tmp_path / "work", 2)
+    assert (elsewhere / "kept").read_text() == "outside"

@@ -10,7 +10,11 @@ from pathlib import Path
 
 
 def remove_folder(folder: Path, threads: int) -> None:
-    """Remove a folder, if it is there, and all below it; what cannot be removed stays."""
+    """Remove a folder, if it is there, and all below it; what cannot be removed stays, and a link
+    is not followed: as shutil.rmtree does it.
+    """
+    if folder.is_symlink():
+        return
     files = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
     with ThreadPoolExecutor(max(threads, 1)) as pool:
         for _ in pool.map(_remove, files):
