@@ -212,7 +212,9 @@ def _works() -> dict[str, Any]:
 
 
 def _whole() -> None:
-    """A whole run, `ours.py whole RECIPE FILES OUT TOLD`: what it told goes to the file TOLD."""
+    """A whole run, `ours.py whole RECIPE FILES OUT TOLD`, begun as the command line begins it; what
+    it told goes to the file TOLD.
+    """
     import time
 
     parser = argparse.ArgumentParser()
@@ -221,6 +223,21 @@ def _whole() -> None:
     asked = parser.parse_args()
     from processor import SHARED, Used, used
 
+    from gristmill.arrow_setup import set_up_libraries
+
+    start = time.perf_counter()
+    set_up_libraries()
+    from gristmill.run_verb import load_and_fork, without_collections
+
+    with without_collections():
+        from gristmill.recipe import read_recipe
+
+    settings = {
+        "source.0.files": json.dumps([asked.files]),
+        **json.loads(os.environ.get("GRISTMILL_BENCH_SET", "{}")),
+    }
+    recipe = read_recipe(Path(asked.recipe), None, settings, "")
+    load_and_fork(recipe)
     from gristmill.pipeline import run
 
     phases: dict[str, float] = {}
@@ -235,13 +252,8 @@ def _whole() -> None:
         if event["event"] == "done":
             phases[event["phase"]] = event["seconds"]
 
-    start = time.perf_counter()
-    settings = {
-        "source.0.files": json.dumps([asked.files]),
-        **json.loads(os.environ.get("GRISTMILL_BENCH_SET", "{}")),
-    }
     workers = int(os.environ.get("GRISTMILL_BENCH_WORKERS", "1"))
-    funnel = run(asked.recipe, out=asked.out, workers=workers, settings=settings, show=show)
+    funnel = run(recipe, out=asked.out, workers=workers, show=show)
     told = {
         "funnel": funnel.table,
         "rates": funnel.rates,

@@ -11,6 +11,7 @@ import typer
 from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.arrow_setup import set_up_libraries
 from gristmill.completion import PRESETS, STOPS, among
+from gristmill.engine.allocation import let_go_of_code, without_collections
 from gristmill.errors import RecipeError
 from gristmill.kernels_folder import is_first_run
 from gristmill.terminal import handle_ctrl_c, print_result, warn
@@ -194,7 +195,8 @@ def _read(
     Raises RecipeError.
     """
     set_up_libraries()
-    from gristmill.recipe import for_files, read_recipe
+    with without_collections():
+        from gristmill.recipe import for_files, read_recipe
 
     if len(what) == 1 and what[0].endswith(".toml"):
         return read_recipe(Path(what[0]), tokenizer, settings, preset)
@@ -215,10 +217,11 @@ def load_and_fork(recipe: "Loaded | None" = None, rooms: Collection[str] = ()) -
     recipe is that of the run, if it is known; `rooms` of kernels/ are needed whatever it says.
     """
     set_up_libraries()
-    import gristmill.pipeline  # noqa: F401
-    from gristmill.arrow_setup import without_pandas
-    from gristmill.engine import allocation, server
-    from gristmill.recipe import is_custom, kernel_rooms
+    with without_collections():
+        import gristmill.pipeline  # noqa: F401
+        from gristmill.arrow_setup import without_pandas
+        from gristmill.engine import server
+        from gristmill.recipe import is_custom, kernel_rooms
 
     if recipe is not None and not any(map(is_custom, recipe.recipe.step)):
         without_pandas()
@@ -229,7 +232,7 @@ def load_and_fork(recipe: "Loaded | None" = None, rooms: Collection[str] = ()) -
         asked = kernel_rooms(recipe.recipe) if recipe is not None else set()
         kernels.prepare(asked | set(rooms))
     server.fork()
-    allocation.let_go_of_code()  # what loading has read: the run reads little of it
+    let_go_of_code()  # what loading has read: the run reads little of it
 
 
 def _run(as_json: bool, recipe: "Loaded", **options: Any) -> None:

@@ -3,6 +3,7 @@ idle process lets go of.
 """
 
 import ctypes
+import gc
 import mmap
 import os
 import re
@@ -177,3 +178,41 @@ def test_the_fork_server_holds_few_pages_of_libraries() -> None:
     while of_libraries(started._process.pid) >= 30 << 20:  # 120 MB with what loading has read
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def test_collections_go_on_after_loading() -> None:
+    assert gc.isenabled()
+    with pytest.raises(ImportError), allocation.without_collections():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with allocation.without_collections():
+            pass
+        assert not gc.isenabled(), "as the caller had it"
+    finally:
+        gc.enable()
+
+
+def test_workers_of_the_command_line_collect(tmp_path: Path) -> None:
+    code = f"""
+import gc
+from gristmill.run_verb import load_and_fork
+load_and_fork()
+from gristmill.engine.engine import Job
+from gristmill.engine.local import LocalEngine
+with LocalEngine(1) as engine:
+    job = Job("collects", {__name__}.collects, None)
+    assert [event.result for event in engine.run([job])] == [True]
+assert gc.isenabled()
+"""
+    script = tmp_path / "script.py"
+    script.write_text(f"import {__name__}\n{code}")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, str(script)], check=True, env=environment)
+
+
+def collects(task: None, on_progress: Callable[[int], None]) -> bool:
+    """Whether this process collects garbage."""
+    return gc.isenabled()

@@ -42,7 +42,7 @@ def main(handle: str) -> None:
 
 def _load() -> None:
     """Load what workers need. One that fails is left to the worker, which says so."""
-    with suppress(Exception):
+    with suppress(Exception), allocation.without_collections():
         import gristmill.engine.preload  # noqa: F401
 
 
