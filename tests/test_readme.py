@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 from typing import Any
 
 from tests.support import ROOT
@@ -26,6 +27,18 @@ def speed(section: str, who: str) -> float:
     """MB/s of processor time, of the largest corpus."""
     row = max(rows(section, who=who), key=lambda row: row["megabytes"])
     return float(row["megabytes"] / row["cpu"])
+
+
+def beside(ours: dict[str, Any], peer: dict[str, Any]) -> tuple[float, str, float, float | None]:
+    """Our wall time, the peer, its wall time, how many times ours; of a peer in turns with ours
+    medians of these rounds.
+    """
+    name = {"datatrove": "datatrove", "daft": "Daft"}[peer["tool"]]
+    if "beside" not in peer:
+        return ours["wall"], name, peer["wall"], None
+    rounds = list(zip(peer["runs"], peer["beside"], strict=True))
+    times = statistics.median(theirs["wall"] / own["wall"] for theirs, own in rounds)
+    return statistics.median(own["wall"] for _, own in rounds), name, peer["wall"], times
 
 
 def table() -> list[str]:
@@ -68,11 +81,13 @@ def table() -> list[str]:
         )
     ]
     found += [
-        line("dedup", work, "s", dedup[ours, count]["wall"], name, dedup[who, count]["wall"])
-        for work, name, who, count in (
-            ("near duplicates, Parquet to documents²", "datatrove", datatrove, 100_000),
-            ("near duplicates, Parquet to documents²", "Daft", daft, 100_000),
+        line(
+            "dedup",
+            "near duplicates, Parquet to documents²",
+            "s",
+            *beside(dedup[ours, 100_000], dedup[peer, 100_000]),
         )
+        for peer in (datatrove, daft)
     ]
     found.append(
         line(
