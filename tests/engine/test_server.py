@@ -148,3 +148,13 @@ def test_workers_of_a_later_run_have_what_those_before_have_loaded(
         assert [answer() for _ in range(3)] == [False, True, True]
     finally:
         server._end()
+
+
+def test_ctrl_c_before_a_job_is_known_stays_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with LocalEngine(1) as engine:
+        monkeypatch.setattr(engine._selector, "register", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            list(engine.run([Job("one", print, None)]))

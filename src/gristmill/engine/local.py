@@ -211,7 +211,8 @@ class LocalEngine:
     def _end_job(self, worker: _LocalWorker) -> None:
         if worker.job is not None:
             worker.job = None
-            self._selector.unregister(worker.pipe)
+            with suppress(KeyError):  # Ctrl-C came before it was registered
+                self._selector.unregister(worker.pipe)
 
 
 class LocalJobs:
