@@ -108,6 +108,23 @@ def test_a_long_value_that_is_named_a_few_times(
     (sizes,), _ = parquet_pages.read_sizes(str(path), metadata)
     assert sizes.rows(columnar.READ_ROWS, columnar.READ_BYTES) in range(most // 2 + 1, most + 1)
     with open(path, "rb") as file:
-        longest = parquet_pages._of_dictionaries(file, metadata.schema.column(0), column, found)
-    assert longest == (parquet_pages.SMALL if most == 1024 else 250_000)
+        longest = parquet_pages._seldom_named(file, metadata.schema.column(0), column, found)
+    assert longest == (parquet_pages.SMALL if most == 1024 else None)
     assert read(path.read_bytes()).texts == values * 2
+
+
+@pytest.mark.parametrize("size", [3 << 20, 5 << 20, 7 << 20])
+def test_how_many_rows_of_a_large_dictionary_are_decoded_together(
+    tmp_path: Path, size: int
+) -> None:
+    """Were a page's bytes indices of another codec, any row might name the longest value."""
+    texts = [f"{number:05d}" * (size // 5000) for number in range(1000)]
+    path = tmp_path / "table.parquet"
+    metadata, _, found = written(path, texts, compression="zstd", dictionary_pagesize_limit=8 << 20)
+    assert found.dictionary >= len(texts) * len(texts[0])
+    (sizes,), coded = parquet_pages.read_sizes(str(path), metadata)
+    assert coded == []
+    rows = sizes.rows(columnar.READ_ROWS, columnar.READ_BYTES)
+    assert rows * found.dictionary <= 4 << 30
+    assert rows >= 512
+    assert read(path.read_bytes()).texts == texts

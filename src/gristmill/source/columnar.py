@@ -101,6 +101,8 @@ def _group(
     file: pq.ParquetFile, group: int, sizes: parquet_pages.PageSizes
 ) -> Iterator[pa.RecordBatch]:
     most = sizes.rows(READ_ROWS, READ_BYTES)
+    count = -(-sizes.row_count // most)
+    most = max(1, -(-sizes.row_count // max(count, 1)))  # as many rows in each batch
     yield from file.iter_batches(most, row_groups=[group], use_threads=False)
 
 
@@ -320,14 +322,14 @@ def _joined(columns: dict[str, pa.Array], rows: int) -> pa.Array | None:
     """The same, of strings without a sign that JSON escapes, whole numbers and booleans; None:
     there are others.
     """
-    members = []
+    members: list[tuple[str, pa.Array, str]] = []  # what stands before a value, and behind it
     for name, column in columns.items():
         if column.null_count == rows:
             continue
         kind, quote = _kind(column), ""
         if _is_text(kind):
             values, quote = _strings(column), '"'
-            data = utf8_buffers(values.fill_null(""))[1]
+            data = utf8_buffers(values.fill_null("") if values.null_count else values)[1]
             if ((data < 0x20) | (data == ord('"')) | (data == ord("\\"))).any():
                 return None
         elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
@@ -335,13 +337,20 @@ def _joined(columns: dict[str, pa.Array], rows: int) -> pa.Array | None:
         else:
             return None
         start = f"{to_extra({name: 0})[1:-2]}{quote}"  # type: ignore[index]
-        members.append(pc.binary_join_element_wise(start, values, quote, ""))
+        members.append((start, values, quote))
     if not members:
         return pa.nulls(rows, pa.string())
-    empty = reduce(pc.and_, (member.is_null() for member in members))
+    if not any(values.null_count for _, values, _ in members):
+        parts: list[pa.Array | str] = ["{"]
+        for start, values, quote in members:
+            parts += [start, values, f"{quote},"]
+        parts[-1] = f"{members[-1][2]}}}"
+        return pc.binary_join_element_wise(*parts, "")
+    joined = [pc.binary_join_element_wise(*member, "") for member in members]
+    empty = reduce(pc.and_, (member.is_null() for member in joined))
     # pyarrow 26 leaves out rows in which there is nothing to join.
-    members[0] = pc.if_else(empty, "", members[0])
-    inner = pc.binary_join_element_wise(*members, ",", null_handling="skip")
+    joined[0] = pc.if_else(empty, "", joined[0])
+    inner = pc.binary_join_element_wise(*joined, ",", null_handling="skip")
     return pc.if_else(empty, None, pc.binary_join_element_wise("{", inner, "}", ""))
 
 

@@ -25,16 +25,14 @@ MOST_VALUE = 1 << 20
 MOST_KEPT = 8 << 20
 # Of the values of each type that has one length, in bytes
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-# Where no group has more rows, columns that name values of a dictionary alone are read as one,
-# which is copied for one batch then.
+# Where no group has more rows, columns that name values of a dictionary alone, and some of them
+# often, are read as one, which is copied for one batch then.
 MOST_TOGETHER = 1 << 10
 # How many times longer than the longest value of a dictionary another one may be: bytes may be made
 # so that another codec finds other values in them (4 GB of rows at worst).
 _MOST_TIMES = 64
-# Bytes of all rows that name values of a dictionary, up to which its longest value does not matter;
-# and how often one may be named at least, whatever is found (as above).
+# Bytes of all rows that name values of a dictionary, up to which its longest value does not matter.
 MOST_NAMED = 64 << 20
-_MOST_TIMES_NAMED = 16
 _HEADER = 1 << 14  # bytes that most page headers fit in; statistics make a header longer
 _MOST_HEADER = 64 << 20
 _DATA_PAGE, _DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 0, 2, 7
@@ -82,12 +80,18 @@ def read_sizes(path: str, metadata: Any, coded: bool = True) -> tuple[list[PageS
             for place, found in enumerate(columns):
                 column = group.column(place)
                 name = column.path_in_schema
-                longest = found.dictionary
-                # One that is read as a dictionary need not be decompressed here as well.
-                if not (at_once and name in able):
-                    longest = _of_dictionaries(file, metadata.schema.column(place), column, found)
-                # A column that is read as a dictionary copies it for every batch.
-                if name in able and longest > (SMALL if at_once else MOST_VALUE):
+                seldom = _seldom_named(file, metadata.schema.column(place), column, found)
+                if seldom is not None:
+                    longest = seldom
+                elif at_once and name in able:
+                    # It is read as a dictionary, and need not be decompressed here as well. (One
+                    # that is read so is copied for every batch.)
+                    longest = found.dictionary
+                else:
+                    longest = max(
+                        (_longest(file, column, page) for page in found.dictionaries), default=0
+                    )
+                if seldom is None and name in able and longest > (SMALL if at_once else MOST_VALUE):
                     kept.add(name)
                 lengths[-1][name] = max(lengths[-1].get(name, 0), longest)
     sizes = []
@@ -194,24 +198,24 @@ def _column(file: BinaryIO, column: Any, group: int) -> _ColumnPages:
     return _ColumnPages(whole, delta, tuple(dictionaries), named_alone, found)
 
 
-def _of_dictionaries(file: BinaryIO, schema: Any, column: Any, found: _ColumnPages) -> int:
-    """Bytes that one value may have through the dictionaries of a column.
-
-    Where each value is named a few times at most, any rows together have few bytes, and how long
-    one is does not matter: SMALL.
+def _seldom_named(file: BinaryIO, schema: Any, column: Any, found: _ColumnPages) -> int | None:
+    """Bytes that one value is taken to have where each value of the dictionary is named a few times
+    at most; None: that cannot be said. Any rows together have few bytes then, however long one is.
     """
-    if len(found.dictionaries) == 1 and found.indices is not None:
-        size = found.dictionaries[0].size
-        if (
-            column.physical_type == "BYTE_ARRAY"
-            and schema.max_repetition_level == 0
-            and SMALL < size <= MOST_NAMED // _MOST_TIMES_NAMED
-            and sum(page.size for page in found.indices) <= size // _MOST_TIMES
-        ):
-            times = _most_times(file, found, nullable=schema.max_definition_level > 0)
-            if times is not None and times * size <= MOST_NAMED:
-                return SMALL
-    return max((_longest(file, column, page) for page in found.dictionaries), default=0)
+    if len(found.dictionaries) != 1 or not found.indices:
+        return None
+    size = found.dictionaries[0].size
+    if (
+        column.physical_type != "BYTE_ARRAY"
+        or schema.max_repetition_level > 0
+        or not SMALL < size <= MOST_KEPT
+        or sum(page.size for page in found.indices) > size // _MOST_TIMES
+    ):
+        return None
+    times = _most_times(file, found, nullable=schema.max_definition_level > 0)
+    if times is None or times * size > MOST_NAMED:
+        return None
+    return max(SMALL, size // _MOST_TIMES)
 
 
 def _most_times(file: BinaryIO, found: _ColumnPages, *, nullable: bool) -> int | None:

@@ -118,9 +118,10 @@ class RowCollector:
         count = len(texts)
         first = self._next(count)
         document = pa.array(np.arange(first, first + count))
-        value = pc.if_else(
-            pc.is_null(reasons), None, pc.subtract(document, self._first).cast(pa.float64())
-        )
+        value = pa.nulls(count, pa.float64())
+        if reasons.null_count < count:
+            numbers = pc.subtract(document, self._first).cast(pa.float64())
+            value = pc.if_else(pc.is_null(reasons), None, numbers)
         given = {
             "document": document,
             "text": texts_of(texts.fill_null(b"")),

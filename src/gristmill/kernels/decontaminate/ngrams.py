@@ -89,6 +89,16 @@ def _same(one, start, other, place, length):
 
 
 @helper
+def is_ngram(number, data, start, length, known, starts, lengths):
+    """Whether an n-gram, given as bytes of `data`, is the one of this number, if there is one."""
+    return (
+        number < len(starts)
+        and np.int64(lengths[number]) == length
+        and _same(known, starts[number], data, start, length)
+    )
+
+
+@helper
 def find_ngram(key, data, start, length, table, known, starts, lengths):
     """The number of an n-gram, given as bytes of `data`; `known` holds those that are in the table.
     Negative: not there, -1 - its place.
@@ -98,9 +108,7 @@ def find_ngram(key, data, start, length, table, known, starts, lengths):
     while table[place] != 0:
         if (table[place] ^ key) >> np.uint64(32) == 0:
             number = np.int64(table[place] & np.uint64(0xFFFFFFFF)) - 1
-            if np.int64(lengths[number]) == length and _same(
-                known, starts[number], data, start, length
-            ):
+            if is_ngram(number, data, start, length, known, starts, lengths):
                 return number
         place = (place + 1) & mask
     return -1 - place

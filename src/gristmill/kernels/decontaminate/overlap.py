@@ -21,6 +21,7 @@ from gristmill.kernels.decontaminate.ngrams import (
     find_ngram,
     hash_pair,
     hash_words,
+    is_ngram,
     key_of,
     polynomial_of,
 )
@@ -175,6 +176,9 @@ def _find(offsets, data, first, ask, index, item_of, text, counted, out):
         out.words[i] = words
         mains, maybe = _find_windows(words, index, text)
         touched = np.int64(0)
+        # Numbers of n-grams that stand one behind the other mostly follow each other. So the number
+        # behind the last one found is compared first: what that needs is in the cache.
+        follower, place = np.int64(0), np.int64(-1)
         for m in range(maybe):
             j = places[m]
             key = wide[m]
@@ -186,16 +190,21 @@ def _find(offsets, data, first, ask, index, item_of, text, counted, out):
                 sizes &= sizes - ONE
                 if size == 0:
                     size = width
-                    key = key_of(key, size) & mask
+                elif j + size > words:
+                    break
                 else:
-                    if j + size > words:
-                        break
-                    key = key_of(polynomial_of(hashes, j, size), size) & mask
+                    key = polynomial_of(hashes, j, size)
                 length = starts[j + size] - 1 - starts[j]
-                number = find_ngram(
-                    *(key, data, starts[j], length, table),
-                    *(index.data, index.starts, index.lengths),
-                )
+                number = follower
+                if j != place or not is_ngram(
+                    *(follower, data, starts[j], length), *(index.data, index.starts, index.lengths)
+                ):
+                    number = find_ngram(
+                        *(key_of(key, size) & mask, data, starts[j], length, table),
+                        *(index.data, index.starts, index.lengths),
+                    )
+                if number >= 0:
+                    follower, place = number + 1, j + 1
                 if number < 0 or seen[number] == stamp:
                     continue
                 seen[number] = stamp
