@@ -23,7 +23,7 @@ from section import Section
 HERE = Path(__file__).parent
 MB = 1_000_000
 CHILD = """
-import json, resource, sys, time
+import json, sys, time
 from pathlib import Path
 from gristmill.store.cache import Cache
 from gristmill.store.settings import Settings
@@ -42,8 +42,10 @@ try:
 except Enough:
     pass
 end = time.perf_counter()
+# ru_maxrss would begin with that of the process before exec.
+peak = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
 print(json.dumps({"seconds": end - begin, "cpu": time.process_time() - cpu,
-    "first": first[0] - begin, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+    "first": first[0] - begin, "rss": int(peak) * 1024}))
 """
 
 

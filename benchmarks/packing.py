@@ -117,8 +117,6 @@ def index(length: int, count: int, cache: Path) -> dict[str, Any]:
     """Lengths of `count` documents to an index that is whole, and a plan; memory of this process
     before and at its peak.
     """
-    import resource
-
     from gristmill.kernels.packing.choose import plan_of
     from gristmill.kernels.packing.lengths import cut
     from gristmill.loader.packing_index import opened
@@ -130,8 +128,9 @@ def index(length: int, count: int, cache: Path) -> dict[str, Any]:
         for at in range(0, count, len(base)):
             yield cut(np.roll(base, at // 7 % len(base))[: count - at], length)
 
-    def peak() -> int:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    def peak() -> int:  # ru_maxrss would begin with that of the process before exec
+        status = Path("/proc/self/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
     before, wall, start = peak(), time.time(), time.process_time()
     found = opened(cache, {"length": length}, lambda writer: writer.sort(blocks(), length))

@@ -15,14 +15,16 @@ HERE = Path(__file__).parent
 
 def machine() -> dict[str, Any]:
     """The machine, in words."""
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        "",
+    info = dict(
+        (name.strip(), value.strip())
+        for name, _, value in (
+            line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines()
+        )
     )
+    model = info.get("model name", "")
+    if model:  # kernels' vectors are of 256 or 512 bits
+        flags = info.get("flags", "").split()
+        model += " with AVX-512" if "avx512bw" in flags else " without AVX-512"
     memory = int(Path("/proc/meminfo").read_text().split()[1]) / 1024 / 1024
     return {
         "processor": model or platform.processor(),
