@@ -234,9 +234,20 @@ PLAIN_VALUES = st.one_of(
         max_size=6,
     ),
     cut=st.integers(0, 3),
+    filled=st.sets(st.integers(0, 3)),
 )
-def test_extras_of_columns_are_those_of_records(rows: list[tuple[Any, ...]], cut: int) -> None:
-    """Joined by Arrow where it can be: byte for byte what a record at a time gives."""
+def test_extras_of_columns_are_those_of_records(
+    rows: list[tuple[Any, ...]], cut: int, filled: set[int]
+) -> None:
+    """Joined by Arrow where it can be: byte for byte what a record at a time gives. `filled`
+    columns have no null.
+    """
+    for place in filled:
+        other = ("", "x", 0, False)[place]
+        rows = [
+            (*row[:place], other if row[place] is None else row[place], *row[place + 1 :])
+            for row in rows
+        ]
     names = ["plain", 'sign "', "n", "yes"]
     types = [pa.string(), pa.large_string(), pa.int64(), pa.bool_()]
     batch = pa.RecordBatch.from_arrays(
