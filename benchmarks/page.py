@@ -15,12 +15,8 @@ HERE = Path(__file__).parent
 
 def machine() -> dict[str, Any]:
     """The machine, in words."""
-    info = dict(
-        (name.strip(), value.strip())
-        for name, _, value in (
-            line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines()
-        )
-    )
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    info = {name.strip(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
     model = info.get("model name", "")
     if model:  # kernels' vectors are of 256 or 512 bits
         flags = info.get("flags", "").split()
