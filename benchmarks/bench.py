@@ -88,6 +88,7 @@ WHOLE_BYTES, SLICE_BYTES = 1_000_000_000, 4_000_000
 def main() -> None:
     """Measure the sections asked for, and write the results."""
     asked = _asked()
+    asked.out.mkdir(parents=True, exist_ok=True)  # before hours of measuring
     path = asked.out / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {"sections": {}}
     if not asked.page:
