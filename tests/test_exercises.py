@@ -37,6 +37,7 @@ def test_a_quick_answer_is_as_shown(name: str, exercises: ModuleType, data: Real
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("tiktoken_folder")  # `ratio` counts tokens of published tokenizers
 def test_every_answer_is_as_shown(exercises: ModuleType, data: RealData) -> None:
     for name in set(exercises.ANSWERS) - set(QUICK) - exercises.TIMED:
         check(name, exercises, data)
