@@ -48,7 +48,7 @@ def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def test_files_and_functions_stay_small() -> None:
     large = {}
     for path in FILES:
-        large |= {str(path): count for count in [path.read_text().count("\n")] if count > 400}
+        large |= {str(path): count for count in [path.read_text().count("\n")] if count > 600}
         # Kernels are loops that numba compiles whole; what splits them costs calls.
         limit = 150 if path.is_relative_to(SOURCE / "kernels") else 70
         large |= {

@@ -1,8 +1,8 @@
 """The key of a kernel module: a hash of all that its machine code depends on.
 
 That is its source and the sources of the modules of this room that it imports, and that these
-import; the data files in their folders; the versions of Python, numba, llvmlite and numpy; the
-processor; and where gristmill is installed, which the code knows.
+import; the data files in their folders; the versions of Python, numba, llvmlite and numpy; and the
+processor. Where gristmill is installed is no part of it: environments of one user share the code.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ def _data_files() -> dict[str, list[Path]]:
 def _machine() -> str:
     """What all modules depend on."""
     facts = (
-        *(sys.version, numba.__version__, llvmlite.__version__, np.__version__, str(ROOM)),
+        *(sys.version, numba.__version__, llvmlite.__version__, np.__version__),
         llvmlite.binding.get_host_cpu_name(),
         llvmlite.binding.get_host_cpu_features().flatten(),
         os.environ.get("NUMBA_CPU_NAME", ""),
