@@ -5,10 +5,11 @@
 
 A module's folder is named by a hash of everything that its code depends on: its own source and
 those of all modules of this room that it imports, the versions of Python, numba, llvmlite and
-numpy, and the processor. So an edit compiles the modules that it touches. Folders are filled under a lock, beside their place, by as many processes as there are
-processors; they are loaded on trial in another, renamed, and never written again. numba's own
-`cache=True` is not used: it writes index before data and reuses names, so that a stop between the
-two serves old code for ever, silently (numba issues 4807 and 10128; docs/adr/0003-kernel-cache.md).
+numpy, and the processor. So an edit compiles the modules that it touches. Folders are filled under
+a lock, beside their place, by as many processes as there are processors; they are loaded on trial
+in another, renamed, and never written again. numba's own `cache=True` is not used: it writes index
+before data and reuses names, so that a stop between the two serves old code for ever, silently
+(numba issues 4807 and 10128; docs/adr/0003-kernel-cache.md).
 
 The files are pickles. They are loaded only from a folder that belongs to this user and that nobody
 else may write (0700). Where there is no such folder (a read-only home) kernels are compiled in
