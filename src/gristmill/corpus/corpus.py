@@ -205,10 +205,7 @@ class Corpus:
         if data is None:
             refuse_store(self.root)
             if lock is not None:
-                raise VerificationError(
-                    f"{self.name}: {manifests.LOCK} without {manifests.MANIFEST}: the manifest was "
-                    "removed. Restore it, or remove the lock to finish the corpus again"
-                )
+                raise VerificationError(manifests.without_manifest(self.name))
             return None
         try:
             manifests.check_lock(data, lock)

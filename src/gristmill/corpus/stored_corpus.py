@@ -80,6 +80,7 @@ class StoredCorpus(Corpus):
         self._refuse_foreign(self.bucket.listed(""))
         handle = super().hold(on_line)
         try:
+            self.bucket.check_conditions("work/probe")
             self._lock.take(on_line)
             self._look()
         except BaseException:
@@ -301,10 +302,15 @@ class StoredCorpus(Corpus):
         with ThreadPoolExecutor(THREADS) as threads:
             copied = [part for part in manifest.parts if self.objects.size(part.sha256) is not None]
             list(threads.map(self._copy, copied))
-            self.bucket.put(manifests.SUMS, manifests.sums(manifest.parts))
+            self._check_places(manifest)
             self._lock.check()
-            self.bucket.put(manifests.MANIFEST, data)
-            self.bucket.put(manifests.LOCK, manifests.lock_of(data))
+            for key, small in (
+                (manifests.SUMS, manifests.sums(manifest.parts)),
+                (manifests.MANIFEST, data),
+                (manifests.LOCK, manifests.lock_of(data)),
+            ):
+                self.bucket.put(key, small)
+                self.bucket.read_back(key, small)
             for path in obsolete["parts"]:
                 manifests.check_path(path)
             list(threads.map(self.bucket.delete, obsolete["parts"]))
@@ -318,6 +324,19 @@ class StoredCorpus(Corpus):
                 shutil.rmtree(folder)
         self._look()
         sync_folder(self.root)
+
+    def _check_places(self, manifest: manifests.Manifest) -> None:
+        """Raise MachineError if a list of the store lacks a part of a manifest: a store may lose
+        what it acknowledged.
+        """
+        there = self.bucket.sizes("")
+        for part in manifest.parts:
+            if there.get(part.path) != part.size:
+                raise MachineError(
+                    f"{self.name}/{part.path}: the store acknowledged {part.size:,} bytes, and its "
+                    f"list has {there.get(part.path, 'none')}: no manifest was written. Run the "
+                    "same command again"
+                )
 
     def _copy(self, part: Part) -> None:
         if part.size <= LARGEST_COPY:

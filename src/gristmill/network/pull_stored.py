@@ -32,6 +32,8 @@ def stored_at(urls: Sequence[str | Path] | str | Path) -> Bucket | None:
     top = bucket.names_at_top()
     if layout.POINTER in top:
         return None
+    if manifests.LOCK in top and manifests.MANIFEST not in top:
+        raise VerificationError(manifests.without_manifest(bucket.url))
     work = OBJECTS.partition("/")[0]
     if manifests.MANIFEST not in top and work in (name.rstrip("/") for name in top):
         raise RecipeError(

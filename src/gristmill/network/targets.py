@@ -47,7 +47,9 @@ class Target(Protocol):
     url: str  # for messages: without secrets
 
     def put_new(self, key: str, data: bytes, headers: Headers) -> bool:
-        """Write a name that is absent; False if it is there, and nothing was written."""
+        """Write a name that is absent; False if it is there with other bytes, and nothing was
+        written.
+        """
 
     def put_file(self, key: str, path: Path, sha256: str, size: int, headers: Headers) -> None:
         """Write an object. Raises VerificationError if the file has other bytes; then nothing was
@@ -79,10 +81,14 @@ class Target(Protocol):
 
 
 def open_target(url: str | Path) -> Target:
-    """The target of a URL or a folder. Raises RecipeError if it is none, and MachineError."""
+    """Open the target of a URL or a folder, to write there. Raises RecipeError if it is none, and
+    MachineError, also for a store that ignores the conditions of a write.
+    """
     given = str(url)
     if given.startswith(STORES):
-        return BucketTarget(given)
+        target = BucketTarget(given)
+        target.check_conditions()
+        return target
     if given.startswith("file://"):
         return FolderTarget(Path(os.fsdecode(local_path(given))))
     if is_url(given) or "://" in given:
@@ -128,7 +134,7 @@ class FolderTarget:
     def put_new(self, key: str, data: bytes, headers: Headers) -> bool:
         with self._held():
             if (self.root / key).exists():
-                return False
+                return (self.root / key).read_bytes() == data
             write_bytes(self.root, key, data)
             return True
 
@@ -196,8 +202,15 @@ class BucketTarget:
         self._bucket = Bucket(url, kept)
         self.url = self._bucket.url
 
+    def check_conditions(self) -> None:
+        """Raise MachineError if the store ignores the conditions of a write."""
+        self._bucket.check_conditions(f"{layout.OBJECTS}/probe")
+
     def put_new(self, key: str, data: bytes, headers: Headers) -> bool:
-        return self._bucket.put_new(key, data, headers)
+        if not self._bucket.put_new(key, data, headers):
+            return False
+        self._bucket.read_back(key, data)
+        return True
 
     def put_file(self, key: str, path: Path, sha256: str, size: int, headers: Headers) -> None:
         self._bucket.put_file(key, path, sha256, size, headers)
@@ -207,6 +220,7 @@ class BucketTarget:
             self._bucket.put_over(key, data, before, headers)
         except ChangedError as error:
             raise TargetChangedError(changed(self.url, key)) from error
+        self._bucket.read_back(key, data)
 
     def get(self, key: str, most: int) -> StoredFile | None:
         return self._bucket.get(key, most)

@@ -12,6 +12,7 @@ messages may quote headers: only their kind is shown.
 
 import hashlib
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -94,7 +95,9 @@ class Bucket:
             obstore.put(self._store, self._prefix + key, data)
 
     def put_new(self, key: str, data: bytes, headers: Headers) -> bool:
-        """Write a name that is absent; False if it is there, and nothing was written."""
+        """Write a name that is absent; False if it is there with other bytes, and nothing was
+        written. Bytes that are there already may be ours, whose answer was lost.
+        """
         import obstore
 
         with self._explained(key):
@@ -103,12 +106,14 @@ class Bucket:
                     self._store, self._prefix + key, data, attributes=headers, mode="create"
                 )
             except obstore.exceptions.AlreadyExistsError:
-                return False
+                return self._written(key, data) is not None
             return True
 
     def put_over(self, key: str, data: bytes, before: Version, headers: Headers) -> Version:
         """Write a name over the version that was read, or where it was absent; its version now.
-        Raises ChangedError.
+
+        Where the store refuses and has these very bytes, an earlier try wrote them and its answer
+        was lost. Raises ChangedError.
         """
         import obstore
 
@@ -122,8 +127,55 @@ class Bucket:
                 obstore.exceptions.AlreadyExistsError,
                 obstore.exceptions.PreconditionError,
             ) as error:
+                if (there := self._written(key, data)) is not None:
+                    return there.version
                 raise ChangedError(f"{self.url}/{key}: another process wrote it") from error
             return _version(done)
+
+    def _written(self, key: str, data: bytes) -> StoredFile | None:
+        """Return what a name has if it has these bytes; None: it has others, or is not there."""
+        with suppress(VerificationError):  # larger, so others
+            there = self.get(key, len(data))
+            if there is not None and there.data == data:
+                return there
+        return None
+
+    def read_back(self, key: str, data: bytes) -> None:
+        """Raise MachineError if a name that was written has not these bytes: the store lost what it
+        acknowledged, or another process wrote over it.
+        """
+        if self._written(key, data) is None:
+            raise MachineError(
+                f"{self.url}/{key}: {len(data):,} bytes were written, and the store does not have "
+                "them: it lost what it acknowledged, or another process wrote over them. Run the "
+                "same command again"
+            )
+
+    def check_conditions(self, key: str) -> None:
+        """Raise MachineError if the store ignores the conditions of `put_new` and `put_over`: two
+        writers would then overwrite one another unseen. Writes, and removes, a name that nobody
+        else uses: `key` with a random end.
+        """
+        probe = f"{key}.{secrets.token_hex(8)}"
+        try:
+            before = self.put_over(probe, b"1", None, {})
+            self.put_over(probe, b"2", before, {})
+            ignored = []
+            for name, version in (("If-None-Match", None), ("If-Match", before)):
+                with suppress(ChangedError):
+                    self.put_over(probe, name.encode(), version, {})
+                    ignored.append(name)
+        except ChangedError:
+            ignored = ["If-Match"]  # refused although nobody else writes the name
+        finally:
+            self.delete(probe)
+        if ignored:
+            raise MachineError(
+                f"{self.url}: the store ignores {' and '.join(ignored)} of a PUT (RFC 9110, "
+                "section 13.1), so two writers could overwrite one another unseen. Use a store "
+                "that has conditional writes, or a proxy that passes them on; or write to a "
+                "folder, and copy that"
+            )
 
     def put_file(self, key: str, path: Path, sha256: str, size: int, headers: Headers) -> None:
         """Write an object. Raises VerificationError if the file has other bytes; then nothing was

@@ -155,6 +155,14 @@ def check_path(path: str) -> None:
         raise VerificationError(f"{MANIFEST} names a part {path!r} that leaves the corpus")
 
 
+def without_manifest(where: str) -> str:
+    """Return what is said of a corpus whose lock is there and whose manifest is not."""
+    return (
+        f"{where}: {LOCK} without {MANIFEST}: the manifest was removed. Restore it, or remove the "
+        "lock to finish the corpus again"
+    )
+
+
 def check_lock(manifest: bytes, lock: bytes | None) -> None:
     """Refuse a manifest whose lock does not name it. Raises VerificationError."""
     expected = lock_of(manifest)

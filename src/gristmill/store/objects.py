@@ -115,7 +115,8 @@ def download(bucket: Bucket, file: ObjectFile, root: Path, *, keep: bool = False
                 for block in bucket.blocks(file.key):
                     out.write(block)
             except VerificationError as error:
-                raise Damaged(f"{error}. A run makes it anew") from None
+                advice = "Run the recipe again" if keep else "A run makes it anew"
+                raise Damaged(f"{error}. {advice}") from None
             found = f"{out.size:,} bytes with sha256 {out.hexdigest()}"
             if out.hexdigest() != file.sha256:
                 raise _Other
@@ -124,7 +125,13 @@ def download(bucket: Bucket, file: ObjectFile, root: Path, *, keep: bool = False
         bucket.delete(file.key)
     raise Damaged(
         f"{bucket.url}/{file.key}: not as it was written: expected sha256 {file.sha256}, got "
-        f"{found}. " + ("Run the recipe again" if keep else "It is removed. A run makes it anew")
+        f"{found}. "
+        + (
+            "If a second try says the same, the store has other bytes, which a run tells by their "
+            "number alone: Remove it, then run the recipe again"
+            if keep
+            else "It is removed. A run makes it anew"
+        )
     )
 
 
