@@ -25,7 +25,7 @@ def running(command: list[str], address: str, log: Path) -> Iterator[str]:
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
     try:
-        for _ in range(300):
+        for _ in range(1200):  # a minute: machines are busy
             try:
                 with urlopen(address, timeout=5):
                     break

@@ -140,7 +140,8 @@ def _is_folder(pieces: tuple[str, ...]) -> bool | None:
                 | "frequent_lines"
                 | "repeated_substrings"
                 | "tokens"
-                | "assemble",
+                | "assemble"
+                | "seen",
             )
             | ("state", _)
             | ("assemble", _)

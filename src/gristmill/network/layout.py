@@ -30,6 +30,7 @@ LARGEST_RELEASE = 64 << 20  # bytes; a list of withdrawn documents is in it
 LARGEST_MANIFEST = 1 << 30  # bytes
 SHA256 = re.compile(r"[0-9a-f]{64}")
 DIGITS = 8  # of a release's number in its name
+RELEASE_KEY = re.compile(rf"{RELEASES}/([0-9]{{{DIGITS}}})\.json")
 
 # The folders and files of a corpus that every release has; `--with` adds others.
 ALWAYS = ("tokens", "tokenizer", "plan.json", "recipe.toml", "funnel.json", "withdrawn.txt")
@@ -87,6 +88,12 @@ def object_key(sha256: str) -> str:
 def release_key(number: int) -> str:
     """The name of a release."""
     return f"{RELEASES}/{number:0{DIGITS}d}.json"
+
+
+def release_number(key: str) -> int | None:
+    """Return the number of the release that has this name; None: it is no release's name."""
+    found = RELEASE_KEY.fullmatch(key)
+    return int(found[1]) if found else None
 
 
 def encode(value: Release | Pointer) -> bytes:

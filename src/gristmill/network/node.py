@@ -16,7 +16,6 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,12 +93,7 @@ class Node:
         self.cache = NodeCache(folder, cache_bytes, self._on_event)
         if not self.urls:
             raise RecipeError("no URL to read releases from: give one, or several")
-        self._reader = ReleaseReader(
-            self.urls,
-            root=root,
-            state=folder / "seen" / _identity(self.urls[0], root),
-            settings=settings,
-        )
+        self._reader = ReleaseReader(self.urls, root=root, state=folder / "seen", settings=settings)
         self._lock = threading.Lock()
         self._ahead: FetchAhead | None = None
         self._withdrawn: set[str] = set()  # files that must not be kept, by sha256
@@ -357,19 +351,6 @@ class Node:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _identity(url: str, root: Path | bytes | None) -> str:
-    """What tells one target from another, where several share a cache: each has releases of its
-    own that were seen.
-    """
-    named = str(url).partition("?")[0].encode()
-    if isinstance(root, bytes):
-        named = root
-    elif root is not None:
-        with suppress(OSError):  # the reader says what is wrong
-            named = Path(root).read_bytes()
-    return hashlib.sha256(named).hexdigest()[:16]
 
 
 def _ignore(message: str) -> None:

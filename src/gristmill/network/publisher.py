@@ -119,13 +119,19 @@ class Publisher:
         return trust
 
     def _current(self) -> tuple[Release, str] | None:
-        """The newest release and its sha256, be it one that only the signatures name."""
-        newest = (self.pointer.release, self.pointer.sha256) if self.pointer else (0, "")
-        if self.trust is not None and (signed := self.trust.signed_release()) is not None:
-            newest = max(newest, signed)
-        number, sha256 = newest
-        if not number:
+        """Return the newest release and its sha256: the highest one that is in the store, and
+        signed where releases are. The pointer may be lost, or an old one was put back; what was
+        withdrawn since must not come back with it.
+        """
+        named = [(self.pointer.release, self.pointer.sha256)] if self.pointer else []
+        if self.trust is not None and self.trust.exists:
+            named += [signed] if (signed := self.trust.signed_release()) else []
+            named += self.trust.stored_releases()
+        else:
+            named += self._stored_release(max(named)[0] if named else 0)
+        if not named:
             return None
+        number, sha256 = max(named)
         key = layout.release_key(number)
         where = f"{self.target.url}/{key}"
         found = self.target.get(key, layout.LARGEST_RELEASE)
@@ -138,6 +144,18 @@ class Publisher:
                 f"{where}: it says that it is release {release.number}. The store was altered"
             )
         return release, sha256
+
+    def _stored_release(self, above: int) -> list[tuple[int, str]]:
+        """Return the number and sha256 of the highest release in the store that is above a number,
+        as a list of one; empty if there is none.
+        """
+        keys = [
+            key for key in self.target.sizes(f"{layout.RELEASES}/") if layout.release_number(key)
+        ]
+        if not keys or (number := layout.release_number(max(keys)) or 0) <= above:
+            return []
+        found = self.target.get(max(keys), layout.LARGEST_RELEASE)
+        return [] if found is None else [(number, hashlib.sha256(found.data).hexdigest())]
 
     # -- objects
 

@@ -44,7 +44,7 @@ def pull(
 
     `urls` are its addresses, asked in turn, or the store that a run wrote it into; `only` names
     folders of the corpus (`tokens`); `root` is the pinned root.json; `state` a folder that
-    remembers which releases were seen.
+    remembers which releases were seen (default: in the folder, so that it never goes back).
     `on_bytes` gets the bytes that are there, of all.
 
     Returns what the verb prints. Raises VerificationError, SourceError, MachineError, or
@@ -57,13 +57,17 @@ def pull(
             return pull_stored(stored, corpus, list(only), on_bytes)
         finally:
             os.close(lock)
+    corpus = Corpus(Path(folder).absolute())
+    # Asked before the folder is made: an address that is wrong leaves nothing behind.
     reader = ReleaseReader(urls, root=root, state=state)
     try:
         found = reader.newest()
-        corpus = Corpus(Path(folder).absolute())
         lock = corpus.hold()
         try:
             with machine_errors(corpus.root, every=True):
+                if state is None:
+                    reader.remember_in(corpus.work / "seen")
+                    found = reader.newest()
                 return _Pull(reader, found, corpus, connections, on_bytes).into(list(only))
         finally:
             os.close(lock)

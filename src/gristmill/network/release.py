@@ -22,22 +22,22 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from gristmill.errors import GristmillError, MachineError, SourceError, VerificationError
+from gristmill.errors import GristmillError, SourceError, VerificationError
 from gristmill.network import layout
 from gristmill.network.layout import Release
+from gristmill.network.release_memory import ReleaseMemory, key_for
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import locked
 from gristmill.store.client import Client
 from gristmill.store.download import Download, Promise
 from gristmill.store.manifest import Manifest
 from gristmill.store.partial import Partial
-from gristmill.store.parts import machine_errors, write_bytes, writing
+from gristmill.store.parts import machine_errors, writing
 from gristmill.store.remotes import Remote
 from gristmill.store.settings import Settings
 from gristmill.store.urls import is_url, local_path
 
 T = TypeVar("T")
-SEEN = "seen.json"
 BLOCK = 1 << 20
 LARGEST_METADATA = 5_000_000  # bytes of TUF metadata, as python-tuf reads at most
 # A reader has other addresses, and asks again soon: it waits less than a run for a raw shard.
@@ -53,15 +53,6 @@ class CheckedRelease(NamedTuple):
     data: bytes  # manifest.json
     signed: bool  # whether the keys of a pinned root say that it is the newest
     url: str  # the address that gave it, without secrets
-
-
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader remembers, so that nobody can show it an older release."""
-
-    format: int = 1
-    release: int = 0
-    sha256: str | None = None
-    minimum: int = 0
 
 
 class _ExpiryField(msgspec.Struct, frozen=True):
@@ -87,7 +78,8 @@ class ReleaseReader:
     ) -> None:
         """`urls`: http://, https://, s3://, gs://, az://, file:// or folders, in the order in which
         they are asked. `root`: the pinned root.json, its file or its bytes. `state`: a folder that
-        remembers what was seen; without it, this reader alone remembers.
+        remembers what was seen, of any number of corpora; without it, this reader alone
+        remembers.
 
         Opens no connection. Raises VerificationError if the root cannot be read.
         """
@@ -97,10 +89,23 @@ class ReleaseReader:
         self.urls = [_address(str(url)) for url in given]
         self.client = Client(settings)
         self.root = _root_bytes(root)
+        # A memory that others read knows a corpus by its releases; else it is this reader's corpus.
+        self._names: list[str] | None = None
+        self._given = list(map(str, given))
         if state is None:
-            state = Path(tempfile.mkdtemp(prefix="gristmill-release-"))
-            weakref.finalize(self, shutil.rmtree, state, ignore_errors=True)
-        self.state = state
+            self.state = Path(tempfile.mkdtemp(prefix="gristmill-release-"))
+            weakref.finalize(self, shutil.rmtree, self.state, ignore_errors=True)
+        else:
+            self.remember_in(state)
+
+    def remember_in(self, state: Path) -> None:
+        """Remember from now on what was seen in this folder, and what others saw there."""
+        self.state, self._names = state, [*self._given, *self.urls]
+
+    @property
+    def _memory(self) -> ReleaseMemory:
+        names = self._names or ["this reader"]
+        return ReleaseMemory(self.state, names if self.root is None else [self.root])
 
     # -- the newest release
 
@@ -116,8 +121,23 @@ class ReleaseReader:
         number, sha256 = self._signed(url) if self.root is not None else self._named(url)
         checked = self._checked(url, number, sha256)
         with self._locked():
-            self._remember(checked)
+            first = None
+            if self.root is None and self._names is not None:
+                first = self._memory.first_release(
+                    checked.release, checked.sha256, lambda number: self._release_at(url, number)
+                )
+            # Another process may have seen a later one meanwhile.
+            self._memory.refuse_older(checked.release.number, sha256, first, checked.url)
+            self._memory.remember(checked.release, sha256, first)
         return checked
+
+    def _release_at(self, url: str, number: int) -> bytes | None:
+        try:
+            return self.small(f"{url}/{layout.release_key(number)}", layout.LARGEST_RELEASE)
+        except SourceError as error:
+            if error.reason != "not-found":
+                raise
+            return None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -137,7 +157,13 @@ class ReleaseReader:
             return self.small(f"{url}/{layout.TRUST}/{name}", most)
 
         with self._locked():
-            return newest_signed(fetch, self.root, self.state / layout.TRUST, Remote(url).shown)
+            return newest_signed(fetch, self.root, self._trust(), Remote(url).shown)
+
+    def _trust(self) -> Path:
+        """Return the folder of the metadata that was seen, of the pinned root alone."""
+        assert self.root is not None
+        earlier = self.state / layout.TRUST  # of an earlier version
+        return earlier if earlier.is_dir() else self.state / key_for(self.root) / layout.TRUST
 
     def expires(self, release: CheckedRelease) -> dict[str, datetime]:
         """When the signatures of the newest release expire, by role. Without a pinned root it is
@@ -148,7 +174,7 @@ class ReleaseReader:
         for role in ("root", "targets", "snapshot", "timestamp"):
             try:
                 if self.root is not None:
-                    data = (self.state / layout.TRUST / f"{role}.json").read_bytes()
+                    data = (self._trust() / f"{role}.json").read_bytes()
                 elif role in ("root", "timestamp"):
                     data = self.small(f"{url}/{layout.TRUST}/{role}.json", LARGEST_METADATA)
                 else:
@@ -176,7 +202,7 @@ class ReleaseReader:
     def _checked(self, url: str, number: int, sha256: str) -> CheckedRelease:
         """The release that is named, with its manifest."""
         shown = Remote(url).shown
-        self._refuse_older(number, sha256, shown)
+        self._memory.refuse_older(number, sha256, None, shown)
         where = f"{shown}/{layout.release_key(number)}"
         try:
             data = self.small(f"{url}/{layout.release_key(number)}", layout.LARGEST_RELEASE)
@@ -196,43 +222,6 @@ class ReleaseReader:
         manifest = self._object_at(url, release.manifest, release.manifest_size)
         decoded = manifests.decode(manifest)
         return CheckedRelease(release, sha256, decoded, manifest, self.root is not None, shown)
-
-    def _refuse_older(self, number: int, sha256: str, shown: str) -> None:
-        seen = self._seen()
-        if number < max(seen.release, seen.minimum):
-            raise VerificationError(
-                f"{shown}: shows release {number}, and release {max(seen.release, seen.minimum)} "
-                f"was seen before ({self.state / SEEN}). A cache shows an old pointer, or somebody "
-                "put an older release back: wait for the cache, or use another address"
-            )
-        if number == seen.release and sha256 != seen.sha256:
-            raise VerificationError(
-                f"{shown}: release {number} has sha256 {sha256}, and was seen with {seen.sha256}. "
-                "A release never changes: the store was altered"
-            )
-
-    def _seen(self) -> Seen:
-        try:
-            return msgspec.json.decode((self.state / SEEN).read_bytes(), type=Seen)
-        except FileNotFoundError:
-            return Seen()
-        except (OSError, msgspec.DecodeError) as error:
-            raise MachineError(
-                f"{self.state / SEEN}: cannot be read: it remembers which releases were seen. "
-                "Remove it only if you know that no older release is being shown to you"
-            ) from error
-
-    def _remember(self, checked: CheckedRelease) -> None:
-        # Another process may have seen a later one meanwhile.
-        self._refuse_older(checked.release.number, checked.sha256, checked.url)
-        before = self._seen()
-        seen = Seen(
-            release=checked.release.number,
-            sha256=checked.sha256,
-            minimum=max(before.minimum, checked.release.minimum),
-        )
-        if seen != before:
-            write_bytes(self.state, SEEN, msgspec.json.encode(seen) + b"\n")
 
     # -- objects
 

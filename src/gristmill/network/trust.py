@@ -10,7 +10,8 @@ snapshots). Targets and snapshots are written before the timestamp that names th
 only over the one that was read: of two publishers the second is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -88,14 +89,26 @@ class Trust:
         return self.roots[-1]
 
     def signed_release(self) -> tuple[int, str] | None:
-        """(number, sha256) of the newest signed release; None if none was signed yet."""
-        if "targets" not in self._found:
-            return None
-        targets = self._found["targets"].signed.targets
-        number = number_of(targets[LOCK]) if LOCK in targets else None
-        if number is None:
-            return None
-        return number, str(targets[layout.release_key(number)].hashes["sha256"])
+        """Return (number, sha256) of the newest release that the timestamp names; None if none was
+        signed yet.
+        """
+        return _release(self._found["targets"]) if "targets" in self._found else None
+
+    def stored_releases(self) -> Iterator[tuple[int, str]]:
+        """Yield (number, sha256) of every release that targets in the store name with enough
+        signatures, whatever the timestamp says: one that was lost or restored names an older one.
+        """
+        for key in self._target.sizes(f"{TRUST}/"):
+            if not key.endswith(".targets.json"):
+                continue
+            found = self._target.get(key, LARGEST)
+            if found is None:
+                continue
+            with suppress(VerificationError):  # not what a publisher wrote: it proves nothing
+                targets = decoded(found.data, "targets", f"{self._target.url}/{key}")
+                release = _release(targets)
+                if release and any(is_signed(root, targets) for root in self.roots):
+                    yield release
 
     def _load(self) -> None:
         found = self._target.get(TIMESTAMP, LARGEST)
@@ -392,3 +405,12 @@ class Trust:
         for signer in signers_of(self._signers, role, self.root, also):
             made.sign(signer, append=True)
         return bytes(made.to_bytes())
+
+
+def _release(targets: "Metadata[Targets]") -> tuple[int, str] | None:
+    """Return (number, sha256) of the release that targets name; None if they name none."""
+    files = targets.signed.targets
+    number = number_of(files[LOCK]) if LOCK in files else None
+    if number is None or layout.release_key(number) not in files:
+        return None
+    return number, str(files[layout.release_key(number)].hashes["sha256"])
