@@ -81,9 +81,10 @@ from gristmill.recipe import (
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import machine_errors
+from gristmill.store.secrets import refuse_bucket
 from gristmill.store.settings import Settings, asked_of
 from gristmill.store.transfer import Transfer
-from gristmill.user_input import local
+from gristmill.user_input import local, store_url
 
 
 def run(
@@ -108,6 +109,7 @@ def run(
     cache_bytes: int | None = None,
     retry: bool = False,
     allow_env: Collection[str] = (),
+    allow_hosts: Collection[str] = (),
     shards: str | None = None,
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> Funnel:
@@ -116,13 +118,15 @@ def run(
 
     `engine` is `local`, `spark://host:port`, or `spark` inside spark-submit: the same bytes. `show`
     gets progress as dictionaries (phases/running/progress.py); without it, a notebook shows bars
-    and others nothing. `allow_env` names variables that the recipe may send to its hosts. `shards`,
-    such as 3/16: one job of several that share the corpus' folder (phases/part_of_shards.py); its
-    funnel is empty. Raises what errors.py draws.
+    and others nothing. `allow_env` names variables that the recipe may send to its hosts,
+    `allow_hosts` hosts to which it may send what it reads here. `shards`, such as 3/16: one job of
+    several that share the corpus' folder (phases/part_of_shards.py); its funnel is empty.
+
+    Raises what errors.py draws.
     """
     if until is not None and until not in STOPS:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(STOPS)}")
-    fetching = asked_of(connections, checkpoint_bytes, retry, allow_env)
+    fetching = asked_of(connections, checkpoint_bytes, retry, allow_env, allow_hosts)
     loaded = read_recipe(recipe, tokenizer, settings, preset)
     if not allow_code:
         refuse_code(loaded.recipe)
@@ -163,11 +167,12 @@ def dry_run(
     connections: int | None = None,
     retry: bool = False,
     allow_env: Collection[str] = (),
+    allow_hosts: Collection[str] = (),
 ) -> list[fetch.Row]:
     """What `run` would fetch, and how much; of a corpus and a recipe nothing is changed. Lists are
     fetched into the cache.
     """
-    fetching = asked_of(connections, None, retry, allow_env)
+    fetching = asked_of(connections, None, retry, allow_env, allow_hosts)
     loaded = read_recipe(recipe, tokenizer, settings, preset)
     made = prepare(loaded, out, limit, cache_dir, fetching, None)
     try:
@@ -194,6 +199,8 @@ def prepare(
     """A run of a recipe that nothing was done for yet; its transfer is to be closed."""
     if limit is not None:
         loaded = loaded._replace(recipe=with_limit(loaded.recipe, limit))
+    if not out and (url := store_url(loaded.recipe.output)) is not None:
+        refuse_bucket(url, fetching.allow_hosts)
     cache = Cache(local(cache_dir or default_cache(), "--cache-dir").absolute())
     return Run(
         recipe=loaded.recipe,

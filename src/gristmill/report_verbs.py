@@ -211,6 +211,13 @@ def size(
             "--allow-env", help="An environment variable that the recipe may send to its hosts."
         ),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            help="A host that the recipe may send lines of a local list, or its output, to.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Predict what a run will cost, from a measured sample: tokens, time, memory and disk."""
@@ -227,6 +234,7 @@ def size(
         cache_dir=cache_dir,
         allow_code=allow_code,
         allow_env=allow_env or (),
+        allow_hosts=allow_host or (),
         on_line=warn,
         sample=bytes_of("--sample", sample),
     )

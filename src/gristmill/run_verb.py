@@ -122,6 +122,13 @@ def run(
             "--allow-env", help="An environment variable that the recipe may send to its hosts."
         ),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            help="A host that the recipe may send lines of a local list, or its output, to.",
+        ),
+    ] = None,
     allow_missing: Annotated[
         bool, typer.Option(help="Record shards that fail as absent, and continue.")
     ] = False,
@@ -155,6 +162,7 @@ def run(
         "connections": connections,
         "retry": retry,
         "allow_env": allow_env or (),
+        "allow_hosts": allow_host or (),
         "plan_file": plan,
     }
     if dry_run:

@@ -20,7 +20,8 @@ from gristmill.store.transfer import Transfer
 
 
 def transfer_of(folder: Path) -> Transfer:
-    return Transfer(Cache(folder / "cache"), Settings(backoff=0.0))
+    settings = Settings(backoff=0.0, allow_hosts=frozenset(["data.example"]))
+    return Transfer(Cache(folder / "cache"), settings)
 
 
 def extend(

@@ -471,7 +471,7 @@ def test_what_is_no_model_is_refused_with_what_it_is(
     whole = classifier.read_bytes()
     cases = {
         "empty": (b"", "expected a model of gristmill"),
-        "page": (b"<!doctype html><html>", "got b'<!doctype html>"),
+        "page": (b"<!doctype html><html>", "got a web page"),
         "cut": (whole[:60], "cut short"),
         "short": (whole[:-64], "is damaged: "),
         "flipped": (whole[:-1] + b"\x01", "damaged: expected sha256"),

@@ -78,6 +78,7 @@ def size(
     cache_dir: Path | str | None = None,
     allow_code: bool = False,
     allow_env: Collection[str] = (),
+    allow_hosts: Collection[str] = (),
     on_line: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Predict what a fresh run of a recipe will cost on this machine, and on `machines` like it
@@ -93,8 +94,8 @@ def size(
     check_pages(with_classes(loaded).recipe)
     with tempfile.TemporaryDirectory(prefix="gristmill-size-") as temporary:
         folder = Path(temporary).resolve()
-        root = out or loaded.recipe.output or folder / "corpus"
-        asked = asked_of(None, None, allow_env=allow_env)
+        root = out or (None if loaded.recipe.output else folder / "corpus")
+        asked = asked_of(None, None, allow_env=allow_env, allow_hosts=allow_hosts)
         whole = prepare(loaded, root, None, cache_dir, asked, None)
         try:
             whole.corpus.look()

@@ -29,6 +29,7 @@ class Request(NamedTuple):
     authorization: str | None = None
     method: str = "GET"
     begun: bool = False  # some of it is here: its host was there before
+    public: bool = False  # it goes to no address of this machine or its network
 
 
 class Stopped(Exception):

@@ -36,6 +36,7 @@ class KnownUrl(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int
     etag: str | None = None
     last_modified: str | None = None
+    public: bool = False  # it came from an address that is not in this machine's network
 
 
 class _Needed(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@
     SourceError                       another try would not
 
 Credentials go to the origin (scheme, host, port) that they were given for, and to no other: RFC
-9110, 15.4.
+9110, 15.4. A redirect never leads nearer (store/hosts.py): from the internet neither into this
+machine's network nor to this machine, whatever a name server says.
 """
 
 import logging
@@ -22,7 +23,7 @@ from gristmill import __version__
 from gristmill.errors import SourceError
 from gristmill.store.answers import Again, Answer, Request, Stopped
 from gristmill.store.causes import UNKNOWN, brief, cause, certificate, innermost, retry_after
-from gristmill.store.hosts import NO_HOST, Hosts, addresses
+from gristmill.store.hosts import HERE, NO_HOST, PUBLIC, Hosts, addresses, nearest_of
 from gristmill.store.settings import Settings
 from gristmill.store.urls import WEB, is_loopback, origin, shown, user_of
 
@@ -62,7 +63,7 @@ class Client:
         contact = f" (+{settings.contact})" if settings.contact else ""
         self._agent = f"gristmill/{__version__}{contact}"
         self._lock = threading.Lock()
-        self._pools: dict[str, Any] = {}
+        self._pools: dict[tuple[str, int], Any] = {}
         self._slots: dict[str, threading.BoundedSemaphore] = {}
         self._hosts = Hosts(None if settings.retry else settings.first_answer)
         self._open: set[Any] = set()  # answers under way
@@ -158,8 +159,10 @@ class Client:
         """The answer at the end of all redirects; `first` is the origin of the request."""
         url = request.url
         linked: dict[str, str] = {}
+        nearest = PUBLIC if request.public else HERE
         for _ in range(REDIRECTS + 1):
-            response = self._send(request, url, with_credentials=origin(url) == first)
+            response = self._send(request, url, nearest, with_credentials=origin(url) == first)
+            nearest = min(nearest, response.nearness)
             if origin(url) == first:
                 linked |= {
                     name.lower(): value
@@ -178,9 +181,14 @@ class Client:
             url = _redirected(request.name, url, response.headers["Location"])
         raise SourceError(f"{request.name}: more than {REDIRECTS} redirects", "redirected")
 
-    def _send(self, request: Request, url: str, *, with_credentials: bool) -> Any:
-        """The response of one hop; its body has not been read. Raises Again, SourceError."""
+    def _send(self, request: Request, url: str, nearest: int, *, with_credentials: bool) -> Any:
+        """The response of one hop, which goes at most so near; its body has not been read.
+
+        Raises Again, SourceError.
+        """
         import urllib3
+
+        from gristmill.store.watch import NearerError
 
         if not _same_host(url):
             raise SourceError(f"{request.name}: no URL that can be asked for")
@@ -188,8 +196,12 @@ class Client:
         if request.authorization and with_credentials:
             headers["Authorization"] = request.authorization
         left = None if request.begun else self._hosts.left(origin(url))
+        proxy = self._proxy(url)
+        by_name = nearest_of(urlsplit(url).hostname or "") if proxy else PUBLIC
+        if by_name > nearest:
+            raise _nearer(request, url)
         try:
-            response = self._pool(url).request(
+            response = self._pool(proxy, nearest).request(
                 request.method,
                 url,
                 headers=headers,
@@ -201,6 +213,9 @@ class Client:
             )
         except urllib3.exceptions.LocationValueError as error:
             raise SourceError(f"{request.name}: no URL that can be asked for") from error
+        except NearerError:
+            self._hosts.came(origin(url))
+            raise _nearer(request, url) from None
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             if certificate(error):
                 raise SourceError(
@@ -214,6 +229,8 @@ class Client:
                 cause(error), host=origin(url) if absent and left is not None else None
             ) from error
         self._hosts.came(origin(url))
+        if proxy:
+            response.nearness = by_name
         return response
 
     def _connect(self, request: Request, url: str, left: float | None) -> float:
@@ -254,15 +271,14 @@ class Client:
         why = f": {NOT_ALLOWED[status]}" if status in NOT_ALLOWED else ""
         raise SourceError(f"{name}: {said}{why}", REFUSALS.get(status, "refused"))
 
-    def _pool(self, url: str) -> Any:
-        """A pool of connections: direct, or through the proxy that the environment names."""
+    def _pool(self, proxy: str, nearest: int) -> Any:
+        """A pool of connections that go at most so near: direct, or through a proxy."""
         import urllib3
 
         from gristmill.store.watch import POOLS
 
-        proxy = self._proxy(url)
         with self._lock:
-            if proxy not in self._pools:
+            if (proxy, nearest) not in self._pools:
                 size: dict[str, Any] = {"maxsize": self.settings.connections, "num_pools": 64}
                 if proxy:
                     user = user_of(proxy)
@@ -270,9 +286,9 @@ class Client:
                         urllib3.util.make_headers(proxy_basic_auth=user) if user else None
                     )
                 made = urllib3.ProxyManager(proxy, **size) if proxy else urllib3.PoolManager(**size)
-                made.pool_classes_by_scheme = POOLS
-                self._pools[proxy] = made
-            return self._pools[proxy]
+                made.pool_classes_by_scheme = POOLS[nearest]
+                self._pools[proxy, nearest] = made
+            return self._pools[proxy, nearest]
 
     def _proxy(self, url: str) -> str:
         """The proxy for a URL by the environment; never one for this machine."""
@@ -283,6 +299,23 @@ class Client:
         """Close all connections."""
         for pool in self._pools.values():
             pool.clear()
+
+
+def _nearer(request: Request, url: str) -> SourceError:
+    """The error for a host whose address is nearer than the request may go."""
+    host = origin(url)[1]
+    if url != request.url:
+        return SourceError(
+            f"{request.name}: redirected to {brief(shown(url))}, which is on this machine or in "
+            "its network: no server outside may lead there",
+            "redirected",
+        )
+    return SourceError(
+        f"{request.name}: {host} is on this machine or in its network, where neither a list may "
+        "lead nor lie whose lines are sent on, unless the command line says "
+        f"--allow-host {host}",
+        "refused",
+    )
 
 
 def _redirected(name: str, url: str, location: str) -> str:

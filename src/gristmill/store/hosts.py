@@ -5,15 +5,51 @@ has, the usual patience: an unknown name is a typing error, and a connection tha
 in the middle is the weather.
 """
 
+import ipaddress
 import socket
 import threading
 import time
 from contextlib import suppress
 
+NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052
 Place = tuple[str, str]  # scheme, host with port: store.urls.origin
 
 # urllib3's errors that say that there was no connection at all.
 NO_HOST = frozenset({"NewConnectionError", "NameResolutionError", "ConnectTimeoutError"})
+
+# How near an address is: on the internet, in this machine's network, on this machine or its link.
+PUBLIC, PRIVATE, HERE = range(3)
+
+
+def nearness(address: str) -> int:
+    """How near an IP address is: PUBLIC, PRIVATE or HERE; one inside another (IPv4 in IPv6) counts
+    as itself. Raises ValueError for what is no address.
+    """
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inside = ip.ipv4_mapped or ip.sixtofour
+        if ip in NAT64:
+            inside = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inside is not None:
+            return nearness(str(inside))
+    if ip.is_loopback or ip.is_link_local or ip.is_unspecified:
+        return HERE
+    return PUBLIC if ip.is_global and not ip.is_multicast else PRIVATE
+
+
+def nearest_of(host: str) -> int:
+    """How near the nearest address of a host is, as this machine resolves its name; PUBLIC where it
+    cannot.
+    """
+    try:
+        return nearness(host.strip("[]"))
+    except ValueError:
+        pass
+    try:
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return max((nearness(str(entry[4][0])) for entry in entries), default=PUBLIC)
+    except (OSError, UnicodeError, ValueError):
+        return PUBLIC
 
 
 class Hosts:

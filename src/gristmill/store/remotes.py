@@ -33,11 +33,12 @@ MAGIC = re.compile(r"[*?\[]")
 
 class Remote(NamedTuple):
     """A remote file: `url` as it was given, with its secrets; `authorization` is a header for its
-    origin.
+    origin; `public`: it may not lie on this machine or in its network.
     """
 
     url: str
     authorization: str | None = None
+    public: bool = False
 
     @property
     def stored(self) -> str:
@@ -73,7 +74,9 @@ class Remote(NamedTuple):
             authorization = "Basic " + base64.b64encode(user.encode()).decode()
         if authorization:
             check(without_user(url), what)
-        return Request(self.shown, without_user(url), headers or {}, authorization, method)
+        return Request(
+            self.shown, without_user(url), headers or {}, authorization, method, public=self.public
+        )
 
 
 # -- object stores

@@ -11,6 +11,8 @@ any other           to the hosts that the recipe names beside it, once the comma
 
 All of them, and user:password in a URL, only over https; this machine (127.0.0.0/8, ::1, localhost)
 excepted.
+
+Neither can it send what it reads here: to which hosts that may go says --allow-host (SECURITY.md).
 """
 
 import os
@@ -64,6 +66,32 @@ def header(name: str, hosts: Collection[str], allowed: Collection[str], where: s
     for url in hosts:
         check(url, f"authorization = {name!r}")
     return value if " " in value else f"Bearer {value}"
+
+
+def host_names(names: Collection[str]) -> frozenset[str]:
+    """The hosts that --allow-host names: HOST, HOST:PORT, or a bucket. Raises RecipeError."""
+    for name in names:
+        if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?", name):
+            raise RecipeError(
+                f"--allow-host {name}: name a host or a bucket as it stands in a URL after ://, "
+                "such as mirror.example or mirror.example:8080"
+            )
+    return frozenset(name.lower() for name in names)
+
+
+def is_allowed(host: str, allowed: Collection[str]) -> bool:
+    """Whether what a recipe reads here may be sent to a host, `host` or `host:port`."""
+    return host in allowed or re.sub(r":[0-9]+$", "", host) in allowed
+
+
+def refuse_bucket(url: str, allowed: Collection[str]) -> None:
+    """Raise RecipeError unless the texts of a corpus may go where its recipe alone says."""
+    bucket = origin(url)[1]
+    if not is_allowed(bucket, allowed):
+        raise RecipeError(
+            f'output = "{shown(url)}": the recipe says that what it reads goes to this bucket. If '
+            f"that is right, name the place with --out, or say --allow-host {bucket}"
+        )
 
 
 def check(url: str, what: str) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
+from gristmill.store.secrets import host_names
+
 
 class Settings(NamedTuple):
     """How a run fetches. No setting changes a byte of the corpus."""
@@ -21,6 +23,8 @@ class Settings(NamedTuple):
     retry: bool = False  # as patient with such a host as with one that has answered
     # environment variables that a recipe may send to its hosts: store/secrets.py
     allow_env: frozenset[str] = frozenset()
+    # hosts that what a recipe reads here may be sent to: store/secrets.py
+    allow_hosts: frozenset[str] = frozenset()
     # bytes of a file that has no other limit, and of a body of unknown length
     largest: int = 64 << 30
     # seconds before the second try; doubled with every further one, with jitter
@@ -34,10 +38,13 @@ def asked_of(
     checkpoint_bytes: int | None,
     retry: bool = False,
     allow_env: Collection[str] = (),
+    allow_hosts: Collection[str] = (),
 ) -> Settings:
-    """The settings, with what the command line asks for."""
+    """The settings, with what the command line asks for. Raises RecipeError."""
     settings = Settings(
-        retry=retry, allow_env=frozenset([allow_env] if isinstance(allow_env, str) else allow_env)
+        retry=retry,
+        allow_env=frozenset([allow_env] if isinstance(allow_env, str) else allow_env),
+        allow_hosts=host_names([allow_hosts] if isinstance(allow_hosts, str) else allow_hosts),
     )
     if connections is not None:
         settings = settings._replace(

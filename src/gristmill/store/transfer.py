@@ -75,7 +75,7 @@ class Transfer:
             return Fetched(path, path.stat().st_size, promise.sha256)
         if self.resume_only:
             found = self.look(remote, promise.sha256)
-            known = self.cache.known(remote.url)
+            known = self._known(remote)
             if found.whole and known is not None and promise.sha256 is None:
                 return Fetched(
                     self.cache.find(known.sha256) or self.cache.object(known.sha256),
@@ -93,12 +93,19 @@ class Transfer:
                 return Fetched(
                     path, path.stat().st_size, promise.sha256
                 )  # another process was faster
-            known = self.cache.known(remote.url)
+            known = self._known(remote)
             if known is not None and promise.sha256 is None and self.is_unchanged(remote, known):
                 self._partial(remote).discard()  # of a newer version that is there no more
                 path = self.cache.find(known.sha256) or self.cache.object(known.sha256)
                 return Fetched(path, known.size, known.sha256)
             return self._download(remote, promise, on_progress)
+
+    def _known(self, remote: Remote) -> KnownUrl | None:
+        """What a URL gave; of a public one only what came from a public address, as another user
+        of the cache may have had its name lead elsewhere.
+        """
+        known = self.cache.known(remote.url)
+        return None if known is not None and remote.public and not known.public else known
 
     def _partial(self, remote: Remote) -> Partial:
         every = self.client.settings.checkpoint_bytes
@@ -137,6 +144,7 @@ class Transfer:
                 size=whole.size,
                 etag=whole.etag,
                 last_modified=whole.last_modified,
+                public=remote.public,
             )
         )
         partial.forget()

@@ -1,6 +1,7 @@
-"""Connections whose answer must begin in time.
+"""Connections whose answer must begin in time, and that go no nearer than they may.
 
-A socket's timeout starts anew with every byte; a head that drips never meets it.
+A socket's timeout starts anew with every byte; a head that drips never meets it. The address is
+that of the connection itself: what a name server said before, or says next, does not matter.
 """
 
 import http.client
@@ -12,6 +13,8 @@ from typing import Any
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from gristmill.store.hosts import HERE, PRIVATE, PUBLIC, nearness
 
 TRAILERS = 100  # lines behind a chunked body
 LINE = 1 << 16  # bytes
@@ -48,33 +51,55 @@ class _Bounded(http.client.HTTPResponse):
         raise http.client.HTTPException(f"more than {TRAILERS} trailers")
 
 
-def _getresponse(connection: HTTPConnection, whole: Any) -> Any:
-    sock = connection.sock
-    seconds = connection.timeout if isinstance(connection.timeout, int | float) else None
-    with cut_after(seconds, lambda: sock and sock.shutdown(socket.SHUT_RDWR)):
-        return whole()
+class NearerError(Exception):
+    """The address of a host is nearer than a request may go. Nothing was sent."""
 
 
-class _WatchedConnection(HTTPConnection):
-    response_class = _Bounded
+class _Watched:
+    """What both kinds of connection have in common."""
+
+    nearest = HERE  # how near the address may be
+    nearness = PUBLIC  # how near it is; of a proxy nothing is known
+
+    def _new_conn(self) -> Any:
+        parent: Any = super()
+        sock = parent._new_conn()
+        if getattr(self, "proxy", None) is None:
+            self.nearness = nearness(sock.getpeername()[0])
+        if self.nearness > self.nearest:
+            sock.close()
+            raise NearerError
+        return sock
 
     def getresponse(self) -> Any:
-        return _getresponse(self, super().getresponse)
+        own: Any = self
+        parent: Any = super()
+        seconds = own.timeout if isinstance(own.timeout, int | float) else None
+        sock = own.sock
+        with cut_after(seconds, lambda: sock and sock.shutdown(socket.SHUT_RDWR)):
+            response = parent.getresponse()
+        response.nearness = self.nearness
+        return response
 
 
-class _WatchedSecureConnection(HTTPSConnection):
-    response_class = _Bounded
+def _pools(most: int) -> dict[str, Any]:
+    """The classes of pools, by scheme, whose connections go at most so near."""
 
-    def getresponse(self) -> Any:
-        return _getresponse(self, super().getresponse)
+    class Connection(_Watched, HTTPConnection):
+        response_class = _Bounded
+        nearest = most
+
+    class SecureConnection(_Watched, HTTPSConnection):
+        response_class = _Bounded
+        nearest = most
+
+    class Pool(HTTPConnectionPool):
+        ConnectionCls = Connection
+
+    class SecurePool(HTTPSConnectionPool):
+        ConnectionCls = SecureConnection
+
+    return {"http": Pool, "https": SecurePool}
 
 
-class _WatchedConnectionPool(HTTPConnectionPool):
-    ConnectionCls = _WatchedConnection
-
-
-class _WatchedSecureConnectionPool(HTTPSConnectionPool):
-    ConnectionCls = _WatchedSecureConnection
-
-
-POOLS = {"http": _WatchedConnectionPool, "https": _WatchedSecureConnectionPool}
+POOLS = {most: _pools(most) for most in (PUBLIC, PRIVATE, HERE)}

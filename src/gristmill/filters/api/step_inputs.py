@@ -85,6 +85,9 @@ def _installed(package: str) -> Input:
 def _local(what: str, place: str, folder: Path) -> Path:
     if place.startswith("package:"):
         package, _, inside = place.removeprefix("package:").partition("/")
+        if not package.isidentifier() or ".." in inside.split("/"):
+            # To find what is inside a package, Python would run the code of the one around it.
+            raise RecipeError(f"{what} = {place!r}: expected package:NAME/FILE")
         spec = importlib.util.find_spec(package)
         if spec is None or not spec.submodule_search_locations:
             raise RecipeError(f"{what} = {place!r}: the package {package} is not installed")

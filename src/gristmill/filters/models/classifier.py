@@ -105,7 +105,8 @@ def scorer(step: str, file: Input, label: str | None) -> Score:
             if not model_file.is_ours(head):
                 if head[:4] != fasttext_format.MAGIC.to_bytes(4, "little"):
                     raise ValueError(
-                        f"expected {model_file.NOT_OURS}, or a fastText model, got {head!r}"
+                        f"expected {model_file.NOT_OURS}, or a fastText model, got "
+                        f"{model_file.describe(head)}"
                     )
                 data = mmap(opened.fileno(), 0, access=ACCESS_READ)
                 return _by_fasttext(where, file, label, data)

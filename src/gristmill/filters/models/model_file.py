@@ -102,6 +102,16 @@ def is_ours(head: bytes) -> bool:
     return head.startswith(START, 8) or head.startswith(MAGIC_1)
 
 
+def describe(data: bytes) -> str:
+    """What a file starts as, in a word, and none of its bytes: a recipe may name any file."""
+    start = data[:HEAD].lstrip().lower()
+    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "a web page"
+    if start.startswith(b"version https://git-lfs"):
+        return "a pointer of Git LFS: fetch the file itself"
+    return "text" if start.isascii() and b"\0" not in start else "other bytes"
+
+
 def read(file: BinaryIO, kind: str | None = None, version: int | None = None) -> LoadedModel:
     """Read an open file as `decode` does, unless it is too large to be one."""
     size = os.fstat(file.fileno()).st_size
@@ -120,7 +130,7 @@ def decode(data: bytes, kind: str | None = None, version: int | None = None) -> 
     if data.startswith(MAGIC_1):
         raise ValueError(f"expected format {FORMAT}, got 1: train it again")
     if not is_ours(data):
-        raise ValueError(f"expected {NOT_OURS}, got {data[:HEAD]!r}")
+        raise ValueError(f"expected {NOT_OURS}, got {describe(data)}")
     size = int.from_bytes(data[:8], "little")
     if size > min(LONGEST_HEADER, len(data) - 8):
         raise ValueError("it is cut short, or its header's size is wrong")

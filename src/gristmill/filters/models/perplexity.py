@@ -165,7 +165,7 @@ def _by_kenlm(where: str, file: Input, head: bytes, words: str) -> Callable[[pa.
     if not head.startswith(KENLM_BINARY) and not head.lstrip().startswith(ARPA):
         raise ValueError(
             f"expected {model_file.NOT_OURS}, or a file that starts with {ARPA!r} or "
-            f"{KENLM_BINARY!r}, got {head[:24]!r}"
+            f"{KENLM_BINARY!r}, got {model_file.describe(head)}"
         )
     if not head.startswith(KENLM_BINARY):
         _check_arpa(file.path)

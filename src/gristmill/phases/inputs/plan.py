@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gristmill.errors import REASONS, SET_ASIDE, RecipeError, reason_of
-from gristmill.phases.inputs.sources import Credentials, Listed, expand
+from gristmill.phases.inputs.sources import Credentials, Listed, credentials_of, expand
 from gristmill.recipe import Recipe, Source
 from gristmill.schema import MOST_SHARDS, first_document
 from gristmill.store.remotes import Remote
@@ -150,7 +150,7 @@ def extend(
     }
     sources = Sources({}, {}, {source.name: source.max_shard_bytes for source in recipe.source})
     for source in sorted(recipe.source, key=lambda source: -source.priority):
-        sources.credentials[source.name] = Credentials(source, transfer.client.settings.allow_env)
+        sources.credentials[source.name] = credentials_of(source, transfer)
         is_open = _reopen(shards, source, recipe.target(source), finished)
         ask = is_open and (
             lists is None

@@ -22,6 +22,7 @@ from urllib.parse import unquote
 import msgspec
 
 from gristmill.errors import RecipeError, SourceError
+from gristmill.phases.inputs import list_lines
 from gristmill.recipe import Source
 from gristmill.store import hub_datasets, remotes, secrets, urls
 from gristmill.store.codecs import Damage, DecodedPieces
@@ -45,8 +46,12 @@ class Credentials:
     name any other.
     """
 
-    def __init__(self, source: Source, allowed: Collection[str] = ()) -> None:
-        """Raises RecipeError where the environment holds no such variable, or it may not be sent
+    def __init__(
+        self, source: Source, allowed: Collection[str] = (), hosts: Collection[str] = ()
+    ) -> None:
+        """`allowed` are the variables of --allow-env, `hosts` those of --allow-host.
+
+        Raises RecipeError where the environment holds no such variable, or it may not be sent
         there: store/secrets.py.
         """
         named = [*source.urls, source.paths or "", source.sha256sums or ""]
@@ -54,6 +59,7 @@ class Credentials:
         named += [source.base_url] if source.paths or source.commoncrawl else []
         web = [url for url in named if url.startswith(urls.WEB)]
         where = f"source {source.name!r}"
+        self._source, self._hosts = source, hosts
         self._header = (
             secrets.header(source.authorization, web, allowed, where)
             if source.authorization
@@ -74,7 +80,14 @@ class Credentials:
             if url.startswith(urls.HUB)
             else url.startswith(urls.WEB) and self._header and urls.origin(url) in self._origins
         )
-        return Remote(url, self._header if own else None)
+        near = list_lines.may_stay_near(self._source, url, self._hosts)
+        return Remote(url, self._header if own else None, public=not near)
+
+
+def credentials_of(source: Source, transfer: Transfer) -> Credentials:
+    """A source's credentials, and what the command line allows it. Raises RecipeError."""
+    settings = transfer.client.settings
+    return Credentials(source, settings.allow_env, settings.allow_hosts)
 
 
 def expand(
@@ -83,7 +96,7 @@ def expand(
     """The raw shards of a source, in its own order, each once; `ask` false leaves lists alone,
     which may be far away.
     """
-    credentials = Credentials(source, transfer.client.settings.allow_env)
+    credentials = credentials_of(source, transfer)
     found: dict[str, Listed] = {}
     names = list(source.urls)
     for url in names:
@@ -161,8 +174,14 @@ def _listed(
                 "CC-MAIN-2024-22"
             )
         lists.append(f"{source.base_url}crawl-data/{source.commoncrawl}/{source.kind}.paths.gz")
-    lines = [line for name in lists for line in _lines(name, folder, transfer, credentials)]
-    named = [line if urls.is_url(line) else source.base_url + line.lstrip("/") for line in lines]
+    named: list[str] = []
+    allowed = transfer.client.settings.allow_hosts
+    for name in lists:
+        remote = credentials.remote(name) if urls.is_url(name) else None
+        if remote is not None:
+            remote = list_lines.list_remote(source, remote, allowed)
+        lines = _lines(name, remote, folder, transfer)
+        named += list_lines.named_urls(source, name, remote, lines, allowed)
     if source.sample is None:
         return named
     return sorted(dict.fromkeys(named), key=lambda url: _place(seed, url))[: source.sample]
@@ -233,12 +252,10 @@ def _relative(path: Path, folder: Path) -> str:
     return name
 
 
-def _read(name: str, folder: Path, transfer: Transfer, credentials: Credentials) -> bytes:
-    """A list, decoded."""
+def _read(name: str, remote: Remote | None, folder: Path, transfer: Transfer) -> bytes:
+    """A list, decoded; `remote` is None for a path."""
     most = Promise(most=LONGEST_LIST, limit="a list may have")
-    path = (
-        transfer.fetch(credentials.remote(name), most).path if urls.is_url(name) else folder / name
-    )
+    path = transfer.fetch(remote, most).path if remote is not None else folder / name
     shown = urls.shown(name) if urls.is_url(name) else name
     data = []
     try:
@@ -252,9 +269,9 @@ def _read(name: str, folder: Path, transfer: Transfer, credentials: Credentials)
     return b"".join(data)
 
 
-def _lines(name: str, folder: Path, transfer: Transfer, credentials: Credentials) -> list[str]:
+def _lines(name: str, remote: Remote | None, folder: Path, transfer: Transfer) -> list[str]:
     """The lines of a list such as Common Crawl's wet.paths.gz."""
-    data = _read(name, folder, transfer, credentials)
+    data = _read(name, remote, folder, transfer)
     return [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
 
 
@@ -268,7 +285,8 @@ class _Digests:
         sums = source.sha256sums
         self._where = f"source {source.name!r}: {urls.shown(sums) if urls.is_url(sums) else sums}"
         self._by_name: dict[str, list[tuple[str, str]]] = {}
-        data = _read(source.sha256sums, folder, transfer, credentials)
+        remote = credentials.remote(sums) if urls.is_url(sums) else None
+        data = _read(sums, remote, folder, transfer)
         named = self._table(data) if data.lstrip().startswith(b"{") else self._sums(data)
         for path, digest in named:
             self._by_name.setdefault(path.rpartition("/")[2], []).append((path, digest))
