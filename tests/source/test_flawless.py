@@ -31,6 +31,7 @@ PLAIN = [f"The text of page {number}: ä€.\nIt has two lines." * 4 for number 
 def read_fast(data: bytes, fields: Fields, limit: int | None = None) -> Rows:
     """As ShardReader reads an archive."""
     pieces, rows = DecodedPieces(io.BytesIO(data)), RowCollector(0, limit)
+    pieces.member_starts = []
     pieces.inflate = libdeflate.member_inflater()
     return rows_of(pieces, rows, warc.read(pieces, rows, fields))
 
@@ -38,6 +39,7 @@ def read_fast(data: bytes, fields: Fields, limit: int | None = None) -> Rows:
 def read_slow(data: bytes, fields: Fields, limit: int | None = None) -> Rows:
     """The same without kernels."""
     pieces, rows = DecodedPieces(io.BytesIO(data)), RowCollector(0, limit)
+    pieces.member_starts = []
     one = partial(warc._read_record, rows=rows, fields=fields)
     return rows_of(pieces, rows, read_stretches(pieces, rows, warc.FRAMING, one))
 

@@ -16,13 +16,16 @@ _FIELDS = (
 )
 
 
-def inflate(data: bytes, room: int, size: int, *, ended: bool) -> tuple[bytes, int]:
-    """The members of `data` as members.inflate takes them; the place behind the last.
+def inflate(
+    data: bytes, room: int, size: int, *, ended: bool, most: int = 1 << 20
+) -> tuple[bytes, int, list[int]]:
+    """The members of `data` as members.inflate takes them; the place behind the last, and where
+    each ends.
 
-    As much is decoded as leaves `room` of `size` bytes.
+    As much is decoded as leaves `room` of `size` bytes, and at most `most` members.
     """
-    out, at = b"", 0
-    while len(out) + room <= size and data[at : at + 3] == b"\x1f\x8b\x08":
+    out, at, ends = b"", 0, list[int]()
+    while len(ends) < most and len(out) + room <= size and data[at : at + 3] == b"\x1f\x8b\x08":
         if len(data) < at + 18 or data[at + 3] & 0xE2:
             break
         decoder = zlib.decompressobj(31)
@@ -36,8 +39,9 @@ def inflate(data: bytes, room: int, size: int, *, ended: bool) -> tuple[bytes, i
         if not (behind.startswith(b"\x1f\x8b") or (ended and not behind)):
             break
         out += piece
+        ends.append(len(out))
         at = len(data) - len(behind)
-    return out, at
+    return out, at, ends
 
 
 def is_well_formed(data: bytes) -> bool:

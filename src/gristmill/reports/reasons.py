@@ -39,6 +39,11 @@ READ: Mapping[str, Reason] = {
         "The record is shorter or longer than its header says.",
         "The archive is damaged: fetch it again, or compare its checksum.",
     ),
+    "inside_record": Reason(
+        "The head of a record stands in the text of another record, whose length proves right: it "
+        "is a part of that text.",
+        "If there are many, lengths in the archive are wrong: compare its checksum.",
+    ),
     "truncated": Reason(
         "The shard ends within the document.",
         "The download or the copy was cut off: fetch the shard again.",

@@ -88,7 +88,11 @@ def _find(data: bytes, begin: int, end: int) -> int:
     return -1
 
 
-FRAMING = Framing(_find, _starts, MAX_LINE)
+def _surely(data: bytes, at: int) -> bool:
+    return True  # `_find` parses whole lines
+
+
+FRAMING = Framing(_find, _starts, _surely, MAX_LINE)
 
 
 def is_arc(head: bytes) -> bool:
@@ -178,7 +182,13 @@ def _ends_well(window: Window, length: int) -> bool:
     window.have(length + MAX_LINE)
     at = window.at + length
     rest = window.data[at : at + MAX_LINE].lstrip(b"\r\n")
-    return not rest or _starts(rest, 0) or (window.ended and _CUT.fullmatch(rest) is not None)
+    start = at + len(window.data[at : at + MAX_LINE]) - len(rest)
+    return (
+        not rest
+        or _starts(rest, 0)
+        or (window.ended and _CUT.fullmatch(rest) is not None)
+        or start in window.members(at, start + 1)
+    )
 
 
 def _pass_over(

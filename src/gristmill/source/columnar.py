@@ -93,7 +93,12 @@ def _has_values(column: pa.Array, count: int) -> bool:
 
 def _opened(path: str, metadata: pq.FileMetaData, coded: list[str]) -> pq.ParquetFile:
     return pq.ParquetFile(
-        path, metadata=metadata, pre_buffer=False, buffer_size=1 << 20, read_dictionary=coded
+        path,
+        metadata=metadata,
+        pre_buffer=False,
+        buffer_size=1 << 20,
+        read_dictionary=coded,
+        page_checksum_verification=True,  # where the writer has put them
     )
 
 

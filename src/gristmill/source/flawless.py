@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from gristmill.columns import strings_of
 from gristmill.kernels.reading import warc_records as framing
 from gristmill.kernels.reading.spans import gather
-from gristmill.source import http, warc_rows
+from gristmill.source import http, warc, warc_rows
 from gristmill.source.record_window import Window
 from gristmill.source.rows import Fields, RowCollector, texts_of
 
@@ -49,6 +49,12 @@ class FlawlessRecords:
             self._wait = min((1 << self._failures) - 2, MOST_WAIT)
             return False
         records = self._records[:count]
+        # Heads within blocks are for the reader of records one by one.
+        if len(warc.INNER.findall(window.data, window.at, stop)) > count:
+            count, stop = self._without_heads(window.data, records, stop)
+            records = records[:count]
+            if not count:
+                return False
         if self._fields.pages:
             for record in records.tolist():
                 self._add_record(window, record)
@@ -56,6 +62,14 @@ class FlawlessRecords:
             self._add_columns(np.frombuffer(window.data, np.uint8), records)
         window.at = stop
         return True
+
+    def _without_heads(self, data: bytes, records: np.ndarray, stop: int) -> tuple[int, int]:
+        """The number of records before the first with a head in its block; where that begins."""
+        for number, record in enumerate(records.tolist()):
+            block = record[framing.BLOCK], record[framing.BLOCK + 1]
+            if next(warc.heads_within(data, *block), None) is not None:
+                return number, record[framing.BEGIN]
+        return len(records), stop
 
     def _find(self, window: Window) -> tuple[int, int]:
         """Find records; how many there are, and where the next one begins."""

@@ -17,6 +17,7 @@ from gristmill.kernels.reading import members
 
 FILL = 2 << 20  # bytes decoded at a time, about
 MOST_MEMBER = 1 << 20  # bytes of a decoded member that surely fits
+MOST_TOGETHER = 1 << 14  # members decoded at a time
 _NEEDED = (
     "libdeflate_gzip_decompress_ex",
     "libdeflate_alloc_decompressor",
@@ -54,22 +55,25 @@ class MemberInflater:
         assert function is not None
         self.addresses = function, int(decompressor)
         self._out = np.empty(FILL + MOST_MEMBER, np.uint8)
+        self._ends = np.empty(MOST_TOGETHER, np.int64)
 
-    def __call__(self, data: bytes, at: int, *, ended: bool) -> tuple[bytes, int]:
+    def __call__(self, data: bytes, at: int, *, ended: bool) -> tuple[bytes, int, list[int]]:
         """Inflate the members of `data` from a place on, up to about FILL bytes; stop before
         one that is not whole, sound, and followed by another (or by the end: `ended`).
 
-        Returns the decoded bytes and the place behind the last member.
+        Returns the decoded bytes, the place behind the last member, and where each member ends in
+        the bytes.
         """
-        stop, filled = members.inflate(
+        stop, filled, count = members.inflate(
             *self.addresses,
             np.frombuffer(data, np.uint8),
             (at, len(data)),
             self._out,
             MOST_MEMBER,
+            self._ends,
             ended=ended,
         )
-        return self._out[:filled].tobytes(), stop
+        return self._out[:filled].tobytes(), stop, self._ends[:count].tolist()
 
 
 def member_inflater() -> MemberInflater | None:

@@ -25,7 +25,7 @@ from gristmill.source import (
     warc,
 )
 from gristmill.source.rows import Fields, RowCollector
-from gristmill.store.codecs import Damage, DecodedPieces
+from gristmill.store.codecs import Damage, DecodedPieces, Proof
 
 TOGETHER = 2 << 20  # bytes decoded at a time, about
 
@@ -75,13 +75,16 @@ class ShardReader:
         limit: int | None = None,
         sha256: str | None = None,
         name: str | None = None,
+        proof: Proof | None = None,
     ) -> None:
         """Read a file as shard `number`. `kind` replaces the detected kind; `sha256` is the
-        expected digest; `name` is the original file name, or the URL.
+        expected digest; `name` is the original file name, or the URL. `proof`: as of DecodedPieces;
+        null: "ahead", and with a limit "behind", as little of a file may be needed.
 
         Iteration raises SourceError if the file cannot be read, is of no known kind, or has another
-        digest.
+        digest; UnprovedMember if what was given must be forgotten (`proof`).
         """
+        self._proof: Proof = proof or ("ahead" if limit is None else "behind")
         self._path = path
         self._name = path.name if name is None else name
         self._rows = RowCollector(number, limit)
@@ -102,6 +105,7 @@ class ShardReader:
     def _read(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         hashed = _DigestReader(file)
         pieces = DecodedPieces(hashed, self._fields.max_shard_bytes)  # type: ignore[arg-type]
+        pieces.proof, pieces.member_starts = self._proof, []
         peeked = _PeekedPieces(pieces)
         try:
             kind = self._detect(peeked, pieces)
@@ -117,6 +121,8 @@ class ShardReader:
             pieces.inflate = member_inflater()
         if self._rows.left is None:
             pieces.together = TOGETHER
+        if kind not in ("wet", "warc", "arc"):
+            pieces.member_starts = None
         if self._rows.full:
             pass  # the source's limit was reached before this shard
         elif kind == "parquet":
@@ -216,6 +222,10 @@ class _PeekedPieces:
         self._pieces: Iterator[bytes | Damage] | None = None
         self._from = pieces
         self._seen: list[bytes | Damage] = []
+
+    @property
+    def member_starts(self) -> list[int] | None:
+        return self._from.member_starts
 
     def _next(self) -> bytes | Damage | None:
         if self._pieces is None:

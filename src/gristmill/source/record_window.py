@@ -2,6 +2,7 @@
 records.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ import pyarrow as pa
 from gristmill.source.rows import RowCollector
 from gristmill.store.codecs import Damage
 
+MOST_STARTS = 1 << 14  # of members that are behind, and not forgotten
+
 
 class Framing(NamedTuple):
     """How records of a format begin."""
@@ -17,15 +20,31 @@ class Framing(NamedTuple):
     # (data, from, to): the place of a record's first line, or of the line end before it; -1: none
     find: Callable[[bytes, int, int], int]
     starts: Callable[[bytes, int], bool]  # (data, at): whether a record starts at this place
-    overlap: int  # bytes that a record's first line, with the line end before it, has at most
+    # The same of a place that `find` gave, with more evidence: texts about archives have such
+    # lines too.
+    surely: Callable[[bytes, int], bool]
+    # Bytes of a record's first line, with the line end before it and what `surely` looks at.
+    overlap: int
 
 
 class Window:
     """The decoded bytes that were not consumed yet, of one stretch without damage."""
 
-    def __init__(self, pieces: Iterator[bytes | Damage], framing: Framing) -> None:
+    def __init__(
+        self,
+        pieces: Iterator[bytes | Damage],
+        framing: Framing,
+        member_starts: list[int] | None = None,
+        before: int = 0,
+    ) -> None:
+        """`member_starts`: where members of a packed file begin, in all bytes that `pieces` give,
+        in order; the reader of the stretches `before` this one had so many of these.
+        """
         self._pieces = pieces
         self._framing = framing
+        self._member_starts = [] if member_starts is None else member_starts
+        self._before = before
+        self.taken = before  # bytes of `pieces`
         self._coming: bytes | Damage | None = None  # a piece that was looked at
         self.data = b""
         self.at = 0  # the next byte to consume
@@ -42,7 +61,23 @@ class Window:
             self.damage = piece if piece is not None else self.damage
             self.ended = True
             return None
+        self.taken += len(piece)
         return piece
+
+    def members(self, begin: int, end: int) -> list[int]:
+        """The places in data, from `begin` to below `end`, at which a member of the packed file
+        begins. Where each record is a member, as it should be, these are records.
+        """
+        starts, base = self._member_starts, self._before + self.offset
+        first = bisect_left(starts, base + begin)
+        if first > MOST_STARTS:  # they are behind
+            del starts[:first]
+            first = 0
+        return [place - base for place in starts[first : bisect_left(starts, base + end)]]
+
+    def member_records(self, begin: int, end: int) -> list[int]:
+        """Those of `members` at which a record starts."""
+        return [at for at in self.members(begin, end) if self._framing.starts(self.data, at)]
 
     def is_followed_by(self, start: bytes) -> bool:
         """Whether bytes follow the data, and begin like this."""
@@ -95,6 +130,8 @@ class Window:
                 return
         while True:
             found = self._framing.find(self.data, self.at, len(self.data))
+            stop = len(self.data) if found < 0 else found
+            found = min(self.member_records(self.at + (not here), stop), default=found)
             if found >= 0:
                 self.at = found
                 return
@@ -105,10 +142,14 @@ class Window:
 
     def holds_record(self) -> bool:
         """Whether a record starts anywhere in the bytes that are in memory."""
-        return (
-            self._framing.starts(self.data, self.at)
-            or self._framing.find(self.data, self.at, len(self.data)) >= 0
-        )
+        at = self.at
+        if self._framing.starts(self.data, at) or self.member_records(at, len(self.data)):
+            return True
+        while (at := self._framing.find(self.data, at, len(self.data))) >= 0:
+            if self._framing.surely(self.data, at):
+                return True
+            at += 1
+        return False
 
     def skip(self, count: int) -> str:
         """Skip a block without holding it in memory.
@@ -120,8 +161,14 @@ class Window:
         while left > 0:
             found = self._framing.find(self.data, self.at, min(self.at + left, len(self.data)))
             if found >= 0:
+                left -= found - self.at
                 self.at = found
-                return "wrong"
+                self.have(self._framing.overlap)
+                if self._framing.surely(self.data, self.at):
+                    return "wrong"
+                self.at += 1
+                left -= 1
+                continue
             # The start of a record may be in two pieces.
             step = min(left, max(len(self.data) - self.at - self._framing.overlap, 0))
             self.at += step
@@ -145,8 +192,10 @@ def read_stretches(
     if the stretch ended inside it.
     """
     stream = iter(pieces)
+    member_starts = getattr(pieces, "member_starts", None)
+    before = 0
     while True:
-        window = Window(stream, framing)
+        window = Window(stream, framing, member_starts, before)
         complete = True
         while window.skip_blank_lines() and not rows.full:
             complete = read_record(window)
@@ -160,6 +209,7 @@ def read_stretches(
             rows.fail(window.damage.reason, window.damage.offset)
         elif not complete:
             rows.fail("truncated", window.offset + len(window.data))
+        before = window.taken
         if window.damage is None:
             break
     if (batch := rows.take()) is not None:

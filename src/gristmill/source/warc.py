@@ -6,9 +6,14 @@ A `conversion` record is a document. If pages are wanted (Fields.pages), so is a
 `read.not_text`. Records of other types are only counted.
 
 We parse records ourselves, and strictly (docs/adr/0004-warc-framing.md): a record's block must end
-where its Content-Length says, and the next record or the end of the file must follow. Otherwise the
-record gets the verdict `read.wrong_length`, and reading continues at the next first line of a
-record. Line ends are CRLF, or LF, as some tools rewrite them.
+where its Content-Length says, and the next record, the next member of the packed file, or the end
+of the file must follow. Otherwise the record gets the verdict `read.wrong_length`, and reading
+continues at the next first line of a record. Line ends are CRLF, or LF, as some tools rewrite them;
+some tools leave the blank lines between records out.
+
+Every head of a record takes a row. One that stands in the block of another record, whose length
+proves right, is a part of that one's text: `read.inside_record`. But if a member of the packed file
+begins with it, it is a record, and the other one's length is wrong.
 """
 
 import re
@@ -26,7 +31,14 @@ from gristmill.store.codecs import Damage
 MAX_HEADER_BYTES = 1 << 20
 USUAL = 1 << 12  # bytes that most heads fit in
 PEEK = 1 << 16  # bytes from which the kind of a file is detected
-_START = re.compile(rb"\r?\n(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n")
+# Of a record behind another one without a line end between them the first field is looked at too.
+_START = re.compile(
+    rb"\r?\n(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n"
+    rb"|(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n(?=(?i:WARC-|Content-))"
+)
+_SURE = re.compile(rb"\r?\n?(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n(?i:WARC-|Content-)")
+INNER = re.compile(rb"WARC/[0-9]\.[0-9]+[ \t]*\r?\n(?=(?i:WARC-|Content-))")
+_LINES = re.compile(rb"WARC/[^\n]*\n(?:[A-Za-z0-9-]+[ \t]*:[^\n]*\n|[ \t][^\n]*\n)*")
 _VERSION = re.compile(rb"(?:WARC|warc)/[0-9]\.[0-9]+[ \t]*\r?\n")
 _BREAK = re.compile(rb"\r?\n")
 _HEADER_STOP = re.compile(rb"\r?\n\r?\n")
@@ -127,7 +139,11 @@ def _starts(data: bytes, at: int) -> bool:
     return _VERSION.match(data, at) is not None
 
 
-FRAMING = Framing(_find, _starts, 16)
+def _surely(data: bytes, at: int) -> bool:
+    return _SURE.match(data, at) is not None
+
+
+FRAMING = Framing(_find, _starts, _surely, 32)
 
 
 def kind_of(head: bytes) -> str:
@@ -155,7 +171,8 @@ def kind_within(data: bytes, *, ended: bool) -> str | None:
     """
     at, most = _find(data, 0, len(data)), 16
     while at >= 0 and most:
-        start, most = at + len(_BREAK.match(data, at)[0]), most - 1  # type: ignore[index]
+        before = _BREAK.match(data, at)
+        start, most = at + (len(before[0]) if before else 0), most - 1
         if (stop := _head(data, start)) is not None:
             header = _parse(data[start : stop[0]])
             rest = data[stop[1] + header.length :][:16]
@@ -200,15 +217,16 @@ def _read_record(window: Window, rows: RowCollector, fields: Fields) -> bool:
             window.at = len(window.data)
             return False
         rows.fail("no_record", begin)
+        window.at += 1
         window.seek_record()
         return True
-    inner = any(
+    cut = any(
         window.data.find(mark, window.at, stop[1]) >= 0 for mark in (b"\nWARC/", b"\nwarc/")
-    ) and _START.search(window.data, window.at, stop[1])
-    if inner:
+    ) and _START.search(window.data, window.at + 1, stop[1])
+    if cut:
         # A head without an end: the next record's head begins inside it.
         rows.fail("no_record", begin)
-        window.at = inner.start()
+        window.at = cut.start()
         return True
     header = _parse(window.data[window.at : stop[0]])
     window.at = stop[1]
@@ -231,22 +249,51 @@ def _read_record(window: Window, rows: RowCollector, fields: Fields) -> bool:
         rows.fail("wrong_length", begin, header.url)
         window.seek_record(here=True)
         return True
-    body = window.data[window.at : window.at + header.length]
-    window.at += header.length
+    end = window.at + header.length
+    inner = list(heads_within(window.data, window.at, end))
+    records = window.member_records(window.at, end) if inner else []
+    if records:
+        rows.fail("wrong_length", begin, header.url)
+        window.at = records[0]
+        return True
+    place = window.offset
+    body = window.data[window.at : end]
+    window.at = end
     warc_rows.add(header.record(), body, begin, rows, fields)
+    for at in inner:
+        if not rows.full:
+            rows.fail("inside_record", place + at)
     return True
 
 
+def heads_within(data: bytes, begin: int, end: int) -> Iterator[int]:
+    """The places of whole heads of records in a block."""
+    at = begin
+    while start := INNER.search(data, at, end):
+        lines = _LINES.match(data, start.start(), end)
+        at = lines.end() if lines else start.end()
+        if lines and (blank := _BREAK.match(data, at, end)):
+            header = _parse(lines[0])
+            if header.length >= 0 and header.type:
+                yield start.start()
+            at = blank.end()
+
+
 def _ends_well(window: Window, length: int) -> bool:
-    """Whether a block of this length is followed by a line end and a record, or by the end of the
-    stretch.
+    """Whether a block of this length is followed by a record, by a line end and a member of the
+    packed file, or by the end of the stretch.
     """
-    window.have(length + 16)
-    after = window.data[window.at + length : window.at + length + 16]
+    window.have(length + FRAMING.overlap)
+    end = window.at + length
+    after = window.data[end : end + FRAMING.overlap]
     if not after:
         return True
     rest = after.lstrip(b"\r\n")
-    return len(rest) < len(after) and (not rest or b"WARC/".startswith(rest[:5].upper()))
+    blank = len(after) - len(rest)
+    if blank and (not rest or b"WARC/".startswith(rest[:5].upper())):
+        return True
+    # Without a line end between them the next record has to begin as one does.
+    return _surely(rest, 0) or end + blank in window.members(end, end + blank + 1)
 
 
 def _skip_block(

@@ -13,10 +13,12 @@ import bz2
 import lzma
 import sys
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
 import lz4.frame
 from isal import igzip_lib
+
+from gristmill.errors import SourceError
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -31,6 +33,8 @@ ZSTD_WINDOW_LOG = 27  # 128 MiB, what zstd --long=27 makes
 # A bomb: beyond this many bytes, more than this many times what was read. Real text reaches 20,
 # gzip's limit is 1032.
 BOMB_BYTES = 256 << 20
+DICTIONARY_FRAME = b"\x5d\x2a\x4d\x18"  # a skippable frame of zstd
+MOST_DICTIONARY = 16 << 20  # bytes
 BOMB_RATIO = 300
 
 # What a decoder raises over bytes that are not what they should be.
@@ -55,6 +59,14 @@ _BZIP2 = (
     b"1AY&SY",
     b"\x17rE8P\x90",
 )  # what follows BZh and a digit: a block, or the end of a stream without one
+
+
+# Whether a member that is longer than a block is sound is known at its end, where its checksum is.
+# "none": its bytes are given before, and damage is told where it is. "ahead": it is decoded to its
+# end first, and then again to be given; of a broken one nothing comes out. "behind": its bytes are
+# given, and UnprovedMember is raised where it proves broken: who asks for that begins again, with
+# "ahead".
+Proof = Literal["none", "ahead", "behind"]
 
 
 class Damage(NamedTuple):
@@ -82,11 +94,12 @@ class _Decoder(Protocol):
 class Inflate(Protocol):
     """Decodes whole gzip members together, much faster than one after another."""
 
-    def __call__(self, data: bytes, at: int, *, ended: bool) -> tuple[bytes, int]:
+    def __call__(self, data: bytes, at: int, *, ended: bool) -> tuple[bytes, int, list[int]]:
         """Decode members of `data` from a place on; stop before one that is not whole, sound, and
         followed by another (or by the end: `ended`).
 
-        Returns the decoded bytes and the place behind the last member.
+        Returns the decoded bytes, the place behind the last member, and where each member ends in
+        the bytes.
         """
         ...
 
@@ -113,12 +126,12 @@ class _Lz4:
         return bytes(self._inner.decompress(data, max_length))
 
 
-def _decoder(codec: str) -> _Decoder:
+def _decoder(codec: str, dictionary: Any = None) -> _Decoder:
     if codec == "gzip":
         return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
     if codec == "zstd":
         options: dict[Any, int] = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
-        return zstd.ZstdDecompressor(options=options)
+        return zstd.ZstdDecompressor(dictionary, options=options)
     if codec == "bzip2":
         return bz2.BZ2Decompressor()
     if codec == "lz4":
@@ -141,6 +154,28 @@ def codec_of(head: bytes) -> str:
     return "none"
 
 
+class UnprovedMember(SourceError):
+    """A member is broken, and bytes of it were given before that was known (`proof = "behind"`)."""
+
+
+class _Gathered:
+    """Pieces that are held back, to be given as one."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, piece: bytes) -> None:
+        self._parts.append(piece)
+        self.size += len(piece)
+
+    def take(self) -> bytes:
+        """All of them, which are held no longer."""
+        whole = b"".join(self._parts)
+        self._parts, self.size = [], 0
+        return whole
+
+
 class DecodedPieces:
     """The decoded pieces of a file, and how much went in and came out."""
 
@@ -154,12 +189,18 @@ class DecodedPieces:
         self._at = 0  # of the next byte in _data
         self._start = 0  # of _data in the file
         self._member_at = 0  # of the member under way in the file
+        self._unmarked = True  # its start is not among member_starts
+        self._dictionary: Any = None  # of all frames of zstd
+        self._given = 0  # decoded bytes
         self.codec = codec_of(self._data)
         self.read_bytes = len(self._data)  # as stored
         self.decoded_bytes = 0
         self._lost = False  # the first bytes are none of the codec's
         self.together = BLOCK  # bytes of a piece, about, where members are small
         self.inflate: Inflate | None = None  # for gzip, of a seekable file
+        self.proof: Proof = "none"
+        # Where members begin in the bytes that are given; null: nobody asks.
+        self.member_starts: list[int] | None = None
 
     @property
     def first(self) -> bytes:
@@ -179,6 +220,13 @@ class DecodedPieces:
         return bool(self._data)
 
     def __iter__(self) -> Iterator[bytes | Damage]:
+        """Give the pieces. Raises UnprovedMember where `proof` is "behind"."""
+        for piece in self._pieces():
+            if isinstance(piece, bytes):
+                self._given += len(piece)
+            yield piece
+
+    def _pieces(self) -> Iterator[bytes | Damage]:
         if self.codec == "none":
             while self._fill():
                 block, self._at = self._data, len(self._data)
@@ -187,9 +235,8 @@ class DecodedPieces:
             return
         if self._lost:
             yield Damage("corrupt", 0)
-        # What small members give is gathered to larger pieces.
-        gathered: list[bytes] = []
-        size = 0
+        self._take_dictionary()
+        gathered = _Gathered()  # what small members give becomes larger pieces
         wait = attempts = 0  # members until whole ones are tried together again, and tries in vain
         while self._fill():
             if self._skip_padding():
@@ -198,48 +245,123 @@ class DecodedPieces:
                 if wait:
                     wait -= 1
                 else:
-                    if gathered:
-                        yield b"".join(gathered)
-                        gathered, size = [], 0
+                    if gathered.size:
+                        yield gathered.take()
                     before = self._start + self._at
                     yield from self._whole_members(self.inflate)
                     attempts = 0 if self._start + self._at > before else attempts + 1
                     wait = min(1 << attempts, MOST_WAIT)
                     continue
-            own: list[bytes] = []  # of this member, what is held
-            held = 0
-            for piece in self._member():
+            damage = None
+            for piece in self._proved_member(gathered):
                 if isinstance(piece, Damage):
-                    # Of a member that is broken nothing comes out, as long as all of it is held.
-                    if piece.reason != "corrupt" or piece.offset != self._member_at:
-                        gathered += own
-                    own = []
-                    yield b"".join(gathered)
-                    gathered, size = [], 0
+                    damage = piece
+                else:
                     yield piece
-                    if piece.reason == "bomb":
-                        return
-                    # Also behind a truncated one: a changed byte can make a member seem to run on
-                    # to the end of the file.
-                    self._seek_member(piece.offset)
-                    continue
-                own.append(piece)
-                held += len(piece)
-                if held < BLOCK:
-                    continue
-                gathered += own
-                size += sum(map(len, own))
-                own = []
-                if size >= self.together:
-                    yield b"".join(gathered)
-                    gathered, size = [], 0
-            gathered += own
-            size += sum(map(len, own))
-            if size >= self.together:
-                yield b"".join(gathered)
-                gathered, size = [], 0
-        if gathered:
-            yield b"".join(gathered)
+            if damage is not None:
+                if gathered.size:
+                    yield gathered.take()
+                yield damage
+                if damage.reason == "bomb":
+                    return
+        if gathered.size:
+            yield gathered.take()
+
+    def _proved_member(self, gathered: _Gathered) -> Iterator[bytes | Damage]:
+        """Decode one member, whose bytes are gathered; what is wrong with it comes last, and then
+        the next member is at hand.
+
+        Of a broken one nothing comes out: what fits into a block is held until its end, and for
+        more of it see Proof.
+        """
+        own = _Gathered()  # of this member, what is held
+        begun = False  # bytes of it came out
+        damage = None
+        for piece in self._member():
+            if isinstance(piece, Damage):
+                damage = piece
+                break
+            own.add(piece)
+            if own.size < BLOCK:
+                continue
+            if not begun and self.proof == "ahead":
+                damage = self._look_ahead()
+                if damage is not None:
+                    break
+            begun = True
+            self._gather(own, gathered)
+            if gathered.size >= self.together:
+                yield gathered.take()
+        broken = damage is not None and damage.offset == self._member_at
+        if damage is not None and damage.reason != "bomb":
+            # Also behind a truncated one: a changed byte can make a member seem to run on to the
+            # end of the file.
+            self._seek_member(damage.offset)
+            if damage.reason == "truncated" and self._data:
+                damage = Damage("corrupt", damage.offset)
+        broken = broken and damage is not None and damage.reason == "corrupt"
+        if broken and begun and self.proof == "behind":
+            raise UnprovedMember(
+                f"a damaged part of the {self.codec} file begins at its byte {self._member_at:,}, "
+                "and what was read of it cannot be trusted. Fetch or copy the file again",
+                "damaged",
+            )
+        if not broken:
+            self._gather(own, gathered)
+        if damage is not None:
+            yield damage
+        elif gathered.size >= self.together:
+            yield gathered.take()
+
+    def _gather(self, own: _Gathered, gathered: _Gathered) -> None:
+        """Have what is held of a member among what is given next."""
+        place = self._given + gathered.size
+        if own.size and self.member_starts is not None and self._unmarked:
+            self.member_starts.append(place)
+            self._unmarked = False
+        gathered.add(own.take())
+
+    def _look_ahead(self) -> Damage | None:
+        """Decode all of the member at hand and be where it was; the damage that makes it broken."""
+        if not self._file.seekable():
+            return None
+        kept = self._data, self._start, self._at, self.read_bytes, self.decoded_bytes
+        self._go_to_start()
+        damage = None
+        for piece in self._member():
+            if isinstance(piece, Damage):
+                damage = piece
+        if damage is not None and damage.reason == "truncated":
+            self._seek_member(damage.offset)
+            damage = Damage("corrupt", damage.offset) if self._data else None
+        self._data, self._start, self._at, self.read_bytes, self.decoded_bytes = kept
+        self._file.seek(self._start + len(self._data))
+        is_broken = damage is not None and damage == ("corrupt", self._member_at)
+        return damage if is_broken else None
+
+    def _go_to_start(self) -> None:
+        """Be at the start of the member at hand."""
+        self._file.seek(self._member_at)
+        self._data, self._start, self._at = self._file.read(BLOCK), self._member_at, 0
+
+    def _take_dictionary(self) -> None:
+        """Step over the first frame of zstd if it holds the dictionary of the others (IIPC,
+        Zstandard compression of WARC files, 1.0).
+        """
+        head = self._data[:8]
+        if self.codec != "zstd" or len(head) < 8 or not head.startswith(DICTIONARY_FRAME):
+            return
+        end = 8 + int.from_bytes(head[4:], "little")
+        while end <= MOST_DICTIONARY and len(self._data) < end and (block := self._more()):
+            self._data += block
+        content = self._data[8:end]
+        try:
+            if content.startswith(b"\x28\xb5\x2f\xfd"):
+                content = _decoder("zstd").decompress(content, MOST_DICTIONARY)
+            self._dictionary = zstd.ZstdDict(content) if len(self._data) >= end else None
+        except BROKEN:
+            return  # a skippable frame as others are, or a damaged one
+        self._at = end if self._dictionary is not None else 0
 
     def _whole_members(self, inflate: Inflate) -> Iterator[bytes]:
         """Decode members together until one must be left to the decoder; then be where the decoder
@@ -248,13 +370,15 @@ class DecodedPieces:
         first, data, start = self._start + len(self._data), self._data, self._start
         at, ended = self._at, False
         while True:
-            piece, stop = inflate(data, at, ended=ended)
+            piece, stop, ends = inflate(data, at, ended=ended)
             given = self.decoded_bytes + len(piece)
             if given > self._most or (given > BOMB_BYTES and given > BOMB_RATIO * (start + stop)):
                 self.inflate = None  # perhaps a bomb
                 break
             if piece or stop > at:
                 at, self.decoded_bytes = stop, given
+                if self.member_starts is not None:
+                    self.member_starts += [self._given + place for place in (0, *ends[:-1])]
                 yield piece
             elif ended or len(data) - at >= BLOCK:
                 break
@@ -280,8 +404,9 @@ class DecodedPieces:
 
     def _member(self) -> Iterator[bytes | Damage]:
         """Decode one member; what is wrong with it, or right behind it, comes last."""
-        decoder = _decoder(self.codec)
+        decoder = _decoder(self.codec, self._dictionary)
         member = self._member_at = self._start + self._at
+        self._unmarked = True
         fed = b""
         while not decoder.eof:
             if not fed and decoder.needs_input:
@@ -349,9 +474,8 @@ class DecodedPieces:
                     data = data[at:] + self._more()
                     start += at
                     at = 0
-                if _decodes(
-                    self.codec, data[at:]
-                ):  # chance makes two or four bytes look like a magic
+                # Chance makes two or four bytes look like a magic.
+                if _decodes(self.codec, data[at:], self._dictionary):
                     self._data, self._start, self._at = data[at:], start + at, 0
                     return
                 at = data.find(magic, at + 1)
@@ -376,12 +500,12 @@ class DecodedPieces:
         return False
 
 
-def _decodes(codec: str, data: bytes) -> bool:
+def _decodes(codec: str, data: bytes, dictionary: Any = None) -> bool:
     """Whether the first bytes behind a magic decode; blocks of bzip2 and lz4 are too long to see
     the end of, but have marked heads.
     """
     try:
-        return bool(_decoder(codec).decompress(data[:BLOCK], 1 << 14)) or (
+        return bool(_decoder(codec, dictionary).decompress(data[:BLOCK], 1 << 14)) or (
             codec in ("bzip2", "lz4") and len(data) > 16
         )
     except BROKEN:

@@ -60,6 +60,7 @@ def member(data: bytes, flags: int) -> bytes:
     st.sampled_from([b"", b"\0", b"\x1f", b"\x1f\x8b", b"garbage"]),
     st.booleans(),
     st.sampled_from([(1 << 12, 100), (200, 100), (90, 10)]),
+    st.sampled_from([1, 3, 100]),
 )
 def test_fuzz_inflate(
     decoder: libdeflate.MemberInflater,
@@ -68,12 +69,18 @@ def test_fuzz_inflate(
     behind: bytes,
     ended: bool,
     sizes: tuple[int, int],
+    most: int,
 ) -> None:
     data = changed(b"".join(member(*part) for part in parts), harm) + behind
     size, room = sizes
     out = np.empty(size, np.uint8)
-    stop, filled = inflate(*decoder.addresses, array(data), (0, len(data)), out, room, ended=ended)
-    assert (out[:filled].tobytes(), stop) == naive_reading.inflate(data, room, size, ended=ended)
+    ends = np.empty(most, np.int64)
+    span = 0, len(data)
+    stop, filled, count = inflate(
+        *decoder.addresses, array(data), span, out, room, ends, ended=ended
+    )
+    want = naive_reading.inflate(data, room, size, ended=ended, most=most)
+    assert (out[:filled].tobytes(), stop, ends[:count].tolist()) == want
 
 
 def test_inflate_stops_before_a_header_with_a_checksum_and_before_reserved_flags(
@@ -82,8 +89,8 @@ def test_inflate_stops_before_a_header_with_a_checksum_and_before_reserved_flags
     whole = gzip.compress(b"text")
     for flags in (2, 32, 64, 128):
         data = whole[:3] + bytes([flags]) + whole[4:]
-        assert decoder(data, 0, ended=True) == (b"", 0)
-    assert decoder(whole, 0, ended=True) == (b"text", len(whole))
+        assert decoder(data, 0, ended=True) == (b"", 0, [])
+    assert decoder(whole, 0, ended=True) == (b"text", len(whole), [4])
 
 
 VALUES = st.sampled_from(

@@ -27,12 +27,13 @@ _UNUSUAL_FLAGS = np.uint8(0xE2)
     Bytes,
     types.int64,
     Int64s,
-    returns=types.UniTuple(types.int64, 2),
+    Int64s,
+    returns=types.UniTuple(types.int64, 3),
 )
-def _inflate(function, decompressor, data, span, ended, out, room, sizes):
+def _inflate(function, decompressor, data, span, ended, out, room, sizes, ends):
     at, stop = span
-    filled = np.int64(0)
-    while filled + room <= len(out) and at + LEAST_MEMBER <= stop:
+    filled = count = np.int64(0)
+    while filled + room <= len(out) and at + LEAST_MEMBER <= stop and count < len(ends):
         if data[at] != 0x1F or data[at + 1] != 0x8B or data[at + 2] != 8:
             break
         if data[at + 3] & _UNUSUAL_FLAGS:
@@ -48,7 +49,9 @@ def _inflate(function, decompressor, data, span, ended, out, room, sizes):
             break
         at = following
         filled += sizes[1]
-    return at, filled
+        ends[count] = filled
+        count += 1
+    return at, filled, count
 
 
 def inflate(
@@ -58,18 +61,21 @@ def inflate(
     span: tuple[int, int],
     out: np.ndarray,
     room: int,
+    ends: np.ndarray,
     *,
     ended: bool,
-) -> tuple[int, int]:
-    """Inflate the members in data[span[0]:span[1]] until less than `room` is left in `out`, or
-    one is not flawless.
+) -> tuple[int, int, int]:
+    """Inflate the members in data[span[0]:span[1]] until less than `room` is left in `out`, there
+    are as many as `ends` has room for, or one is not flawless.
 
-    data (bytes,) uint8; out (room,) uint8. `function` is the address of
-    libdeflate_gzip_decompress_ex, `decompressor` that of a decompressor. `ended`: no bytes follow
-    the span; otherwise a member is taken only if another begins behind it.
-    Returns the place behind the last member, and how many bytes of `out` are filled.
+    data (bytes,) uint8; out (room,) uint8; ends (n,) int64 gets where each ends in `out`.
+    `function` is the address of libdeflate_gzip_decompress_ex, `decompressor` that of a
+    decompressor. `ended`: no bytes follow the span; otherwise a member is taken only if another
+    begins behind it.
+    Returns the place behind the last member, how many bytes of `out` are filled, and how many
+    members there were.
     """
-    at, filled = _inflate(
-        function, decompressor, data, span, ended, out, room, np.empty(2, np.int64)
+    at, filled, count = _inflate(
+        function, decompressor, data, span, ended, out, room, np.empty(2, np.int64), ends
     )
-    return int(at), int(filled)
+    return int(at), int(filled), int(count)

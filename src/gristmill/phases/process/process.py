@@ -49,6 +49,7 @@ from gristmill.source.files_read import text_size
 from gristmill.source.kinds import OVERRIDE, extension
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
+from gristmill.store.codecs import Proof, UnprovedMember
 from gristmill.store.loaded import loaded
 
 # Of files that are one document.
@@ -214,7 +215,18 @@ def check_room(corpus: Corpus, raw: list[Path], *, begun: bool) -> None:
 
 
 def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
-    """Process one shard; `on_progress` gets decoded bytes."""
+    """Process one shard; `on_progress` gets decoded bytes.
+
+    Whether a part of a packed file is sound is known at its end. It is believed to be: if it is
+    not, all is forgotten and the shard is processed again with each part decoded twice.
+    """
+    try:
+        return _process(task, on_progress, "behind")
+    except UnprovedMember:
+        return _process(task, on_progress, "ahead")
+
+
+def _process(task: ProcessTask, on_progress: Callable[[int], None], proof: Proof) -> Output:
     name = shard_name(task.number)
     corpus = Corpus(Path(task.root))
     clock = Clock()
@@ -230,6 +242,7 @@ def process(task: ProcessTask, on_progress: Callable[[int], None]) -> Output:
         limit=task.limit,
         sha256=task.sha256,
         name=task.name,
+        proof=proof,
     )
 
     first = schema.first_document(task.number) + task.start
