@@ -149,7 +149,9 @@ def main() -> None:
             print(f"going on at step {len(curve)}")
     network = DistributedDataParallel(model) if ranks > 1 else model
 
-    for item in on_device(dataset, "cpu"):
+    # A data set's `steps` is an epoch, of which this run has one.
+    ended = len(curve) >= options.steps
+    for item in () if ended else on_device(dataset, "cpu"):
         batch = batch_of(item)
         documents = torch.from_numpy(document_ids(batch))
         mask = (documents[:, :, None] == documents[:, None, :]).tril()[:, None]

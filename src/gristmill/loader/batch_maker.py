@@ -34,14 +34,25 @@ class Ranks(NamedTuple):
     balance: bool = False
 
 
-class Worker(NamedTuple):
-    """One of `workers` processes that make a rank's batches in turn, from a window on: it makes
-    batch `number`, and every `workers`th behind it.
+class Turns(NamedTuple):
+    """The batches of one of `workers` processes that make a rank's batches in turn, `group` at a
+    time. Batches of a rank are counted from the beginning of the run.
     """
 
-    number: int
+    first: int  # the batch with which its turns begin
+    at: int  # none before this one is made
     workers: int
-    origin: int
+    group: int = 1
+
+    def batch(self, given: int) -> int:
+        """The number of the batch that comes when `given` of them were made, from `first` on."""
+        turns, within = divmod(given, self.group)
+        return self.first + turns * self.workers * self.group + within
+
+    def mine(self, batches: np.ndarray) -> np.ndarray:
+        """Which of these batches (n,) int64 it makes, (n,) bool."""
+        turns = (batches - self.first) // self.group
+        return np.asarray((batches >= self.at) & (turns % self.workers == 0))
 
 
 def ranks_of(
@@ -60,12 +71,12 @@ class BatchMaker:
     """The batches of one rank."""
 
     def __init__(
-        self, corpus: TokenCorpus, plan: LoaderPlan, ranks: Ranks, worker: Worker | None = None
+        self, corpus: TokenCorpus, plan: LoaderPlan, ranks: Ranks, turns: Turns | None = None
     ) -> None:
         """Raises RecipeError if the batch cannot be dealt out so, VerificationError if the corpus
         is not the plan's.
         """
-        self.corpus, self.plan, self.ranks, self.worker = corpus, plan, ranks, worker
+        self.corpus, self.plan, self.ranks, self.turns = corpus, plan, ranks, turns
         for segment in plan.segments:
             self.rows_of(segment)
         self.orders = Orders(corpus, plan)
@@ -111,10 +122,8 @@ class BatchMaker:
         end = window + steps * segment.batch_size
         consumed = np.repeat(firsts, rows // micro)
         consumed[rows // micro - 1 :: rows // micro] += segment.batch_size
-        if self.worker is not None:
-            before = self.batches_before(window) - self.batches_before(self.worker.origin)
-            first = (self.worker.number - before) % self.worker.workers
-            own = slice(first, None, self.worker.workers)
+        if self.turns is not None:
+            own = self.turns.mine(self.batches_before(window) + np.arange(len(consumed)))
             windows = windows.reshape(-1, micro)[own].reshape(-1)
             consumed = consumed[own]
             if not len(windows):

@@ -20,7 +20,7 @@ import msgspec
 from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.batch import Batch
-from gristmill.loader.batch_maker import BatchMaker, Worker, ranks_of
+from gristmill.loader.batch_maker import BatchMaker, Turns, ranks_of
 from gristmill.loader.parameters import MOST_WINDOWS, whole_number
 from gristmill.loader.plan import LoaderPlan
 from gristmill.loader.plan_segments import FIXED, opened
@@ -156,16 +156,28 @@ class Loader:
         """Yield batch `number` from here on, and every one `workers` behind it: what one of several
         workers yields that take turns. `given` of them were yielded before.
         """
+        turns = Turns(self._maker.batches_before(self.windows) + number, 0, workers)
+        self.take_turns(turns._replace(at=turns.batch(given)))
+
+    def take_turns(self, turns: Turns) -> None:
+        """Go on with the batches that are of these turns, and with no others."""
         self._end_thread()
-        maker, origin = self._maker, self.windows
-        maker.worker = Worker(number, workers, origin)
-        first = maker.batches_before(origin) + number
-        at = first + given * workers
-        self.windows = maker.step_with(at)
-        # Batches of that step that were yielded are made again, and dropped.
-        before = max(maker.batches_before(self.windows), first)
-        for _ in range((at - before) // workers):
-            next(self)
+        self._maker.turns = turns
+        self.windows, self._closed = self._maker.step_with(turns.at), False
+
+    def place_of(self, batch: int) -> tuple[int, int]:
+        """Of batch `batch` of this rank, counted from the beginning of the run: the first window of
+        its step, and how many batches of that step come before it.
+        """
+        window = self._maker.step_with(batch)
+        return window, batch - self._maker.batches_before(window)
+
+    @property
+    def batch(self) -> int:
+        """The number of this rank's batch that comes next, counted from the beginning of the run;
+        within a step, of the first of that step.
+        """
+        return self._maker.batches_before(self.windows)
 
     def seek(self, windows: int) -> None:
         """Go on from a window of the stream, the first of a step; a closed loader is open again.
@@ -180,7 +192,7 @@ class Loader:
         self._maker.orders.at(windows)
         self._end_thread()
         self.windows, self._closed = windows, False
-        self._maker.worker = None
+        self._maker.turns = None
 
     def seek_step(self, step: int) -> None:
         """Go on from a step, counted from the beginning of the run. Raises RecipeError."""
