@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.source.charset import codec_of, decode, detect, to_utf8
+from gristmill.source.charset import codec_of, decode, read, to_utf8, utf8_of
 
 RUSSIAN = "Мельница стоит у реки, и вода вертит колесо день и ночь. "
 CHINESE = "磨坊建在河边，水流日夜转动着水轮，面粉越磨越多。"
@@ -93,7 +93,64 @@ def test_bad_bytes_in_a_page_of_utf_8_stay_bad_bytes() -> None:
     assert decode(data, "windows-1252") == data.decode(
         "cp1252"
     )  # said, and nothing in it speaks for UTF-8 alone
-    assert decode(b"caf\xe9 menu", "utf-8") == "caf\ufffd menu"
+
+
+@pytest.mark.parametrize("header", ["utf-8", None])
+def test_a_page_said_to_be_utf_8_without_a_character_of_it_is_read_by_its_bytes(
+    header: str | None,
+) -> None:
+    for text in ("RTÉ", "café menu", "no – other access", "Català, Español, Français"):
+        page = f"<meta charset=utf-8><p>{text}</p>"
+        assert read(page.encode("cp1252"), header) == (page, True)
+    assert decode((RUSSIAN * 2).encode("cp1251"), "utf-8") == RUSSIAN * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "codec"),
+    [
+        (RUSSIAN, "cp1251"),
+        (RUSSIAN, "koi8-r"),
+        ("Eski değirmen nehrin kıvrıldığı yerde durur ve öğütür. ", "cp1254"),
+        ("Stary młyn stoi nad rzeką, jesienią miele żyto. ", "cp1250"),
+        ("Stary młyn stoi nad rzeką, jesienią miele żyto. ", "iso8859-2"),
+        ("Příliš žluťoučký kůň úpěl ďábelské ódy. ", "cp1250"),
+        ("Ο μύλος στέκει δίπλα στο ποτάμι και το νερό γυρίζει τον τροχό. ", "cp1253"),
+        ("הטחנה עומדת ליד הנהר והמים מסובבים את הגלגל. ", "cp1255"),
+        ("تقف الطاحونة عند النهر ويدير الماء العجلة ليلا ونهارا. ", "cp1256"),
+        ("Malūnas stovi prie upės, o vanduo suka ratą dieną ir naktį. ", "cp1257"),
+        (THAI, "cp874"),
+        (CHINESE, "gb18030"),
+        (TAIWANESE, "big5"),
+        (JAPANESE, "cp932"),
+        (JAPANESE, "euc_jp"),
+        (KOREAN, "cp949"),
+    ],
+)
+def test_letters_beat_a_label_that_makes_nonsense_of_them(text: str, codec: str) -> None:
+    page = f"<p>{text * 3}</p>"
+    assert read(page.encode(codec), "iso-8859-1") == (page, True)
+    assert read(page.encode(codec), "utf-8") == (page, True)
+    # and the label stands where the bytes read well in it
+    western = f"<p>{FRENCH * 3}</p>"
+    assert read(western.encode("cp1252"), "iso-8859-1") == (western, False)
+
+
+@pytest.mark.parametrize(
+    "words", ["© 2008 · Home » News", "\xa0|\xa0", "It’s “here” – 25°C", "§ 3 £5 €9 ™", "é", "Ø"]
+)
+def test_signs_and_single_letters_tell_nothing_of_a_charset(words: str) -> None:
+    page = f"<p>An English page. {words} </p>" * 20
+    for label in ("iso-8859-1", "windows-1252", None):
+        assert decode(page.encode("cp1252"), label) == page
+
+
+def test_what_is_decoded_against_its_label_is_said() -> None:
+    assert utf8_of(RUSSIAN.encode(), "windows-1251") == (RUSSIAN.encode(), True)
+    assert utf8_of(RUSSIAN.encode(), "utf-8") == (RUSSIAN.encode(), False)
+    assert utf8_of(RUSSIAN.encode()) == (RUSSIAN.encode(), False)
+    page = f"<meta charset=koi8-r>{RUSSIAN}"
+    assert utf8_of(page.encode()) == (page.encode(), True)
+    assert utf8_of(b"<meta charset=koi8-r>ASCII", "utf-8") == (b"<meta charset=koi8-r>ASCII", False)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +304,6 @@ def test_ascii_is_ascii() -> None:
     for label in (None, "utf-8", "utf-16", "iso-2022-jp", "hz", "utf-32be"):
         assert decode(b"<p>a ~{ b \x1b c</p>", label).startswith("<p>a ")
         assert decode(b"<p>plain</p>", label) == "<p>plain</p>"
-    assert detect(b"plain") is None
 
 
 ANY = st.one_of(

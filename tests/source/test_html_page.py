@@ -81,6 +81,19 @@ def test_a_page_is_a_document_with_its_source_as_text() -> None:
     assert told.counts["kind"] == "warc"
 
 
+def test_pages_that_are_decoded_against_their_label_are_counted() -> None:
+    russian = "<html><p>" + "Мельница стоит у реки, и вода вертит колесо. " * 2
+    header = "Content-Type: text/html; charset=iso-8859-1"
+    right = "Content-Type: text/html; charset=windows-1251"
+    told = pages(
+        page(http(russian.encode("cp1251"), header)),
+        page(http(russian.encode(), header)),
+        page(http(russian.encode("cp1251"), right)),
+    )
+    assert [row["text"] for row in told.rows] == [russian] * 3
+    assert told.counts["decoding"] == {"against_label": 2}
+
+
 def test_without_pages_asked_for_a_page_is_no_text() -> None:
     for kind in ("response", "resource", "revisit"):
         for fields in (None, Fields(), Fields(max_document_bytes=10)):

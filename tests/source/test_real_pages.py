@@ -83,7 +83,8 @@ def test_every_archive_gives_as_many_rows_with_pages_as_without(data: Path) -> N
         assert [row["document"] for row in plain.rows] == [row["document"] for row in wide.rows], (
             path
         )
-        assert plain.counts == wide.counts
+        # of pages that are no documents none is decoded
+        assert {**plain.counts, "decoding": {}} == {**wide.counts, "decoding": {}}
         for old, new in zip(plain.rows, wide.rows, strict=True):
             if old["reason"] != "read.not_text":
                 assert old == new

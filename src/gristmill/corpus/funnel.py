@@ -8,6 +8,8 @@ from typing import Any
 
 from gristmill.errors import printable
 
+# What is said of documents by what was unusual in decoding them.
+DECODING = {"against_label": "decoded against their label"}
 LANGUAGES = 5  # without parameters, that a line names
 
 
@@ -51,6 +53,9 @@ class Funnel:
             return []
         total = self.table["documents"]
         lines = [f"{'documents in':<34}{total:>14,}"]
+        for what, count in self.table.get("decoding", {}).items():
+            shown = DECODING.get(what, what.replace("_", " "))
+            lines.append(f"  {shown:<32}{count:>14,}{_share(count, total):>10}")
         for step in self.table["steps"]:
             rate = self.rates.get(step["step"])
             shown = f"{rate:>9,.0f} MB/s" if rate else ""

@@ -171,6 +171,8 @@ def _give(header: _ArcHeader, body: bytes, begin: int, rows: RowCollector, field
     got = html_page.read(body, header.type, fields.max_document_bytes)
     if isinstance(got, html_page.HtmlPage):
         rows.add(got.text, header.url, header.date, None, got.language, got.extra, got.content_type)
+        if got.against_label:
+            rows.note(html_page.AGAINST_LABEL)
     else:
         rows.fail(got.reason, begin if got.value is None else got.value, header.url)
 

@@ -6,16 +6,14 @@ What decides, in this order, and why there:
 2. UTF-16 and UTF-32 that the header names, where the bytes are seen to be that: every other byte,
   about, is NUL.
 3. UTF-8 that is well formed and more than ASCII: text in another charset is that by chance only
-  where it is very short, while headers lie.
-4. among the charsets that the HTTP header, `<meta>` and the XML declaration name, in this order,
-  and UTF-8: one whose characters take several bytes, in which the page is well formed; then one in
-  which nearly all of it is. Several bytes fit each other in one charset and in no other. Of UTF-8
-  that is named, or where nothing is, half is enough: what is ill formed in it is damage.
-5. a charset of single bytes that is named, the header's first: nearly any bytes are well formed in
-  it, so that it proves nothing.
-6. what uchardet takes the bytes for, where there are enough of them, and where it is a charset that
-  browsers know: on few bytes it names those of DOS. What it takes for Central European while the
-  letters are those of a Western language is windows-1252; so is all else, as WHATWG has it.
+  where it is very short, while headers lie. Then UTF-8 of which little is ill formed: half, where
+  it is named or nothing is; what is ill formed in it is damage.
+4. the charset that the HTTP header names, else `<meta>`, else the XML declaration; a later one
+  where the bytes read better in it. Without a label it is windows-1252, as WHATWG has it.
+5. another charset, where the bytes read much better in it: headers are often a server's default,
+  and nearly any bytes are well formed in a charset of single bytes. How well bytes read is how
+  likely their letters are in a language of that charset (source/plausibility.py,
+  docs/adr/0045-charsets-by-letters.md).
 
 A label means what WHATWG lets it mean (gb2312 is read as gb18030, iso-8859-1 as windows-1252); a
 label that is unknown is none. A character that is cut off at the end is no fault. What a charset
@@ -23,20 +21,28 @@ has no character for becomes U+FFFD.
 """
 
 import codecs
+import math
 import re
-from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from typing import NamedTuple
 
-from resiliparse.parse.encoding import EncodingDetector, map_encoding_to_html5
+from resiliparse.parse.encoding import map_encoding_to_html5
+
+from gristmill.source import plausibility
 
 PRESCAN = 4096  # bytes in which <meta> is looked for; WHATWG has 1024, and scripts push it further
-SAMPLE = 1 << 17  # bytes that uchardet is given
 NEARLY = 20  # one character in this many may be ill formed
-# and of UTF-8, where no label speaks against it, one in this many: two or three bytes fit each
-# other by chance only seldom
-MOSTLY = 2
-FEWEST = 8  # bytes beyond ASCII that uchardet is asked about
+# In UTF-8, where no other label speaks against it, as many may be ill formed as are well formed,
+# and so many more: two or three bytes fit each other by chance only seldom.
+SPARE = 1
+# By how much a charset must fit the bytes better, in nats, and for each byte beyond ASCII: a second
+# label than the first; a charset that no label names than a label, and than the default; and what
+# the rarer charsets lack.
+SECOND, SECOND_SHARE = 4.0, 0.1
+MARGIN, MARGIN_SHARE = 12.0, 0.3
+UNNAMED, UNNAMED_SHARE = 5.0, 0.1
+RARE = 6.0
+FEWEST_LETTERS = 2  # different ones; fewer tell nothing of a charset
 DEFAULT = "cp1252"
 
 _MARKS = (
@@ -53,36 +59,6 @@ _META = re.compile(rb"<meta[\s/]([^>]*)", re.IGNORECASE)
 _CONTENT = re.compile(rb"\bcontent\s*=\s*(?:\"[^\"]*\"|'[^']*')", re.IGNORECASE)
 _LABEL = re.compile(rb"charset\s*=\s*(?:[\"']\s*)?([^\s\"'/>;]+)", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml\s[^>]*?encoding\s*=\s*[\"']([^\"'>]*)", re.IGNORECASE)
-_LETTER = re.compile(
-    r"(?=[^\x00-\x7f])[^\W\d_]|(?<=[a-z])[\xa1-\xbf](?=[a-z])"
-)  # also a sign between letters, which no language has
-# uchardet takes Western pages of few such letters for Central European ones now and then; the
-# letters of the languages decide.
-_CENTRAL = ("cp1250", "iso8859-2", "iso8859-16")
-_WESTERN = (
-    "àâæçéèêëîïôœùûüÿ",
-    "äöüßé",
-    "áéíóúüñºª",
-    "áâãàçéêíóôõúüºª",
-    "àèéìíîòóùú",
-    "åäöé",
-    "æøåéóò",
-    "éëïóöüè",
-    "áðéíóúýþæö",
-    "àçéèíïóòúü",
-)
-_EASTERN = (
-    "áčďéěíňóřšťúůýž",
-    "ąćęłńóśźż",
-    "áéíóöőúüű",
-    "ăâîşţșț",
-    "áäčďéíĺľňóôŕšťúýž",
-    "čćđšž",
-    "äöüßé",
-)
-_UPPER_CONTROL = re.compile("[\x80-\x9f]")
-_NOT_ASCII = re.compile(rb"[\x80-\xff]")
-
 # Labels that are about on pages and that WHATWG does not know, or not to this end.
 _LABELS = {
     "x-user-defined": "cp1252",  # WHATWG HTML, 13.2.3.2
@@ -118,6 +94,12 @@ _WIDER = {
     "iso8859-11": "cp874",
     "tis-620": "cp874",
 }
+_USUAL = {
+    *(f"cp125{digit}" for digit in (0, 1, 2, 3, 4, 5, 6, 7, 8)),
+    "cp874",
+    "koi8-r",
+    *plausibility.MULTI,
+}
 _SEVEN_BIT = {
     "iso2022_jp": b"\x1b",
     "iso2022_kr": b"\x1b",
@@ -134,69 +116,118 @@ _MULTI = {
     "johab",
     *_SEVEN_BIT,
 }
-_DETECTED = {
-    "utf-8",
-    "gb18030",
-    "big5hkscs",
-    "cp932",
-    "euc_jp",
-    "cp949",
-    "koi8-r",
-    "koi8-u",
-    "cp866",
-    "cp874",
-    "mac-cyrillic",
-    *(f"cp125{digit}" for digit in range(9)),
-    *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
-}
+
+
+class Decoded(NamedTuple):
+    """The text of a page."""
+
+    text: str
+    against: bool  # it was decoded against its label: the header's, or else the page's own
 
 
 def to_utf8(data: bytes, header: str | None = None) -> bytes:
     """The text of a page in UTF-8; bytes that are UTF-8 already are not copied."""
-    if codec_of(header) not in _WIDE and not data.startswith(_FIRST):
+    return utf8_of(data, header)[0]
+
+
+def utf8_of(data: bytes, header: str | None = None) -> tuple[bytes, bool]:
+    """The text of a page in UTF-8, and whether it was decoded against its label."""
+    named = codec_of(header)
+    if named not in _WIDE and not data.startswith(_FIRST):
         if data.isascii() and not any(shift in data for shift in _SEVEN_BIT.values()):
-            return data
+            return data, False
         if _strictly(data, "utf-8") is not None and not data.isascii() and data[-1] < 128:
-            return data
-    return decode(data, header).encode("utf-8", "replace")
+            return data, _labels(data, named)[:1] not in ([], ["utf-8"])
+    text, against = read(data, header)
+    return text.encode("utf-8", "replace"), against
 
 
 def decode(data: bytes, header: str | None = None) -> str:
     """The text of a page; `header` is the label that came with it."""
+    return read(data, header).text
+
+
+def read(data: bytes, header: str | None = None) -> Decoded:
+    """Decode a page; `header` is the label that came with it."""
     mark = next((mark for mark in _MARKS if data.startswith(mark[0])), None)
     if mark is not None:
-        return data[len(mark[0]) :].decode(mark[1], "replace")
+        return Decoded(data[len(mark[0]) :].decode(mark[1], "replace"), against=False)
     named = codec_of(header)
     if named in _WIDE:
         if is_wide(data, named):
-            return data.decode(named, "replace")
+            return Decoded(data.decode(named, "replace"), against=False)
         named = None
     if data.isascii():
-        return _ascii(data, named)
-    if (text := _strictly(data, "utf-8")) is not None:
-        return text
-    labels = [
+        return Decoded(_ascii(data, named), against=False)
+    labels = _labels(data, named)
+    codec, text = _choose(data, labels)
+    return Decoded(text, against=bool(labels) and codec != labels[0])
+
+
+def _labels(data: bytes, named: str | None) -> list[str]:
+    """The charsets that a page is labelled with, the header's (`named`) first."""
+    return [
         label
         for label in (named, *map(codec_of, _inside(data)))
         if label is not None and label not in _WIDE
     ]
+
+
+def _choose(data: bytes, labels: list[str]) -> tuple[str, str]:
+    """The charset of bytes beyond ASCII, and their text; `labels` in the order of their weight."""
+    if (text := _strictly(data, "utf-8")) is not None:
+        return "utf-8", text
+    # Of what cannot be weighed.
+    for codec in labels:
+        if (
+            codec in _MULTI
+            and codec not in plausibility.MULTI
+            and (text := _strictly(data, codec)) is not None
+        ):
+            return codec, text
+    text = data.decode("utf-8", "replace")
+    bad = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
+    good = len(text) - len(text.encode("ascii", "ignore")) - bad
+    spare = good + SPARE if not labels or "utf-8" in labels else good // NEARLY
+    if good and bad <= spare:
+        return "utf-8", text
+    codec = _weigh(data, [label for label in dict.fromkeys(labels) if label != "utf-8"])
     # euc-jp is, on the web, with rows that Python has in euc-jis-2004.
-    several = [codec for label in labels if label in _MULTI for codec in _variants(label)]
-    for codec in dict.fromkeys(several):
-        if (text := _strictly(data, codec)) is not None:
-            return text
-    for codec in dict.fromkeys(["utf-8", *several]):
-        if (text := _nearly(data, codec)) is not None:
-            return text
-    if (text := _nearly(data, "utf-8", MOSTLY)) is not None and (not labels or "utf-8" in labels):
-        return text
-    single = [label for label in labels if label not in _MULTI]
-    for codec in single:
-        if (text := _strictly(data, codec)) is not None:
-            return text
-    return data.decode(
-        single[0] if single else detect(data) or (labels[0] if labels else DEFAULT), "replace"
-    )
+    if codec == "euc_jp" and (text := _strictly(data, "euc_jis_2004")) is not None:
+        return codec, text
+    text = _strictly(data, codec)
+    return codec, data.decode(codec, "replace") if text is None else text
+
+
+def _weigh(data: bytes, labels: list[str]) -> str:
+    """The charset of bytes that are not UTF-8: the label that they fit best, unless they fit
+    another charset much better.
+    """
+    sample = plausibility.sample_of(data)
+    pairs = plausibility.pairs_of(sample)
+
+    def value(codec: str) -> float:
+        if codec in plausibility.MULTI:
+            return plausibility.double(sample, codec)
+        if codec in _MULTI:
+            return -math.inf
+        return plausibility.single(pairs, codec)
+
+    base, least = labels[0] if labels else DEFAULT, value(labels[0] if labels else DEFAULT)
+    for label in labels[1:]:
+        if (other := value(label)) > least + SECOND + SECOND_SHARE * pairs.total:
+            base, least = label, other
+    if len(plausibility.letters(pairs, base)) < FEWEST_LETTERS:
+        return base
+    bound, share = (MARGIN, MARGIN_SHARE) if labels else (UNNAMED, UNNAMED_SHARE)
+    best, least = base, least + bound + share * pairs.total
+    for codec in (*plausibility.SINGLE, *plausibility.MULTI):
+        rare = 0.0 if codec in _USUAL else RARE
+        if codec in labels or plausibility.most(pairs, codec) - rare <= least:
+            continue
+        if (other := value(codec) - rare) > least:
+            best, least = codec, other
+    return best
 
 
 def codec_of(label: str | None) -> str | None:
@@ -275,44 +306,8 @@ def _strictly(data: bytes, codec: str) -> str | None:
     return text + "\ufffd" if rest else text
 
 
-def _fit(text: str, alphabets: tuple[str, ...]) -> float:
-    """The share of a text's letters beyond ASCII that belong to one alphabet, of the best one."""
-    letters = Counter(_LETTER.findall(text.lower()))
-    total = sum(letters.values())
-    return (
-        max(sum(letters[letter] for letter in alphabet) for alphabet in alphabets) / total
-        if total
-        else 0.0
-    )
-
-
-def _nearly(data: bytes, codec: str, share: int = NEARLY) -> str | None:
-    """The text, if at most one in `share` of its characters beyond ASCII is ill formed."""
+def _nearly(data: bytes, codec: str) -> str | None:
+    """The text, if at most one in NEARLY of its characters beyond ASCII is ill formed."""
     text = data.decode(codec, "replace")
-    ill = text.count("\ufffd") - (data.count(b"\xef\xbf\xbd") if codec == "utf-8" else 0)
     beyond = len(text) - len(text.encode("ascii", "ignore"))
-    return text if ill * share < beyond + (share == MOSTLY) else None
-
-
-def detect(data: bytes) -> str | None:
-    """The charset that uchardet detects, as Python's codec, from the part that is not ASCII; None
-    if it is unknown.
-    """
-    found = _NOT_ASCII.search(data)
-    start = max(found.start() - 256, 0) if found else 0
-    sample = data[start : start + SAMPLE]
-    if sum(1 for _ in islice(_NOT_ASCII.finditer(sample), FEWEST)) < FEWEST:
-        return None
-    detector = EncodingDetector()
-    detector.update(sample)
-    name = detector.encoding(html5_compatible=False)
-    codec = None if name is None else _widened(name)
-    if codec not in _DETECTED:
-        return None
-    if codec in _CENTRAL and _fit(sample.decode(DEFAULT, "replace"), _WESTERN) > _fit(
-        sample.decode(codec, "replace"), _EASTERN
-    ):
-        return DEFAULT
-    # Controls of the upper half are in no text: windows-1252 has characters there, ISO 8859 has
-    # none.
-    return None if _UPPER_CONTROL.search(sample.decode(codec, "replace")) else codec
+    return text if text.count("\ufffd") * NEARLY < beyond else None

@@ -21,6 +21,8 @@ def read(
         got = html_page.read(body, html_page.HTML[0], fields.max_document_bytes, response=False)
         if isinstance(got, html_page.HtmlPage):
             rows.add(got.text, content_type=got.content_type)
+            if got.against_label:
+                rows.note(html_page.AGAINST_LABEL)
         else:
             rows.fail(got.reason, 0 if got.value is None else got.value)
     if (batch := rows.take()) is not None:

@@ -37,6 +37,10 @@ class HtmlPage(NamedTuple):
     content_type: str  # text/html or application/xhtml+xml
     language: str | None  # from the HTTP header
     extra: str | None = None  # JSON of the other HTTP headers that are kept; None: there are none
+    against_label: bool = False  # its bytes were decoded against their label (charset.py)
+
+
+AGAINST_LABEL = "against_label"  # the count of such pages
 
 
 class Refusal(NamedTuple):
@@ -109,10 +113,12 @@ def _of_bytes(
         return Refusal("no_text")
     if is_binary(body, label):
         return Refusal("binary")
-    text = charset.to_utf8(body, label)
+    text, against = charset.utf8_of(body, label)
     if len(text) > most:
         return Refusal("too_large")  # UTF-8 may need three bytes for two of another charset
-    return HtmlPage(text, media, language) if text else Refusal("no_text")  # only a byte order mark
+    if not text:
+        return Refusal("no_text")  # only a byte order mark
+    return HtmlPage(text, media, language, against_label=against)
 
 
 def looks_like_html(body: bytes) -> bool:

@@ -144,6 +144,7 @@ class ShardReader:
             "decompressed_bytes": pieces.decoded_bytes,
             "documents": self._rows.documents,
             "records_skipped": dict(sorted(self._rows.skipped.items())),
+            "decoding": dict(sorted(self._rows.decoding.items())),
         }
 
     def _detect(self, peeked: "_PeekedPieces", pieces: DecodedPieces) -> str:

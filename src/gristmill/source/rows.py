@@ -43,6 +43,7 @@ class RowCollector:
         self.row = 0
         self.documents = 0  # rows with a verdict
         self.skipped: dict[str, int] = {}
+        self.decoding: dict[str, int] = {}  # documents by what was unusual in decoding them
         self._columns: tuple[list[object], ...] = tuple([] for _ in RAW.names)
         self._pieces: list[pa.RecordBatch] = []  # the rows before those in _columns
         self._rows = self._bytes = 0
@@ -171,6 +172,10 @@ class RowCollector:
         """Count a record that is not a document."""
         self._next()
         self.skipped[what] = self.skipped.get(what, 0) + 1
+
+    def note(self, what: str) -> None:
+        """Count what was unusual in decoding a document."""
+        self.decoding[what] = self.decoding.get(what, 0) + 1
 
     @property
     def ready(self) -> bool:

@@ -52,6 +52,8 @@ def add(record: WarcRecord, block: bytes, begin: int, rows: RowCollector, fields
                 got.extra,
                 got.content_type,
             )
+            if got.against_label:
+                rows.note(html_page.AGAINST_LABEL)
         else:
             rows.fail(got.reason, begin if got.value is None else got.value, record.url)
 

@@ -37,6 +37,8 @@ class RawShard(msgspec.Struct, frozen=True, kw_only=True):
     documents: int = 0  # rows with a verdict
     unique_documents: int = 0  # kept
     records_skipped: dict[str, int] = {}
+    # documents by what was unusual in decoding them, if there are any: `against_label`
+    decoding: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     missing: str | None = None  # why it is absent: one of errors.REASONS
     start: int | msgspec.UnsetType = msgspec.UNSET  # the first row that was read, if not 0
     # where its source reached its target, as in the plan: row, tokens, target

@@ -42,6 +42,8 @@ def table_of(state: State) -> dict[str, Any]:
         counts = {"dropped": sum(own.values()), "left": left, "reasons": own}
         steps.append({"step": name, **counts, **_defaults(name, recipe, verdicts_written)})
     table: dict[str, Any] = {"documents": total, "steps": steps, "kept": left}
+    if decoding := _decoding(state):
+        table["decoding"] = decoding
     if listed is not None:
         table["lines"] = {"listed": listed.counts.listed}
         for name in ("cut", "characters", "documents", "emptied"):
@@ -81,6 +83,15 @@ def table_of(state: State) -> dict[str, Any]:
     ):
         raise AssertionError(f"the funnel does not add up: {table}")
     return table
+
+
+def _decoding(state: State) -> dict[str, int]:
+    """Documents by what was unusual in decoding them."""
+    total: dict[str, int] = {}
+    for record in state.of(PROCESS).values():
+        for what, count in record.counts.raw.decoding.items():
+            total[what] = total.get(what, 0) + count
+    return dict(sorted(total.items()))
 
 
 def _defaults(

@@ -292,6 +292,7 @@ def _raw_shards(state: State) -> list[RawShard]:
         }
         if shard.number in processed:
             counts = msgspec.structs.asdict(processed[shard.number].counts.raw)
+            counts["decoding"] = counts["decoding"] or msgspec.UNSET
             kept = written[shard.number].counts.kept
             found.append(RawShard(**known, **counts, unique_documents=kept))
         else:

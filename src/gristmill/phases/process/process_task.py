@@ -23,6 +23,7 @@ class RawCounts(msgspec.Struct, frozen=True, kw_only=True):
     decompressed_bytes: int
     documents: int
     records_skipped: dict[str, int]
+    decoding: dict[str, int] = {}  # documents by what was unusual in decoding them
 
 
 class KeptCounts(msgspec.Struct, frozen=True, kw_only=True):
