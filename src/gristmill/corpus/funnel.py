@@ -53,9 +53,7 @@ class Funnel:
             return []
         total = self.table["documents"]
         lines = [f"{'documents in':<34}{total:>14,}"]
-        for what, count in self.table.get("decoding", {}).items():
-            shown = DECODING.get(what, what.replace("_", " "))
-            lines.append(f"  {shown:<32}{count:>14,}{_share(count, total):>10}")
+        lines += _decoding(self.table.get("decoding", {}), total)
         for step in self.table["steps"]:
             rate = self.rates.get(step["step"])
             shown = f"{rate:>9,.0f} MB/s" if rate else ""
@@ -121,6 +119,14 @@ class Funnel:
                 + ", ".join(f"{name} {rate:,.0f}" for name, rate in rest.items())
             )
         return lines
+
+
+def _decoding(counts: dict[str, int], total: int) -> list[str]:
+    """A line for each thing that was unusual in decoding documents."""
+    return [
+        f"  {DECODING.get(what, what):<32}{count:>14,}{_share(count, total):>10}"
+        for what, count in counts.items()
+    ]
 
 
 def _defaults(counts: dict[str, int]) -> list[str]:
