@@ -38,7 +38,7 @@ import shingles
 from section import Section
 
 from gristmill import schema
-from gristmill.filters.extract.extract import Extract, OwnExtract
+from gristmill.filters.extract.extract import Extract, LibraryExtract
 
 if TYPE_CHECKING:
     from harness import Bench
@@ -199,7 +199,7 @@ def batch_of(sources: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns, schema.DOCUMENTS)
 
 
-def _by_step(step: Extract | OwnExtract) -> Way:
+def _by_step(step: Extract | LibraryExtract) -> Way:
     measure = step.load({})
 
     def run(sources: list[str], batch: pa.RecordBatch) -> list[str]:
@@ -216,15 +216,15 @@ def _by_step(step: Extract | OwnExtract) -> Way:
 def ways() -> dict[str, Way]:
     """Every extractor that is compared, by the name in the table."""
     return {
-        "gristmill, resiliparse": _by_step(Extract()),
+        "gristmill, resiliparse": _by_step(LibraryExtract()),
         "resiliparse, directly": _directly(_main_content),
-        "gristmill, trafilatura": _by_step(Extract(extractor="trafilatura")),
+        "gristmill, trafilatura": _by_step(LibraryExtract(extractor="trafilatura")),
         "trafilatura, directly": _directly(_trafilatura),
-        "gristmill, whole text": _by_step(Extract(main_content=False)),
+        "gristmill, whole text": _by_step(LibraryExtract(main_content=False)),
         "resiliparse, whole text": _directly(whole_text),
         "trafilatura, balanced": _directly(_balanced),
         "justext": _directly(_justext),
-        OWN: _by_step(OwnExtract(rules="gristmill")),
+        OWN: _by_step(Extract()),
     }
 
 
@@ -315,7 +315,7 @@ def limits(data: Path) -> list[dict[str, object]]:
     """Our own kernels' time by a page's size, 1 KB to 16 MB, and of all pages of the sets: which
     share of 2 ms and 20 ms a MB each takes.
     """
-    measure = OwnExtract(rules="gristmill", max_bytes=1 << 25).load({})
+    measure = Extract(max_bytes=1 << 25).load({})
     found: list[dict[str, object]] = []
     sources = [source for pages in sets(data) for source in pages.sources]
     whole = "".join(source for source in sources if len(source) < 1 << 17)

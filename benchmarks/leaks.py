@@ -127,11 +127,11 @@ def novels(data: Path, count: int) -> list[str]:
 
 def manuals(data: Path, most: int) -> list[str]:
     """Pages of Debian's documentation, as text."""
-    from gristmill.filters.extract.extract import Extract
+    from gristmill.filters.extract.extract import LibraryExtract
     from gristmill.source.read import ShardReader
     from gristmill.source.rows import Fields
 
-    extract = Extract().load({})
+    extract = LibraryExtract().load({})
     out: list[str] = []
     for batch in ShardReader(
         data / "J_debian_docs/open_docs.warc.gz", 0, fields=Fields(pages=True)

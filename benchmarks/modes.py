@@ -8,7 +8,7 @@ from extraction import ROUNDS, Pages, batch_of, score, sets
 from harness import Bench
 from section import Rows, Section
 
-from gristmill.filters.extract.extract import OwnExtract
+from gristmill.filters.extract.extract import Extract
 
 MODES: dict[str, dict[str, Any]] = {
     "balanced": {},
@@ -31,7 +31,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 def _texts(pages: list[Pages], settings: dict[str, Any]) -> tuple[list[list[str | None]], float]:
     """Of each set the texts, None where a page is dropped; processor seconds."""
-    step = OwnExtract(rules="gristmill", **settings)
+    step = Extract(**settings)
     measure = step.load({})
     texts: list[list[str | None]] = []
     seconds = 0.0

@@ -195,6 +195,7 @@ RECIPE = """seed = 1
 {sources}
 [[step]]
 use = "extract"
+extractor = "resiliparse"
 only_pages = true
 
 [tokens]

@@ -91,8 +91,8 @@ STEPS = {
     "Decontaminate": 'use = "decontaminate"\n'
     'benchmarks = [{ name = "gsm8k", file = "gsm8k.jsonl", fields = ["question", "answer"] }]',
     "Ensemble": 'use = "ensemble"\nscores = ["classifier.score"]\nmin_bucket = 7',
-    "Extract": 'use = "extract"\nextractor = "resiliparse"',
-    "OwnExtract": 'use = "extract"\nrules = "gristmill"\nformat = "markdown"',
+    "Extract": 'use = "extract"\nformat = "markdown"',
+    "LibraryExtract": 'use = "extract"\nextractor = "resiliparse"',
     "FineWeb": 'use = "fineweb"\nmax_newlines = 0.5',
     "Lab": 'use = "gopher"\nmin_words = 30',
     "Quality": 'use = "gopher"\nrules = "datatrove-0.10"',

@@ -43,7 +43,7 @@ WITHOUT = {
     "torch genesis": ("torch", "trainer_formats import genesis; genesis.library()"),
     "trafilatura": (
         "trafilatura",
-        "filters.extract import extract; extract.Extract()._trafilatura()",
+        "filters.extract import extract; extract.LibraryExtract()._trafilatura()",
     ),
 }
 CODE = """

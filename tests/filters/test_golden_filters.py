@@ -56,8 +56,8 @@ CASES: dict[str, dict[str, Any]] = {
         "benchmarks": [{"name": "b", "file": "items.jsonl", "fields": ["text"]}],
         "common": 2,
     },
-    "extract": {"use": "extract"},
-    "extract, gristmill": {"use": "extract", "rules": "gristmill"},
+    "extract": {"use": "extract", "extractor": "resiliparse"},
+    "extract, gristmill": {"use": "extract"},
     "extract, gristmill, markdown": {
         "use": "extract",
         "rules": "gristmill",

@@ -9,7 +9,7 @@ from gristmill.filters.api.in_memory import mask as mask
 from gristmill.filters.api.step import Step as Step
 from gristmill.filters.decontaminate.decontaminate import Decontaminate as Decontaminate
 from gristmill.filters.extract.extract import Extract as _Extract
-from gristmill.filters.extract.extract import OwnExtract as _OwnExtract
+from gristmill.filters.extract.extract import LibraryExtract as _LibraryExtract
 from gristmill.filters.extract.normalise import Normalise as Normalise
 from gristmill.filters.extract.rights import Rights as Rights
 from gristmill.filters.language.language import Language as Language
@@ -41,22 +41,7 @@ Scores = _Scores
 def Extract(
     *,
     sources: list[str] | None = ...,
-    extractor: Literal["resiliparse", "trafilatura"] = ...,
-    main_content: bool = ...,
-    only_pages: bool = ...,
-    max_bytes: int = ...,
-    max_depth: int = ...,
-    max_steps: int = ...,
-    max_work: int = ...,
-    max_tags: int | None = ...,
-    favor_precision: bool = ...,
-    format: Literal["text", "markdown", "minimal_html"] = ...,
-) -> _Extract: ...
-@overload
-def Extract(
-    *,
-    sources: list[str] | None = ...,
-    rules: Literal["gristmill"],
+    rules: Literal["gristmill"] = ...,
     favor: Literal["balanced", "precision", "recall"] = ...,
     format: Literal["text", "markdown"] = ...,
     comments: bool | None = ...,
@@ -74,7 +59,22 @@ def Extract(
     only_pages: bool = ...,
     max_bytes: int = ...,
     max_depth: int = ...,
-) -> _OwnExtract: ...
+) -> _Extract: ...
+@overload
+def Extract(
+    *,
+    sources: list[str] | None = ...,
+    extractor: Literal["resiliparse", "trafilatura"] = ...,
+    main_content: bool = ...,
+    only_pages: bool = ...,
+    max_bytes: int = ...,
+    max_depth: int = ...,
+    max_steps: int = ...,
+    max_work: int = ...,
+    max_tags: int | None = ...,
+    favor_precision: bool = ...,
+    format: Literal["text", "markdown", "minimal_html"] = ...,
+) -> _LibraryExtract: ...
 @overload
 def Gopher(
     *,

@@ -66,7 +66,7 @@ def extract(
 def extract(
     html: Any,
     *,
-    extractor: Extractor = "resiliparse",
+    extractor: Extractor = "gristmill",
     favor: Literal["balanced", "precision", "recall"] = "balanced",
     format: Literal["text", "markdown"] = "text",  # noqa: A002
 ) -> Any:
@@ -78,11 +78,11 @@ def extract(
 
     >>> import gristmill
     >>> page = "<nav><a href=/>Home</a></nav><main><p>The mill stands by the river.</p></main>"
-    >>> gristmill.extract(page, extractor="gristmill")
+    >>> gristmill.extract(page)
     'The mill stands by the river.'
     """
     if extractor == "gristmill":
-        step: Any = filters.Extract(rules="gristmill", favor=favor, format=format)
+        step: Any = filters.Extract(favor=favor, format=format)
     else:
         step = filters.Extract(extractor=extractor)
     if isinstance(html, bytes):

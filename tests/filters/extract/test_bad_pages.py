@@ -14,7 +14,7 @@ import pytest
 from gristmill import schema
 from gristmill.filters.api.step import Measured
 from gristmill.filters.extract import main_text
-from gristmill.filters.extract.extract import OwnExtract
+from gristmill.filters.extract.extract import Extract
 from gristmill.source.rows import Fields
 from tests.support.corpora import record
 from tests.support.http_pages import http
@@ -86,7 +86,7 @@ def extractor() -> main_text.Extractor:
 
 
 def step(texts: list[str]) -> tuple[Measured, list[str | None]]:
-    made = OwnExtract(rules="gristmill", max_bytes=MOST)
+    made = Extract(max_bytes=MOST)
     rows = {name: [None] * len(texts) for name in schema.DOCUMENTS.names}
     rows |= {"document": list(range(len(texts))), "text": texts}
     found = made.load({})(pa.RecordBatch.from_pydict(rows, schema.DOCUMENTS))

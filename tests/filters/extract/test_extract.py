@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Measured
-from gristmill.filters.extract.extract import Extract, depth_of
+from gristmill.filters.extract.extract import LibraryExtract, depth_of
 from tests.support.strategies import fuzz, nasty_texts
 
 html = pytest.importorskip("resiliparse.parse.html")
@@ -42,7 +42,7 @@ def batch_of(texts: list[str], **columns: list[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(rows, schema.DOCUMENTS)
 
 
-def run(step: Extract, texts: list[str], **columns: list[Any]) -> tuple[Measured, Decision]:
+def run(step: LibraryExtract, texts: list[str], **columns: list[Any]) -> tuple[Measured, Decision]:
     found = step.load({})(batch_of(texts, **columns))
     assert found.text is not None
     for array in (*found.measures.values(), found.text, *found.columns.values()):
@@ -63,7 +63,7 @@ def real_pages(data: Path) -> list[str]:
 
 
 def test_a_page_becomes_its_text_title_and_language() -> None:
-    found, said = run(Extract(), [ARTICLE])
+    found, said = run(LibraryExtract(), [ARTICLE])
     assert (
         found.text[0].as_py().startswith("The mill stood")
         and "Copyright" not in found.text[0].as_py()
@@ -82,7 +82,7 @@ def test_a_page_becomes_its_text_title_and_language() -> None:
         "failed": 0,
         "characters": len(found.text[0].as_py()),
     }
-    whole, _ = run(Extract(main_content=False), [ARTICLE])
+    whole, _ = run(LibraryExtract(main_content=False), [ARTICLE])
     assert "Copyright" in whole.text[0].as_py()
 
 
@@ -92,7 +92,9 @@ def test_a_declared_language_stays_and_an_odd_one_is_none() -> None:
         for lang in ("pt-BR", "De_at", "", "x" * 99, "<b>", " fr ", "en-")
     ]
     found, _ = run(
-        Extract(main_content=False), [*pages, pages[0]], declared_language=[None] * 7 + ["cy"]
+        LibraryExtract(main_content=False),
+        [*pages, pages[0]],
+        declared_language=[None] * 7 + ["cy"],
     )
     assert found.columns["declared_language"].to_pylist() == [
         "pt",
@@ -117,7 +119,7 @@ def test_rows_that_are_no_html_pass_unchanged() -> None:
     ]
     for only_pages, pages in ((False, [2, 3, 4, 5]), (True, [2, 3])):
         found, said = run(
-            Extract(only_pages=only_pages),
+            LibraryExtract(only_pages=only_pages),
             ["<p>a <b>b</b>"] * 6,
             content_type=kinds,
             title=["t"] * 6,
@@ -135,20 +137,20 @@ def test_rows_that_are_no_html_pass_unchanged() -> None:
 def test_equal_to_resiliparse_itself(data: Path) -> None:
     pages = real_pages(data)
     for main in (True, False):
-        found, said = run(Extract(main_content=main), pages)
+        found, said = run(LibraryExtract(main_content=main), pages)
         assert found.text.to_pylist() == [
             html2text.extract_plain_text(page, main_content=main, alt_texts=False) for page in pages
         ]
         assert set(said.reason.to_pylist()) <= {None, "empty"}
         # Of real pages none is near a bound.
-        assert max(found.measures["steps"].to_pylist()) < Extract().max_steps / 20
+        assert max(found.measures["steps"].to_pylist()) < LibraryExtract().max_steps / 20
         assert set(found.measures["depth"].to_pylist()) == {None}
 
 
 def test_trafilatura_forgets_every_page(data: Path) -> None:
     trafilatura = pytest.importorskip("trafilatura")
     pages = sorted(real_pages(data), key=len)[10:70]
-    step = Extract(extractor="trafilatura")
+    step = LibraryExtract(extractor="trafilatura")
     forward, _ = run(step, pages)
     order = list(range(60))
     random.Random(1).shuffle(order)
@@ -163,41 +165,45 @@ def test_trafilatura_forgets_every_page(data: Path) -> None:
 
 def test_formats_are_the_libraries_own() -> None:
     page = f"<html><body><article><h1>A title</h1><p>{'Some words of a text. ' * 30}</article>"
-    found = Extract(format="minimal_html")
+    found = LibraryExtract(format="minimal_html")
     text = run(found, [page])[0].text[0].as_py()
     assert "<h1>A title</h1>" in text and "<p>Some words" in text
     with pytest.raises(ValueError, match="resiliparse writes no Markdown"):
-        Extract(format="markdown")
+        LibraryExtract(format="markdown")
     with pytest.raises(ValueError, match="is resiliparse's"):
-        Extract(extractor="trafilatura", format="minimal_html")
+        LibraryExtract(extractor="trafilatura", format="minimal_html")
     pytest.importorskip("trafilatura")
-    text = run(Extract(extractor="trafilatura", format="markdown"), [page])[0].text[0].as_py()
+    text = (
+        run(LibraryExtract(extractor="trafilatura", format="markdown"), [page])[0].text[0].as_py()
+    )
     assert text.startswith("# A title\n")
 
 
 def test_trafilatura_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(RecipeError, match=r"gristmill\[trafilatura\]"):
-        run(Extract(extractor="trafilatura"), [ARTICLE])
-    run(Extract(extractor="trafilatura", only_pages=True), ["plain text"])  # no page, no need of it
+        run(LibraryExtract(extractor="trafilatura"), [ARTICLE])
+    run(
+        LibraryExtract(extractor="trafilatura", only_pages=True), ["plain text"]
+    )  # no page, no need of it
     with pytest.raises(ValueError, match="main content only"):
-        Extract(extractor="trafilatura", main_content=False)
+        LibraryExtract(extractor="trafilatura", main_content=False)
 
 
 def reason_of(
-    page: str, step: Extract | None = None
+    page: str, step: LibraryExtract | None = None
 ) -> tuple[str | None, float | None, float | None]:
-    step = step or Extract()
+    step = step or LibraryExtract()
     _, said = run(step, [page])
     return said.reason[0].as_py(), said.value[0].as_py(), said.threshold[0].as_py()
 
 
 def test_each_reason_has_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reason_of("<p>é</p>", Extract(max_bytes=8)) == ("too_large", 9, 8)
-    assert reason_of("<p>é</p>", Extract(max_bytes=9)) == (None, None, None)
+    assert reason_of("<p>é</p>", LibraryExtract(max_bytes=8)) == ("too_large", 9, 8)
+    assert reason_of("<p>é</p>", LibraryExtract(max_bytes=9)) == (None, None, None)
     assert reason_of("<div> <br> </div>") == ("empty", 0, 1)
     assert reason_of("") == ("empty", 0, 1)
-    assert reason_of("<div " + "a1 " * 900 + ">x", Extract(max_steps=1000)) == (
+    assert reason_of("<div " + "a1 " * 900 + ">x", LibraryExtract(max_steps=1000)) == (
         "too_costly",
         900 * 900,
         1000,
@@ -212,7 +218,7 @@ def test_each_reason_has_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("most", [3, 50, 1000])
 def test_depth_is_counted_on_the_tree_and_capped(most: int) -> None:
-    step = Extract(max_depth=most, main_content=False)
+    step = LibraryExtract(max_depth=most, main_content=False)
     deep = most - 2  # below <html><body>
     assert reason_of("<div>" * deep + "x", step)[0] is None
     assert reason_of("<div>" * (deep + 1) + "x", step) == ("too_deep", most + 1, most)
@@ -224,7 +230,7 @@ def test_depth_is_counted_on_the_tree_and_capped(most: int) -> None:
         "<div>y</div>" * 3000,
         "<p><em>x</p>y</em>" * 3,
     ):
-        assert reason_of(flat, Extract(max_depth=9, main_content=False))[0] is None
+        assert reason_of(flat, LibraryExtract(max_depth=9, main_content=False))[0] is None
     rows = "<table>" + "<tr><td><p>x" * 300
     tree = html.HTMLTree.parse(rows)
     assert depth_of(tree.document.document_element, 5) == 5
@@ -285,7 +291,7 @@ def test_trafilatura_meets_no_page_that_would_hold_it_up(name: str) -> None:
     pytest.importorskip("trafilatura")
     page, expected = COSTLY[name]
     start = time.process_time()
-    reason, value, threshold = reason_of(page, Extract(extractor="trafilatura"))
+    reason, value, threshold = reason_of(page, LibraryExtract(extractor="trafilatura"))
     assert time.process_time() - start < 4
     assert (reason or "kept") in (expected, "empty" if expected == "kept" else expected)
     if expected == "too_costly":
@@ -303,14 +309,14 @@ def test_a_page_of_many_elements_is_no_costly_one(data: Path) -> None:
     pytest.importorskip("trafilatura")
     path = data / "B_html/mozilla-readability/wikipedia-2/source.html"
     page = path.read_text("utf-8")
-    found, said = run(Extract(extractor="trafilatura"), [page])
+    found, said = run(LibraryExtract(extractor="trafilatura"), [page])
     assert found.measures["tags"][0].as_py() > 9_000 and said.reason[0].as_py() is None
     assert found.measures["characters"][0].as_py() > 100_000
-    assert reason_of(page, Extract(extractor="trafilatura", max_tags=5000))[0::2] == (
+    assert reason_of(page, LibraryExtract(extractor="trafilatura", max_tags=5000))[0::2] == (
         "too_costly",
         5000,
     )
-    assert found.measures["work"][0].as_py() < Extract().max_work / 2
+    assert found.measures["work"][0].as_py() < LibraryExtract().max_work / 2
 
 
 def test_no_character_breaks_it() -> None:
@@ -320,17 +326,17 @@ def test_no_character_breaks_it() -> None:
         "<title>&#xDFFF;\0</title>x",
         "<p a='\0'>x",
     ]
-    for step in (Extract(), Extract(main_content=False)):
+    for step in (LibraryExtract(), LibraryExtract(main_content=False)):
         found, _ = run(step, pages)
         assert None not in found.text.to_pylist()
     if pytest.importorskip("trafilatura"):
-        run(Extract(extractor="trafilatura"), pages)
+        run(LibraryExtract(extractor="trafilatura"), pages)
 
 
 @fuzz(40)
 @given(st.lists(nasty_texts(), max_size=5))
 def test_texts_that_are_no_html_are_read_as_html(texts: list[str]) -> None:
-    found, _ = run(Extract(main_content=False), texts)
+    found, _ = run(LibraryExtract(main_content=False), texts)
     assert found.text.to_pylist() == [
         html2text.extract_plain_text(text, alt_texts=False) for text in texts
     ]
@@ -338,7 +344,7 @@ def test_texts_that_are_no_html_are_read_as_html(texts: list[str]) -> None:
 
 def test_a_slice_of_a_batch_is_its_rows() -> None:
     batch = batch_of(["<p>one", "<p>two</p>", "<div>" * 3000, "<p>four"])
-    step = Extract(main_content=False)
+    step = LibraryExtract(main_content=False)
     found = step.load({})(batch.slice(1, 2))
     assert found.text.to_pylist() == ["two", "<div>" * 3000]
     assert step.decide(found.measures).reason.to_pylist() == [None, "too_deep"]

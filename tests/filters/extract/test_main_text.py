@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gristmill import schema
 from gristmill.filters.api.step import Decision, Measured
 from gristmill.filters.extract import main_text
-from gristmill.filters.extract.extract import Extract, OwnExtract, PageType
+from gristmill.filters.extract.extract import Extract, LibraryExtract, PageType
 from tests.support.real_data import RealData
 from tests.support.strategies import fuzz, nasty_texts
 
@@ -34,7 +34,7 @@ ARTICLE = (
 SIZES = (1 << 10, 1 << 16, 1 << 24)  # of a page in bytes
 
 
-def run(step: OwnExtract, texts: list[str], **columns: list[Any]) -> tuple[Measured, Decision]:
+def run(step: Extract, texts: list[str], **columns: list[Any]) -> tuple[Measured, Decision]:
     rows = {name: [None] * len(texts) for name in schema.DOCUMENTS.names}
     rows |= {"document": list(range(len(texts))), "text": texts, **columns}
     found = step.load({})(pa.RecordBatch.from_pydict(rows, schema.DOCUMENTS))
@@ -45,13 +45,22 @@ def run(step: OwnExtract, texts: list[str], **columns: list[Any]) -> tuple[Measu
     return found, step.decide(found.measures)
 
 
-def own(**settings: Any) -> OwnExtract:
-    return OwnExtract(rules="gristmill", **settings)
+def own(**settings: Any) -> Extract:
+    return Extract(**settings)
 
 
 def test_a_recipe_s_rules_name_it() -> None:
-    assert Extract.variant({"rules": "gristmill"}) is OwnExtract
-    assert Extract.variant({}) is Extract
+    for own_parameters in ({}, {"rules": "gristmill"}, {"format": "markdown"}, {"max_depth": 9}):
+        assert Extract.variant(own_parameters) is Extract
+    for theirs in (
+        {"extractor": "resiliparse"},
+        {"extractor": "trafilatura"},
+        {"main_content": False},
+        {"max_steps": 1000},
+        {"favor_precision": True},
+        {"format": "minimal_html"},
+    ):
+        assert Extract.variant(theirs) is LibraryExtract
 
 
 def test_a_page_becomes_its_text_title_and_language() -> None:

@@ -5,6 +5,7 @@ time.
 import ipaddress
 import re
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,11 @@ from gristmill.filters.pii.private import ROUNDS
 from gristmill.kernels.pii import context_words, email_addresses, ip_addresses, numbers, phones
 from gristmill.kernels.pii import redact as kernel
 from gristmill.kernels.pii.rewrite import rewrite as rewrite_spans
+from gristmill.kernels.unicode.tables import CLASSES, LETTER, NUMBER, UNSPACED
 from tests.support import strategies
 from tests.support.pii import PIECES, THEIR_IP, THEIR_MAIL, is_global
 
-DOMAINS = {"com", "org", "net", "de", "uk", "museum", "xn--p1ai", "info"}
+DOMAINS = {"com", "org", "net", "de", "uk", "museum", "xn--p1ai", "info", "рф", "中"}
 HASHED = context_words.word_hashes([name.encode() for name in sorted(DOMAINS)])
 ALL = frozenset(kernel.KINDS) - {"phone", "name"}
 BRACKETS = [f"<{kind.upper()}>".encode() for kind in kernel.KINDS]
@@ -34,19 +36,17 @@ def addresses(text: str) -> list[tuple[int, int]]:
         at = sign.start()
         if at < wall:
             continue
-        local = (
-            re.search(r"[A-Za-z0-9._%+-]*\Z", text[wall:at])[0].rsplit("..", 1)[-1].lstrip(".-%")
-        )
+        local = local_part(text[wall:at], text[at + 1 : at + 2]).lstrip(".-%")
         if not local or local.endswith("."):
             continue
         end, place, before = None, at + 1, ""
-        for count, label in enumerate(re.match(r"[A-Za-z0-9.-]*", text[at + 1 :])[0].split("."), 1):
+        for count, label in enumerate(labels(text[at + 1 :]), 1):
             name = label.rstrip("-").lower()
             if not name or name.startswith("-") or len(name) > 63:
                 break
             dash = name.find("--", 4 if name[:2] == "xn" and len(name) > 4 else 1)
             top = name if dash < 0 else name[:dash]
-            if count > 1 and top in DOMAINS and top[0].isalpha():
+            if count > 1 and top in DOMAINS and not top[0].isdigit():
                 end = (
                     None
                     if before == "example" and top in ("com", "net", "org")
@@ -59,6 +59,58 @@ def addresses(text: str) -> list[tuple[int, int]]:
             found.append((at - len(local), end))
             wall = end
     return found
+
+
+BITS = CLASSES.every()
+
+
+def script(character: str) -> str:
+    """Which letter a character is: latin, other, crowded; "" for a digit or a mark; none."""
+    point = ord(character)
+    if BITS[point] & LETTER:
+        if BITS[point] & UNSPACED:
+            return "crowded"
+        return "latin" if point < 0x250 or 0x1E00 <= point < 0x1F00 else "other"
+    mark = BITS[point] == 0 and point >= 0x300 and point != 0xFEFF
+    return "" if BITS[point] & NUMBER or (mark and not 0x2000 <= point < 0x2070) else "none"
+
+
+def local_part(before: str, behind: str) -> str:
+    local, crowded = "", behind > "\x7f"
+    for place in range(len(before) - 1, -1, -1):
+        character, kind = before[place], script(before[place])
+        if kind == "none":
+            inner = bool(local) and place > 0 and is_joint(before[place - 1]) and is_joint(local[0])
+            if character not in "._%+-" and not (character in "'’&~" and inner):
+                break
+            if character == "." and local[:1] == ".":
+                break
+        elif kind and local and script(local[0]) not in (kind, "", "none"):
+            break
+        crowded = crowded and kind in ("crowded", "none")
+        if kind == "crowded" and not crowded:
+            break
+        local = character + local
+    return local
+
+
+def is_joint(character: str) -> bool:
+    return character > "\x7f" or (character.isascii() and character.isalnum())
+
+
+def labels(text: str) -> Iterator[str]:
+    """The labels of a domain; after the last one nothing goes on."""
+    while True:
+        end, own = 0, ""
+        for character in text:
+            kind = script(character)
+            if character != "-" and (kind == "none" or (kind and own and kind != own)):
+                break
+            own, end = kind or own if character != "-" else own, end + 1
+        yield text[:end]
+        if text[end : end + 1] != ".":
+            return
+        text = text[end + 1 :]
 
 
 def is_word(name: str, hashes: np.ndarray) -> bool:
@@ -572,6 +624,7 @@ CASES = {
     "mail foo.bar@baz.com, or <a-b@c.org>.": ["email", "email"],
     "x@example.com x@mail.example.org image@2x.png lodash@4.17.21.tgz a@b a@b.c": [],
     "a..b@foo.com .a@foo.com a.@foo.com": ["email", "email"],
+    "pat.o'neil@foo.com jürgen.müller@foo.com": ["email", "email"],
     "foo@bar.com.Then it": ["email"],
     "88.8.8.80 8.8.8.80:80 [8.8.8.80] 8.8.8.80/24 88.8.8.80.": ["ip"] * 5,
     (
@@ -630,6 +683,31 @@ def test_cases(text: str) -> None:
     assert [
         kind for kind, *_ in told(column, kernel.find(*utf8_buffers(column), ALL, HASHED))[0]
     ] == CASES[text]
+
+
+WHOLE = {
+    "pat.o'neil@foo.com": "",
+    "pat.o’neil@foo.com": "",
+    "jürgen.müller@foo.com": "",
+    "ju\u0308rgen.mu\u0308ller@foo.com": "",
+    "R&D@foo.com, r~b@foo.com": ", ",
+    "pat@müller.de": "",
+    "иван.петров2@пример.рф": "",
+    "用户@例子.中": "",
+    "'pat@foo.com' it's: pat@foo.com's": "'' it's: 's",
+    "邮箱123456@foo.com联系我们": "邮箱联系我们",
+    "请联系pat@foo.com。": "请联系。",
+    "пишите pat@foo.com": "пишите ",
+    "?a=b&email=pat@foo.com": "?a=b&email=",
+}
+
+
+@pytest.mark.parametrize("text", WHOLE)
+def test_an_address_goes_whole_and_nothing_beside_it(text: str) -> None:
+    offsets, data = strategies.buffers([text])
+    spans = kernel.find(offsets, data, frozenset({"email"}), HASHED)
+    _, rest = rewrite_spans(offsets, data, spans, spans.kinds.astype(np.int32), [b""])
+    assert rest.tobytes().decode() == WHOLE[text]
 
 
 def test_registries_are_ipaddress() -> None:

@@ -1,5 +1,8 @@
-"""Main text out of HTML, by resiliparse (DCLM's extractor) or trafilatura (RefinedWeb's and
-FineWeb's); with `rules = "gristmill"` by our own kernels (filters/extract/main_text.py).
+"""Main text out of HTML by our own kernels (filters/extract/main_text.py); with `extractor` by
+resiliparse (DCLM's) or trafilatura (RefinedWeb's and FineWeb's).
+
+A parameter that only the libraries have (LIBRARY) asks for a library too: resiliparse, unless
+`extractor` names another.
 
 The reasons to drop a page are checked in the order of `reasons`; of a page over max_bytes nothing
 is parsed.
@@ -47,6 +50,9 @@ from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, 
 from gristmill.filters.extract.page_rows import Page, columns_of, is_page, texts_of
 from gristmill.filters.extract.tree_depth import depth_of
 
+# Parameters that our own extraction has not, nor this value of `format`.
+LIBRARY = ("extractor", "main_content", "max_steps", "max_work", "max_tags", "favor_precision")
+LIBRARY_FORMAT = "minimal_html"
 MEASURES = ("bytes", "steps", "tags", "work", "depth", "failed", "characters")
 
 WALK = 1024  # steps that one element costs where the tree is walked from Python, some 10 us
@@ -61,7 +67,130 @@ Extractor = Callable[[Any, str], str]  # the tree, the source -> text
 
 
 class Extract(Step, frozen=True, kw_only=True):
-    """Replace HTML by its main text."""
+    """Replace HTML by its main text, by our own kernels."""
+
+    name: ClassVar[str] = "extract"
+    version: ClassVar[int] = 5
+    takes_pages: ClassVar[bool] = True
+    reasons: ClassVar[Mapping[str, str]] = {
+        "too_large": "The page has more than `max_bytes` bytes.",
+        "too_deep": "Elements are in one another more than `max_depth` deep.",
+        "empty": "No text is left. For pages of menus and scripts that is right.",
+        "other_type": "The types of `types` are together less likely than `min_type`.",
+    }
+    measures: ClassVar[Mapping[str, str]] = {
+        "bytes": "Bytes of the page.",
+        "depth": "How deep elements are in one another.",
+        "blocks": "Blocks of text on the page.",
+        "kept_share": "The share of the page's words that was kept.",
+        "link_share": "The share of the kept letters that is in links.",
+        "characters": "Characters of the text.",
+        "type_NAME": "How likely the page is of the type NAME, such as `type_article`.",
+    }
+
+    rules: Literal["gristmill"] = "gristmill"  # Our own kernels extract.
+    # What the page's threshold is chosen for: the F1 of its words, or more of one of the two.
+    favor: Literal["balanced", "precision", "recall"] = "balanced"
+    # Plain text, or Markdown with headings, lists, tables, code, quotes and formulas as TeX.
+    format: Literal["text", "markdown"] = "text"
+    # Keep all comments that are prose, or none. Unset: as their scores say.
+    comments: bool | None = None
+    # With `first`, of several `<article>` beside each other only the first is kept.
+    articles: Literal["all", "first"] = "all"
+    tables: bool = True  # Keep tables.
+    lists: bool = True  # Keep lists.
+    headings: bool = True  # Keep headings.
+    types: tuple[PageType, ...] = ()  # The types of pages that are kept; empty: all.
+    # How likely the types of `types` must be together.
+    min_type: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    # Write title, author, date, site and language of the page to the column `extra`.
+    metadata: bool = False
+    links: bool = False  # Write links with their targets, in Markdown.
+    # Only rows of the types `text/html` and `application/xhtml+xml` are pages; otherwise all but
+    # `text/plain` are.
+    only_pages: bool = False
+    # A page of more bytes is not parsed.
+    max_bytes: Annotated[int, Meta(ge=1, le=1 << 28)] = 4 << 20
+    max_depth: Annotated[int, Meta(ge=1)] = 1000  # How deep elements may be in one another.
+
+    @classmethod
+    def variant(cls, table: Mapping[str, Any]) -> type[Step]:
+        """Our own extraction, or a library's."""
+        library = any(name in table for name in LIBRARY) or table.get("format") == LIBRARY_FORMAT
+        return LibraryExtract if library and "rules" not in table else cls
+
+    def __post_init__(self) -> None:
+        if self.links and self.format == "text":
+            raise ValueError('links = true needs format = "markdown"')
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        """Load the forest with the first page."""
+        loaded: list[Any] = []
+
+        def measure(batch: pa.RecordBatch) -> Measured:
+            from gristmill.filters.extract import main_text, page_metadata
+
+            kinds = batch["content_type"].to_pylist()
+            pages = np.array([is_page(kind, self.only_pages) for kind in kinds], bool)
+            offsets, data = utf8_buffers(batch["text"])
+            sizes = np.diff(offsets).astype(np.int64)
+            if pages.any() and not loaded:
+                modes = main_text.Modes(
+                    self.favor,
+                    self.format == "markdown",
+                    self.comments,
+                    self.articles,
+                    self.tables,
+                    self.lists,
+                    self.headings,
+                    self.links,
+                    self.metadata,
+                )
+                loaded.append(main_text.Extractor(modes))
+            found = [
+                loaded[0](data[offsets[row] : offsets[row + 1]])
+                if pages[row] and sizes[row] <= self.max_bytes
+                else None
+                for row in range(len(batch))
+            ]
+            measures = {"bytes": pa.array(sizes, mask=~pages), **main_text.measures_of(found)}
+            columns = [
+                Page() if page is None else Page(page.text, page.title, page.language)
+                for page in found
+            ]
+            filled = columns_of(columns, batch)
+            if self.metadata:
+                extras = zip(batch["extra"].to_pylist(), found, strict=True)
+                filled["extra"] = pa.array(
+                    [
+                        page_metadata.with_fields(extra, page.metadata)
+                        if page is not None and page.metadata is not None
+                        else extra
+                        for extra, page in extras
+                    ],
+                    pa.string(),
+                )
+            return Measured(measures, texts_of(columns, batch["text"]), filled)
+
+        return measure
+
+    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+        """Judge pages by what was found."""
+        checks = (
+            Check("too_large", "bytes", ">", self.max_bytes),
+            Check("too_deep", "depth", ">", self.max_depth),
+            Check("empty", "characters", "<", 1),
+        )
+        if not self.types:
+            return check(checks, measures)
+        shares = [measures[f"type_{name}"] for name in sorted(set(self.types))]
+        wanted = functools.reduce(pc.add, shares)
+        fits = Check("other_type", "wanted", "<", self.min_type)
+        return check((*checks, fits), {**measures, "wanted": wanted})
+
+
+class LibraryExtract(Step, frozen=True, kw_only=True):
+    """Replace HTML by its main text, by a library."""
 
     name: ClassVar[str] = "extract"
     version: ClassVar[int] = 2
@@ -100,11 +229,6 @@ class Extract(Step, frozen=True, kw_only=True):
     favor_precision: bool = True  # For trafilatura: rather too little text than too much.
     # What is written: plain text, trafilatura's Markdown, or resiliparse's reduced HTML.
     format: Literal["text", "markdown", "minimal_html"] = "text"
-
-    @classmethod
-    def variant(cls, table: Mapping[str, Any]) -> type[Step]:
-        """A library's extraction, or our own."""
-        return OwnExtract if table.get("rules") == "gristmill" else cls
 
     def __post_init__(self) -> None:
         if self.extractor == "trafilatura" and not self.main_content:
@@ -270,120 +394,3 @@ class Extract(Step, frozen=True, kw_only=True):
             if type(error).__name__ == "PanicException":  # of Rust, through PyO3
                 return Page(depth=depth, failed=1)
             raise
-
-
-class OwnExtract(Step, frozen=True, kw_only=True):
-    """Replace HTML by its main text, by our own kernels."""
-
-    name: ClassVar[str] = "extract"
-    version: ClassVar[int] = 5
-    takes_pages: ClassVar[bool] = True
-    reasons: ClassVar[Mapping[str, str]] = {
-        "too_large": "The page has more than `max_bytes` bytes.",
-        "too_deep": "Elements are in one another more than `max_depth` deep.",
-        "empty": "No text is left. For pages of menus and scripts that is right.",
-        "other_type": "The types of `types` are together less likely than `min_type`.",
-    }
-    measures: ClassVar[Mapping[str, str]] = {
-        "bytes": "Bytes of the page.",
-        "depth": "How deep elements are in one another.",
-        "blocks": "Blocks of text on the page.",
-        "kept_share": "The share of the page's words that was kept.",
-        "link_share": "The share of the kept letters that is in links.",
-        "characters": "Characters of the text.",
-        "type_NAME": "How likely the page is of the type NAME, such as `type_article`.",
-    }
-
-    rules: Literal["gristmill"]  # Our own kernels extract.
-    # What the page's threshold is chosen for: the F1 of its words, or more of one of the two.
-    favor: Literal["balanced", "precision", "recall"] = "balanced"
-    # Plain text, or Markdown with headings, lists, tables, code, quotes and formulas as TeX.
-    format: Literal["text", "markdown"] = "text"
-    # Keep all comments that are prose, or none. Unset: as their scores say.
-    comments: bool | None = None
-    # With `first`, of several `<article>` beside each other only the first is kept.
-    articles: Literal["all", "first"] = "all"
-    tables: bool = True  # Keep tables.
-    lists: bool = True  # Keep lists.
-    headings: bool = True  # Keep headings.
-    types: tuple[PageType, ...] = ()  # The types of pages that are kept; empty: all.
-    # How likely the types of `types` must be together.
-    min_type: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    # Write title, author, date, site and language of the page to the column `extra`.
-    metadata: bool = False
-    links: bool = False  # Write links with their targets, in Markdown.
-    # Only rows of the types `text/html` and `application/xhtml+xml` are pages; otherwise all but
-    # `text/plain` are.
-    only_pages: bool = False
-    # A page of more bytes is not parsed.
-    max_bytes: Annotated[int, Meta(ge=1, le=1 << 28)] = 4 << 20
-    max_depth: Annotated[int, Meta(ge=1)] = 1000  # How deep elements may be in one another.
-
-    def __post_init__(self) -> None:
-        if self.links and self.format == "text":
-            raise ValueError('links = true needs format = "markdown"')
-
-    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        """Load the forest with the first page."""
-        loaded: list[Any] = []
-
-        def measure(batch: pa.RecordBatch) -> Measured:
-            from gristmill.filters.extract import main_text, page_metadata
-
-            kinds = batch["content_type"].to_pylist()
-            pages = np.array([is_page(kind, self.only_pages) for kind in kinds], bool)
-            offsets, data = utf8_buffers(batch["text"])
-            sizes = np.diff(offsets).astype(np.int64)
-            if pages.any() and not loaded:
-                modes = main_text.Modes(
-                    self.favor,
-                    self.format == "markdown",
-                    self.comments,
-                    self.articles,
-                    self.tables,
-                    self.lists,
-                    self.headings,
-                    self.links,
-                    self.metadata,
-                )
-                loaded.append(main_text.Extractor(modes))
-            found = [
-                loaded[0](data[offsets[row] : offsets[row + 1]])
-                if pages[row] and sizes[row] <= self.max_bytes
-                else None
-                for row in range(len(batch))
-            ]
-            measures = {"bytes": pa.array(sizes, mask=~pages), **main_text.measures_of(found)}
-            columns = [
-                Page() if page is None else Page(page.text, page.title, page.language)
-                for page in found
-            ]
-            filled = columns_of(columns, batch)
-            if self.metadata:
-                extras = zip(batch["extra"].to_pylist(), found, strict=True)
-                filled["extra"] = pa.array(
-                    [
-                        page_metadata.with_fields(extra, page.metadata)
-                        if page is not None and page.metadata is not None
-                        else extra
-                        for extra, page in extras
-                    ],
-                    pa.string(),
-                )
-            return Measured(measures, texts_of(columns, batch["text"]), filled)
-
-        return measure
-
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        """Judge pages by what was found."""
-        checks = (
-            Check("too_large", "bytes", ">", self.max_bytes),
-            Check("too_deep", "depth", ">", self.max_depth),
-            Check("empty", "characters", "<", 1),
-        )
-        if not self.types:
-            return check(checks, measures)
-        shares = [measures[f"type_{name}"] for name in sorted(set(self.types))]
-        wanted = functools.reduce(pc.add, shares)
-        fits = Check("other_type", "wanted", "<", self.min_type)
-        return check((*checks, fits), {**measures, "wanted": wanted})

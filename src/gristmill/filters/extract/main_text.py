@@ -83,7 +83,7 @@ def read_forests(path: Path) -> Forests:
 
 
 class Modes(NamedTuple):
-    """What is asked for, as OwnExtract's parameters say (filters/extract/extract.py)."""
+    """What is asked for, as Extract's parameters say (filters/extract/extract.py)."""
 
     favor: str = "balanced"
     markdown: bool = False

@@ -5,10 +5,14 @@ An address is searched from its `@`, to both sides; what may stand on either sid
 that no byte is looked at more than a few times, whatever the text. `wall` and `stop` are as in
 kernels/pii/numbers.py.
 
-gristmill   before the `@` letters, digits and `._%+-`, without `..`, trimmed of `.-%` at the start
-            and not ending in a dot; behind it labels
-            of letters, digits and inner hyphens, up to the last one that is a top-level domain, or
-            is one up to a dash of two hyphens.
+gristmill   before the `@` letters, digits, marks and `._%+-`, without `..`, trimmed of `.-%` at the
+            start and not ending in a dot, and `'`, `&` and `~` between two of them (`pat.o'neil`);
+            behind it labels
+            of letters, digits, marks and inner hyphens, up to the last one that is a top-level
+            domain, or is one up to a dash of two hyphens.
+            Letters are those of all scripts (RFC 6531, RFC 5890). Where Latin letters and others
+            touch, an address begins or ends, for text may touch it there; letters of scripts
+            written without spaces belong to one only before a domain of such letters too.
             Domains for examples and tests (RFC 2606, RFC 6761) are nobody's, nor is what programs
             log in as where code is kept: `git`, `hg` or `svn` at one of HOSTS, in `//git@host` or
             before a path, `git@host:path`
@@ -34,9 +38,18 @@ from gristmill.kernels.pii.numbers import (
     is_digit,
     is_letter,
 )
-from gristmill.kernels.unicode.tables import LETTER, NUMBER, code_point, unicode_bits, width_of
+from gristmill.kernels.unicode.tables import (
+    LETTER,
+    NUMBER,
+    UNSPACED,
+    code_point,
+    unicode_bits,
+    width_of,
+)
 
-SHORT, LONG = 2, 24  # of top-level domains, in bytes; the longest today has 24
+SHORT, LONG = 2, 36  # of top-level domains, in bytes of UTF-8
+# What a character is to an address: none of it, a letter by its script, a digit or a mark, a sign.
+NONE, LATIN, OTHER, CROWDED, NEUTRAL, SIGN = 0, 1, 2, 3, 4, 5
 
 
 # RFC 2606, section 3: example.com, example.net, example.org.
@@ -80,6 +93,86 @@ def _label_stop(data, at, stop):
 
 
 @helper
+def _kind(data, at, classes):
+    """What the character is that starts at `at`: NONE, LATIN, OTHER, CROWDED or NEUTRAL."""
+    byte = data[at]
+    if byte < 0x80:
+        return LATIN if is_letter(byte) else NEUTRAL if is_digit(byte) else NONE
+    point = code_point(data, at, width_of(byte))
+    bits = unicode_bits(point, classes)
+    if bits & LETTER:
+        if bits & UNSPACED:
+            return CROWDED
+        return LATIN if point < 0x250 or point >> 8 == 0x1E else OTHER
+    if bits & NUMBER:
+        return NEUTRAL
+    # Marks have no bit, and neither have controls.
+    general = point >> 4 >= 0x200 and point >> 4 < 0x207
+    return NEUTRAL if bits == 0 and point >= 0x300 and not general and point != 0xFEFF else NONE
+
+
+@helper
+def _wide_label_stop(data, at, stop, classes):
+    """Where a run of letters of one kind of script, digits, marks and hyphens stops."""
+    script = NEUTRAL
+    while at < stop:
+        if data[at] != HYPHEN:
+            kind = _kind(data, at, classes)
+            if kind == NONE or (kind != NEUTRAL and script != NEUTRAL and kind != script):
+                break
+            if kind != NEUTRAL:
+                script = kind
+        at += width_of(data[at])
+    return at
+
+
+@helper
+def _sign(data, wall, back, start, at):
+    """Whether the sign at data[back:start] belongs to an address; `start` is where it begins
+    without, `at` its `@`.
+    """
+    byte = data[back]
+    if (
+        byte == HYPHEN
+        or byte == 0x5F
+        or byte == 0x25
+        or byte == 0x2B
+        or (byte == DOT and data[start] != DOT)
+    ):
+        return True
+    quote = start - back == 3 and byte == 0xE2 and data[back + 1] == 0x80 and data[back + 2] == 0x99
+    if not (byte == 0x26 or byte == 0x27 or byte == 0x7E or quote):
+        return False
+    joined = back > wall and (is_alnum(data[back - 1]) or data[back - 1] >= 0x80)
+    return joined and start < at and (is_alnum(data[start]) or data[start] >= 0x80)
+
+
+@helper
+def _local_start(data, wall, at, stop, classes):
+    """Where what may stand before the `@` at `at` starts."""
+    crowded = at + 1 < stop and data[at + 1] >= 0x80
+    start = at
+    last = NONE
+    while start > wall:
+        back = start - 1
+        while data[back] & 0xC0 == 0x80 and back > wall:
+            back -= 1
+        kind = _kind(data, back, classes)
+        if kind == NONE:
+            if not _sign(data, wall, back, start, at):
+                break
+            kind = SIGN
+        elif kind <= CROWDED and last <= CROWDED and last != NONE and last != kind:
+            break
+        crowded = crowded and (kind == CROWDED or kind == SIGN)
+        if kind == CROWDED and not crowded:
+            break
+        last = kind
+        start = back
+    return start
+
+
+@helper
 def _dash(data, label, last):
     """Where the first of two hyphens stands in a label, that of `xn--` aside; `last`: nowhere."""
     first = label + 1
@@ -92,21 +185,12 @@ def _dash(data, label, last):
 
 
 @helper
-def address(data, wall, at, stop, known_domains, every):
+def address(data, wall, at, stop, known_domains, classes, every):
     """The e-mail address round the `@` at `at`, by gristmill's rules: (start, stop); stop 0: there
     is none. `every`: also one that is nobody's.
     """
     nothing = np.int64(0)
-    start = at
-    while start > wall:
-        byte = data[start - 1]
-        if not (
-            is_alnum(byte) or byte in (DOT, HYPHEN) or byte == 0x5F or byte == 0x25 or byte == 0x2B
-        ):
-            break
-        if byte == DOT and data[start] == DOT:
-            break
-        start -= 1
+    start = _local_start(data, wall, at, stop, classes)
     while start < at and (data[start] == DOT or data[start] == HYPHEN or data[start] == 0x25):
         start += 1
     if start == at or data[at - 1] == DOT:
@@ -117,7 +201,7 @@ def address(data, wall, at, stop, known_domains, every):
     before = np.uint64(0)
     ours = True
     while True:
-        after = _label_stop(data, label, stop)
+        after = _wide_label_stop(data, label, stop, classes)
         last = after
         while last > label and data[last - 1] == HYPHEN:
             last -= 1
@@ -127,7 +211,8 @@ def address(data, wall, at, stop, known_domains, every):
         value = hash_of(data, label, last)
         top = _dash(data, label, last)  # `me@example.org--and more`: a dash ends it as well
         name = value if top == last else hash_of(data, label, top)
-        if top - label >= SHORT and top - label <= LONG and is_letter(data[label]):
+        letter = is_letter(data[label]) or data[label] >= 0x80
+        if top - label >= SHORT and top - label <= LONG and letter:
             if labels > 1 and known(name, known_domains.top):
                 end = top
                 ours = not (

@@ -183,7 +183,9 @@ def _find_addresses(data, begin, stop, every, domains, classes, tail, found):
             if every == AS_DATATROVE:
                 start, end = datatrove_address(data, begin, wall, sign, stop, classes)
             else:
-                start, end = address(data, wall, sign, stop, domains, every == ALL_ADDRESSES)
+                start, end = address(
+                    data, wall, sign, stop, domains, classes, every == ALL_ADDRESSES
+                )
             if end > 0:
                 found.starts[count] = start
                 found.stops[count] = end
