@@ -1,5 +1,19 @@
-"""`python -m gristmill` is the command line."""
+"""`gristmill` and `python -m gristmill`: the command line."""
 
-from gristmill.cli import main
+import signal
+import threading
 
-main()
+from gristmill.interrupts import exit_on_ctrl_c
+
+
+def main() -> None:
+    """Run the command line. Ctrl-C is handled before anything else is imported."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, exit_on_ctrl_c)
+    from gristmill.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -18,6 +18,7 @@ from gristmill.arguments import BENCH_EXIT_CODES, EXIT_CODES, Json
 from gristmill.completion import PRESETS, among
 from gristmill.errors import GristmillError, MachineError
 from gristmill.explore_verb import explore
+from gristmill.interrupts import exit_on_ctrl_c, handle_ctrl_c
 from gristmill.loader_verbs import bench_loader, seen
 from gristmill.mixing_verbs import app as mix_app
 from gristmill.mixing_verbs import doremi, losses
@@ -25,6 +26,7 @@ from gristmill.model_verbs import app as model_app
 from gristmill.model_verbs import tokenizer_app
 from gristmill.network_verbs import publish, pull
 from gristmill.node_verb import node
+from gristmill.output_streams import lost_result, open_streams
 from gristmill.packing_verbs import pack
 from gristmill.release_verbs import release_app
 from gristmill.report_verbs import (
@@ -46,7 +48,7 @@ from gristmill.report_verbs import (
 )
 from gristmill.run_verb import load_and_fork, run
 from gristmill.stats_verbs import chinchilla, stats
-from gristmill.terminal import PATIENCE, Display, exit_on_ctrl_c, handle_ctrl_c, print_result
+from gristmill.terminal import PATIENCE, Display, print_result
 from gristmill.trainer_verbs import export, import_tokens
 
 app = typer.Typer(
@@ -219,6 +221,22 @@ def _fail(error: GristmillError) -> NoReturn:
 
 def main(entry: Callable[[], Any] = app) -> None:
     """Run the command line."""
+    open_streams()
+    try:
+        _run(entry)
+    except SystemExit as end:
+        if not end.code and (lost := lost_result()) is not None:
+            _fail(
+                MachineError(
+                    f"standard output: {lost.strerror}: a part of the result was not written. What "
+                    "the command did is done"
+                )
+            )
+        raise
+
+
+def _run(entry: Callable[[], Any]) -> None:
+    """Run a verb. Raises SystemExit."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, exit_on_ctrl_c)
     try:

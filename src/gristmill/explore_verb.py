@@ -8,8 +8,9 @@ import typer
 
 from gristmill.arguments import Json
 from gristmill.arrow_setup import set_up_libraries
+from gristmill.interrupts import handle_ctrl_c
 from gristmill.report_verbs import Corpus
-from gristmill.terminal import handle_ctrl_c, print_result
+from gristmill.terminal import print_result
 
 
 def explore(

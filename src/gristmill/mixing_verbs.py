@@ -9,7 +9,8 @@ from typer.core import TyperGroup
 
 from gristmill.arguments import EXIT_CODES, Json
 from gristmill.errors import RecipeError
-from gristmill.terminal import handle_ctrl_c, print_result, warn
+from gristmill.interrupts import handle_ctrl_c
+from gristmill.terminal import print_result, warn
 
 SHOW = "show"
 

@@ -9,7 +9,8 @@ import typer
 
 from gristmill.arguments import Json
 from gristmill.completion import corpora
-from gristmill.terminal import Display, handle_ctrl_c, print_result
+from gristmill.interrupts import handle_ctrl_c
+from gristmill.terminal import Display, print_result
 
 HubTarget = Annotated[
     str,

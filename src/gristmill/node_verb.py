@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json, bytes_of
-from gristmill.terminal import handle_ctrl_c, print_result, warn
+from gristmill.interrupts import handle_ctrl_c
+from gristmill.terminal import print_result, warn
 
 
 def node(

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from gristmill.arguments import Json
+from gristmill.interrupts import handle_ctrl_c
 from gristmill.report_verbs import Corpus
-from gristmill.terminal import handle_ctrl_c, print_result
+from gristmill.terminal import print_result
 
 if TYPE_CHECKING:
     from gristmill.corpus.token_corpus import Split

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gristmill.arguments import EXIT_CODES, Json
+from gristmill.interrupts import handle_ctrl_c
 from gristmill.network_verbs import (
     CloudFrontId,
     CloudFrontPath,
@@ -20,7 +21,7 @@ from gristmill.network_verbs import (
     passphrase_of,
     roles_given,
 )
-from gristmill.terminal import handle_ctrl_c, print_result, warn
+from gristmill.terminal import print_result, warn
 
 if TYPE_CHECKING:
     from gristmill.network.trust_metadata import RoleChange

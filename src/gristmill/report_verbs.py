@@ -1,6 +1,5 @@
 """The verbs that report on a corpus or a recipe and change nothing: thin, as cli.py."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,9 @@ import typer
 
 from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.completion import corpora
-from gristmill.terminal import handle_ctrl_c, print_result, warn
+from gristmill.interrupts import handle_ctrl_c
+from gristmill.output_streams import is_unread
+from gristmill.terminal import print_result, warn
 
 Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)]
 Out = Annotated[
@@ -280,7 +281,8 @@ def status(
         rate = [] if failed else [status_remote.rate_line(found)]
         lines = [f"{found['time']}: {found['error']}"] if failed else [*rate, *shown(found), ""]
         print_result(found, as_json, lines)
-        sys.stdout.flush()
+        if is_unread():  # without end otherwise
+            break
 
 
 def report(

@@ -13,8 +13,9 @@ from gristmill.arrow_setup import set_up_libraries
 from gristmill.completion import PRESETS, STOPS, among
 from gristmill.engine.allocation import let_go_of_code, without_collections
 from gristmill.errors import RecipeError
+from gristmill.interrupts import handle_ctrl_c
 from gristmill.kernels_folder import is_first_run
-from gristmill.terminal import handle_ctrl_c, print_result, warn
+from gristmill.terminal import print_result, warn
 from gristmill.user_input import is_scheme
 
 if TYPE_CHECKING:

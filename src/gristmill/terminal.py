@@ -1,10 +1,8 @@
 """What the command line prints: progress (a bar for each phase on a terminal, plain lines
-elsewhere, JSON lines with --json), results and warnings; and Ctrl-C.
+elsewhere, JSON lines with --json), results and warnings.
 """
 
 import json
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -197,44 +195,6 @@ def _transfer(shard: dict[str, Any]) -> str:
     rate = (shard["bytes"] - shard["resumed"]) / 1e6 / max(shard["seconds"], 1e-3)
     resumed = f", resumed at {shard['resumed'] / 1e6:,.1f} MB" if shard["resumed"] else ""
     return f"{shard['bytes'] / 1e6:,.1f}{of} MB, {rate:,.1f} MB/s{resumed}"
-
-
-class CtrlC:
-    """A handler of Ctrl-C that is never lost: Python drops a KeyboardInterrupt that is raised
-    inside some of its own callbacks (of a weak reference, of an import).
-    """
-
-    def __init__(self) -> None:
-        self._interrupted = False
-
-    def __call__(self, number: int, frame: Any) -> None:
-        self._interrupted = True
-        raise KeyboardInterrupt
-
-    def within(self, show: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-        """`show`, which raises a KeyboardInterrupt that was dropped at the next event."""
-
-        def checked(event: dict[str, Any]) -> None:
-            if self._interrupted:
-                raise KeyboardInterrupt
-            show(event)
-
-        return checked
-
-
-def exit_on_ctrl_c(number: int, frame: Any) -> None:
-    """The handler of Ctrl-C before anything is written, or in a verb that only reads."""
-    os.write(2, b"gristmill: interrupted\n")
-    os._exit(130)
-
-
-def handle_ctrl_c() -> CtrlC:
-    """Handle Ctrl-C by a KeyboardInterrupt from here on: files that are being written are cleaned
-    up.
-    """
-    handler = CtrlC()
-    signal.signal(signal.SIGINT, handler)
-    return handler
 
 
 def print_result(result: Any, as_json: bool, lines: list[str]) -> None:
