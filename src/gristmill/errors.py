@@ -25,6 +25,8 @@ REASONS = (
     "not-text",
     "redirected",
     "refused",
+    "removed",
+    "replaced",
     "source-disabled",
     "target-reached",
     "too-large",
@@ -36,6 +38,10 @@ REASONS = (
 
 # Of these the causes for which a raw shard that is there is not read.
 SET_ASIDE = ("source-disabled", "target-reached")
+# And those that the user asked for: the recipe no longer names it, or its file has other bytes now.
+GONE = ("removed", "replaced")
+# All of them are no failures.
+NOT_ABSENT = (None, *SET_ASIDE, *GONE)
 
 
 def printable(text: str, *, lines: bool = False) -> str:

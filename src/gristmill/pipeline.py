@@ -52,7 +52,8 @@ from gristmill.errors import RecipeError, SourceError
 from gristmill.notebook_bars import notebook_display
 from gristmill.phases import part_of_shards
 from gristmill.phases.all_phases import STOPS
-from gristmill.phases.inputs import fetch, inputs, plan
+from gristmill.phases.inputs import fetch, inputs, local_inputs, plan
+from gristmill.phases.inputs.changed_inputs import Changes
 from gristmill.phases.inputs.fetch_on_nodes import FetchOnNodes, nodes_of
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import tokenize, write_manifest
@@ -64,7 +65,7 @@ from gristmill.phases.process import process
 from gristmill.phases.process_while_fetching import ProcessWhileFetching
 from gristmill.phases.relations import deduplicate
 from gristmill.phases.rounds import PhaseRounds, ShardsFailed
-from gristmill.phases.running import repair
+from gristmill.phases.running import removal, repair
 from gristmill.phases.running.progress import Progress
 from gristmill.phases.tasks_on_nodes import storage_of
 from gristmill.recipe import (
@@ -104,6 +105,8 @@ def run(
     preset: str = "clean-small",
     resume_only: bool = False,
     check_inputs: bool = False,
+    replace: bool = False,
+    remove: bool = False,
     connections: int | None = None,
     checkpoint_bytes: int | None = None,
     cache_bytes: int | None = None,
@@ -139,7 +142,7 @@ def run(
         show or notebook_display(),
         engine=engine,
         workers=engines.worker_count(workers),
-        asked=fetch.Asked(allow_missing, check_inputs),
+        asked=fetch.Asked(allow_missing, check_inputs, replace, remove),
         cache_bytes=cache_bytes,
     )
     engines.check(engine)
@@ -168,13 +171,16 @@ def dry_run(
     retry: bool = False,
     allow_env: Collection[str] = (),
     allow_hosts: Collection[str] = (),
+    replace: bool = False,
+    remove: bool = False,
 ) -> list[fetch.Row]:
     """What `run` would fetch, and how much; of a corpus and a recipe nothing is changed. Lists are
     fetched into the cache.
     """
     fetching = asked_of(connections, None, retry, allow_env, allow_hosts)
     loaded = read_recipe(recipe, tokenizer, settings, preset)
-    made = prepare(loaded, out, limit, cache_dir, fetching, None)
+    asked = fetch.Asked(replace=replace, remove=remove)
+    made = prepare(loaded, out, limit, cache_dir, fetching, None, asked=asked)
     try:
         made.corpus.look()
         planned = made.planned(made.corpus.finished(), Path(plan_file) if plan_file else None)
@@ -220,6 +226,8 @@ class Planned(NamedTuple):
 
     plan: Plan
     sources: plan.Sources
+    # Files as they were when they had the digests of the plan, by name.
+    seen: dict[str, local_inputs.Look]
 
 
 class Run(NamedTuple):
@@ -244,10 +252,12 @@ class Run(NamedTuple):
         planned = self.planned(finished, plan_file)
         if self.transfer.resume_only:
             self.fetching(planned).refuse_new()
-        write_manifest.write_plan(corpus, planned.plan)
         state = self._state(planned.plan)
+        write_manifest.write_plan(corpus, planned.plan)
+        removal.forget_gone(corpus, planned.plan)
         table = stored(self.recipe)
         named = write_manifest.inputs_of(self.recipe, state.inputs, state.tokenizer, state.older)
+        self._tell_inputs(finished[0].inputs if finished else {}, named)
         if finished is not None and write_manifest.is_current(
             corpus, finished, state.plan, table, named, state.tokenizer
         ):
@@ -264,14 +274,14 @@ class Run(NamedTuple):
             runner = PhaseRunner(corpus, engine, self.progress, storage)
             early = None if until == "fetch" else runner
             nodes, begun = nodes_of(engine, self.transfer, corpus), process.is_begun(corpus)
-            state = self._fetched(planned.sources, nodes, early, state, first)
+            state = self._fetched(planned, nodes, early, state, first)
             if until == "fetch":
                 return Funnel.empty()
             process.check_room(corpus, list(state.paths.values()), begun=begun)
             rounds = PhaseRounds(
                 runner,
                 self.asked.allow_missing,
-                partial(self._fetched, planned.sources, nodes, early),
+                partial(self._fetched, planned, nodes, early),
                 self.transfer.cache.drop_damaged,
                 write_manifest.plan_of(finished[0]) if finished else Plan(),
                 only_grows(finished[0] if finished else None, self.recipe),
@@ -289,18 +299,39 @@ class Run(NamedTuple):
         return funnel
 
     def planned(self, finished: tuple[Manifest, bytes] | None, plan_file: Path | None) -> Planned:
-        """Extend the corpus' plan by what the recipe names. Raises RecipeError."""
+        """Extend the corpus' plan by what the recipe names; compare its files with it. Raises
+        RecipeError.
+        """
         before = finished[0].recipe["source"] if finished else []
+        old = write_manifest.read_plan(self.corpus, plan_file, self.progress.line)
+        note = local_inputs.read_note(self.corpus.work)
+        compared = local_inputs.compare(
+            old,
+            self.folder,
+            note,
+            sources={source.name for source in self.recipe.source if source.enabled},
+            every=self.asked.check_inputs,
+            on_line=self.progress.line,
+        )
         found = plan.extend(
-            write_manifest.read_plan(self.corpus, plan_file, self.progress.line),
+            old,
             self.recipe,
             self.folder,
             self.transfer,
             lists=plan.Lists(before, stored(self.recipe)["source"], self.transfer.resume_only),
             absent_again=not self.asked.allow_missing,
             finished=len(finished[0].raw_shards) if finished else 0,
+            changes=Changes(
+                compared.changed,
+                self.asked.replace,
+                self.asked.remove,
+                not only_grows(finished[0] if finished else None, self.recipe),
+                plan_file is not None,
+                frozenset(note.elsewhere),
+                self.progress.line,
+            ),
         )
-        planned = Planned(*found)
+        planned = Planned(*found, compared.same)
         deduplicate.refuse_appended(
             self.recipe.deduplicate, finished[0] if finished else None, len(planned.plan.shards)
         )
@@ -308,7 +339,9 @@ class Run(NamedTuple):
 
     def fetching(self, planned: Planned, wanted: Collection[int] | None = None) -> fetch.Fetch:
         """The fetch of what is planned, or of the shards `wanted` of it."""
-        return fetch.Fetch(*planned, self.folder, self.transfer, self.asked, wanted)
+        return fetch.Fetch(
+            planned.plan, planned.sources, self.folder, self.transfer, self.asked, wanted
+        )
 
     def go_part(self, part: part_of_shards.ShardsPart, until: str | None) -> Funnel:
         """Run the phases that work shard by shard for a part of the shards, as far as they go."""
@@ -347,15 +380,27 @@ class Run(NamedTuple):
             plan=planned,
             paths={},
             tokenizer=tokenize.tokenizer_of(self.recipe, self.folder, self.transfer),
-            inputs=inputs.gather(self.recipe, self.folder, self.transfer, self.corpus.root),
+            inputs=inputs.gather(
+                self.recipe, self.folder, self.transfer, self.corpus.root, planned
+            ),
             older=deduplicate.open_all(self.recipe.deduplicate, self.folder),
             progress=self.progress,
             records={},
         )
 
+    def _tell_inputs(self, before: dict[str, Any], now: dict[str, Any]) -> None:
+        """Say which models, lists, tokenizers and code are others than the finished corpus has."""
+        for name, entry in now.items():
+            if name in before and before[name]["sha256"] != entry["sha256"]:
+                self.progress.line(
+                    f"changed: {name} ({entry['name']}) is another than the corpus was made with; "
+                    "what depends on it is made again"
+                )
+
     def _nothing_to_do(self, planned: Planned, finished: Manifest) -> Funnel:
         if self.asked.check_inputs:
             self._report(self.fetching(planned).check(self.progress), len(planned.plan.shards))
+        local_inputs.write_note(self.corpus.root, self.folder, planned.seen)
         clusters.forget_stopped(self.corpus)
         self.transfer.cache.release(self.corpus.root)
         self.progress.line(f"{self.corpus.name}: nothing to do, everything in it is up to date")
@@ -363,7 +408,7 @@ class Run(NamedTuple):
 
     def _fetched(
         self,
-        sources: plan.Sources,
+        planned: Planned,
         nodes: FetchOnNodes | None,
         early: PhaseRunner | None,
         state: State,
@@ -373,7 +418,7 @@ class Run(NamedTuple):
         would fetch them again. `nodes` fetch, where there are any; `early`: what processes shards
         while others are fetched.
         """
-        planned, wanted = Planned(state.plan, sources), set(wanted)
+        planned, wanted = planned._replace(plan=state.plan), set(wanted)
         if not self.asked.check_inputs:
             wanted -= process.processed(state, self.fetching(planned).not_here(wanted))
         fetching = self.fetching(planned, wanted)
@@ -381,12 +426,17 @@ class Run(NamedTuple):
         if early is not None:
             begun = process.is_begun(self.corpus)
             fetching.meanwhile = ProcessWhileFetching(early, state, begun=begun)
+        new = [one for one in state.plan.shards if one.missing is None and one.sha256 is None]
+        looks = local_inputs.looks({one.url for one in new}, self.folder)
         got = fetching.all(
             self.corpus.root,
             self.progress,
             lambda plan: write_manifest.write_plan(self.corpus, plan),
         )
         write_manifest.write_plan(self.corpus, got.plan)
+        pinned = {one.url for one in got.plan.shards if one.sha256 is not None}
+        planned.seen.update({url: look for url, look in looks.items() if url in pinned})
+        local_inputs.write_note(self.corpus.root, self.folder, planned.seen)
         self._evict()
         self._report(got.failed, len(got.plan.shards))
         return state._replace(plan=got.plan, paths=state.paths | got.paths)

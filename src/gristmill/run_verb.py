@@ -102,7 +102,25 @@ def run(
     check_inputs: Annotated[
         bool,
         typer.Option(
-            "--check-inputs", help="Ask the servers whether pinned raw shards are unchanged."
+            "--check-inputs",
+            help="Ask the servers whether pinned raw shards are unchanged; read every local one, "
+            "also those whose size and times are as they were.",
+        ),
+    ] = False,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="Read input files that changed again, under new numbers, and make what depends "
+            "on them again (without it, they are refused).",
+        ),
+    ] = False,
+    remove: Annotated[
+        bool,
+        typer.Option(
+            "--remove",
+            help="Take the documents of raw shards that the recipe no longer names out of the "
+            "corpus (without it, they are refused).",
         ),
     ] = False,
     dry_run: Annotated[
@@ -165,6 +183,8 @@ def run(
         "allow_env": allow_env or (),
         "allow_hosts": allow_host or (),
         "plan_file": plan,
+        "replace": replace,
+        "remove": remove,
     }
     if dry_run:
         _preview(as_json, loaded, out=out, limit=limit, **fetching)

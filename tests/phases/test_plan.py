@@ -10,6 +10,7 @@ import pytest
 from gristmill.demonstration.server import serving
 from gristmill.errors import RecipeError, SourceError
 from gristmill.phases.inputs import plan
+from gristmill.phases.inputs.changed_inputs import Changes
 from gristmill.phases.inputs.fetch import Asked, Fetch, Result
 from gristmill.phases.inputs.plan import Lists, Plan, PlannedShard
 from gristmill.phases.running.progress import Progress
@@ -25,9 +26,14 @@ def transfer_of(folder: Path) -> Transfer:
 
 
 def extend(
-    recipe: Recipe, folder: Path, before: Plan | None = None, lists: Lists | None = None
+    recipe: Recipe,
+    folder: Path,
+    before: Plan | None = None,
+    lists: Lists | None = None,
+    **more: Any,
 ) -> Plan:
-    return plan.extend(before or Plan(), recipe, folder, transfer_of(folder), lists=lists)[0]
+    transfer = transfer_of(folder)
+    return plan.extend(before or Plan(), recipe, folder, transfer, lists=lists, **more)[0]
 
 
 def bring(planned: Plan, recipe: Recipe, folder: Path) -> Result:
@@ -251,16 +257,28 @@ def test_a_plan_only_grows(raw: Path) -> None:
     after = extend(made(files=["raw/a.gz", "raw/b.gz"]), raw, pinned)
     assert urls(after) == ["raw/b.gz", "raw/a.gz"]
     assert after.shards[0] == pinned.shards[0]
-    # What the recipe no longer names stays.
-    assert urls(extend(made(files=["raw/a.gz"]), raw, after)) == ["raw/b.gz", "raw/a.gz"]
+    # What the recipe no longer names stays in its place.
+    with pytest.raises(RecipeError, match=r"raw/b.gz \(raw shard 0: the recipe no longer names it"):
+        extend(made(files=["raw/a.gz"]), raw, after)
+    left = extend(made(files=["raw/a.gz"]), raw, after, changes=Changes(remove=True))
+    assert [(shard.url, shard.missing) for shard in left.shards] == [
+        ("raw/b.gz", "removed"),
+        ("raw/a.gz", None),
+    ]
+    # What comes back gets a new number, also where absent shards are not asked for again.
+    for again in (True, False):
+        back = extend(made(files=["raw/a.gz", "raw/b.gz"]), raw, left, absent_again=again)
+        assert urls(back) == ["raw/b.gz", "raw/a.gz", "raw/b.gz"]
 
 
-def test_a_source_that_the_recipe_no_longer_names_is_refused(raw: Path) -> None:
+def test_a_source_that_the_recipe_no_longer_names_is_refused_or_removed(raw: Path) -> None:
     before = extend(made(files=["raw/b.gz"]), raw)
-    with pytest.raises(
-        RecipeError, match="shards of source 'web', which the recipe no longer names"
-    ):
-        extend(made(name="books", files=["raw/a.gz"]), raw, before)
+    recipe = made(name="books", files=["raw/a.gz"])
+    with pytest.raises(RecipeError, match=r"raw/b.gz \(raw shard 0: the recipe no longer names it"):
+        extend(recipe, raw, before)
+    (raw / "raw/b.gz").unlink()
+    after = extend(recipe, raw, before, changes=Changes(remove=True))
+    assert [shard.missing for shard in after.shards] == ["removed", None]
 
 
 def test_an_absent_shard_comes_back_under_a_new_number(raw: Path) -> None:
@@ -287,5 +305,5 @@ def test_a_file_that_changed_or_vanished_is_told(raw: Path) -> None:
         in str(reason)
     )
     path.unlink()
-    (reason,) = bring(got.plan, recipe, raw).failed.values()
-    assert f"{path.name}: cannot be read: No such file" in str(reason)
+    with pytest.raises(RecipeError, match=f"{path.name} .raw shard 0: the file is not there"):
+        bring(got.plan, recipe, raw)

@@ -15,6 +15,7 @@ import pytest
 
 from gristmill.errors import RecipeError, SourceError
 from gristmill.phases.inputs import plan
+from gristmill.phases.inputs.changed_inputs import Changes
 from gristmill.phases.inputs.fetch import Asked, Fetch, Result
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.inputs.sources import expand
@@ -48,11 +49,12 @@ def fetched(
     folder: Path,
     before: Plan | None = None,
     resume_only: bool = False,
+    changes: Changes | None = None,
     **asked: bool,
 ) -> Result:
     settings = Settings(backoff=0.0, contact=recipe.contact)
     transfer = Transfer(Cache(folder / "cache"), settings, resume_only=resume_only)
-    planned, sources = plan.extend(before or Plan(), recipe, folder, transfer)
+    planned, sources = plan.extend(before or Plan(), recipe, folder, transfer, changes=changes)
     return Fetch(planned, sources, folder, transfer, Asked(**asked)).all(
         folder, Progress(None), lambda _: None
     )
@@ -506,6 +508,7 @@ def test_credentials_go_where_the_recipe_says_and_nowhere_that_a_list_says(
             plain,
             tmp_path / "new",
             Plan(shards=[msgspec.structs.replace(shard, sha256=None) for shard in got.plan.shards]),
+            changes=Changes(is_stored_plan=True),
         )
         assert [headers.get("authorization") for _, _, headers in other.asked] == [None, None]
 

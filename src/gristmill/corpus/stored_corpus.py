@@ -234,6 +234,10 @@ class StoredCorpus(Corpus):
             self.record(phase, name, record)
         self.bucket.put(f"work/{self._record_path(phase, name)}", path.read_bytes())
 
+    def forget(self, phase: str, name: str) -> None:
+        super().forget(phase, name)
+        self.bucket.delete(f"work/{self._record_path(phase, name)}")
+
     def _put(self, root: Path, part: Part) -> None:
         try:
             self.objects.put(root / part.path, part.sha256, part.size)

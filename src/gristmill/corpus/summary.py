@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from gristmill.corpus.layout import WITHDRAWN
-from gristmill.errors import SET_ASIDE
+from gristmill.errors import GONE, NOT_ABSENT
 from gristmill.filters.lists.withdrawn import REASON
 from gristmill.store.manifest import Manifest
 from gristmill.tokens.partitions import source_of
@@ -13,7 +13,7 @@ from gristmill.tokens.partitions import source_of
 
 def summary(manifest: Manifest) -> dict[str, Any]:
     """The figures of a corpus: `documents`, `kept`, `withdrawn`, `tokens`, `token_shards`, `bytes`,
-    `vocabulary`, `tokenizer_version`, `raw_shards`, `absent`, and `sources`.
+    `vocabulary`, `tokenizer_version`, `raw_shards`, `absent`, `gone`, and `sources`.
 
     A source has `name`, `priority`, `enabled`, `raw_shards`, `documents`, `kept`, `tokens`,
     `token_shards` (both of train alone, with what is repeated), `bytes` of its shards,
@@ -38,7 +38,12 @@ def summary(manifest: Manifest) -> dict[str, Any]:
         "absent": {
             f"{shard.source} {shard.number}": shard.missing
             for shard in manifest.raw_shards
-            if shard.missing not in (None, *SET_ASIDE)
+            if shard.missing not in NOT_ABSENT
+        },
+        "gone": {
+            f"{shard.source} {shard.number}": shard.missing
+            for shard in manifest.raw_shards
+            if shard.missing in GONE
         },
         "sources": [_source(manifest, name, table) for name, table in _tables(manifest).items()],
     }
@@ -120,5 +125,6 @@ def lines(found: dict[str, Any]) -> list[str]:
         off = "" if source["enabled"] else "; not enabled"
         out.append(f"  {source['name']}: {source['kept']:,} documents, {said}{aim}{off}")
         out += [f"    {name}: {count:,} tokens" for name, count in source["partitions"].items()]
-    out += [f"  absent: raw shard {name}: {reason}" for name, reason in found["absent"].items()]
+    for what in ("absent", "gone"):
+        out += [f"  {what}: raw shard {name}: {reason}" for name, reason in found[what].items()]
     return out

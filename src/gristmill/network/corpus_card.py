@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gristmill.corpus.funnel import Funnel
-from gristmill.errors import printable
+from gristmill.errors import NOT_ABSENT, printable
 from gristmill.network.dataset_facts import Sample, languages, licences, sources_of
 from gristmill.phases.output.write_manifest import recipe_bytes
 from gristmill.recipe import is_custom, make_step, step_name
@@ -95,7 +95,7 @@ def limits(manifest: Manifest) -> list[str]:
     unknown = [name for name, note in licences(manifest).items() if note is None]
     if unknown:
         lines.append(f"The recipe notes no licence for: {', '.join(map(_cell, unknown))}.")
-    absent = sum(shard.missing is not None for shard in manifest.raw_shards)
+    absent = sum(shard.missing not in NOT_ABSENT for shard in manifest.raw_shards)
     if absent:
         lines.append(f"{absent:,} of {len(manifest.raw_shards):,} raw shards are absent.")
     return ["## Limits\n\n" + "\n".join(f"* {line}" for line in lines)] if lines else []

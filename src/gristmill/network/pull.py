@@ -21,6 +21,7 @@ from gristmill.network import run_state
 from gristmill.network.layout import Release, lock_for
 from gristmill.network.pull_stored import pull_stored, stored_at
 from gristmill.network.release import CheckedRelease, ReleaseReader
+from gristmill.phases.inputs.local_inputs import note_elsewhere
 from gristmill.store import manifest as manifests
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, machine_errors, write_bytes
@@ -123,6 +124,7 @@ class _Pull:
         files = 0
         if whole:
             files = run_state.restore(release, self._reader.read_object, self.bring, corpus.work)
+            note_elsewhere(corpus.root, [shard.url for shard in manifest.raw_shards])
         return {
             "folder": str(corpus.root),
             "release": release.number,

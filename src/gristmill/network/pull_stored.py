@@ -12,6 +12,7 @@ from gristmill.corpus.places import check_places
 from gristmill.corpus.stored_corpus import LARGEST, OBJECTS
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network import layout
+from gristmill.phases.inputs.local_inputs import note_elsewhere
 from gristmill.store import manifest as manifests
 from gristmill.store.bucket import Bucket
 from gristmill.store.manifest import Manifest
@@ -78,6 +79,8 @@ def pull_stored(
         write_bytes(corpus.root, manifests.SUMS, manifests.sums(manifest.parts))
         write_bytes(corpus.root, manifests.MANIFEST, data)
         write_bytes(corpus.root, manifests.LOCK, manifests.lock_of(data))
+    if whole:
+        note_elsewhere(corpus.root, [shard.url for shard in manifest.raw_shards])
     return {
         "folder": str(corpus.root),
         "release": None,

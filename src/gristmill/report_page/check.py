@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gristmill.errors import NOT_ABSENT
 from gristmill.report_page import figures
 from gristmill.report_page.check_tokens import LEAST, Found, left_alike, of_statistics, of_tokens
 from gristmill.report_page.tables import CorpusTables
@@ -184,9 +185,7 @@ def _sources(tables: CorpusTables) -> Found:
         for name, (documents, left) in kept.items()
         if not left
     ]
-    absent = [
-        shard for shard in tables.manifest.raw_shards if shard.missing not in (None, *NOT_NEEDED)
-    ]
+    absent = [shard for shard in tables.manifest.raw_shards if shard.missing not in NOT_ABSENT]
     if len(absent) > ABSENT_MOST * len(tables.manifest.raw_shards):
         found.append(
             (
@@ -210,9 +209,6 @@ def _lost(tables: CorpusTables) -> dict[str, str]:
         source: f": {reason} drops {count / total[source]:.0%}"
         for source, (count, reason) in most.items()
     }
-
-
-NOT_NEEDED = ("target-reached", "source-disabled")
 
 
 def _duplicates(tables: CorpusTables) -> Found:

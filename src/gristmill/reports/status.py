@@ -13,11 +13,12 @@ from typing import Any
 from gristmill.corpus import summary
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.corpus.funnel import Funnel
-from gristmill.errors import SET_ASIDE, RecipeError
+from gristmill.errors import GONE, NOT_ABSENT, SET_ASIDE, RecipeError
 from gristmill.network import pull_stored, status_remote
 from gristmill.network.layout import POINTER
 from gristmill.network.release import ReleaseReader
 from gristmill.phases.all_phases import PHASES
+from gristmill.phases.inputs.local_inputs import seen_changes
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output.tokenize import TOKENIZE
 from gristmill.phases.output.write_manifest import RUN, read_plan
@@ -29,10 +30,14 @@ from gristmill.store.manifest import MANIFEST
 from gristmill.store.proof import unseal
 from gristmill.store.urls import is_url
 
+SHOWN = 10  # changed files, for people
+
 
 def status(corpus: Path | str) -> dict[str, Any]:
     """The state of a corpus: `finished`, `running`, shards done by phase, and the reasons counted
-    so far; `sources` with their tokens; `absent`, raw shards by the reason why they are.
+    so far; `sources` with their tokens; `absent`, raw shards by the reason why they are; `gone`,
+    those that were removed or replaced; `changed_inputs`, local files that are not there or not as
+    the last run saw them, by a glance at size and times.
 
     Of a finished corpus also the figures of its manifest (corpus/summary.py) and its `funnel`;
     `megabytes_per_second` by step, of the run that finished it.
@@ -48,8 +53,8 @@ def status(corpus: Path | str) -> dict[str, Any]:
         "running": held(root),
         "shards": len(plan.shards),
         "fetched": sum(1 for shard in plan.shards if shard.sha256 is not None),
-        "missing": sum(1 for one in plan.shards if one.missing not in (None, *SET_ASIDE)),
-        "set_aside": sum(1 for one in plan.shards if one.missing in SET_ASIDE),
+        "missing": sum(1 for one in plan.shards if one.missing not in NOT_ABSENT),
+        "set_aside": sum(1 for one in plan.shards if one.missing in (*SET_ASIDE, *GONE)),
     }
     records = {
         phase.name: _records(here, phase, plan) for phase in PHASES if phase.scope == "shard"
@@ -63,8 +68,14 @@ def status(corpus: Path | str) -> dict[str, Any]:
     found["absent"] = {
         f"{shard.source} {shard.number}": shard.missing
         for shard in plan.shards
-        if shard.missing not in (None, *SET_ASIDE)
+        if shard.missing not in NOT_ABSENT
     }
+    found["gone"] = {
+        f"{shard.source} {shard.number}": shard.missing
+        for shard in plan.shards
+        if shard.missing in GONE
+    }
+    found["changed_inputs"] = seen_changes(plan, here.work, _folder(root))
     documents = dropped = 0
     written = records[WRITE_VERDICTS.name]
     for number, processed in records[PROCESS.name].items():
@@ -83,7 +94,7 @@ def status(corpus: Path | str) -> dict[str, Any]:
         found |= {
             name: value
             for name, value in summary.summary(finished[0]).items()
-            if name not in ("documents", "absent")
+            if name not in ("documents", "absent", "gone")
         }
         found["funnel"] = finished[0].funnel
         found["megabytes_per_second"] = _rates(root)
@@ -98,7 +109,7 @@ def _sources(plan: Plan, records: dict[str, dict[int, Record[Any]]]) -> list[dic
         empty = {"name": shard.source, "raw_shards": 0, "documents": 0, "tokens": 0}
         source = found.setdefault(shard.source, {**empty, "not_needed": 0})
         source["raw_shards"] += 1
-        source["not_needed"] += shard.missing in SET_ASIDE
+        source["not_needed"] += shard.missing in (*SET_ASIDE, *GONE)
         if shard.number in processed:
             source["documents"] += processed[shard.number].counts.raw.documents
         if shard.number in tokenized:
@@ -106,13 +117,24 @@ def _sources(plan: Plan, records: dict[str, dict[int, Record[Any]]]) -> list[dic
     return list(found.values())
 
 
-def _rates(root: Path) -> dict[str, float]:
-    """MB of text a second by step, as run.json says; empty where it cannot be read."""
+def _run(root: Path) -> dict[str, Any]:
+    """What run.json says of the last run; empty where it cannot be read."""
     try:
-        found = unseal((root / RUN).read_bytes()).get("megabytes_per_second")
+        return unseal((root / RUN).read_bytes())
     except (OSError, ValueError):
         return {}
+
+
+def _rates(root: Path) -> dict[str, float]:
+    """MB of text a second by step, of the last run."""
+    found = _run(root).get("megabytes_per_second")
     return found if isinstance(found, dict) else {}
+
+
+def _folder(root: Path) -> Path | None:
+    """The folder of the recipe of the last run."""
+    found = _run(root).get("folder")
+    return Path(found) if isinstance(found, str) else None
 
 
 def ask_of(
@@ -141,7 +163,7 @@ def _records(corpus: Corpus, phase: Phase[Any], plan: Plan) -> dict[int, Record[
     """The records of a phase's tasks that are done, by shard."""
     found = {}
     for shard in plan.shards:
-        if shard.missing in SET_ASIDE:
+        if shard.missing in (*SET_ASIDE, *GONE):
             continue  # a wave may have read it before its source reached the target
         record = corpus.last(phase.name, shard_name(shard.number), phase.counts)
         if record is not None:
@@ -181,11 +203,17 @@ def lines(found: dict[str, Any]) -> list[str]:
     ]
     needed = found["shards"] - found["set_aside"]
     out += [f"  {phase}: {done} of {needed}" for phase, done in found["phases"].items()]
+    changed = list(found["changed_inputs"].items())
+    out += [f"  changed since the last run: {name}: {how}" for name, how in changed[:SHOWN]]
+    if changed:
+        more = f"{len(changed) - SHOWN:,} more have changed. " if len(changed) > SHOWN else ""
+        out.append(f"  {more}The next run compares their bytes and says what to do")
     out.append(f"documents {found['documents']:,}, dropped so far {found['dropped']:,}")
     if found["finished"]:
         return out + summary.lines(found | {"documents": found["funnel"].get("documents", 0)})
     for source in found["sources"]:
         counted = f"{source['documents']:,} documents, {source['tokens']:,} tokens so far"
         out.append(f"  {source['name']}: {source['raw_shards']} raw shards, {counted}")
-    out += [f"  absent: raw shard {name}: {reason}" for name, reason in found["absent"].items()]
+    for what in ("absent", "gone"):
+        out += [f"  {what}: raw shard {name}: {reason}" for name, reason in found[what].items()]
     return out

@@ -42,11 +42,29 @@ def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
     number = parse_document(document)
     rows = _by_number(root, number) if number is not None else _by_url(root, manifest, document)
     if not rows:
+        if number is not None:
+            _refuse_absent(root, manifest, schema.shard_of(number))
         raise RecipeError(
             f"{root}: no document {document!r}. Name it as shard:row, by its number, or by "
             "its exact URL"
         )
     return [_answer(root, manifest, row) for row in rows]
+
+
+def _refuse_absent(root: Path, manifest: Manifest, number: int) -> None:
+    """Raise RecipeError where a raw shard is not in the corpus, with the reason."""
+    if number >= len(manifest.raw_shards):
+        return
+    shard = manifest.raw_shards[number]
+    if shard.missing is not None:
+        words = {
+            "removed": "removed: the recipe named it no longer",
+            "replaced": "replaced: its file changed, and was read again under a later number",
+        }
+        raise RecipeError(
+            f"{root}: raw shard {number} ({shard.url}) and its documents are not in the corpus: "
+            f"{words.get(shard.missing, shard.missing)}"
+        )
 
 
 def parse_document(document: str) -> int | None:

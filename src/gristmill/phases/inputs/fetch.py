@@ -37,6 +37,8 @@ class Asked(NamedTuple):
 
     allow_missing: bool = False
     check_inputs: bool = False
+    replace: bool = False  # files that changed are read again
+    remove: bool = False  # what the recipe no longer names leaves the corpus
 
 
 class Meanwhile(Protocol):

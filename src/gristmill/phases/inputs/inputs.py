@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.corpus.layout import WITHDRAWN
-from gristmill.errors import RecipeError
+from gristmill.errors import GONE, RecipeError
 from gristmill.filters.api.step import Input
 from gristmill.filters.api.step_inputs import find, installed_inputs
 from gristmill.filters.lists.withdrawn import Withdrawn, read_list
+from gristmill.phases.inputs.plan import Plan
 from gristmill.recipe import Recipe
+from gristmill.schema import document_name, shard_of
 from gristmill.store.transfer import Transfer
 
 
-def gather(recipe: Recipe, folder: Path, transfer: Transfer, corpus: Path) -> dict[str, Input]:
+def gather(
+    recipe: Recipe, folder: Path, transfer: Transfer, corpus: Path, plan: Plan
+) -> dict[str, Input]:
     """Have every input of every step here, by its location as the recipe names it.
 
     Raises SourceError; RecipeError also where the recipe would bring back documents that were
@@ -29,6 +33,10 @@ def gather(recipe: Recipe, folder: Path, transfer: Transfer, corpus: Path) -> di
                     found[location] = find(what, location, folder, transfer)
     if (corpus / WITHDRAWN).is_file():
         _refuse_return(recipe, found, corpus / WITHDRAWN)
+    for source in recipe.source:
+        for step in recipe.all_steps(source.name):
+            if isinstance(step, Withdrawn):
+                _refuse_new_numbers(plan, source.name, Path(found[step.list_].path), step.list_)
     return found
 
 
@@ -47,6 +55,32 @@ def _refuse_return(recipe: Recipe, inputs: dict[str, Input], path: Path) -> None
                 f"{path.parent}: {len(wanted - dropped):,} documents were withdrawn from it and "
                 f"the recipe does not drop them. Put this before its other steps: [[step]] with "
                 f'use = "{Withdrawn.name}" and list = "{path}"'
+            )
+
+
+def _refuse_new_numbers(plan: Plan, source: str, path: Path, name: str) -> None:
+    """Raise RecipeError where a file of which documents were withdrawn is read under a new number:
+    the list names the documents by their old one, and would not drop them.
+    """
+    gone = {
+        shard.number: shard.url
+        for shard in plan.shards
+        if shard.source == source and shard.missing in GONE
+    }
+    back = {one.url for one in plan.shards if one.source == source and one.missing is None}
+    gone = {number: url for number, url in gone.items() if url in back}
+    if not gone:
+        return
+    listed = read_list(path.read_bytes(), name)
+    for number, url in sorted(listed.urls.items()):
+        shard = shard_of(number)
+        if shard in gone and (url is None or url not in listed.alone):
+            raise RecipeError(
+                f"{name}: document {document_name(number)} was withdrawn, and its file "
+                f"{gone[shard]} is read again under another number, by which the list does not "
+                "name it. Take the document out of the file and the file out of the recipe, or "
+                f"give the list a line with its URL alone{f' ({url})' if url else ''}, which "
+                "drops it under any number"
             )
 
 

@@ -9,6 +9,10 @@ later get later numbers.
 A source with a target ends in the shard where it is reached: `cut` says at which row, and the
 shards after it are set aside. Where the target is raised they are planned again under new numbers,
 the first of them from that row on (`start`).
+
+A file that changed since it was pinned is planned again under a new number, and one that the recipe
+no longer names is taken out, where the user says so (changed_inputs.py). The old number stays
+absent, as `replaced` or `removed`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,17 +22,19 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from gristmill.errors import REASONS, SET_ASIDE, RecipeError, reason_of
+from gristmill.errors import GONE, REASONS, SET_ASIDE, RecipeError, reason_of
+from gristmill.phases.inputs.changed_inputs import Changes, Gone, refuse_or_tell
 from gristmill.phases.inputs.sources import Credentials, Listed, credentials_of, expand
 from gristmill.recipe import Recipe, Source
 from gristmill.schema import MOST_SHARDS, first_document
-from gristmill.store.remotes import Remote
+from gristmill.store.remotes import Remote, is_pattern
 from gristmill.store.transfer import Transfer
 from gristmill.store.urls import is_url
 
 # Why a shard is not read although it is there: its source says enabled = false, or has reached its
 # target. Where that changes, it is planned again under a new number.
 DISABLED, REACHED = SET_ASIDE
+REMOVED, REPLACED = GONE
 # A source's keys that say which shards it names.
 NAMING = (
     "urls",
@@ -127,43 +133,55 @@ def extend(
     lists: Lists | None = None,
     absent_again: bool = True,
     finished: int = 0,
+    changes: Changes | None = None,
 ) -> tuple[Plan, Sources]:
     """Add the shards that the recipe names and the plan does not have.
 
     `lists` says whose lists are asked for (without it, all are); `absent_again` plans shards that
     are absent once more, under new numbers. Of the plan's shards the first `finished` are those of
-    a finished corpus, whose entries stay.
+    a finished corpus, whose entries stay. `changes` says which files changed, and what is done with
+    them and with those that the recipe no longer names. Raises RecipeError where it allows neither.
     """
-    names = [source.name for source in recipe.source]
-    for shard in plan.shards:
-        if shard.source not in names:
-            raise RecipeError(
-                f"the corpus holds shards of source {shard.source!r}, which the recipe no "
-                "longer names. A plan only grows: "
-                "put the source back, or start a new corpus"
-            )
+    changes = changes or Changes()
     shards = [_in_a_word(shard) for shard in plan.shards]
-    known = {
-        (shard.source, shard.url)
-        for shard in shards
-        if shard.missing in (None, *SET_ASIDE) or not absent_again
-    }
     sources = Sources({}, {}, {source.name: source.max_shard_bytes for source in recipe.source})
-    for source in sorted(recipe.source, key=lambda source: -source.priority):
+    listed: dict[str, list[Listed]] = {}
+    whole = set()  # the sources of which every shard is listed
+    for source in recipe.source:
         sources.credentials[source.name] = credentials_of(source, transfer)
-        is_open = _reopen(shards, source, recipe.target(source), finished)
-        ask = is_open and (
-            lists is None
-            or lists.are_asked(
-                source.name, any(shard.source == source.name for shard in plan.shards)
-            )
+        planned = any(shard.source == source.name for shard in shards)
+        ask = _may_be_open(shards, source, recipe.target(source), finished) and (
+            lists is None or lists.are_asked(source.name, planned)
         )
-        for listed in expand(source, folder, transfer, recipe.seed, ask=ask):
-            key = (source.name, listed.url)
-            sources.listed[key] = listed
-            if key not in known and is_open:
-                known.add(key)
-                shards.append(PlannedShard(number=len(shards), source=source.name, url=listed.url))
+        listed[source.name] = expand(source, folder, transfer, recipe.seed, ask=ask)
+        for one in listed[source.name]:
+            sources.listed[source.name, one.url] = one
+        whole |= {source.name} if ask or not _has_lists(source) else set()
+    gone = [
+        one
+        for one in _gone(shards, recipe, sources, whole)
+        if one.url not in changes.elsewhere or (folder / one.url).exists()
+    ]
+    numbers = {(shard.source, shard.url): shard.number for shard in shards}
+    there = {name: bool(found) for name, found in listed.items()}
+    refuse_or_tell(changes, gone, folder, numbers, there)
+    leaves = () if changes.is_stored_plan else gone
+    out = {(one.source, one.url): REMOVED for one in leaves}
+    out |= dict.fromkeys(changes.changed, REPLACED)
+    for source in sorted(recipe.source, key=lambda source: -source.priority):
+        is_open = _reopen(shards, source, recipe.target(source), finished, out)
+        _take_out(shards, source.name, finished, out)
+        known = {
+            (shard.source, shard.url)
+            for shard in shards
+            if shard.missing in (None, *SET_ASIDE)
+            or (not absent_again and shard.missing not in GONE)
+        }
+        for one in listed[source.name] if is_open else ():
+            if (source.name, one.url) not in known:
+                shards.append(PlannedShard(number=len(shards), source=source.name, url=one.url))
+    for name in {shard.source for shard in shards} - {source.name for source in recipe.source}:
+        _take_out(shards, name, finished, out)
     if len(shards) > MOST_SHARDS:
         raise RecipeError(f"{len(shards):,} raw shards; a corpus numbers at most {MOST_SHARDS:,}")
     for source in recipe.source:
@@ -173,6 +191,51 @@ def extend(
                 "there"
             )
     return Plan(shards=shards), sources
+
+
+def _has_lists(source: Source) -> bool:
+    """Whether a source has lists that are far away, perhaps, and that not every run asks for."""
+    return bool(
+        source.paths or source.commoncrawl or source.hub or any(map(is_pattern, source.urls))
+    )
+
+
+def _gone(
+    shards: Sequence[PlannedShard], recipe: Recipe, sources: Sources, whole: set[str]
+) -> list[Gone]:
+    """The raw shards in the corpus that the recipe no longer names. Of a source with
+    `enabled = false` all stays, as the key says.
+    """
+    stays = {source.name for source in recipe.source if not source.enabled}
+    names = {source.name for source in recipe.source}
+    gone: dict[tuple[str, str], Gone] = {}
+    for shard in shards:
+        place = (shard.source, shard.url)
+        is_used = shard.missing in (None, *SET_ASIDE)
+        is_listed = place in sources.listed or shard.source in stays
+        is_known = shard.source in whole or shard.source not in names or not is_url(shard.url)
+        if is_used and not is_listed and is_known:
+            gone.setdefault(place, Gone(shard.number, *place))
+    return list(gone.values())
+
+
+def _take_out(
+    shards: list[PlannedShard], source: str, finished: int, out: Mapping[tuple[str, str], str]
+) -> None:
+    """Record raw shards of a source as absent that are `out` (by source and name: why), under all
+    their numbers. One that changed before any state was finished with it is read under its number.
+    """
+    first: dict[str, int] = {}
+    for shard in [shard for shard in shards if shard.source == source]:
+        reason = out.get((source, shard.url))
+        stays = SET_ASIDE if reason == REMOVED else ()
+        if reason is None or shard.missing not in (None, *stays):
+            continue
+        number = first.setdefault(shard.url, shard.number)
+        if reason == REPLACED and shard.number == number >= finished:
+            shards[number] = replace(shard, sha256=None, size=None, cut=None)
+        else:
+            shards[shard.number] = absent(shard, reason)
 
 
 def last_planned(shards: Sequence[PlannedShard], source: str) -> list[PlannedShard]:
@@ -217,27 +280,48 @@ def first_cut(shard: PlannedShard) -> int | None:
     return None if shard.cut is None else first_document(shard.number) + shard.cut.row
 
 
-def _reopen(shards: list[PlannedShard], source: Source, target: int | None, finished: int) -> bool:
+def _may_be_open(
+    shards: Sequence[PlannedShard], source: Source, target: int | None, finished: int
+) -> bool:
+    """Whether more may be read of a source, so that its lists are asked for."""
+    at = cut_of(shards, source.name)
+    if at is None or at.cut is None:
+        return source.enabled
+    if at.number >= finished:
+        return source.enabled and at.cut.target != target
+    return source.enabled and (target is None or target > at.cut.tokens)
+
+
+def _reopen(
+    shards: list[PlannedShard],
+    source: Source,
+    target: int | None,
+    finished: int,
+    out: Mapping[tuple[str, str], str],
+) -> bool:
     """Have the plan fit what a source says now; whether more may be read of it.
 
     What a finished state cut off is planned again under new numbers, so that no document comes
-    before one that was kept; a run that did not finish is undone in place.
+    before one that was kept; a run that did not finish is undone in place. Where raw shards of the
+    source are `out`, its target is to be reached again.
     """
     at = cut_of(shards, source.name)
     cut = at.cut if at is not None else None
+    fewer = any(name == source.name for name, _ in out)
     if at is not None and cut is not None:
         if at.number >= finished:
-            if cut.target != target:
+            if cut.target != target or fewer:
                 shards[:] = without_cut(shards, source.name)
                 at = None
-        elif source.enabled and (target is None or target > cut.tokens):
+        elif source.enabled and (target is None or target > cut.tokens or fewer):
             _refuse_limit(source)
             coming = [replace(at, start=cut.row, cut=None)]
             for shard in last_planned(shards, source.name):
                 if shard.missing == REACHED and shard.url != at.url:
                     coming.append(replace(shard, missing=None))
             for shard in coming:
-                shards.append(replace(shard, number=len(shards)))
+                if (source.name, shard.url) not in out:
+                    shards.append(replace(shard, number=len(shards)))
             at = None
     for shard in last_planned(shards, source.name):
         waiting = shard.missing is None and shard.sha256 is None

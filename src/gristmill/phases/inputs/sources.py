@@ -203,7 +203,10 @@ def _files(source: Source, pattern: str, folder: Path) -> list[str]:
         )
     if not glob.has_magic(pattern) or (folder / pattern).is_file():
         if not (folder / pattern).is_file():
-            raise RecipeError(f"source {source.name!r}: {folder / pattern}: no such file")
+            raise RecipeError(
+                f"source {source.name!r}: {folder / pattern}: no such file. Bring it back, or take "
+                "it out of `files`; what a corpus has of it is taken out with --remove"
+            )
         return [_relative(folder / pattern, folder)]
     paths = glob.glob(
         str(folder / pattern) if not os.path.isabs(pattern) else pattern, recursive=True
