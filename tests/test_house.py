@@ -178,8 +178,8 @@ def test_no_class_inherits_for_reuse() -> None:
 OPTIONS = {
     "run": "--allow-code --allow-env --allow-missing --cache-bytes --cache-dir --check-inputs "
     "--checkpoint-bytes --connections --dry-run --engine --help "
-    "--json --limit --out --plan --preset --resume-only --retry --set --shards --shingle-width "
-    "--tokenizer --until --workers",
+    "--json --limit --out --plan --preset --remove --replace --resume-only --retry --set --shards "
+    "--shingle-width --tokenizer --until --workers",
     "init": "--from --help --preset",
     "verify": "--cache-dir --help --json --pin --quick --raw",
     "diff": "--help --json",

@@ -50,7 +50,7 @@ from gristmill.corpus.stored_corpus import corpus_at
 from gristmill.engine import engine as engines
 from gristmill.errors import RecipeError, SourceError
 from gristmill.notebook_bars import notebook_display
-from gristmill.phases import part_of_shards
+from gristmill.phases import gone_shards, part_of_shards
 from gristmill.phases.all_phases import STOPS
 from gristmill.phases.inputs import fetch, inputs, local_inputs, plan
 from gristmill.phases.inputs.changed_inputs import Changes
@@ -65,7 +65,7 @@ from gristmill.phases.process import process
 from gristmill.phases.process_while_fetching import ProcessWhileFetching
 from gristmill.phases.relations import deduplicate
 from gristmill.phases.rounds import PhaseRounds, ShardsFailed
-from gristmill.phases.running import removal, repair
+from gristmill.phases.running import repair
 from gristmill.phases.running.progress import Progress
 from gristmill.phases.tasks_on_nodes import storage_of
 from gristmill.recipe import (
@@ -254,7 +254,7 @@ class Run(NamedTuple):
             self.fetching(planned).refuse_new()
         state = self._state(planned.plan)
         write_manifest.write_plan(corpus, planned.plan)
-        removal.forget_gone(corpus, planned.plan)
+        gone_shards.forget_gone(corpus, planned.plan)
         table = stored(self.recipe)
         named = write_manifest.inputs_of(self.recipe, state.inputs, state.tokenizer, state.older)
         self._tell_inputs(finished[0].inputs if finished else {}, named)
