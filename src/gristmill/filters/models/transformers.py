@@ -45,6 +45,7 @@ from gristmill.filters.api.step import (
     check,
     refuse_nan,
 )
+from gristmill.filters.models import judge_config
 from gristmill.filters.models.score_files import digests
 from gristmill.filters.models.score_journal import ScoreJournal
 
@@ -214,9 +215,7 @@ def _judge(config: Input, weights: Input, tokenizer: Input, device: str, tokens:
         raise RecipeError(f'{where}: device = "cuda", and torch finds none on this machine')
     try:
         table = msgspec.json.decode(Path(config.path).read_bytes(), type=dict[str, Any])
-        kind = table.pop("model_type")
-        table.pop("auto_map", None)  # names code of the model's own
-        settings = transformers.AutoConfig.for_model(kind, **table)
+        settings = judge_config.settings(table)
         model = transformers.AutoModelForSequenceClassification.from_config(
             settings, trust_remote_code=False
         )

@@ -4,12 +4,9 @@ A pipeline is a folder (`nlp.to_disk`); the input is that folder as a .zip
 (`shutil.make_archive("names", "zip", "folder")`), one file with one digest. Only its `ner` and the
 `tok2vec` that it listens to are loaded. Nothing in the archive may run: its members are data (JSON,
 msgpack, numpy's arrays, which spaCy 3.8, thinc and srsly read without pickle), and its
-configuration may name only what spaCy itself has, without PyTorch, whose layers are stored as
-pickles.
+configuration is replaced by one of listed parts (names_config.py).
 """
 
-import configparser
-import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -18,11 +15,11 @@ from typing import Any
 
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Input
+from gristmill.filters.pii import names_config
 
 # characters that the model sees together: its memory grows with them, and it refuses a million
 PIECE = 20_000
 MOST_BYTES = 4 << 30  # of an archive, unpacked
-FACTORIES = ("ner", "tok2vec")
 Find = Callable[
     [str], list[tuple[int, int]]
 ]  # a text: starts and stops of names, ascending, in code points
@@ -42,16 +39,10 @@ def load(file: Input, labels: list[str]) -> Find:
             roots = sorted(Path(folder).rglob("config.cfg"), key=lambda path: len(path.parts))
             if not roots:
                 raise ValueError("it holds no config.cfg")
-            pipeline: Any = spacy.load(roots[0].parent, exclude=_check(roots[0].read_text("utf-8")))
+            roots[0].write_text(names_config.rewrite(roots[0].read_text("utf-8")), "utf-8")
+            pipeline: Any = spacy.load(roots[0].parent)
             known = pipeline.get_pipe("ner").labels
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            configparser.Error,
-            zipfile.BadZipFile,
-        ) as error:
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise RecipeError(
                 f"private.names.model: {file.name} is no spaCy pipeline that finds names: {error}"
             ) from error
@@ -107,40 +98,3 @@ def _unpack(archive: str, folder: Path) -> None:
             if path.suffix in (".py", ".pyc", ".so", ".pkl", ".pickle", ".pt", ".pth"):
                 raise ValueError(f"{member.filename!r} is code, or may be")
         opened.extractall(folder)
-
-
-def _check(text: str) -> list[str]:
-    """What of a pipeline is not loaded, from its config.cfg.
-
-    Raises ValueError where the rest could run foreign code.
-    """
-    config = configparser.ConfigParser(
-        interpolation=None, delimiters=("=",), comment_prefixes=("#",)
-    )
-    config.optionxform = str  # type: ignore[assignment, method-assign]
-    config.read_string(text)
-    others = []
-    for section in config.sections():
-        parts = section.split(".")
-        if parts[0] == "components" and len(parts) == 2:
-            factory = json.loads(config[section].get("factory", "null"))
-            if factory not in FACTORIES:
-                others.append(parts[1])
-    for section in config.sections():
-        parts = section.split(".")
-        if parts[0] not in ("nlp", "components") or (
-            len(parts) > 1 and parts[0] == "components" and parts[1] in others
-        ):
-            continue
-        for key, value in config[section].items():
-            named = json.loads(value) if key.startswith("@") or key.endswith("_creation") else None
-            if named is not None and (
-                not str(named).startswith("spacy.") or "torch" in str(named).lower()
-            ):
-                raise ValueError(
-                    f"[{section}] {key} = {value}: only spaCy's own parts without PyTorch "
-                    "are loaded"
-                )
-            if key == "@tokenizers" and named != "spacy.Tokenizer.v1":
-                raise ValueError(f"[{section}] {key} = {value}: only spacy.Tokenizer.v1 is loaded")
-    return others
