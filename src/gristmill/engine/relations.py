@@ -5,7 +5,9 @@ DuckDB is here, spark.py is the other.
 DuckDB is the embedded engine: out of core, shut off from the network and from other folders.
 """
 
-from collections.abc import Callable, Mapping
+import glob
+import os
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -71,10 +73,8 @@ class Database:
             }
         )
         # In this order: shutting external access also forbids changing what is allowed.
-        self._connection.execute(
-            "set allowed_directories = "
-            f"[{', '.join(_quoted(folder) for folder in (*folders, temporary))}]"
-        )
+        allowed = [name for folder in (*folders, temporary) for name in _spellings(folder)]
+        self._connection.execute(f"set allowed_directories = [{', '.join(map(quoted, allowed))}]")
         self._connection.execute("set enable_external_access = false")
 
     def __enter__(self) -> "Database":
@@ -104,7 +104,7 @@ class Database:
 
     def write(self, relation: str, target: Path) -> list[Path]:
         self._run(
-            f"copy ({sql(relation)}) to {_quoted(target)} (format parquet, "
+            f"copy ({sql(relation)}) to {quoted(str(target))} (format parquet, "
             "compression zstd, row_group_size 100000)"
         )
         return [target]
@@ -127,8 +127,22 @@ class Database:
 
 
 def _read(paths: list[Path], columns: str) -> str:
-    names = ", ".join(_quoted(path) for path in paths)
-    return f"select {columns} from read_parquet([{names}])"
+    return f"select {columns} from {parquet_rows(paths)}"
+
+
+def pattern(path: Path) -> str:
+    """A file as DuckDB reads it: its readers take every path as a glob, and `q[1]` would be `q1`.
+    Paths that are written to are no globs.
+    """
+    return glob.escape(os.path.abspath(path))
+
+
+def parquet_rows(paths: Iterable[Path], more: str = "") -> str:
+    """What a query of DuckDB reads of some Parquet files: their own columns, whatever their folders
+    are called.
+    """
+    names = ", ".join(quoted(pattern(path)) for path in paths)
+    return f"read_parquet([{names}], hive_partitioning = false{more})"
 
 
 def sql(relation: str) -> str:
@@ -139,8 +153,17 @@ def sql(relation: str) -> str:
     return files("gristmill").joinpath(f"{path}.sql").read_text("utf-8")
 
 
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
+def quoted(text: str) -> str:
+    """A string of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _spellings(folder: Path) -> list[str]:
+    """A folder as it is written to, and as it is read: DuckDB compares patterns with what is
+    allowed, and not the paths that they match.
+    """
+    place = os.path.abspath(folder)
+    return list(dict.fromkeys((place, glob.escape(place))))
 
 
 def one_row(values: Mapping[str, int]) -> str:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from gristmill.corpus.funnel import Funnel
 from gristmill.corpus.parents import DEFAULT, parent_of
+from gristmill.engine.relations import pattern
 from gristmill.errors import ArgumentError, MachineError, RecipeError, VerificationError
 from gristmill.reports.verify import finished
 from gristmill.schema import shard_of
@@ -122,8 +123,10 @@ class OpenCorpus:
         """
         import duckdb
 
-        files = [str(path) for path in self._files(table)]
-        return (connection or duckdb).read_parquet(files, union_by_name=True)
+        files = [pattern(path) for path in self._files(table)]
+        return (connection or duckdb).read_parquet(
+            files, union_by_name=True, hive_partitioning=False
+        )
 
     def documents(self, *, kept: bool = True) -> Iterator[dict[str, Any]]:
         """The documents, one after another: `document`, `text`, `url` and what else is known of

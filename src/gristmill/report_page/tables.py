@@ -15,6 +15,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from gristmill import schema
+from gristmill.engine.relations import parquet_rows
 from gristmill.errors import MachineError, VerificationError
 from gristmill.reports.verify import check_parts, finished
 from gristmill.store.manifest import Manifest, lock_of
@@ -124,8 +125,7 @@ class CorpusTables:
 
     def files(self, paths: list[Path]) -> str:
         """What a query reads of some files."""
-        names = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
-        return f"read_parquet([{names}], union_by_name = true)"
+        return parquet_rows(paths, ", union_by_name = true")
 
     def _view(self, name: str, paths: list[Path]) -> None:
         if paths:

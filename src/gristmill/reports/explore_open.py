@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gristmill.engine.relations import pattern, quoted
 from gristmill.errors import MachineError
 
 ATLAS = "embedding-atlas"
@@ -47,7 +48,7 @@ def start(command: list[str]) -> int:
 def lines(result: dict[str, Any], command: list[str] | None) -> list[str]:
     """What was written, and how to open it."""
     file = result["file"]
-    sql = "'" + file.replace("'", "''") + "'"
+    sql = quoted(pattern(Path(file)))
     view = f"CREATE VIEW documents AS FROM {sql}"
     count = f"SELECT reason, count(*) FROM {sql} GROUP BY reason ORDER BY 2 DESC"
     found = f"SELECT document, reason, text FROM {sql} WHERE text ILIKE '%cookie%' LIMIT 20"

@@ -208,9 +208,9 @@ def _files(source: Source, pattern: str, folder: Path) -> list[str]:
                 "it out of `files`; what a corpus has of it is taken out with --remove"
             )
         return [_relative(folder / pattern, folder)]
-    paths = glob.glob(
-        str(folder / pattern) if not os.path.isabs(pattern) else pattern, recursive=True
-    )
+    # The recipe's folder may have a name that is a glob too.
+    whole = pattern if os.path.isabs(pattern) else os.path.join(glob.escape(str(folder)), pattern)
+    paths = glob.glob(whole, recursive=True)
     files = [_relative(Path(path), folder) for path in paths if os.path.isfile(path)]
     return sorted(files, key=os.fsencode)
 
