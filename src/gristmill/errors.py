@@ -13,6 +13,9 @@ A message says where the error is, what was expected, what was found, and what t
     └── MachineError         the machine: disk, memory, permissions, another run   exit 5
 """
 
+# The exit code of a run that is done, and keeps no document: no error, but hardly what was wanted.
+KEPT_NOTHING = 6
+
 # The causes for which a raw shard is absent, in plan and manifest; docs/format.md explains them.
 # The words of a server, a library or the operating system are in messages only: they differ from
 # run to run.

@@ -12,7 +12,7 @@ from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.arrow_setup import set_up_libraries
 from gristmill.completion import PRESETS, STOPS, among
 from gristmill.engine.allocation import let_go_of_code, without_collections
-from gristmill.errors import RecipeError
+from gristmill.errors import KEPT_NOTHING, RecipeError
 from gristmill.interrupts import handle_ctrl_c
 from gristmill.kernels_folder import is_first_run
 from gristmill.terminal import print_result, warn
@@ -170,7 +170,9 @@ def run(
 ) -> None:
     """Run a recipe: raw shards in, a verified corpus out.
 
-    A second run does only what is not done.
+    A second run does only what is not done. Exit codes: 0 done, 2 usage, 3 raw shards failed, 4
+    verification failed, 5 disk, memory or permissions, 6 done and nothing was kept, 130
+    interrupted.
     """
     settings = settings_of(set_)
     if shingle_width is not None:
@@ -296,6 +298,11 @@ def _run(as_json: bool, recipe: "Loaded", **options: Any) -> None:
             else next_lines_in_store(url)
         ):
             warn(line)
+    if (said := funnel.nothing_kept()) is not None:
+        from gristmill.reports.reasons import remedy
+
+        warn(f"gristmill: {said}. {remedy(funnel.worst()[0])}".rstrip())
+        raise SystemExit(KEPT_NOTHING)
 
 
 def _preview(as_json: bool, recipe: "Loaded", **options: Any) -> None:

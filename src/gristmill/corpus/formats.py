@@ -14,7 +14,7 @@ rule, the second changes how rows are packed, never the rows.
 
 # A phase that is not named here has format "1".
 FORMAT_VERSIONS = {
-    "process": "5",
+    "process": "6",
     "corpus_filters": "1",
     "deduplicate": "5",
     "write_verdicts": "1",

@@ -36,6 +36,27 @@ class Funnel:
         """The funnel of a run that stopped early."""
         return cls({})
 
+    def worst(self) -> tuple[str, int]:
+        """The reason that drops most documents, and how many; ("", 0): none drops any."""
+        reasons = {
+            reason: count
+            for step in self.table.get("steps", [])
+            for reason, count in step["reasons"].items()
+        }
+        return max(reasons.items(), key=lambda one: one[1], default=("", 0))
+
+    def nothing_kept(self) -> str | None:
+        """Why nothing is kept, in words. None: something is, or the run has not come to its end."""
+        if self.table.get("kept", 1):
+            return None
+        if not self.table["documents"]:
+            return "nothing is kept: the raw shards hold no document"
+        reason, count = self.worst()
+        return (
+            f"nothing is kept of {self.table['documents']:,} documents: {reason} drops {count:,} "
+            "of them"
+        )
+
     def __str__(self) -> str:
         return "\n".join(self.lines()) or "no funnel: the run has not come to its end"
 

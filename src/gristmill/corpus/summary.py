@@ -10,10 +10,13 @@ from gristmill.filters.lists.withdrawn import REASON
 from gristmill.store.manifest import Manifest
 from gristmill.tokens.partitions import source_of
 
+SHOWN = 5  # raw shards that a line names
+
 
 def summary(manifest: Manifest) -> dict[str, Any]:
     """The figures of a corpus: `documents`, `kept`, `withdrawn`, `tokens`, `token_shards`, `bytes`,
-    `vocabulary`, `tokenizer_version`, `raw_shards`, `absent`, `gone`, and `sources`.
+    `vocabulary`, `tokenizer_version`, `raw_shards`, `absent`, `gone`, `nothing_kept`
+    (raw shards with documents of which none is kept), and `sources`.
 
     A source has `name`, `priority`, `enabled`, `raw_shards`, `documents`, `kept`, `tokens`,
     `token_shards` (both of train alone, with what is repeated), `bytes` of its shards,
@@ -45,6 +48,11 @@ def summary(manifest: Manifest) -> dict[str, Any]:
             for shard in manifest.raw_shards
             if shard.missing in GONE
         },
+        "nothing_kept": [
+            f"{shard.source} {shard.number}"
+            for shard in manifest.raw_shards
+            if shard.documents and not shard.unique_documents
+        ],
         "sources": [_source(manifest, name, table) for name, table in _tables(manifest).items()],
     }
 
@@ -123,8 +131,15 @@ def lines(found: dict[str, Any]) -> list[str]:
         said = f"{source['tokens']:,} tokens in {source['token_shards']:,} shards"
         aim = f"; target: {', '.join(targets)} ({source['share']:.1%})" if targets else ""
         off = "" if source["enabled"] else "; not enabled"
+        if source["documents"] and not source["kept"]:
+            off += f"; nothing is kept of its {source['documents']:,}"
         out.append(f"  {source['name']}: {source['kept']:,} documents, {said}{aim}{off}")
         out += [f"    {name}: {count:,} tokens" for name, count in source["partitions"].items()]
+    if nothing := found["nothing_kept"]:
+        more = f" and {len(nothing) - SHOWN:,} more" if len(nothing) > SHOWN else ""
+        out.append(
+            f"  nothing is kept of {len(nothing):,} raw shards: {', '.join(nothing[:SHOWN])}{more}"
+        )
     for what in ("absent", "gone"):
         out += [f"  {what}: raw shard {name}: {reason}" for name, reason in found[what].items()]
     return out

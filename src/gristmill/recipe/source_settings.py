@@ -16,6 +16,7 @@ LATER = {
     "target_shards": None,
     "target_tokens": None,
     "enabled": True,
+    "keep_empty": False,
 }
 
 
@@ -57,6 +58,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     target_shards: Annotated[int, Meta(ge=1)] | None = None
     # The source ends with the document that brings it to this many tokens.
     target_tokens: Annotated[int, Meta(ge=1)] | None = None
+    # A text of nothing but white space is a document; without it, it is dropped as `read.empty`.
+    keep_empty: bool = False
     enabled: bool = True  # With false nothing more is read of it; what the corpus has of it stays.
     # A larger document is dropped as `read.too_large`.
     max_document_bytes: Annotated[int, Meta(ge=1, le=1 << 30)] = 16 << 20

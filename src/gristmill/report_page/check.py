@@ -185,6 +185,24 @@ def _sources(tables: CorpusTables) -> Found:
         for name, (documents, left) in kept.items()
         if not left
     ]
+    alone = [
+        shard
+        for shard in tables.manifest.raw_shards
+        if shard.documents
+        and not shard.unique_documents
+        and kept[shard.source][1]
+        and (shard.documents > 1 or shard.decompressed_bytes > 1 << 20)
+    ]
+    if alone:
+        names = ", ".join(f"{shard.number} ({shard.url})" for shard in alone[:3])
+        found.append(
+            (
+                f"nothing is kept of {len(alone):,} raw shards, such as {names}",
+                "some",
+                "a file whose text has another field or language looks like that",
+                f"gristmill status {tables.root}",
+            )
+        )
     absent = [shard for shard in tables.manifest.raw_shards if shard.missing not in NOT_ABSENT]
     if len(absent) > ABSENT_MOST * len(tables.manifest.raw_shards):
         found.append(

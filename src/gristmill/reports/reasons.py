@@ -26,6 +26,10 @@ READ: Mapping[str, Reason] = {
         "The field with the text is missing or holds no string; or the page is empty.",
         "Name the field with `text` in `[[source]]`.",
     ),
+    "empty": Reason(
+        "The text is empty, or has nothing but white space.",
+        "`keep_empty = true` in `[[source]]` keeps such texts.",
+    ),
     "too_large": Reason(
         "The document has more than `max_document_bytes` bytes.",
         "Raise `max_document_bytes` in `[[source]]`.",
@@ -53,7 +57,8 @@ READ: Mapping[str, Reason] = {
         "The shard is damaged: fetch it again, or compare its checksum.",
     ),
     "bomb": Reason(
-        "The shard grows beyond `max_shard_bytes` when it is decoded.",
+        "The shard grows beyond `max_shard_bytes` when it is decoded, or has over 100,000 rows "
+        "without a text and more than four for each of its bytes. The rest is not read.",
         "If the shard is what you expect, raise `max_shard_bytes` in `[[source]]`.",
     ),
     "window_too_large": Reason(
@@ -100,6 +105,13 @@ ROOMS: Mapping[str, Mapping[str, Reason]] = {
     "deduplicate": DEDUPLICATE,
     "target": TARGET,
 }
+
+
+def remedy(reason: str) -> str:
+    """What to do about a reason such as `read.no_text`; empty: nothing is known."""
+    step, _, word = reason.partition(".")
+    known = ROOMS.get(step, {}).get(word)
+    return known.remedy if known is not None else ""
 
 
 def meaning(reason: str) -> str | None:

@@ -5,6 +5,7 @@ block of the file and a batch of text, whatever the size of the file.
 """
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,9 +25,11 @@ from gristmill.source import (
     kinds,
     warc,
 )
-from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.rows import Fields, RowCollector, without_empty
 from gristmill.store.codecs import Damage, DecodedPieces, Proof
 
+# Rows without a text that a shard may have: so many, or so many for each byte of its file.
+HOLLOW_ROWS, HOLLOW_ROWS_PER_BYTE = 100_000, 4
 TOGETHER = 2 << 20  # bytes decoded at a time, about
 
 
@@ -126,9 +129,9 @@ class ShardReader:
         if self._rows.full:
             pass  # the source's limit was reached before this shard
         elif kind == "parquet":
-            yield from self._read_table(peeked, pieces, file)
+            yield from self._bounded(self._read_table(peeked, pieces, file), file)
         else:
-            yield from _READERS[kind](peeked, self._rows, self._fields)
+            yield from self._bounded(_READERS[kind](peeked, self._rows, self._fields), file)
         found = hashed.hexdigest()
         if self._sha256 is not None and found != self._sha256:
             raise SourceError(
@@ -146,6 +149,27 @@ class ShardReader:
             "records_skipped": dict(sorted(self._rows.skipped.items())),
             "decoding": dict(sorted(self._rows.decoding.items())),
         }
+
+    def _bounded(
+        self, batches: Iterator[pa.RecordBatch], file: BinaryIO
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches, until far more rows without a text came than a file of this size has: a few
+        bytes of a table or a packed file may stand for millions of them, each with its verdict.
+        """
+        most = max(HOLLOW_ROWS, HOLLOW_ROWS_PER_BYTE * os.fstat(file.fileno()).st_size)
+        hollow = 0
+        for batch in batches:
+            if not self._fields.keep_empty:
+                batch = without_empty(batch)
+            hollow += len(batch) - batch["reason"].null_count
+            yield batch
+            del batch
+            if hollow > most:
+                self._rows.fail("bomb", self._rows.row)
+                last = self._rows.take()
+                if last is not None:
+                    yield last
+                return
 
     def _detect(self, peeked: "_PeekedPieces", pieces: DecodedPieces) -> str:
         """The kind that the recipe names, or that is detected; for archives also whether they are

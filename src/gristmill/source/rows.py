@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gristmill.columns import utf8_buffers
 from gristmill.errors import SourceError
 from gristmill.schema import MOST_ROWS, RAW, first_document
 
@@ -18,6 +19,7 @@ class Fields(NamedTuple):
     """The names of a record's fields of text and URL, and limits in bytes: of a text, and of a
     decoded shard.
 
+    A text of nothing but white space gets the verdict `read.empty`, unless `keep_empty` is true.
     `pages`: web pages are documents, because a later step extracts their text. Otherwise they get
     the verdict `read.not_text`.
     """
@@ -27,6 +29,7 @@ class Fields(NamedTuple):
     max_document_bytes: int = MAX_DOCUMENT_BYTES
     max_shard_bytes: int = 1 << 40
     pages: bool = False
+    keep_empty: bool = True  # a text of nothing but white space is a document
 
 
 class RowCollector:
@@ -204,6 +207,37 @@ class RowCollector:
                 columns.append(texts_of(values_of) if field.name == "text" else values_of)
                 values.clear()
             self._pieces.append(pa.RecordBatch.from_arrays(columns, schema=RAW))
+
+
+def without_empty(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch of RAW whose texts of nothing but white space, as Unicode has it, are no documents:
+    `read.empty`, with the row's number as value.
+    """
+    offsets, data = utf8_buffers(batch["text"])
+    may = np.diff(offsets) == 0
+    if len(data):
+        may |= _SPACE[data[np.minimum(offsets[:-1], len(data) - 1)]]
+    rows = np.flatnonzero(may)
+    if not len(rows):
+        return batch
+    texts = batch["text"].take(pa.array(rows)).to_pylist()
+    blank = np.zeros(len(batch), bool)
+    blank[rows] = [text is not None and not text.strip() for text in texts]
+    hit = pc.and_(pa.array(blank), pc.is_null(batch["reason"]))
+    if not pc.any(hit).as_py():
+        return batch
+    number = pc.bit_wise_and(batch["document"], MOST_ROWS - 1).cast(pa.float64())
+    new = {"text": pa.scalar(""), "reason": pa.scalar("read.empty"), "value": number}
+    columns = [
+        pc.if_else(hit, new[name], batch[name]) if name in new else batch[name]
+        for name in batch.schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+# Whether a text that begins with this byte may be white space alone.
+_SPACE = np.zeros(256, bool)
+_SPACE[[*range(9, 14), *range(28, 33), 0xC2, 0xE1, 0xE2, 0xE3]] = True
 
 
 def texts_of(values: pa.Array) -> pa.Array:

@@ -25,6 +25,7 @@ from gristmill.filters.lists.withdrawn import Withdrawn, read_list, write_list
 from gristmill.phases.inputs.plan import Plan, PlannedShard, TargetCut
 from gristmill.phases.output.append import refuse_changed
 from gristmill.phases.output.count_funnel import rates_of, table_of
+from gristmill.phases.output.nothing_kept import nothing_kept
 from gristmill.phases.output.validation import caveat
 from gristmill.phases.phase import State
 from gristmill.phases.process.process import PROCESS
@@ -229,6 +230,9 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
             f"{name} waits until duplicates are removed"
         )
     if (line := caveat(recipe)) is not None:
+        state.progress.line(f"{corpus.name}: {line}")
+    verdicts = {number: record.counts for number, record in state.of(WRITE_VERDICTS).items()}
+    for line in nothing_kept(state.plan, verdicts):
         state.progress.line(f"{corpus.name}: {line}")
     counted = table_of(state)
     parts = [

@@ -118,7 +118,7 @@ def _task(state: State, source: Source, shard: PlannedShard, *, pages: bool) -> 
         name=shard.url,
         sha256=shard.sha256,
         kind=source.kind,
-        fields=Fields(source.text, source.url, *limits, pages),
+        fields=Fields(source.text, source.url, *limits, pages, source.keep_empty),
         libraries={"resiliparse": _charsets()},
         steps=steps,
         measure=recipe.measure,
@@ -347,6 +347,7 @@ PROCESS = Phase(
                 "limit",
                 "max_document_bytes",
                 "max_shard_bytes",
+                "keep_empty",
             )
         ),
         *(f"deduplicate.near.{name}" for name in ("shingle", "unit", "bands", "rows")),
