@@ -190,9 +190,9 @@ OPTIONS = {
     "contamination": "--benchmark --help --item --json",
     "duplicates": "--help --json --top",
     "rejudge": "--allow-code --help --json --out --set",
-    "report": "--help --json --out",
+    "report": "--force --help --json --out",
     "check": "--help --json --strict",
-    "card": "--help --json --out",
+    "card": "--force --help --json --out",
     "curve": "--bands --budget --help --json --permutations --rows --threshold",
     "size": (
         "--allow-code --allow-env --cache-dir --cores --help --json --machines --out --sample --set"

@@ -44,6 +44,7 @@ Supply = Annotated[
     ),
 ]
 Epochs = Annotated[float, typer.Option(help="The most that a source is read.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file of another kind.")]
 Seed = Annotated[int, typer.Option(min=0, help="The seed.")]
 
 
@@ -58,12 +59,13 @@ def show(
     seed: Annotated[
         int | None, typer.Option(min=0, help="The seed of the plan (default: the recipe's).")
     ] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Show tokens and epochs of each source by a recipe's [mix], before anything runs."""
     from gristmill.mixing.mix import lines, mix
 
-    result = mix(recipe, corpus=corpus, supply=_numbers(supply), plan=plan, seed=seed)
+    result = mix(recipe, corpus=corpus, supply=_numbers(supply), plan=plan, seed=seed, force=force)
     print_result(result, as_json, lines(result))
 
 
@@ -118,6 +120,7 @@ def fit(
     max_epochs: Epochs = 4.0,
     seed: Seed = 1,
     plot: Annotated[Path | None, typer.Option(help="A picture to write: .svg, .png, .pdf.")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Find the mix with the best metrics, by regression over the runs of a swarm."""
@@ -135,6 +138,7 @@ def fit(
         max_epochs=max_epochs,
         seed=seed,
         plot=plot,
+        force=force,
     )
     print_result(result, as_json, lines(result))
 
@@ -181,6 +185,7 @@ def doremi(
     seed: Seed = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
     plot: Annotated[Path | None, typer.Option(help="A picture to write: .svg, .png, .pdf.")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Find weights of sources by DoReMi, with a small reference and a small proxy model.
@@ -202,6 +207,7 @@ def doremi(
         seed=seed,
         device=device,
         plot=plot,
+        force=force,
         on_line=None if as_json else warn,
     )
     print_result(result, as_json, lines(result))

@@ -22,6 +22,7 @@ tokenizer_app = typer.Typer(
 
 Out = Annotated[Path, typer.Option(help="The file to write.")]
 Text = Annotated[str, typer.Option(help="The field that holds the text.")]
+Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is no model.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Read at most N documents of each file.")]
 
 
@@ -36,6 +37,7 @@ def train_classifier(
     rate: Annotated[float, typer.Option(help="The rate of learning.")] = 0.2,
     text: Text = "text",
     limit: Limit = None,
+    force: Replace = False,
     as_json: Json = False,
 ) -> None:
     """Train a classifier that separates good documents from bad ones, for the step `classifier`.
@@ -48,7 +50,16 @@ def train_classifier(
 
     handle_ctrl_c()
     result = train(
-        good, bad, out, seed=seed, bits=bits, epochs=epochs, rate=rate, text=text, limit=limit
+        good,
+        bad,
+        out,
+        seed=seed,
+        bits=bits,
+        epochs=epochs,
+        rate=rate,
+        text=text,
+        limit=limit,
+        force=force,
     )
     print_result(result, as_json, [str(out), *lines(result)])
 
@@ -68,6 +79,7 @@ def train_perplexity(
     ] = 2,
     text: Text = "text",
     limit: Limit = None,
+    force: Replace = False,
     as_json: Json = False,
 ) -> None:
     """Estimate an n-gram model of words from reference text, for the step `perplexity`.
@@ -79,7 +91,14 @@ def train_perplexity(
 
     handle_ctrl_c()
     result = train(
-        files, out, order=order, vocabulary=vocabulary, least=least, text=text, limit=limit
+        files,
+        out,
+        order=order,
+        vocabulary=vocabulary,
+        least=least,
+        text=text,
+        limit=limit,
+        force=force,
     )
     print_result(result, as_json, [str(out), *lines(result)])
 

@@ -49,7 +49,9 @@ from gristmill.corpus.funnel import Funnel
 from gristmill.corpus.stored_corpus import corpus_at
 from gristmill.engine import engine as engines
 from gristmill.errors import RecipeError, SourceError
+from gristmill.kernels_folder import kernels_folder
 from gristmill.notebook_bars import notebook_display
+from gristmill.ownership import writable_by_others
 from gristmill.phases import gone_shards, part_of_shards
 from gristmill.phases.all_phases import STOPS
 from gristmill.phases.inputs import fetch, inputs, local_inputs, plan
@@ -146,6 +148,9 @@ def run(
         cache_bytes=cache_bytes,
     )
     engines.check(engine)
+    for folder in (made.transfer.cache.root, kernels_folder()):
+        if line := writable_by_others(folder):
+            made.progress.line(line)
     made.transfer.resume_only = resume_only
     if shards is not None:
         return made.go_part(part_of_shards.parse(shards, engine), until)

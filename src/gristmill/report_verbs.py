@@ -294,13 +294,18 @@ def report(
         Path | None,
         typer.Option("--out", "-o", help="The file (default: CORPUS-report.html, beside it)."),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that `report` did not write.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write one HTML page that shows a corpus: what was dropped and why, with documents."""
     from gristmill.report_page.report import report as write
 
     handle_ctrl_c()
-    result = write(corpus, other, out=out, on_line=lambda line: warn(f"report: {line}"))
+    result = write(
+        corpus, other, out=out, force=force, on_line=lambda line: warn(f"report: {line}")
+    )
     line = f"{result['file']} is written ({result['bytes'] / 1000:,.0f} KB). Open it in a browser."
     print_result(result, as_json, [line])
 
@@ -328,10 +333,13 @@ def card(
         Path | None,
         typer.Option("--out", "-o", help="The file (default: CORPUS-card.md, beside it)."),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that `card` did not write.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Describe a corpus in Markdown, for those who get it: content, origin, licences, limits."""
     from gristmill.report_page.card import card as write
 
-    result = write(corpus, out=out)
+    result = write(corpus, out=out, force=force)
     print_result(result, as_json, [f"{result['file']} is written ({result['bytes']:,} bytes)."])

@@ -20,6 +20,7 @@ from gristmill.corpus.stored_corpus import StoredCorpus
 from gristmill.engine import engine as engines
 from gristmill.engine.engine import Event, Job
 from gristmill.errors import GristmillError, MachineError, RecipeError, VerificationError
+from gristmill.ownership import MARKER, Prefix, claim
 from gristmill.phases import tasks_on_nodes
 from gristmill.reports.status import ask_of
 from gristmill.store import remotes
@@ -211,14 +212,16 @@ def test_a_driver_that_ends_while_it_finishes(
 
 def test_who_may_work_on_it(store: Any, made: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     recipe, _ = made
-    lock = StoreLock(Bucket("s3://corpora/locked"))
+    bucket = Bucket("s3://corpora/locked")
+    claim(Prefix(bucket), "corpus")
+    lock = StoreLock(bucket)
     lock.take()
     with pytest.raises(MachineError, match=r"another run is at work .* process \d+ on .*renewed"):
         go(recipe, "locked", tmp_path / "a")
-    assert names(store, "locked") == ["work/lock.json"]
+    assert names(store, "locked") == [MARKER, "work/lock.json"]
     lock.release()
     go(recipe, "locked", tmp_path / "a", until="plan")
-    assert names(store, "locked") == ["work/plan.json"]
+    assert names(store, "locked") == [MARKER, "work/plan.json"]
 
 
 def test_a_lock_that_nobody_renews_is_taken_over_and_its_run_stops(
@@ -255,7 +258,7 @@ def test_what_is_refused(
             pipeline.run(recipe, out=out, workers=1, cache_dir=tmp_path)
         assert "secret@" not in str(found.value)
     store.put_object(Bucket="corpora", Key="mine/photo.jpg", Body=b"x")
-    with pytest.raises(MachineError, match=r"holds 'photo.jpg' .* no corpus of ours"):
+    with pytest.raises(MachineError, match=r"holds 'photo.jpg', .* nothing is touched there"):
         go(recipe, "mine", tmp_path)
     assert names(store, "mine") == ["photo.jpg"]
     for read in (verify, lambda root: why(root, "0:0")):

@@ -156,7 +156,7 @@ def test_links_in_the_cache_are_not_followed_and_others_who_may_write_are_named(
     assert outside.read_bytes() == FILES["tokens/web/train_00000.bin"]
     assert not (cache.parent / "nowhere").exists()
     assert len(origin.fetched) == 5
-    assert sum("other users may write this cache" in line for line in messages) == 1
+    assert sum(f"{cache}: other users may write it" in line for line in messages) == 1
     assert sum("a link: moved into" in line for line in messages) == 3
 
 

@@ -187,7 +187,7 @@ def test_what_is_not_as_it_was_published_is_refused(first: Path, tmp_path: Path)
     with pytest.raises(SourceError, match="Nothing was published there"):
         pull(tmp_path / "nowhere", tmp_path / "other")
     (tmp_path / "mine/tokens").mkdir(parents=True)
-    with pytest.raises(Exception, match="no corpus of ours"):
+    with pytest.raises(Exception, match="nothing is touched there"):
         pull(first / "small", tmp_path / "mine")
 
 

@@ -23,7 +23,8 @@ URLS = [f"https://host.example/{name}" for name in "abcdef"]
 def filled(root: Path, size: int = 100) -> Cache:
     """A cache of six objects, used one after the other."""
     cache = Cache(root)
-    (root / "objects").mkdir(parents=True)
+    cache.own()
+    (root / "objects").mkdir()
     for place, url in enumerate(URLS):
         sha256 = f"{place:064x}"
         cache.object(sha256).write_bytes(b"x" * size)
@@ -77,11 +78,12 @@ def test_a_run_whose_corpus_is_gone_holds_nothing(tmp_path: Path) -> None:
 def test_abandoned_beginnings_go_but_not_those_under_way(tmp_path: Path) -> None:
     cache = filled(tmp_path / "cache")
     cache.partials.mkdir()
-    for name in ("old", key_of(URLS[1]), key_of(URLS[0])):
+    old = key_of("https://host.example/old")
+    for name in (old, key_of(URLS[1]), key_of(URLS[0])):
         (cache.partials / f"{name}.partial").write_bytes(b"y" * 50)
         (cache.partials / f"{name}.partial.json").write_text("{}")
         os.utime(cache.partials / f"{name}.partial", (1, 1))
-    (cache.partials / "old.lock").touch()  # that a kill left: nobody holds it
+    (cache.partials / f"{old}.lock").touch()  # that a kill left: nobody holds it
     cache.register(corpus(tmp_path), URLS[:1], [])
     with cache.claim(URLS[1]):
         cache.evict(250)

@@ -174,6 +174,7 @@ def test_a_loss_of_power_between_any_two_calls_is_survived(
     for behind in range(len(disk.calls) + 1):
         for _ in range(2 * FUZZ if keep == "some" else 1):
             shutil.rmtree(root)
+            Cache(root).own()  # its marker was synced before anything else
             for folder in ("partial", "objects"):
                 (root / folder).mkdir(parents=True)
             for path, data in states(disk.calls[:behind], keep, chance).items():

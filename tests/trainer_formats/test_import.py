@@ -22,6 +22,7 @@ import pytest
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import GristmillError, RecipeError, VerificationError
+from gristmill.ownership import MARKER
 from gristmill.reports.verify import verify
 from gristmill.store import manifest as manifests
 from gristmill.trainer_formats.export import export
@@ -201,7 +202,7 @@ def test_an_import_that_was_interrupted_begins_again(tokenizer: Path, tmp_path: 
     np.array([1, 2, 0, 3000, 0], "<u2").tofile(folder / "train.bin")
     with pytest.raises(VerificationError, match="token 3,000, and the tokenizer has 1,000"):
         import_tokens(folder, tmp_path / "c", format="nanogpt", tokenizer=str(tokenizer))
-    assert os.listdir(tmp_path / "c") == ["work"]
+    assert sorted(os.listdir(tmp_path / "c")) == [MARKER, "work"]
     np.array([1, 2, 0, 3, 0], "<u2").tofile(folder / "train.bin")
     import_tokens(folder, tmp_path / "c", format="nanogpt", tokenizer=str(tokenizer))
     assert rows_of(tmp_path / "c") == [[1, 2, 0], [3, 0]]

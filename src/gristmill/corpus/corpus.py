@@ -1,6 +1,7 @@
 """A corpus on disk: where its parts rest, which phases are done, and how a new state takes the
 place of the old.
 
+    CORPUS/.gristmill.json          says that the folder is a corpus' (ownership.py); comes first
     CORPUS/manifest.json ...        the finished state; never touched until the next is whole
     CORPUS/work/stage/...           new parts, under the paths that they will have
     CORPUS/work/state/...           a record for each phase that is complete: its content key, its
@@ -26,7 +27,7 @@ import gristmill
 from gristmill.corpus.formats import FORMAT_VERSIONS
 from gristmill.corpus.layout import (
     OBSOLETE,
-    refuse_foreign,
+    own,
     refuse_imported,
     refuse_links,
     remove_if_empty,
@@ -365,6 +366,12 @@ class Corpus:
 
     # -- one run at a time
 
+    def own(self) -> None:
+        """Have the place be this corpus' own, before anything is written. Raises MachineError where
+        it is somebody's.
+        """
+        own(self.root)
+
     def look(self) -> None:
         """Know what is there, without holding it."""
 
@@ -375,9 +382,9 @@ class Corpus:
         `on_line` gets a line for what did not belong under work/ and is removed.
         """
         with machine_errors(self.root, every=True):
+            self.own()
             refuse_links(self.root)
             refuse_imported(self.root)
-            refuse_foreign(self.root)
             self.work.mkdir(parents=True, exist_ok=True)
             busy = (
                 f"{self.root}: another run is at work on this corpus. Wait for it, or choose "

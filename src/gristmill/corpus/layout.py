@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
+from gristmill.ownership import claim_folder
 from gristmill.store import manifest as manifests
-from gristmill.store.parts import TEMPORARY
+from gristmill.store.parts import TEMPORARY, is_temporary
 
 WORK = "work"
 # Under work/, twice: parts to remove when the new state is there.
@@ -83,14 +84,36 @@ def refuse_imported(root: Path) -> None:
         )
 
 
-def refuse_foreign(root: Path) -> None:
-    """Raise MachineError where a folder holds what a corpus would, and is none."""
-    found = ", ".join(name for name in (*FOLDERS, *FILES) if (root / name).exists())
-    if found and not (root / WORK).exists() and not (root / manifests.MANIFEST).exists():
-        raise MachineError(
-            f"{root}: holds {found}, and no corpus of ours. Choose an empty folder, so that "
-            "nothing of yours is mixed in"
-        )
+def own(root: Path) -> None:
+    """Have a folder be a corpus' own: an empty one, one that has the marker, or a corpus of an
+    earlier version. Raises MachineError for any other.
+    """
+    claim_folder(root, "corpus", lambda _: is_corpus(_file(root)))
+
+
+def is_corpus(read: Callable[[str], bytes | None]) -> bool:
+    """Whether a manifest and its lock are there and fit; `read` gives a file of the place. Raises
+    VerificationError for a manifest of a later version.
+    """
+    data, lock = read(manifests.MANIFEST), read(manifests.LOCK)
+    if data is None or lock is None:
+        return False
+    try:
+        manifests.check_lock(data, lock)
+    except VerificationError:
+        return False
+    manifests.decode(data)
+    return True
+
+
+def _file(root: Path) -> Callable[[str], bytes | None]:
+    def read(name: str) -> bytes | None:
+        try:
+            return (root / name).read_bytes()
+        except OSError:
+            return None
+
+    return read
 
 
 def tidy(root: Path, on_line: Callable[[str], None]) -> None:
@@ -98,10 +121,11 @@ def tidy(root: Path, on_line: Callable[[str], None]) -> None:
     `on_line` gets a line for each.
     """
     for path in root.glob(f"*{TEMPORARY}"):
-        path.unlink(missing_ok=True)
+        if is_temporary(path.name) and not path.is_dir():
+            path.unlink(missing_ok=True)
     for name in (WORK, *FOLDERS):
         for path in list(_below(root / name)):
-            if path.name.endswith(TEMPORARY) and not path.is_dir():
+            if is_temporary(path.name) and not path.is_dir():
                 path.unlink(missing_ok=True)
             elif name == WORK and path.exists():
                 _set_right(path, path.relative_to(root / WORK).parts, on_line)

@@ -1,5 +1,6 @@
 """A corpus in an object store.
 
+    PREFIX/.gristmill.json                 says that the prefix is a corpus' (ownership.py)
     PREFIX/manifest.json, documents/ ...   the finished state, with the names of a local corpus
     PREFIX/work/objects/<sha256>           what a run has written and reads again, by its bytes
     PREFIX/work/state/...                  records, as in a local corpus
@@ -23,12 +24,14 @@ from typing import Any
 import msgspec
 
 from gristmill.corpus.corpus import Corpus, Record
-from gristmill.corpus.layout import FILES, OBSOLETE, PROOFS
+from gristmill.corpus.layout import FILES, OBSOLETE, PROOFS, is_corpus
 from gristmill.corpus.lock import take
 from gristmill.corpus.store_lock import StoreLock
 from gristmill.errors import Damaged, MachineError, VerificationError
+from gristmill.ownership import Prefix, claim
 from gristmill.store import manifest as manifests
 from gristmill.store.bucket import Bucket, ListedObject
+from gristmill.store.cache import Cache
 from gristmill.store.objects import THREADS, ObjectFile, Objects, bring
 from gristmill.store.parts import Part, sync_folder, write_bytes
 from gristmill.store.proof import proven, seal, unseal
@@ -64,6 +67,7 @@ class StoredCorpus(Corpus):
         """Sends no request. Raises RecipeError if the URL cannot be one."""
         self.bucket = Bucket(url)
         super().__init__(scratch_of(self.bucket.url, cache))
+        self._cache = Cache(cache)
         self.objects = Objects(self.bucket, OBJECTS)
         self._lock = StoreLock(self.bucket)
         self._placed: dict[str, int] = {}  # sizes of what lies under its own name
@@ -77,7 +81,6 @@ class StoredCorpus(Corpus):
 
     def hold(self, on_line: Callable[[str], None] = lambda _: None) -> int:
         """Take the corpus for this run, on this machine and in the store; then see what it has."""
-        self._refuse_foreign(self.bucket.listed(""))
         handle = super().hold(on_line)
         try:
             self.bucket.check_conditions("work/probe")
@@ -94,19 +97,21 @@ class StoredCorpus(Corpus):
         finally:
             super().let_go(handle)
 
-    def _refuse_foreign(self, listed: dict[str, ListedObject]) -> None:
-        ours = any(key.startswith("work/") for key in listed) or manifests.MANIFEST in listed
-        if listed and not ours:
-            raise MachineError(
-                f"{self.name}: holds {min(listed)!r} and {len(listed) - 1:,} others, and no "
-                "corpus of ours. Choose an empty prefix, so that nothing of yours is mixed in"
-            )
+    def own(self) -> None:
+        """Have the prefix, and the cache that the scratch folder is in, be gristmill's."""
+        self._cache.own()
+        claim(Prefix(self.bucket), "corpus", lambda _: is_corpus(self._in_store))
+
+    def _in_store(self, key: str) -> bytes | None:
+        found = self.bucket.get(key, LARGEST)
+        return None if found is None else found.data
 
     def look(self) -> None:
         """Have the records, the plan and the manifest of the store here, without holding it. Raises
         MachineError if a run of this machine holds it.
         """
         busy = f"{self.name}: a run on this machine is at work on this corpus. Wait for it"
+        self._cache.own()
         self.work.mkdir(parents=True, exist_ok=True)
         handle = take(self.work / "lock", busy)
         try:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from gristmill.demonstration.server import serving
 from gristmill.demonstration.texts import NEAR_COPY_URL, write_shards
+from gristmill.ownership import claim_folder
 from gristmill.pipeline import run
 from gristmill.reports import why as explanation
 from gristmill.reports.verify import verify
+from gristmill.store.parts import machine_errors
 from gristmill.terminal import Display
 
 RECIPE = """\
@@ -58,12 +60,17 @@ def _compile_kernels() -> float:
 
 
 def demo(folder: Path | str = "demo", *, workers: int | None = None) -> None:
-    """Make the demo's corpus in `folder`, and print each step. An earlier demo there is removed."""
+    """Make the demo's corpus in `folder`, and print each step. An earlier demo there is removed.
+
+    Raises MachineError for a folder that holds anything else.
+    """
     start = time.monotonic()
+    root = Path(folder)
+    with machine_errors(root, every=True):
+        claim_folder(root, "demo")
     compiling = _compile_kernels()
     from gristmill.training.train_tokenizer import train_tokenizer
 
-    root = Path(folder)
     for name in ("raw", "corpus", "cache"):
         shutil.rmtree(root / name, ignore_errors=True)
     print("1. Documents: Python's own documentation, and planted copies, spam and broken pages")

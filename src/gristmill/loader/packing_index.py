@@ -1,6 +1,7 @@
 """Positions in a source's tokens, made once and kept in a cache: pieces sorted by length, or where
 windows begin.
 
+CACHE/.gristmill.json      says that the folder is such a cache (ownership.py)
 CACHE/<key>/index.json     what it was made from, and a digest of itself
 CACHE/<key>/positions      int64, little-endian; mapped into memory
 CACHE/<key>/counts         int64: how many pieces there are of each length, 0 to L
@@ -17,6 +18,7 @@ import fcntl
 import hashlib
 import mmap
 import os
+import re
 import secrets
 import shutil
 import zlib
@@ -30,11 +32,13 @@ import numpy as np
 
 from gristmill.errors import Damaged, MachineError
 from gristmill.kernels.packing.lengths import sort_block
+from gristmill.ownership import claim_folder
 from gristmill.store.parts import TEMPORARY, machine_errors, sha256_of, sync_folder
 from gristmill.store.proof import seal, unseal
 
 FORMAT = 1  # raised when files differ, or documents are cut or packed in another way
 CACHE = "GRISTMILL_PACKING"  # the environment variable that names the folder of the cache
+EARLIER = re.compile(r"[0-9a-f]{32}(\.lock|\.[0-9a-f]{8}\.writing)?")  # what it makes
 BLOCK = 1 << 16  # bytes
 PIECES = 1 << 22  # that are sorted in memory together
 
@@ -192,12 +196,17 @@ def _read(place: Path, made_from: dict[str, Any]) -> PackingIndex | None:
         return None
 
 
+def _is_earlier(names: set[str]) -> bool:
+    """Whether these are the names in a cache of an earlier version."""
+    return all(EARLIER.fullmatch(name) for name in names)
+
+
 @contextmanager
 def _locked(cache: Path, key: str) -> Iterator[None]:
     """Be the only process that makes an index."""
     path = cache / f"{key}.lock"
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        claim_folder(cache, "packing", _is_earlier, 0o755)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise MachineError(

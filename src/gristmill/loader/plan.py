@@ -25,6 +25,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.parameters import MOST_WINDOWS, whole_number
 from gristmill.loader.plan_segments import FIXED, GROWING, PlanSegment, opened, segment_of
 from gristmill.loader.window_kinds import Packing, packing_of
+from gristmill.ownership import refuse_file
 from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.store.proof import PROOF, proven, seal, unseal
 from gristmill.tokens.growth_record import version_of
@@ -71,11 +72,14 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The sha256 that the plan's JSON carries."""
         return str(msgspec.json.decode(seal(self))[PROOF])
 
-    def save(self, path: Path | str) -> None:
-        """Write the plan; a folder that is missing is made. Raises RecipeError, MachineError."""
+    def save(self, path: Path | str, *, force: bool = False) -> None:
+        """Write the plan; a folder that is missing is made. Raises MachineError, and RecipeError
+        for a file that is there and no plan, unless `force`.
+        """
         target = local(path, "the plan")
         if target.is_dir():
             raise RecipeError(f"{target}: a folder: name the file for the plan")
+        refuse_file(target, _is_plan, "mix", force=force, option="the plan")
         with machine_errors(target, every=True):
             write_bytes(target.parent, target.name, seal(self))
 
@@ -304,3 +308,13 @@ def _format_of(data: bytes) -> int:
 
 def _short(error: Exception) -> str:
     return str(error) if len(str(error)) <= 200 else f"{str(error)[:200]}..."
+
+
+def _is_plan(path: Path) -> bool:
+    """Whether a file is a plan, or one that was changed after it was written."""
+    try:
+        with open(path, "rb") as file:
+            found = msgspec.json.decode(file.read(LARGEST), type=dict[str, msgspec.Raw])
+    except (OSError, msgspec.DecodeError):
+        return False
+    return {"format", "segments", PROOF} <= found.keys()

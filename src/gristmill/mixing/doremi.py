@@ -29,6 +29,8 @@ from gristmill.loader.parameters import whole_number
 from gristmill.mixing import group_dro, proxy
 from gristmill.mixing.fit import weights_toml
 from gristmill.mixing.mix import corpus_of
+from gristmill.mixing.plot import refuse_picture
+from gristmill.ownership import claim_folder
 from gristmill.store.parts import machine_errors, write_bytes
 
 try:
@@ -94,6 +96,7 @@ def doremi(
     device: str = "cpu",
     every: int | None = None,
     plot: Path | str | None = None,
+    force: bool = False,
     on_line: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """The weights of a corpus' sources by DoReMi; goes on with a run that was stopped in `out`.
@@ -104,7 +107,7 @@ def doremi(
     number of sources, so that every step has equally many windows of each. `reference` are the
     weights of the reference model (default: in proportion to tokens). `rate` is AdamW's highest,
     with warm-up and a cosine. `every`: steps from checkpoint to checkpoint. `plot` is a
-    picture of the weights to write.
+    picture of the weights to write; with `force`, over one that is not gristmill's.
 
     It writes `out`/reference and `out`/proxy (models, for `losses`), `weights.csv` and
     `weights.toml`. The answer has `weights` ({source: weight}, the mean over steps), `last`,
@@ -139,7 +142,11 @@ def doremi(
         every or max(1, min(500, steps // 20)),
         on_line,
     )
+    if plot is not None:
+        refuse_picture(Path(plot), force=force)
     torch.manual_seed(seed)
+    with machine_errors(run.out, every=True):
+        claim_folder(run.out, "doremi", lambda _: _is_earlier(run))
     state = _resumed(run)
     if state["phase"] == "reference":
         state = _train_reference(run, state)
@@ -149,6 +156,14 @@ def doremi(
 
         plot_weights(Path(plot), sources, table[:, : len(sources)])
     return _answer(run, table)
+
+
+def _is_earlier(run: DoremiRun) -> bool:
+    """Whether the folder has this run, begun by an earlier version."""
+    try:
+        return bool(proxy.read_state(run.out / STATE)["settings"] == run.settings.digest)
+    except (GristmillError, KeyError):
+        return False
 
 
 def _resumed(run: DoremiRun) -> dict[str, Any]:

@@ -48,13 +48,14 @@ def fit_mix(
     seed: int = 1,
     resamples: int = RESAMPLES,
     plot: Path | str | None = None,
+    force: bool = False,
 ) -> dict[str, Any]:
     """The mix for which the laws predict the best metrics.
 
     `objective` are weights of the metrics (default: all the same); lower is better unless
     `maximize`. `supply` ({source: tokens}) and `tokens`, those of the training run, limit a source
     to `max_epochs` epochs; without them there is no limit. `plot` is a picture to write
-    (.svg, .png, .pdf).
+    (.svg, .png, .pdf); with `force`, over one that is not gristmill's.
 
     The answer has `runs`, `unmatched`, `metrics` ({metric: {law, r2, rank_correlation, rmse, laws}}
     by cross-validation), `mix` ({source: {share, low, high, natural, most, most_seen, epochs}}, low
@@ -66,6 +67,10 @@ def fit_mix(
     Raises RecipeError for files that do not match or laws that cannot be fitted, MachineError
     without the extra `mix`.
     """
+    if plot is not None:
+        from gristmill.mixing.plot import plot_fit, refuse_picture
+
+        refuse_picture(Path(plot), force=force)
     runs = read_runs(ratios, metrics)
     if len(runs.names) < FEWEST:
         raise RecipeError(
@@ -94,8 +99,6 @@ def fit_mix(
         )
     found["plot"] = None if plot is None else str(plot)
     if plot is not None:
-        from gristmill.mixing.plot import plot_fit
-
         plot_fit(Path(plot), runs, fitted, found)
     return found
 

@@ -54,12 +54,14 @@ def mix(
     supply: Mapping[str, int] | None = None,
     plan: Path | str | None = None,
     seed: int | None = None,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Tokens and epochs of each source by the `[mix]` of a recipe; writes a loader's plan.
 
     `corpus` is its folder (default: the recipe's `output`). `supply` are the tokens of sources that
     have none yet. `plan` is the file of the loader's plan to write, for which the corpus must be
-    finished; its seed is `seed` (default: the recipe's). The answer has `supply` ({source:
+    finished; its seed is `seed` (default: the recipe's), and with `force` it replaces a file that
+    is no plan. The answer has `supply` ({source:
     tokens}), `known_by` (corpus, or recipe), `stages` (each with `name`, `rule`, `tokens`, `steps`,
     `sequence_length`, `batch_size`, and `sources`, each with `share`, `tokens`, `epochs`), `total`
     ({source: {tokens, epochs}}) and `plan`.
@@ -76,7 +78,7 @@ def mix(
                 f"a loader's plan is of a finished corpus, and {recipe} has none: run it first, or "
                 "name the corpus with --corpus"
             )
-        plan_of(stages, found, read.seed if seed is None else seed).save(plan)
+        plan_of(stages, found, read.seed if seed is None else seed).save(plan, force=force)
     return {
         "corpus": None if found is None else str(found.root),
         "known_by": "recipe" if found is None else "corpus",

@@ -9,11 +9,25 @@ import numpy as np
 from gristmill.errors import MachineError, RecipeError
 from gristmill.mixing.laws import EXTRA
 from gristmill.mixing.runs import Swarm
+from gristmill.ownership import refuse_file
 
 if TYPE_CHECKING:
     from gristmill.mixing.fit import Fitted
 
 FORMATS = (".svg", ".png", ".pdf")
+MADE_BY = "gristmill mix"  # the metadata by which a picture is known
+# Where each format has it.
+METADATA: dict[str, dict[str, str | None]] = {
+    ".svg": {"Creator": MADE_BY, "Date": None},
+    ".png": {"Software": MADE_BY},
+    ".pdf": {"Creator": MADE_BY, "CreationDate": None},
+}
+# As the files say it: an SVG's title of its maker, a PNG's text chunk, a PDF's entry.
+MARKS = (
+    b"<dc:title>" + MADE_BY.encode(),
+    b"tEXtSoftware\0" + MADE_BY.encode(),
+    b"/Creator (" + MADE_BY.encode(),
+)
 MOST_METRICS = 4  # panels
 MOST_POINTS = 2000  # of a line
 
@@ -32,17 +46,29 @@ def figure(columns: int) -> tuple[Any, Sequence[Any]]:
     return drawn, panels
 
 
+def refuse_picture(path: Path, *, force: bool) -> None:
+    """Raise RecipeError for a file that is there and no picture of gristmill's, unless `force`."""
+    refuse_file(path, _is_ours, "mix", force=force, option="--plot")
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    return any(mark in data for mark in MARKS)
+
+
 def write(drawn: Any, path: Path) -> None:
     """Write a figure; the same values give the same bytes. Raises RecipeError, MachineError."""
     if path.suffix not in FORMATS:
         raise RecipeError(f"{path}: a picture is {', '.join(FORMATS)}")
     import matplotlib as mpl
 
-    when = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}[path.suffix]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with mpl.rc_context({"svg.hashsalt": "gristmill"}):
-            drawn.savefig(path, metadata=when, dpi=150)
+            drawn.savefig(path, metadata=METADATA[path.suffix], dpi=150)
     except OSError as error:
         raise MachineError(f"{path}: cannot be written: {error.strerror}") from error
 

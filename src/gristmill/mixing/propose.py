@@ -18,6 +18,7 @@ from gristmill.errors import RecipeError
 from gristmill.loader.parameters import whole_number
 from gristmill.mixing.mix import Stage, plan_of, supply_of
 from gristmill.mixing.search import within
+from gristmill.ownership import claim_folder
 from gristmill.recipe.mix_settings import Shares
 from gristmill.store.parts import machine_errors, write_bytes
 
@@ -65,6 +66,8 @@ def propose_mixes(
         for number, mix in enumerate(mixes)
     }
     folder = Path(out)
+    with machine_errors(folder, every=True):
+        claim_folder(folder, "mixes")
     _write(folder, table, names)
     plans = []
     if found is not None:

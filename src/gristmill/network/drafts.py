@@ -8,6 +8,7 @@ release, in a file that goes from one to the next.
 The file is TUF metadata as they are published (docs/publishing.md).
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def refuse_existing(path: Path | None) -> None:
     """Raise RecipeError where a draft would be written over a file."""
-    if path is not None and path.exists():
+    if path is not None and os.path.lexists(path):
         raise RecipeError(
             f"{path}: is there: collect its signatures (`gristmill release sign {path}`) and "
             "publish it with --signed, or remove it"

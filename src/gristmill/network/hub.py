@@ -32,6 +32,7 @@ from gristmill.network.croissant import croissant
 from gristmill.network.data_card import data_card
 from gristmill.network.dataset_facts import Config, DatasetFacts, Kind, schema_and_rows
 from gristmill.network.samples import text_samples, token_samples
+from gristmill.ownership import claim_folder
 from gristmill.store.cache import default_cache
 from gristmill.store.manifest import LOCK, MANIFEST, SUMS, Manifest, lock_of, sums
 from gristmill.store.parts import Part, machine_errors, sha256_of, to_json, write_bytes
@@ -81,6 +82,8 @@ def publish_to_hub(
     endpoint = os.environ.get("HF_ENDPOINT", HF).rstrip("/")
     cache = Path(cache_dir or default_cache().parent) / "hub"
     folder = cache / f"{digest[:16]}-{chosen}"
+    with machine_errors(folder, every=True):
+        claim_folder(folder, "hub")
     on_line(f"{folder}: the files of {name}")
     files = _laid_out(root, folder, chosen, manifest)
     facts = _facts(root, name, endpoint, chosen, manifest, digest, files)

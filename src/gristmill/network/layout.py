@@ -1,5 +1,6 @@
 """What a published corpus looks like in an object store or on the web: names, headers and records.
 
+    PREFIX/.gristmill.json          says that the prefix is a release's (ownership.py)
     PREFIX/objects/ab/abcdef...     a part, manifest or lock, named by its sha256; never changes
     PREFIX/releases/00000001.json   a release; never changes, and no second one gets its number
     PREFIX/latest.json              the pointer: which release is the newest; the one name that

@@ -93,6 +93,7 @@ class Node:
         self.cache = NodeCache(folder, cache_bytes, self._on_event)
         if not self.urls:
             raise RecipeError("no URL to read releases from: give one, or several")
+        self.cache.own()
         self._reader = ReleaseReader(self.urls, root=root, state=folder / "seen", settings=settings)
         self._lock = threading.Lock()
         self._ahead: FetchAhead | None = None

@@ -1,5 +1,6 @@
 """The cache of a training node: verified files by their sha256, and views of the shards in use.
 
+CACHE/.gristmill.json           says that the folder is a node's cache (ownership.py)
 CACHE/objects/ab/<sha256>       the bytes; the time in the file system is that of the last use
 CACHE/views/<digest>/           a corpus of a few shards: a manifest of its own, and hard links to
                                 objects; the folder is named by the manifest's sha256
@@ -20,7 +21,6 @@ import hashlib
 import os
 import secrets
 import shutil
-import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -32,11 +32,14 @@ import msgspec
 
 from gristmill.errors import MachineError
 from gristmill.network.cache_files import CacheFile, files_of, folders_of, free_lock
+from gristmill.ownership import claim_folder, writable_by_others
 from gristmill.store import manifest as manifests
-from gristmill.store.cache import locked
+from gristmill.store.cache import is_cache, locked
 from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
 from gristmill.store.proof import damage
 
+# Names at the top of a cache.
+TOP = {"objects", "views", "partial", "needs", "quarantine", "lock", "logs", "seen"}
 AT_ONCE = 4  # downloads of one view
 QUARANTINED = 16  # files that are kept there
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -94,7 +97,7 @@ class NodeCache:
         """
         self.root, self.limit = root, limit
         self._on_event = on_event or _ignore
-        self._warned = False
+        self._warned = self._is_own = False
 
     def path_of(self, sha256: str) -> Path:
         """The path of the bytes with this digest, whether they exist or not."""
@@ -119,6 +122,7 @@ class NodeCache:
         digest = hashlib.sha256(data).hexdigest()
         for part in manifest.parts:
             manifests.check_path(part.path)
+        self.own()
         self._warn_of_others()
         with (
             machine_errors(self.root),
@@ -139,21 +143,25 @@ class NodeCache:
                 raise
         return view
 
+    def own(self) -> None:
+        """Have the folder be a cache of nodes, before anything is written or removed there. Raises
+        MachineError where it is somebody's.
+        """
+        if not self._is_own:
+            with machine_errors(self.root, every=True):
+                claim_folder(
+                    self.root, "node cache", lambda names: is_cache(self.root, names, TOP), 0o755
+                )
+            self._is_own = True
+
     def _warn_of_others(self) -> None:
         """Say once where other users may write the cache: they could change a file after it was
         verified.
         """
-        try:
-            status = os.stat(self.root)
-        except FileNotFoundError:
-            return
-        foreign = status.st_uid not in (os.geteuid(), 0)
-        if (foreign or status.st_mode & stat.S_IWOTH) and not self._warned:
+        line = None if self._warned else writable_by_others(self.root)
+        if line is not None:
             self._warned = True
-            self._on_event(
-                f"{self.root}: other users may write this cache, and could change tokens after "
-                "they were verified: choose a folder that only this user may write"
-            )
+            self._on_event(line)
 
     def _bring_all(
         self, root: Path, parts: list[Part], fetch: Fetch, on_interrupt: Callable[[], None]
@@ -382,6 +390,7 @@ class NodeCache:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        self.own()
         with locked(self.root / "lock", remove=False):
             yield
 

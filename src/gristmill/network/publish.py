@@ -17,7 +17,7 @@ from gristmill.network.dataset_facts import Kind
 from gristmill.network.keys import load_signers
 from gristmill.network.layout import Release, WithdrawnDocument
 from gristmill.network.publisher import OnUpload, Publisher, UploadSettings
-from gristmill.network.targets import FolderTarget, Target, open_target
+from gristmill.network.targets import folder_of, open_target
 from gristmill.network.withdraw import listed_documents
 from gristmill.schema import document_name, shard_of
 from gristmill.store.manifest import Manifest
@@ -67,9 +67,9 @@ def publish(
     signers = load_signers(keys, passphrase)
     if cdn is not None:
         cdn.check()
+    _refuse_inside(target, root)
     opened = open_target(target)
     try:
-        _refuse_inside(opened, root)
         publisher = Publisher(opened, signers, asked, cdn)
         withdrawn = withdrawn_so_far(publisher.current, manifest, root)
         files = [(root / part.path, part.sha256, part.size) for part in parts]
@@ -211,9 +211,9 @@ def _made_before(
     return found if (found.manifest, found.included, found.state) == wanted else None
 
 
-def _refuse_inside(target: Target, root: Path) -> None:
-    """Raise RecipeError where the target is the corpus, in it or around it."""
-    if isinstance(target, FolderTarget):
-        here, there = root.resolve(), target.root.resolve()
+def _refuse_inside(target: str | Path, root: Path) -> None:
+    """Raise RecipeError where the target is the corpus, or in it."""
+    if (folder := folder_of(target)) is not None:
+        here, there = root.resolve(), folder.resolve()
         if here == there or here in there.parents:
-            raise RecipeError(f"{target.root}: lies in the corpus: name a folder elsewhere")
+            raise RecipeError(f"{folder}: lies in the corpus: name a folder elsewhere")

@@ -85,11 +85,6 @@ class Publisher:
         where = f"{self.target.url}/{layout.POINTER}"
         found = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
         if found is None:
-            if unknown := self.target.unknown_names():
-                raise RecipeError(
-                    f"{self.target.url}: holds other files ({', '.join(unknown)}) and no "
-                    f"{layout.POINTER}: name an empty folder or prefix"
-                )
             return None
         self._version = found.version
         return layout.decode_pointer(found.data, where)

@@ -40,6 +40,7 @@ def sign(
     nothing is signed there or keys are missing; TargetChangedError, MachineError.
     """
     asked = settings or UploadSettings()
+    refuse_existing(asked.draft)
     signers = load_signers(keys, passphrase)
     opened = open_target(target)
     try:

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
 from gristmill.network import layout
+from gristmill.ownership import Prefix, claim, claim_folder
 from gristmill.store.bucket import (
     BLOCK,
     Bucket,
@@ -30,8 +31,11 @@ from gristmill.store.bucket import (
     too_large,
 )
 from gristmill.store.cache import locked
-from gristmill.store.parts import TEMPORARY, machine_errors, write_bytes, writing
+from gristmill.store.parts import TEMPORARY, is_temporary, machine_errors, write_bytes, writing
 from gristmill.store.urls import STORES, is_url, local_path, shown
+
+# Names at the top of a target.
+OWN = {layout.OBJECTS, layout.RELEASES, layout.TRUST, layout.POINTER, ".lock", ".publishers"}
 
 
 class TargetChangedError(MachineError):
@@ -70,9 +74,6 @@ class Target(Protocol):
     def sizes(self, prefix: str) -> dict[str, int]:
         """The names below a folder, and their bytes."""
 
-    def unknown_names(self) -> list[str]:
-        """Some of the names at the top that are not of network/layout.py."""
-
     def delete(self, key: str) -> None:
         """Remove a name, if it is there."""
 
@@ -81,33 +82,66 @@ class Target(Protocol):
 
 
 def open_target(url: str | Path) -> Target:
-    """Open the target of a URL or a folder, to write there. Raises RecipeError if it is none, and
-    MachineError, also for a store that ignores the conditions of a write.
+    """Open the target of a URL or a folder, to write there; an empty one becomes gristmill's.
+    Raises RecipeError if it is none, and MachineError, also where it is somebody's, and for a store
+    that ignores the conditions of a write.
     """
     given = str(url)
     if given.startswith(STORES):
         target = BucketTarget(given)
+        target.own()
         target.check_conditions()
         return target
+    if (folder := folder_of(given)) is not None:
+        return FolderTarget(folder)
+    raise RecipeError(
+        f"{shown(given)}: nothing can be published there: name s3://BUCKET/PREFIX, gs://, "
+        "az://, file:// or a folder"
+    )
+
+
+def folder_of(url: str | Path) -> Path | None:
+    """The folder of a target; None: it is none."""
+    given = str(url)
     if given.startswith("file://"):
-        return FolderTarget(Path(os.fsdecode(local_path(given))))
-    if is_url(given) or "://" in given:
-        raise RecipeError(
-            f"{shown(given)}: nothing can be published there: name s3://BUCKET/PREFIX, gs://, "
-            "az://, file:// or a folder"
-        )
-    return FolderTarget(Path(given))
+        return Path(os.path.abspath(os.fsdecode(local_path(given))))
+    if given.startswith(STORES) or is_url(given) or "://" in given:
+        return None
+    return Path(os.path.abspath(given))
+
+
+def _is_release(names: set[str], target: Target) -> bool:
+    """Whether a target with these names at its top has a release, or a root, that an earlier
+    version of gristmill wrote.
+    """
+    with suppress(VerificationError):
+        found = target.get(layout.POINTER, layout.LARGEST_POINTER)
+        if found is not None:
+            layout.decode_pointer(found.data, target.url)
+            return True
+    if not names <= OWN:
+        return False
+    root = target.get(f"{layout.TRUST}/1.root.json", layout.LARGEST_RELEASE)
+    if root is not None and b'"root"' in root.data:
+        return True
+    for key in target.sizes(f"{layout.RELEASES}/"):
+        with suppress(VerificationError):
+            found = target.get(key, layout.LARGEST_RELEASE)
+            if found is not None:
+                layout.decode_release(found.data, target.url)
+                return True
+    return False
 
 
 class FolderTarget:
     """A folder, which a web server shows."""
 
     def __init__(self, root: Path) -> None:
-        """Makes the folder."""
+        """Makes the folder, or raises MachineError where it is somebody's."""
         self.root = Path(os.path.abspath(root))
         self.url = self.root.as_uri()
         with machine_errors(self.root, every=True):
-            self.root.mkdir(parents=True, exist_ok=True)
+            claim_folder(self.root, "release", lambda names: _is_release(names, self))
             self._handle: int | None = os.open(
                 self.root / ".publishers", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
             )
@@ -122,7 +156,8 @@ class FolderTarget:
             pass
         else:
             for path in self.root.rglob(f"*{TEMPORARY}"):
-                path.unlink(missing_ok=True)
+                if is_temporary(path.name):
+                    path.unlink(missing_ok=True)
         fcntl.flock(self._handle, fcntl.LOCK_SH)
 
     @contextmanager
@@ -179,10 +214,6 @@ class FolderTarget:
                         found[path.relative_to(self.root).as_posix()] = path.stat().st_size
         return found
 
-    def unknown_names(self) -> list[str]:
-        with machine_errors(self.root, every=True):
-            return _unknown(sorted(os.listdir(self.root)))
-
     def delete(self, key: str) -> None:
         with machine_errors(self.root / key, every=True):
             (self.root / key).unlink(missing_ok=True)
@@ -205,6 +236,10 @@ class BucketTarget:
     def check_conditions(self) -> None:
         """Raise MachineError if the store ignores the conditions of a write."""
         self._bucket.check_conditions(f"{layout.OBJECTS}/probe")
+
+    def own(self) -> None:
+        """Have the prefix be a release's. Raises MachineError where it is somebody's."""
+        claim(Prefix(self._bucket), "release", lambda names: _is_release(names, self))
 
     def put_new(self, key: str, data: bytes, headers: Headers) -> bool:
         if not self._bucket.put_new(key, data, headers):
@@ -231,22 +266,11 @@ class BucketTarget:
     def sizes(self, prefix: str) -> dict[str, int]:
         return self._bucket.sizes(prefix)
 
-    def unknown_names(self) -> list[str]:
-        return _unknown(self._bucket.names_at_top())
-
     def delete(self, key: str) -> None:
         self._bucket.delete(key)
 
     def close(self) -> None:
         pass
-
-
-OWN = {layout.OBJECTS, layout.RELEASES, layout.TRUST, layout.POINTER, ".lock", ".publishers"}
-
-
-def _unknown(names: list[str]) -> list[str]:
-    own = {name.rstrip("/") for name in names} & OWN
-    return sorted({name.rstrip("/") for name in names} - own)[:3]
 
 
 def changed(url: str, key: str) -> str:

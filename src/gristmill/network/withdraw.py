@@ -246,7 +246,7 @@ def _purge_cache(cache: Cache, root: Path, manifest: Manifest, shards: set[int])
     for shard in manifest.raw_shards:
         if shard.number in shards and shard.sha256 is not None:
             if is_url(shard.url) and not shard.url.startswith("file:"):
-                cache.object(shard.sha256).unlink(missing_ok=True)
+                cache.remove(shard.sha256)
             else:
                 left.append(shard.url)
     return left

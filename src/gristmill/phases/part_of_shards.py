@@ -23,6 +23,7 @@ from gristmill.phases.phase import Phase, State
 from gristmill.phases.phase_runner import PhaseRunner, Ran
 from gristmill.phases.rounds import PhaseRounds
 from gristmill.store.cache import Cache
+from gristmill.store.parts import machine_errors
 from gristmill.store.urls import is_url, local_path
 
 FOLDER = "parts-of-shards"  # of work/: a lock for each part that a job works on
@@ -116,6 +117,8 @@ def held(corpus: Corpus, part: ShardsPart) -> Iterator[int]:
         )
     if not corpus.work.is_dir():
         raise RecipeError(_first(corpus))
+    with machine_errors(corpus.root, every=True):
+        corpus.own()
     folder = corpus.work / FOLDER
     folder.mkdir(exist_ok=True)
     busy = f"{corpus.root}: a run without --shards is at work on this corpus. Wait for it"

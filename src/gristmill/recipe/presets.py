@@ -92,7 +92,7 @@ def init(
     in the JSON file `source`; refuses to overwrite. `on_line` gets what the recipe cannot say.
     """
     target = local(path, "init")
-    if target.exists():
+    if os.path.lexists(target):
         raise RecipeError(f"{target} is there already; choose another name")
     if source is None:
         data = packaged(preset).read_bytes()

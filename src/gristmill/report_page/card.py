@@ -9,6 +9,7 @@ from gristmill.errors import MachineError
 from gristmill.network import corpus_card
 from gristmill.network.dataset_facts import Sample
 from gristmill.network.samples import text_samples, token_samples
+from gristmill.ownership import by_head, refuse_file
 from gristmill.report_page import figures
 from gristmill.report_page.report import place_of
 from gristmill.report_page.tables import CorpusTables
@@ -16,17 +17,23 @@ from gristmill.reports.contamination import contamination
 from gristmill.store.parts import machine_errors
 
 NAME = "-card.md"
+MADE_BY = "<!-- gristmill card -->"  # the first line, by which a card is known
 TOP = 20
 
 
-def card(corpus: Path | str, *, out: Path | str | None = None) -> dict[str, Any]:
+def card(
+    corpus: Path | str, *, out: Path | str | None = None, force: bool = False
+) -> dict[str, Any]:
     """Write the card of a finished corpus.
 
     The file is `out`, by default beside the corpus' folder: `corpus-card.md`. The same corpus gives
-    the same bytes. Returns `file` and `bytes`. Raises what `report` raises.
+    the same bytes. An earlier card is replaced, another file with `force` alone. Returns `file` and
+    `bytes`. Raises what `report` raises.
     """
     with CorpusTables(corpus) as tables:
         target = place_of(tables.root, None, out, NAME)
+        ours = by_head(lambda head: head.startswith(MADE_BY.encode()))
+        refuse_file(target, ours, "card", force=force)
         data = _text(tables).encode("utf-8", "backslashreplace")
     try:
         with machine_errors(target):
@@ -40,6 +47,7 @@ def _text(tables: CorpusTables) -> str:
     manifest = tables.manifest
     name = tables.root.resolve().name
     blocks = [
+        MADE_BY,
         f"# {name}",
         (
             "A corpus made by gristmill from raw data: "

@@ -33,6 +33,9 @@ NAMES = {
 }
 
 
+MADE_BY = '<meta name="generator" content="gristmill report">'  # by which a page is known
+
+
 def page(one: Facts, other: Facts | None = None) -> str:
     """The whole file."""
     sections = {
@@ -77,6 +80,7 @@ def page(one: Facts, other: Facts | None = None) -> str:
     head = joined(
         [
             Html('<meta charset="utf-8">'),
+            Html(MADE_BY),
             Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
             Html('<meta name="color-scheme" content="light dark">'),

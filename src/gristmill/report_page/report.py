@@ -6,8 +6,9 @@ from typing import Any
 
 from gristmill.corpus.places import has_place
 from gristmill.errors import MachineError, RecipeError
+from gristmill.ownership import by_head, refuse_file
 from gristmill.report_page.facts import collect
-from gristmill.report_page.page import page
+from gristmill.report_page.page import MADE_BY, page
 from gristmill.report_page.tables import CorpusTables
 from gristmill.store.manifest import MANIFEST
 from gristmill.store.parts import machine_errors
@@ -20,20 +21,24 @@ def report(
     other: Path | str | None = None,
     *,
     out: Path | str | None = None,
+    force: bool = False,
     on_line: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Write a page about a finished corpus; with `other`, compare the two.
 
     The file is `out`, by default beside the corpus' folder: `corpus-report.html`. It needs no
     network and is a few hundred KB, whatever the corpus; the same corpus gives the same bytes.
+    An earlier page is replaced, another file with `force` alone.
     `on_line` gets a line before each part of the work. Returns `file` and `bytes`.
 
     Raises VerificationError where a corpus is not finished or a part is not what its manifest says,
-    RecipeError for a file in a corpus' own folder, MachineError where the file cannot be written.
+    RecipeError for a file in a corpus' own folder or that is there and no such page, MachineError
+    where the file cannot be written.
     """
     say = on_line or (lambda _: None)
     with CorpusTables(corpus) as tables:
         target = place_of(tables.root, None if other is None else Path(other), out)
+        refuse_file(target, by_head(lambda head: MADE_BY.encode() in head), "report", force=force)
         facts = collect(tables, say)
     theirs = None
     if other is not None:

@@ -22,6 +22,7 @@ from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step_inputs import installed_inputs
 from gristmill.filters.pii.private import Private
+from gristmill.ownership import refuse_file
 from gristmill.reports.document_map import DocumentMap
 from gristmill.reports.document_tables import AUTHORITY, LANGUAGE
 from gristmill.reports.explored_documents import FIRST, KEPT, LAST, PLACE, ChosenDocuments, Verdict
@@ -121,11 +122,7 @@ def _target(out: Path, root: Path, force: bool) -> Path:
         raise RecipeError(f"--out {out}: a folder. Name a file: {out / 'explore.parquet'}")
     if out.resolve().is_relative_to(root.resolve()):
         raise RecipeError(f"--out {out}: it is in the corpus; name a file outside {root}")
-    if out.exists() and not force and not _is_ours(out):
-        raise RecipeError(
-            f"--out {out}: it is there already, and `explore` did not write it. Choose another "
-            "name, or replace it with --force"
-        )
+    refuse_file(out, _is_ours, "explore", force=force)
     return out
 
 

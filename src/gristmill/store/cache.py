@@ -1,6 +1,7 @@
 """The cache of raw shards, shared by runs: a URL and its validator lead to a sha256, the sha256 to
 the bytes.
 
+CACHE/.gristmill.json           says that the folder is a cache of gristmill's (ownership.py)
 CACHE/urls/<key>.json           what the URL gave: sha256, size, ETag or Last-Modified; key: sha256
                                 of the URL as stored
 CACHE/objects/<sha256>          the bytes; the time in the file system is that of the last use
@@ -8,23 +9,28 @@ CACHE/partial/<key>.partial     a download in progress, and its checkpoint besid
 CACHE/partial/<key>.lock        held (flock) by who downloads it
 CACHE/runs/<key>.json           what an unfinished run needs, which no eviction takes; key: sha256
                                 of the corpus' folder
+CACHE/corpora/...               scratch of corpora in object stores (corpus/stored_corpus.py)
 CACHE/lock                      held while runs are registered and while something is evicted
 """
 
 import fcntl
 import hashlib
 import os
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from gristmill.ownership import claim_folder
 from gristmill.store.parts import machine_errors, sha256_of, sync_folder, write_json
 from gristmill.store.urls import stored
 
+TOP = {"urls", "objects", "partial", "runs", "lock", "corpora"}  # names at the top of a cache
+DIGEST = re.compile(r"[0-9a-f]{64}")
 POLL = 0.05  # seconds between two attempts to get a lock that another process holds
 
 
@@ -73,6 +79,18 @@ class Cache:
         """Makes nothing before the first write."""
         self.root = root
         self.partials = root / "partial"
+        self._is_own = False
+
+    def own(self) -> None:
+        """Have the folder be a cache of gristmill's, before anything is written or removed there.
+        Raises MachineError where it is somebody's.
+        """
+        if not self._is_own:
+            with machine_errors(self.root, every=True):
+                claim_folder(
+                    self.root, "cache", lambda names: is_cache(self.root, names, TOP), 0o755
+                )
+            self._is_own = True
 
     def object(self, sha256: str) -> Path:
         """The path of the bytes with this digest, whether they exist or not."""
@@ -108,6 +126,7 @@ class Cache:
 
     def remember(self, known: KnownUrl) -> None:
         """Store what a URL gave."""
+        self.own()
         write_json(self.root, f"urls/{key_of(known.url)}.json", known)
 
     def drop_damaged(self, sha256: str) -> bool:
@@ -115,14 +134,21 @@ class Cache:
         path = self.object(sha256)
         if not path.exists() or sha256_of(path)[1] == sha256:
             return False
-        path.unlink(missing_ok=True)
+        self.remove(sha256)
         return True
+
+    def remove(self, sha256: str) -> None:
+        """Remove an object, if it is there."""
+        if os.path.lexists(self.object(sha256)):
+            self.own()
+            self.object(sha256).unlink(missing_ok=True)
 
     # -- several at once
 
     @contextmanager
     def claim(self, url: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
         """Be the only one that downloads a URL; waits for another that does."""
+        self.own()
         with locked(self.partials / f"{key_of(url)}.lock", wait):
             yield
 
@@ -130,6 +156,7 @@ class Cache:
 
     def register(self, corpus: Path, urls: list[str], objects: list[str]) -> None:
         """Record what an unfinished run needs, before it fetches anything."""
+        self.own()
         with locked(self.root / "lock", time.sleep, remove=False):
             keys = sorted({key_of(url) for url in urls})
             write_json(
@@ -138,7 +165,10 @@ class Cache:
 
     def release(self, corpus: Path) -> None:
         """Record that a run is finished."""
-        (self.root / self._run(corpus)).unlink(missing_ok=True)
+        note = self.root / self._run(corpus)
+        if os.path.lexists(note):
+            self.own()
+            note.unlink(missing_ok=True)
 
     def _run(self, corpus: Path) -> str:
         return f"runs/{hashlib.sha256(os.fsencode(corpus)).hexdigest()}.json"
@@ -165,6 +195,7 @@ class Cache:
         """Remove the least recently used files until `limit` bytes are left, but nothing that an
         unfinished run needs.
         """
+        self.own()
         with locked(self.root / "lock", time.sleep, remove=False):
             keys, objects = self._needed()
             for key in keys:
@@ -172,9 +203,10 @@ class Cache:
                     objects.add(known.sha256)
             found: list[tuple[float, int, Path, bool]] = []
             for path in _entries(self.root / "objects"):
-                found.append((*_used(path), path, path.name in objects))
+                if DIGEST.fullmatch(path.name):  # no other is ours
+                    found.append((*_used(path), path, path.name in objects))
             for path in _entries(self.partials):
-                if path.suffix == ".partial":
+                if path.suffix == ".partial" and DIGEST.fullmatch(path.stem):
                     found.append((*_used(path), path, path.stem in keys))
             left = sum(size for _, size, _, _ in found)
             held = sum(size for _, size, _, needed in found if needed)
@@ -262,6 +294,24 @@ def locked(
         if remove:
             path.unlink(missing_ok=True)
         os.close(handle)
+
+
+def is_cache(root: Path, names: set[str], top: Collection[str]) -> bool:
+    """Whether a folder with these names is a cache that an earlier version made: none is of another
+    kind than `top`, and the smallest of its objects has the bytes of its name.
+    """
+    if not names <= set(top):
+        return False
+    sizes: dict[Path, int] = {}
+    for folder, _, files in os.walk(root / "objects"):
+        for path in (Path(folder) / name for name in files):
+            if not DIGEST.fullmatch(path.name):
+                return False
+            sizes[path] = path.stat().st_size
+    if not sizes:
+        return False
+    smallest = min(sizes, key=lambda path: sizes[path])
+    return sha256_of(smallest)[1] == smallest.name
 
 
 def _entries(folder: Path) -> list[Path]:

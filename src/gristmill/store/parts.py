@@ -9,6 +9,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ from gristmill.errors import MachineError
 from gristmill.store.joined_texts import JoinedTexts
 
 TEMPORARY = ".writing"  # the end of a name that is not whole; a later run removes it
+UNFINISHED = re.compile(r".+\.[0-9a-f]{8}" + re.escape(TEMPORARY))
 BLOCK = 1 << 20
 BATCH_BYTES = 2 << 20  # decoded at a time, about
 READ_BUFFER = 1 << 18  # bytes of a file that are read at once, of each column
@@ -117,7 +119,7 @@ def writing(root: Path, path: str) -> Iterator[HashingFile]:
     target = root / path
     # Two that write one part at a time may be of two machines: a task that Spark gave up for lost,
     # and its successor.
-    temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    temporary = temporary_path(target)
     with machine_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -131,6 +133,16 @@ def writing(root: Path, path: str) -> Iterator[HashingFile]:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def temporary_path(target: Path) -> Path:
+    """A name beside a file, of this writer alone, for what is not whole."""
+    return target.with_name(f"{target.name}.{secrets.token_hex(4)}{TEMPORARY}")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a writer gives such names, to files that are not whole."""
+    return UNFINISHED.fullmatch(name) is not None
 
 
 def sync_folder(folder: Path) -> None:

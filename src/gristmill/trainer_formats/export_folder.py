@@ -1,5 +1,6 @@
 """The folder that an export writes.
 
+    .gristmill.json             says that the folder is an export of gristmill's (ownership.py)
     gristmill.unfinished.json   while the export is being written: what was asked for
     gristmill.progress.jsonl    and which files are whole (export_progress.py)
     <the files of the format>
@@ -24,14 +25,17 @@ import msgspec
 import numpy as np
 
 from gristmill.errors import MachineError, RecipeError
+from gristmill.ownership import MARKER, claim_folder
 from gristmill.store.manifest import SUMS, TokenFormat, sums
 from gristmill.store.parts import (
     TEMPORARY,
     HashingFile,
     Part,
+    is_temporary,
     machine_errors,
     sha256_of,
     sync_folder,
+    temporary_path,
     to_json,
     write_bytes,
     writing,
@@ -84,8 +88,8 @@ class ExportFolder:
     def __init__(self, root: Path, description: ExportDescription) -> None:
         """Begin an export; `description` says what was asked for.
 
-        Raises RecipeError if the folder holds anything but an unfinished or finished export of the
-        same description.
+        Raises MachineError if the folder is not gristmill's, RecipeError if it holds anything but
+        an unfinished or finished export of the same description.
         """
         self.root = root
         self.parts: list[Part] = []
@@ -162,7 +166,7 @@ class ExportFolder:
         is taken, if the block has no error.
         """
         target = self.root / name
-        temporary = target.with_name(target.name + TEMPORARY)
+        temporary = temporary_path(target)
         with machine_errors(target, every=True):
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -189,7 +193,8 @@ class ExportFolder:
     def _begin(self) -> None:
         if self.root.exists() and not self.root.is_dir():
             raise RecipeError(f"--out {self.root}: a file, not a folder. Choose another folder")
-        found = sorted(path.name for path in self.root.iterdir()) if self.root.exists() else []
+        claim_folder(self.root, "export", lambda _: self._is_ours())
+        found = sorted({path.name for path in self.root.iterdir()} - {MARKER})
         if found and not self._is_ours():
             raise RecipeError(
                 f"--out {self.root}: holds {', '.join(found[:3])}"
@@ -199,7 +204,8 @@ class ExportFolder:
         write_bytes(self.root, UNFINISHED, self._request)
         self._progress = ExportProgress(self.root, self._request)
         for path in self.root.rglob(f"*{TEMPORARY}") if found else ():
-            path.unlink()
+            if is_temporary(path.name):
+                path.unlink()
         for name in (SUMS, DESCRIPTION):
             (self.root / name).unlink(missing_ok=True)
 

@@ -15,6 +15,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ import msgspec
 import numpy as np
 
 from gristmill.corpus.corpus import Corpus, versions
+from gristmill.corpus.layout import remove_if_empty
 from gristmill.counted_work import Count, counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.output.write_manifest import FUNNEL, RUN
@@ -29,8 +31,8 @@ from gristmill.store import manifest as manifests
 from gristmill.store.cache import default_cache
 from gristmill.store.manifest import Imported, ImportedFile, Manifest, TokenFormat
 from gristmill.store.parts import (
-    TEMPORARY,
     Part,
+    is_temporary,
     machine_errors,
     sha256_of,
     write_bytes,
@@ -49,11 +51,11 @@ from gristmill.user_input import local
 FORMATS = ("megatron", "hf-parquet", "olmo", "nanogpt", "llmc", "datatrove", "genesis")
 MARK = "importing"  # under work/: what an import that did not finish leaves
 DTYPES = ("uint8", "uint16", "uint32")
-# What an import writes: one that was interrupted is begun again over these.
-OWN = {
-    *("work", "tokens", "tokenizer", FUNNEL, RUN, manifests.SUMS, manifests.MANIFEST),
+# What an import writes besides parts: one that was interrupted is begun again over these.
+OWN = (
+    *(FUNNEL, RUN, manifests.SUMS, manifests.MANIFEST),
     *(name + manifests.NEXT for name in (manifests.MANIFEST, manifests.LOCK)),
-}
+)
 SIDES = ("after", "before", "none")
 
 
@@ -90,7 +92,7 @@ def import_tokens(
     read_with = _tokenizer(root, described, tokenizer, end_of_text, cache_dir)
     reading = ReadOptions(read_with, _side(described, end_of_text_side), _dtype(described, dtype))
     corpus = Corpus(target.absolute())
-    _refuse_others(corpus)
+    _begin(corpus)
     lock = corpus.hold()
     try:
         with machine_errors(target, every=True):
@@ -210,31 +212,32 @@ def _dtype(described: ExportDescription | None, asked: str | None) -> str | None
     return stated
 
 
-def _refuse_others(corpus: Corpus) -> None:
-    """Refuse a folder with anything in it, but for an import that did not finish."""
+def _begin(corpus: Corpus) -> None:
+    """Have the folder be this corpus' own, and remove what an import that did not finish left in
+    it. Raises RecipeError for a folder with a corpus or a run's work, MachineError for somebody's.
+    """
     root = corpus.root
     if root.exists() and not root.is_dir():
         raise RecipeError(f"--out {root}: a file, not a folder. Choose another folder")
-    found = {path.name for path in root.iterdir()} if root.exists() else set[str]()
-    known = {name for name in found if name in OWN or name.endswith(TEMPORARY)}
+    with machine_errors(root, every=True):
+        corpus.own()
     begun = {
         path.name
         for path in (corpus.work.iterdir() if corpus.work.is_dir() else ())
-        if not path.name.endswith(TEMPORARY)
+        if not is_temporary(path.name)
     }
     # The lock alone: killed before the mark was there.
-    ours = MARK in begun or begun == {"lock"}
-    if ours and found == known and not (root / manifests.LOCK).exists():
-        for name in found - {"work"}:
-            path = root / name
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-    elif found:
-        raise RecipeError(
-            f"--out {root}: holds {', '.join(sorted(found)[:3])}: choose an empty folder"
-        )
+    if (begun and MARK not in begun and begun != {"lock"}) or (root / manifests.LOCK).exists():
+        raise RecipeError(f"--out {root}: holds a corpus, or a run's work: choose an empty folder")
+    if MARK not in begun:
+        return
+    for name in (manifests.MANIFEST, manifests.MANIFEST + manifests.NEXT):
+        with suppress(OSError, VerificationError):
+            for part in manifests.decode((root / name).read_bytes()).parts:
+                (root / part.path).unlink(missing_ok=True)
+                remove_if_empty((root / part.path).parent, root)
+    for name in OWN:
+        (root / name).unlink(missing_ok=True)
 
 
 class _Import(NamedTuple):

@@ -22,6 +22,7 @@ from gristmill.counted_work import timed
 from gristmill.errors import RecipeError
 from gristmill.filters.models import model_file
 from gristmill.filters.models.model_file import LoadedModel
+from gristmill.ownership import by_head, refuse_file
 from gristmill.source.files_read import counted_files
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
@@ -46,6 +47,7 @@ def train_classifier(
     rate: float = 0.2,
     text: str = "text",
     limit: int | None = None,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Train a classifier of good and bad documents, write it to `out`, and return what it contains.
 
@@ -57,7 +59,7 @@ def train_classifier(
     from gristmill.kernels.models import linear_classifier
     from gristmill.kernels.unicode.normalised import normalise
 
-    target = local(out, "--out")
+    target = _target(out, "train-classifier", force=force)
     if not linear_classifier.LEAST_BITS <= bits <= linear_classifier.MOST_BITS:
         raise RecipeError(
             f"bits = {bits}: expected {linear_classifier.LEAST_BITS} to "
@@ -124,6 +126,7 @@ def train_perplexity(
     least: int = 2,
     text: str = "text",
     limit: int | None = None,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Estimate an n-gram model of words from reference text, write it to `out`, and return what it
     contains.
@@ -136,7 +139,7 @@ def train_perplexity(
     from gristmill.filters.models import ngram_file
     from gristmill.kernels.models import ngram_model
 
-    target = local(out, "--out")
+    target = _target(out, "train-perplexity", force=force)
     if (
         not 1 <= order <= ngram_model.ORDERS
         or not 1 <= vocabulary <= ngram_model.MOST_WORDS
@@ -226,6 +229,13 @@ def _contents(model: LoadedModel) -> dict[str, Any]:
         "counts": model.counts,
         "inputs": model.inputs,
     }
+
+
+def _target(out: Path | str, verb: str, *, force: bool) -> Path:
+    """The file to write. Raises RecipeError for one that is there and no model, unless `force`."""
+    target = local(out, "--out")
+    refuse_file(target, by_head(model_file.is_ours), verb, force=force)
+    return target
 
 
 def _written(out: Path, model: LoadedModel) -> dict[str, Any]:

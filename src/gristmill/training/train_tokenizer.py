@@ -7,6 +7,7 @@ characters in the byte-level alphabet, then the merged tokens as they are made. 
 to a count of `least`, 1 unless said, as HF's `min_frequency` of 0 does.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,7 @@ def output_file(out: Path | str, *, force: bool) -> Path:
     target = local(out, "--out")
     if target.is_dir():
         raise RecipeError(f"--out {target}: a folder. Name a file: {target / 'tokenizer.json'}")
-    if target.exists() and not force:
+    if os.path.lexists(target) and not force:
         raise RecipeError(
             f"--out {target}: it is there already, and corpora may name it. Choose another name, "
             "or replace it with --force"
