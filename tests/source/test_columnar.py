@@ -91,7 +91,7 @@ def test_columns_of_every_kind_rest_in_extra() -> None:
         "word": "w",
         "price": "1.00",
         "map": [["k", 1]],
-        "nan": None,
+        "nan": "NaN",
     }
     assert "nothing" not in extra
 

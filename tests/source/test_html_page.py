@@ -334,6 +334,9 @@ def test_chunks_of_every_kind() -> None:
         assert only(http(chunks(BODY, size), declared)) == HTML
         assert only(http(chunks(BODY, size, last=b""), declared)) == HTML
     assert only(http(b"3;a=b\r\n<p>\r\n 2\r\n", declared)) == "<p> 2\r\n"
+    for space in (b"\r\n", b"\n", b" ", b"\r\n \t\r\n"):
+        assert only(http(space + chunks(BODY, 9), declared)) == HTML
+        assert only(http(space + BODY, declared)) == space.decode() + HTML
     assert only(http(b"0003  \r\n<p>\r\n1\n!\n0\r\nTrailer: x\r\n\r\n", declared)) == "<p>!"
     assert only(http(b"0\r\n\r\n", declared)) == "read.no_text"
     assert (

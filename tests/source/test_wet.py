@@ -362,3 +362,13 @@ def test_bytes_put_anywhere_cost_the_record_there_and_at_most_the_one_before(put
         told = read(data[:place] + put + data[place:])
         kept = [TEXTS[number] for number in (0, 3, 4)]
         assert [text for text in told.texts if text in kept] == kept, place
+
+
+def test_why_a_crawler_cut_a_record_off_is_kept_and_may_be_a_reason() -> None:
+    cut = RECORDS[1].replace(b"WARC-Date", b"WARC-Truncated: length\r\nWARC-Date")
+    for data in (whole(RECORDS[0], cut, RECORDS[2]), gzip.compress(whole(RECORDS[0], cut))):
+        told = read(data)
+        assert told.texts[:2] == TEXTS[:2]
+        assert [row["extra"] for row in told.rows[:2]] == [None, '{"warc_truncated": "length"}']
+        told = read(data, fields=Fields(keep_truncated=False))
+        assert told.failed == [(1, "read.cut_by_crawler", STARTS[1])]

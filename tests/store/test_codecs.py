@@ -420,3 +420,24 @@ def test_any_bytes_are_read(head: bytes, data: bytes) -> None:
     for kind in ("wet", "warc", "jsonl", "text", "csv", "tsv"):
         with suppress(SourceError):  # a table without its column
             read(head + data, kind=kind)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("wet", [False, True])
+def test_zstd_frames_with_their_dictionary_in_the_first_frame(packed: bool, wet: bool) -> None:
+    lines = [line(number) for number in range(300)]
+    records = [
+        record(text_of(data).encode(), f"http://pages.example/{number}", number)
+        for number, data in enumerate(lines)
+    ]
+    parts = records if wet else lines
+    dictionary = zstd.train_dict(parts, 20_000)
+    content = zstd.compress(dictionary.dict_content) if packed else dictionary.dict_content
+    head = b"\x5d\x2a\x4d\x18" + len(content).to_bytes(4, "little") + content
+    frames = [zstd.compress(part, zstd_dict=dictionary) for part in parts]
+    told = read(head + b"".join(frames))
+    assert (told.texts, told.failed) == (list(map(text_of, lines)), [])
+    before = len(head) + sum(map(len, frames[:7]))
+    told = read(head + b"".join(frames[:7]) + b"\x28\xb5\x2f\xfd\xff" + b"".join(frames[8:]))
+    assert told.texts == [text_of(data) for data in [*lines[:7], *lines[8:]]]
+    assert told.failed == [(7, "read.corrupt", before)]

@@ -17,6 +17,8 @@ LATER = {
     "target_tokens": None,
     "enabled": True,
     "keep_empty": False,
+    "max_replaced": 0.01,
+    "keep_truncated": True,
 }
 
 
@@ -63,6 +65,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     enabled: bool = True  # With false nothing more is read of it; what the corpus has of it stays.
     # A larger document is dropped as `read.too_large`.
     max_document_bytes: Annotated[int, Meta(ge=1, le=1 << 30)] = 16 << 20
+    # A document in which more than this share of the characters stands for bytes that are no UTF-8
+    # is dropped as `read.not_utf8`. With less, U+FFFD stands in their place.
+    max_replaced: Annotated[float, Meta(ge=0, le=1)] = 0.01
+    # With false, records that the crawler cut off (`WARC-Truncated`) are dropped as
+    # `read.cut_by_crawler`. They have the reason in `extra`, as `warc_truncated`.
+    keep_truncated: bool = True
     # The most bytes of a shard, as sent and decoded. A packed shard that grows beyond it is cut off
     # as `read.bomb`.
     max_shard_bytes: Annotated[int, Meta(ge=1)] = 1 << 40

@@ -31,6 +31,7 @@ ONE_CLUSTER = 0.05
 OTHER_LANGUAGES = 0.7
 LINES_CUT_MOST = 0.3  # of the characters
 ABSENT_MOST = 0.02  # of the raw shards
+REPAIRED_MOST = 0.001  # of the documents of a source
 
 
 class Finding(NamedTuple):
@@ -203,6 +204,7 @@ def _sources(tables: CorpusTables) -> Found:
                 f"gristmill status {tables.root}",
             )
         )
+    found += _repaired(tables)
     absent = [shard for shard in tables.manifest.raw_shards if shard.missing not in NOT_ABSENT]
     if len(absent) > ABSENT_MOST * len(tables.manifest.raw_shards):
         found.append(
@@ -214,6 +216,25 @@ def _sources(tables: CorpusTables) -> Found:
             )
         )
     return found
+
+
+def _repaired(tables: CorpusTables) -> list[tuple[str, str, str, str]]:
+    """Sources with documents that hold bytes that are no UTF-8."""
+    counts: dict[str, list[int]] = {}
+    for shard in tables.manifest.raw_shards:
+        counted = counts.setdefault(shard.source, [0, 0])
+        counted[0] += shard.documents
+        counted[1] += (shard.decoding or {}).get("replaced", 0)
+    return [
+        (
+            f"{repaired:,} of {documents:,} documents of source {name} have bytes not in UTF-8",
+            f"at most {REPAIRED_MOST:.1%}",
+            "U+FFFD stands in their place: the files may be in another encoding, or were cut",
+            f"gristmill status {tables.root}",
+        )
+        for name, (documents, repaired) in counts.items()
+        if repaired > REPAIRED_MOST * documents
+    ]
 
 
 def _lost(tables: CorpusTables) -> dict[str, str]:

@@ -19,6 +19,14 @@ READ: Mapping[str, Reason] = {
     "not_json": Reason(
         "The line is no JSON object.", "If there are many, the file may be of another `kind`."
     ),
+    "too_deep": Reason(
+        "The JSON object is nested too deep to be read.",
+        "Write its text as a field of a flat object.",
+    ),
+    "not_utf8": Reason(
+        "More than `max_replaced` of the text's characters stand for bytes that are no UTF-8.",
+        "Convert the file (iconv), or raise `max_replaced` in `[[source]]`.",
+    ),
     "not_csv": Reason(
         "The row has more or fewer columns than the header.", "Check how the file quotes its cells."
     ),
@@ -42,6 +50,11 @@ READ: Mapping[str, Reason] = {
     "wrong_length": Reason(
         "The record is shorter or longer than its header says.",
         "The archive is damaged: fetch it again, or compare its checksum.",
+    ),
+    "cut_by_crawler": Reason(
+        "The crawler cut the record off, as its field WARC-Truncated says, and `keep_truncated` is "
+        "false.",
+        "",
     ),
     "inside_record": Reason(
         "The head of a record stands in the text of another record, whose length proves right: it "

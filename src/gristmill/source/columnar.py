@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from gristmill.columns import utf8_buffers
 from gristmill.errors import SourceError
 from gristmill.source import parquet_pages
+from gristmill.source.ill_formed import in_words
 from gristmill.source.jsonl import to_extra
 from gristmill.source.rows import BATCH_BYTES, Fields, RowCollector
 from gristmill.store.codecs import BOMB_BYTES, BOMB_RATIO
@@ -117,7 +118,7 @@ def check_column(schema: pa.Schema, fields: Fields) -> None:
     Raises SourceError if there is no column for the text, or one of a type whose rows have no limit
     in size.
     """
-    if fields.text not in schema.names:
+    if not _has_field(schema, fields.text):
         raise SourceError(
             f"no column {fields.text!r}; there are {', '.join(schema.names)}. "
             "Name the column with the text in the recipe: text = ..."
@@ -127,6 +128,36 @@ def check_column(schema: pa.Schema, fields: Fields) -> None:
             raise SourceError(
                 f"column {field.name!r} has the type {field.type}: write it as plain values"
             )
+
+
+def _has_field(fields: pa.Schema | pa.StructType, name: str) -> bool:
+    """Whether there is a field of this name, or at this path, as `doc.text`."""
+    names = [field.name for field in fields]
+    first, dot, rest = name.partition(".")
+    if name in names or not dot or first not in names:
+        return name in names
+    kind = fields.field(first).type
+    return bool(pa.types.is_struct(kind)) and _has_field(kind, rest)
+
+
+def _take(columns: dict[str, pa.Array], name: str) -> pa.Array | None:
+    """Take a column out of those of a table: of this name, or at this path; None: there is none."""
+    first, _, rest = name.partition(".")
+    if name in columns or not rest or first not in columns:
+        return columns.pop(name, None)
+    outer = columns[first]
+    if not pa.types.is_struct(outer.type):
+        return None
+    names = [field.name for field in outer.type]
+    inner = dict(zip(names, map(_storage, outer.flatten()), strict=True))
+    column = _take(inner, rest)
+    if inner:
+        columns[first] = pa.StructArray.from_arrays(
+            list(inner.values()), list(inner), mask=outer.is_null()
+        )
+    else:
+        del columns[first]
+    return column
 
 
 def add_batch(
@@ -215,12 +246,17 @@ def _pieces(
         name: _storage(column)
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     }
-    texts = _bytes_of(columns.pop(fields.text))
+    column = _take(columns, fields.text)
+    texts = None if column is None else _bytes_of(column)
     if texts is None:
         texts = pa.nulls(len(batch), pa.large_binary())
     urls = pa.nulls(len(batch), pa.string())
-    if fields.url in columns and _is_text(_kind(columns[fields.url])):
-        urls = _strings(columns.pop(fields.url))
+    kept = dict(columns)
+    column = _take(columns, fields.url)
+    if column is not None and _is_text(_kind(column)):
+        urls = _strings(column)
+    else:
+        columns = kept
     extras = _extras(columns, len(batch))
     sizes = pc.binary_length(texts).fill_null(0)
     if texts.null_count or (pc.max(sizes).as_py() or 0) > fields.max_document_bytes:
@@ -315,12 +351,32 @@ def _extras(columns: dict[str, pa.Array], rows: int) -> pa.Array:
         return joined
     names = list(columns)
     plain = _plain(pa.RecordBatch.from_arrays(list(columns.values()), names=names))
-    values = zip(*(column.to_pylist() for column in plain.columns), strict=True)
+    values = zip(*map(_values, plain.columns), strict=True)
     known = [
         {name: value for name, value in zip(names, row, strict=True) if value is not None}
         for row in values
     ]
     return pa.array([to_extra(record) for record in known], pa.string())
+
+
+def _values(column: pa.Array) -> list[object]:
+    """A column's values; numbers that JSON does not have as words."""
+    values = column.to_pylist()
+    return values if _is_finite(column) else [in_words(value) for value in values]
+
+
+def _is_finite(column: pa.Array) -> bool:
+    """Whether JSON has all numbers of a column: it has no NaN and no infinity."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return pc.all(pc.is_finite(column.cast(pa.float64()))).as_py() is not False
+    if pa.types.is_dictionary(kind):
+        return _is_finite(column.dictionary)
+    if pa.types.is_map(kind):
+        return _is_finite(column.keys) and _is_finite(column.items)
+    if pa.types.is_struct(kind):
+        return all(map(_is_finite, column.flatten()))
+    return not pa.types.is_nested(kind) or _is_finite(column.flatten())
 
 
 def _joined(columns: dict[str, pa.Array], rows: int) -> pa.Array | None:

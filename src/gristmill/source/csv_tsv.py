@@ -15,6 +15,7 @@ from typing import Literal
 import pyarrow as pa
 
 from gristmill.errors import SourceError
+from gristmill.source.ill_formed import MARKED
 from gristmill.source.jsonl import BYTE_ORDER_MARK, add_record
 from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
@@ -33,7 +34,7 @@ class _LineReader:
 
     def __init__(self, pieces: Iterable[bytes | Damage], most: int) -> None:
         self._pieces = iter(pieces)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = codecs.getincrementaldecoder("utf-8")(MARKED)
         self._most = most
         self._held: list[
             str | None
@@ -162,8 +163,12 @@ def _read(
         reader = csv.reader(lines, delimiter=mark, quoting=quoting)
         try:
             for row in reader:
+                if row:
+                    row[0] = row[0].removeprefix("\ufeff")  # also where files were joined
                 if not row:
                     rows.skip("blank line")
+                elif row == names:
+                    rows.skip("header")
                 elif names is None:
                     names = [name.removeprefix("\ufeff") for name in row]
                     rows.skip("header")

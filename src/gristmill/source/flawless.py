@@ -13,7 +13,7 @@ from gristmill.kernels.reading import warc_records as framing
 from gristmill.kernels.reading.spans import gather
 from gristmill.source import http, warc, warc_rows
 from gristmill.source.record_window import Window
-from gristmill.source.rows import Fields, RowCollector, texts_of
+from gristmill.source.rows import Fields, RowCollector
 
 MOST_RECORDS = 4096  # found at a time
 LARGE = 1 << 20  # bytes that a record which the data cuts off hardly has
@@ -49,12 +49,17 @@ class FlawlessRecords:
             self._wait = min((1 << self._failures) - 2, MOST_WAIT)
             return False
         records = self._records[:count]
-        # Heads within blocks are for the reader of records one by one.
-        if len(warc.INNER.findall(window.data, window.at, stop)) > count:
-            count, stop = self._without_heads(window.data, records, stop)
-            records = records[:count]
-            if not count:
-                return False
+        # Ill-formed texts and heads within blocks are for the reader of records one by one.
+        ill = ~records[:, framing.WELL_FORMED].astype(bool)
+        ill &= records[:, framing.KIND] == framing.CONVERSION
+        if ill.any():
+            count = int(ill.argmax())
+            stop = int(records[count, framing.BEGIN])
+        if count and len(warc.INNER.findall(window.data, window.at, stop)) > count:
+            count, stop = self._without_heads(window.data, records[:count], stop)
+        if not count:
+            return False
+        records = records[:count]
         if self._fields.pages:
             for record in records.tolist():
                 self._add_record(window, record)
@@ -92,8 +97,6 @@ class FlawlessRecords:
         columns = {name: _column(data, documents, place) for name, place in _COLUMNS.items()}
         texts = gather(data, documents[:, framing.BLOCK], documents[:, framing.BLOCK + 1])
         columns["text"] = strings_of(*texts)
-        if not documents[:, framing.WELL_FORMED].all():
-            columns["text"] = texts_of(columns["text"].view(pa.binary()))
         if len(places):
             media = bytes(data[slice(*documents[0, framing.MEDIA_TYPE :].tolist())])
             columns["content_type"] = pa.array(

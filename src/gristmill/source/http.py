@@ -13,7 +13,8 @@ from typing import NamedTuple
 ROBOTS = b"x-robots-tag"
 _STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])?[ \t]+([0-9]{3})(?![0-9])")
 _STOP = re.compile(rb"\r?\n\r?\n")
-_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]{0,4096})?\r?\n")
+_CHUNK = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]{0,4096})?\r?\n")
+_SPACE = re.compile(rb"[ \t\r\n]{0,256}")  # that some servers send before the first chunk
 _MEDIA = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _CHARSET = re.compile(r"charset\s*=\s*(?:[\"']\s*)?([^\s\"';,]+)", re.IGNORECASE)
 
@@ -94,20 +95,20 @@ def unchunked(body: bytes) -> bytes:
     chunk, the bytes after them are returned as they are.
     """
     out: list[bytes] = []
-    at = 0
+    at = _SPACE.match(body).end()  # type: ignore[union-attr]
     while head := _CHUNK.match(body, at):
         size = int(head[1], 16)
         start, end = head.end(), head.end() + size
         if size == 0:
             return b"".join(out)
         ends_well = body.startswith((b"\r\n", b"\n"), end)
-        if not ends_well and (end < len(body) or (at == 0 and b"\r" not in head[0])):
+        if not ends_well and (end < len(body) or (not out and b"\r" not in head[0])):
             break  # not a chunk, but text that looks like the start of one
         out.append(body[start:end])
         if end >= len(body):
             return b"".join(out)
         at = end + (2 if body.startswith(b"\r", end) else 1)
-    return b"".join([*out, body[at:]])
+    return b"".join([*out, body[at:]]) if out else body
 
 
 def media_type(value: str | None) -> str | None:

@@ -12,12 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from gristmill.errors import SourceError
+from gristmill.source.ill_formed import MARKED, finite
 from gristmill.source.jsonl import BYTE_ORDER_MARK, MOST_VALUES, add_record
 from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
 
 _SPACE = " \t\r\n"
-_decode = json.JSONDecoder().raw_decode
+_decode = json.JSONDecoder(parse_constant=str, parse_float=finite).raw_decode
 
 
 class _TextBuffer:
@@ -25,7 +26,7 @@ class _TextBuffer:
 
     def __init__(self, pieces: Iterable[bytes | Damage]) -> None:
         self._pieces = iter(pieces)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = codecs.getincrementaldecoder("utf-8")(MARKED)
         self.text = ""
         self.at = 0
         self.ended = False

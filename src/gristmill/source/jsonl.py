@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from gristmill.columns import well_formed
 from gristmill.errors import SourceError
+from gristmill.source.ill_formed import MARKED, finite, marks
 from gristmill.source.magic_numbers import ill_formed, is_binary
 from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
@@ -88,8 +89,7 @@ def _read_line(
     if size > most:
         rows.fail("too_large", offset)
         return
-    if offset == 0:
-        line = line.removeprefix(BYTE_ORDER_MARK)
+    line = line.removeprefix(BYTE_ORDER_MARK)  # also where files were joined
     if not line.strip():
         rows.skip("blank line")
         return
@@ -97,8 +97,8 @@ def _read_line(
         rows.fail("too_large", offset)
         return
     record = parse(line)
-    if record is None:
-        rows.fail("not_json", offset)
+    if isinstance(record, str):
+        rows.fail(record, offset)
         return
     add_record(record, offset, rows, fields)
 
@@ -115,8 +115,8 @@ def _has_large_fields(line: bytes, fields: Fields) -> bool:
 
 def add_record(record: dict[str, Any], value: int, rows: RowCollector, fields: Fields) -> None:
     """Add an object as a row; `value` is its place in the shard, for its verdict."""
-    text = record.pop(fields.text, None)
-    url = record.pop(fields.url, None)
+    text = _take(record, fields.text)
+    url = _take(record, fields.url)
     if url is not None and not isinstance(url, str):
         record[fields.url], url = url, None
     if url is not None:
@@ -124,33 +124,51 @@ def add_record(record: dict[str, Any], value: int, rows: RowCollector, fields: F
     if not isinstance(text, str):
         rows.fail("no_text", value, url)
         return
+    replaced = 0
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
-        encoded = well_formed(text).encode()
+        encoded, replaced = well_formed(text).encode(), marks(text)
     if len(encoded) > fields.max_document_bytes:
         rows.fail("too_large", value, url)
         return
     try:
         extra = to_extra(record)
     except RecursionError:
-        rows.fail("not_json", value, url)
+        rows.fail("too_deep", value, url)
         return
-    rows.add(encoded, url, extra=extra)
+    rows.add(encoded, url, extra=extra, replaced=replaced)
 
 
-def parse(line: bytes) -> dict[str, Any] | None:
-    """A line as a JSON object; None: it is not one."""
+def _take(record: dict[str, Any], name: str) -> Any:
+    """Take a field out of an object: of this name, or else at this path, as `doc.text`."""
+    if name in record:
+        return record.pop(name)
+    first, dot, rest = name.partition(".")
+    inner = record.get(first)
+    if not dot or not isinstance(inner, dict):
+        return None
+    value = _take(inner, rest)
+    if not inner:
+        del record[first]
+    return value
+
+
+def parse(line: bytes) -> dict[str, Any] | str:
+    """A line as a JSON object, or the reason why it is none: not_json, too_deep."""
     try:
         return decode_object(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    # Python's own reader accepts ill-formed UTF-8, lone surrogates and NaN.
+    # Python's own reader accepts ill-formed UTF-8, lone surrogates, NaN and 1e999. The last two are
+    # kept as strings, for no JSON has them.
     try:
-        record = json.loads(line.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
+        record = json.loads(line.decode("utf-8", MARKED), parse_constant=str, parse_float=finite)
+    except RecursionError:
+        return "too_deep"
+    except ValueError:
+        return "not_json"
+    return record if isinstance(record, dict) else "not_json"
 
 
 def to_extra(record: dict[str, Any]) -> str | None:
@@ -230,6 +248,6 @@ def _read_text(
             "not-text",
         )
     if text:
-        rows.add(text)
+        rows.add(text, as_it_is=not strict)
     if (batch := rows.take()) is not None:
         yield batch

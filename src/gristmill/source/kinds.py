@@ -31,6 +31,8 @@ KINDS = ("wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html
 LOOK = 1 << 18  # decoded bytes from which the kind is detected
 BEGIN = 1 << 13  # bytes from which a line or value is recognised
 MOST_LINES = 100  # lines that are parsed to detect JSONL
+FEW_LINES = 2  # as many lines that are no UTF-8 may be damaged ones
+ILL_SHARE = 0.1  # of lines that are no UTF-8, from which on a file is in another encoding
 _STRING = rb'"[^"\\]{0,1000}(?:\\.[^"\\]{0,1000}){0,100}'
 # The beginning of an object, which may be cut off; of an array of objects, or an empty array; of an
 # array of other values.
@@ -148,6 +150,7 @@ def detect(head: Head, fields: Fields, name: str = "") -> str:
     # A table's texts may hold an archive's heads, so its magic number comes first.
     kind = _table(data) or _records(head) or _lines(head, fields.text) or _array(data, head.ended)
     if kind is not None:
+        _check_encoding(head, kind)
         return kind
     seen = _other_format(data, head.ended)
     if seen == "an HTML page" and fields.pages:
@@ -157,6 +160,7 @@ def detect(head: Head, fields: Fields, name: str = "") -> str:
         raise not_text(seen)
     kind = _delimited(data, head.ended, fields.text, name)
     if kind is not None:
+        _check_encoding(head, kind)
         return kind
     at = magic_numbers.ill_formed(data, ended=head.ended and head.damage is None)
     if at is not None:
@@ -165,6 +169,32 @@ def detect(head: Head, fields: Fields, name: str = "") -> str:
         )
     _check_name(name, "plain text")
     return "text"
+
+
+def _check_encoding(head: Head, kind: str) -> None:
+    """Refuse lines that are in another encoding than UTF-8: at least a tenth are no UTF-8, and
+    hardly any of the others is more than ASCII.
+    """
+    if kind not in ("jsonl", "json", "csv", "tsv") or head.damage is not None:
+        return
+    lines = [line for line in head.data.split(b"\n")[: None if head.ended else -1] if line.strip()]
+    ill = beyond = 0
+    first = -1
+    for number, line in enumerate(lines):
+        if line.isascii():
+            continue
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            first, ill = number if first < 0 else first, ill + 1
+        else:
+            beyond += 1
+    if ill >= max(FEW_LINES, len(lines) * ILL_SHARE) and ill > beyond / ILL_SHARE:
+        raise not_text(
+            f"{kind.upper()} that is not UTF-8 ({ill:,} of its first {len(lines):,} lines are not, "
+            f"the first is line {first + 1:,})",
+            "convert it with iconv, as from cp1252: iconv -f CP1252 -t UTF-8",
+        )
 
 
 def is_unknown(first: bytes, fields: Fields) -> bool:
@@ -277,7 +307,7 @@ def _lines(head: Head, text: str) -> str | None:
     for line in _whole_lines(head):
         seen += 1
         stripped = line.strip()
-        if stripped.startswith(b"{") and jsonl.parse(stripped) is not None:
+        if stripped.startswith(b"{") and isinstance(jsonl.parse(stripped), dict):
             good += 1
         elif seen > 1:
             bad += 1

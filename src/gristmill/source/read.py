@@ -25,6 +25,7 @@ from gristmill.source import (
     kinds,
     warc,
 )
+from gristmill.source.path_columns import with_columns
 from gristmill.source.rows import Fields, RowCollector, without_empty
 from gristmill.store.codecs import Damage, DecodedPieces, Proof
 
@@ -90,16 +91,21 @@ class ShardReader:
         self._proof: Proof = proof or ("ahead" if limit is None else "behind")
         self._path = path
         self._name = path.name if name is None else name
-        self._rows = RowCollector(number, limit)
         self._kind = kind
         self._fields = fields or Fields()
+        self._rows = RowCollector(number, limit, self._fields.max_replaced)
         self._sha256 = sha256
+        known = self._fields.text, self._fields.url
+        self._columns = {name: at for name, at in self._fields.columns if name not in known}
         self.counts: dict[str, Any] = {}
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
             with open(self._path, "rb") as file:
-                yield from self._read(file)
+                if not self._columns:
+                    yield from self._read(file)
+                for batch in self._read(file) if self._columns else ():
+                    yield with_columns(batch, self._columns)
         except OSError as error:
             raise SourceError(
                 f"{self._path}: cannot be read: {error.strerror or error}", reason_of_file(error)

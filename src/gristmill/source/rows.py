@@ -6,13 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.columns import utf8_buffers
+from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import SourceError
 from gristmill.schema import MOST_ROWS, RAW, first_document
+from gristmill.source.ill_formed import MARKED, marks
 
 BATCH_BYTES = 2 << 20  # of text
 BATCH_ROWS = 1 << 13
 MAX_DOCUMENT_BYTES = 16 << 20
+REPLACED = "replaced"  # the count of documents in which ill-formed parts were replaced
 
 
 class Fields(NamedTuple):
@@ -30,6 +32,12 @@ class Fields(NamedTuple):
     max_shard_bytes: int = 1 << 40
     pages: bool = False
     keep_empty: bool = True  # a text of nothing but white space is a document
+    # Of a text's characters: more that were put in place of ill-formed UTF-8 make it unreadable.
+    # Null: they are only counted.
+    max_replaced: float | None = None
+    keep_truncated: bool = True  # records that the crawler cut off, as their heads say
+    # Names and values that the path of the shard has, as lang=en/ of Hive, for the column `extra`.
+    columns: tuple[tuple[str, str], ...] = ()
 
 
 class RowCollector:
@@ -39,8 +47,13 @@ class RowCollector:
     verdict), `skip` (not a document at all: only counted), and `extend` (many rows).
     """
 
-    def __init__(self, shard: int, limit: int | None = None) -> None:
-        """Begin at row 0 of a shard. After `limit` documents `full` is true; None: no limit."""
+    def __init__(
+        self, shard: int, limit: int | None = None, max_replaced: float | None = None
+    ) -> None:
+        """Begin at row 0 of a shard. After `limit` documents `full` is true; None: no limit.
+        `max_replaced`: as of Fields.
+        """
+        self._max_replaced = max_replaced
         self._first = first_document(shard)
         self._limit = limit
         self.row = 0
@@ -79,10 +92,23 @@ class RowCollector:
         declared_language: str | None = None,
         extra: str | None = None,
         content_type: str | None = None,
+        *,
+        replaced: int = 0,
+        as_it_is: bool = False,
     ) -> None:
         """Add a document. Its text may be ill-formed UTF-8; a text of type text/html is the source
-        of a page.
+        of a page. `replaced`: U+FFFD in it that stand for ill-formed parts; `as_it_is`: however
+        many there are.
         """
+        if not text.isascii():
+            text, parts = _repaired(text)
+            replaced += parts
+        if replaced:
+            self.note(REPLACED)
+            share = replaced / len(text.decode())
+            if not as_it_is and self._max_replaced is not None and share > self._max_replaced:
+                self.fail("not_utf8", share, url)
+                return
         number = self._next()
         self._append(
             (
@@ -102,7 +128,7 @@ class RowCollector:
         self.documents += 1
         self._bytes += len(text) + len(extra or "")
 
-    def fail(self, reason: str, value: int, url: str | None = None) -> None:
+    def fail(self, reason: str, value: float, url: str | None = None) -> None:
         """Add a row that is not a readable document; `value` is its offset, or another number that
         belongs to the reason.
         """
@@ -119,6 +145,7 @@ class RowCollector:
         `value` of such a row is its number: columnar formats have no offset for it.
         """
         self._pack()
+        texts, reasons = self._without_ill_formed(texts, reasons)
         count = len(texts)
         first = self._next(count)
         document = pa.array(np.arange(first, first + count))
@@ -128,7 +155,7 @@ class RowCollector:
             value = pc.if_else(pc.is_null(reasons), None, numbers)
         given = {
             "document": document,
-            "text": texts_of(texts.fill_null(b"")),
+            "text": texts.fill_null(b"").cast(pa.string()),
             "url": urls,
             "extra": extras,
             "reason": reasons,
@@ -141,6 +168,26 @@ class RowCollector:
         self._bytes += sum(
             pc.sum(pc.binary_length(column)).as_py() or 0 for column in (texts, extras)
         )
+
+    def _without_ill_formed(self, texts: pa.Array, reasons: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Texts with ill-formed parts replaced, and reasons; null for one with too many."""
+        try:
+            texts.cast(pa.large_string()).validate(full=True)
+            return texts, reasons
+        except pa.ArrowInvalid:
+            pass
+        values, said = texts.to_pylist(), reasons.to_pylist()
+        for place, value in enumerate(values):
+            if value is None or value.isascii():
+                continue
+            values[place], parts = _repaired(value)
+            if parts:
+                self.note(REPLACED)
+            if self._max_replaced is not None and parts > self._max_replaced * len(
+                values[place].decode()
+            ):
+                values[place], said[place] = None, "read.not_utf8"
+        return pa.array(values, pa.large_binary()), pa.array(said, pa.string())
 
     def extend_records(
         self, places: np.ndarray, count: int, columns: dict[str, pa.Array], skipped: list[str]
@@ -199,12 +246,9 @@ class RowCollector:
         if self._columns[0]:
             columns = []
             for field, values in zip(RAW, self._columns, strict=True):
-                values_of = (
-                    pa.array(values, pa.binary())
-                    if field.name == "text"
-                    else pa.array(values, field.type)
-                )
-                columns.append(texts_of(values_of) if field.name == "text" else values_of)
+                is_text = field.name == "text"  # well-formed by now
+                column = pa.array(values, pa.binary() if is_text else field.type)
+                columns.append(column.cast(pa.string()) if is_text else column)
                 values.clear()
             self._pieces.append(pa.RecordBatch.from_arrays(columns, schema=RAW))
 
@@ -240,11 +284,11 @@ _SPACE = np.zeros(256, bool)
 _SPACE[[*range(9, 14), *range(28, 33), 0xC2, 0xE1, 0xE2, 0xE3]] = True
 
 
-def texts_of(values: pa.Array) -> pa.Array:
-    """Bytes as strings: each maximal ill-formed part becomes one U+FFFD."""
+def _repaired(text: bytes) -> tuple[bytes, int]:
+    """UTF-8 with U+FFFD in place of each maximal ill-formed part, and how many there are."""
     try:
-        return values.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array(
-            [value.decode("utf-8", "replace") for value in values.to_pylist()], pa.string()
-        )
+        text.decode()
+    except UnicodeDecodeError:
+        marked = text.decode("utf-8", MARKED)
+        return well_formed(marked).encode(), marks(marked)
+    return text, 0

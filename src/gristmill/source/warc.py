@@ -84,6 +84,7 @@ class _WarcHeader(NamedTuple):
             (self.get(b"warc-record-id") or "").strip("<>") or None,
             self.get(b"warc-identified-content-language"),
             self.get(b"content-type"),
+            self.get(b"warc-truncated"),
         )
 
 
@@ -308,7 +309,7 @@ def _skip_block(
         return False
     if passed == "wrong":
         rows.fail("wrong_length", begin, header.url)
-    elif header.type == "conversion" or (fields.pages and header.type in ("response", "resource")):
+    elif warc_rows.is_document(header.type, fields):
         rows.fail("too_large", begin, header.url)
     elif header.type in PAGES:
         rows.fail("revisit" if fields.pages else "not_text", begin, header.url)

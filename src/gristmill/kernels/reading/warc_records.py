@@ -31,8 +31,9 @@ _FIELDS = (
     b"warc-record-id",
     b"warc-identified-content-language",
     b"content-type",
+    b"warc-truncated",
 )
-_TYPE, _LENGTH = 0, 1
+_TYPE, _LENGTH, _TRUNCATED = 0, 1, 7
 _LONGEST = 32
 
 
@@ -144,6 +145,8 @@ def _read_head(data, at, record):
         at += ending
         if field < 0:
             continue
+        if field == _TRUNCATED:  # it is noted with the document
+            return -1
         if seen >> field & 1:  # of repeated fields the first
             continue
         seen |= 1 << field

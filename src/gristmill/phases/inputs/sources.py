@@ -211,7 +211,10 @@ def _files(source: Source, pattern: str, folder: Path) -> list[str]:
     # The recipe's folder may have a name that is a glob too.
     whole = pattern if os.path.isabs(pattern) else os.path.join(glob.escape(str(folder)), pattern)
     paths = glob.glob(whole, recursive=True)
-    files = [_relative(Path(path), folder) for path in paths if os.path.isfile(path)]
+    files = {_relative(Path(path), folder) for path in paths if os.path.isfile(path)}
+    if not files:  # folders alone: what is in them, as of a folder that is named
+        inside = (path for found in paths for path in _within(Path(found)))
+        files = {_relative(path, folder) for path in inside}
     return sorted(files, key=os.fsencode)
 
 

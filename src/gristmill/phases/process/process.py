@@ -47,6 +47,7 @@ from gristmill.recipe import Source
 from gristmill.schema import shard_name
 from gristmill.source.files_read import text_size
 from gristmill.source.kinds import OVERRIDE, extension
+from gristmill.source.path_columns import path_columns
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.codecs import Proof, UnprovedMember
@@ -118,7 +119,16 @@ def _task(state: State, source: Source, shard: PlannedShard, *, pages: bool) -> 
         name=shard.url,
         sha256=shard.sha256,
         kind=source.kind,
-        fields=Fields(source.text, source.url, *limits, pages, source.keep_empty),
+        fields=Fields(
+            source.text,
+            source.url,
+            *limits,
+            pages,
+            source.keep_empty,
+            source.max_replaced,
+            source.keep_truncated,
+            path_columns(shard.url),
+        ),
         libraries={"resiliparse": _charsets()},
         steps=steps,
         measure=recipe.measure,
@@ -348,6 +358,8 @@ PROCESS = Phase(
                 "max_document_bytes",
                 "max_shard_bytes",
                 "keep_empty",
+                "max_replaced",
+                "keep_truncated",
             )
         ),
         *(f"deduplicate.near.{name}" for name in ("shingle", "unit", "bands", "rows")),
