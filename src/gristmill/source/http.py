@@ -13,7 +13,7 @@ from typing import NamedTuple
 ROBOTS = b"x-robots-tag"
 _STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])?[ \t]+([0-9]{3})(?![0-9])")
 _STOP = re.compile(rb"\r?\n\r?\n")
-_CHUNK = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]{0,4096})?\r?\n")
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]{0,4096})?\r?\n")
 _SPACE = re.compile(rb"[ \t\r\n]{0,256}")  # that some servers send before the first chunk
 _MEDIA = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _CHARSET = re.compile(r"charset\s*=\s*(?:[\"']\s*)?([^\s\"';,]+)", re.IGNORECASE)
