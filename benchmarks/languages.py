@@ -41,7 +41,7 @@ def told(
     lid: str, texts: list[str], rules: str = "fasttext", keep: str = "en"
 ) -> tuple[list[str | None], int]:
     """(labels of texts, how many a step that keeps one label at 0.65 removes)."""
-    step = Language(keep=[keep], rules=rules)
+    step = Language(keep=[keep], rules=rules, capitals="keep")
     measured = step.load({PACKAGED: Input("lid.176.ftz", lid, "")})(
         pa.RecordBatch.from_pydict({"text": pa.array(texts)})
     )

@@ -191,7 +191,7 @@ def _works() -> dict[str, Any]:
         "fineweb": FineWeb,
         "simple": Simple,
         "normalise": Normalise,
-        "language": lambda: Language(keep=["en"]),
+        "language": lambda: Language(keep=["en"], capitals="keep"),
         "script": lambda: Language(keep=["Latn"], rules="script"),
         "url": lambda: Url(
             domains=[f"{lists}/url_filterblacklistsv0_3_0.tar.gz"],

@@ -48,9 +48,45 @@ def judge(step: Language, texts: list[str]) -> tuple[Measured, Decision]:
     return found, step.decide(found.measures)
 
 
+GERMAN = "Die alte Mühle am Fluss mahlt seit dreihundert Jahren das Korn der Dörfer. "
+SWEDISH = "Den gamla kvarnen vid ån har malt byarnas säd i trehundra år. "
+CAPITALS = {"en": ENGLISH[:95].upper(), "de": GERMAN.upper(), "sv": SWEDISH.upper()}
+
+
+def test_text_in_capitals_is_read_in_lower_case() -> None:
+    texts = list(CAPITALS.values())
+    lower, _ = judge(Language(keep="all"), [text.lower() for text in texts])
+    found, said = judge(Language(keep=["en", "de", "sv"]), texts)
+    assert found.measures["label"].to_pylist() == list(CAPITALS)
+    assert said.reason.null_count == 3
+    assert found.measures["score"].equals(lower.measures["score"])
+    kept, _ = judge(Language(keep="all", capitals="keep"), texts)
+    model = fasttext.load_model(str(packaged()))
+    assert kept.measures["label"].to_pylist() == [
+        model.predict(text)[0][0].removeprefix("__label__") for text in texts
+    ]
+    assert kept.measures["label"].to_pylist() != list(CAPITALS)
+
+
+def test_lower_case_is_asked_about_only_where_capitals_outnumber_small_letters() -> None:
+    mixed = ["OK, ta! NATO, UNESCO: de facto", "abc", "", "x " * 40, ENGLISH, "12 34"]
+    ours, _ = judge(Language(keep="all"), mixed)
+    theirs, _ = judge(Language(keep="all", capitals="keep"), mixed)
+    few = [row for row, text in enumerate(mixed) if row != 0]
+    for name in ("label", "score"):
+        first, second = ours.measures[name].to_pylist(), theirs.measures[name].to_pylist()
+        assert [first[row] for row in few] == [second[row] for row in few]
+
+
+def test_only_the_characters_asked_about_are_looked_at_in_lower_case() -> None:
+    text = SWEDISH.upper() + ENGLISH * 3
+    found, _ = judge(Language(keep="all", characters=len(SWEDISH)), [text])
+    assert found.measures["label"].to_pylist() == ["sv"]
+
+
 def test_labels_and_scores_are_the_librarys_own() -> None:
     texts = [ENGLISH, *OTHER_LANGUAGES.values(), article(1), "x", "a\nb\n" * 900, "é" * 3000]
-    found, _ = judge(Language(keep=["en"]), texts)
+    found, _ = judge(Language(keep=["en"], capitals="keep"), texts)
     model = fasttext.load_model(str(packaged()))
     for row, text in enumerate(texts):
         labels, scores = model.predict(text.replace("\n", " ")[:1000])

