@@ -201,6 +201,17 @@ def test_phone_numbers() -> None:
         "12.05.2011 1234; (3221225477 bytes"
     )
     everywhere = ["US", "GB", "DE", "FR", "IL", "IN", "CA", "BR"]
+    grouped = [
+        "Soc. 12, 226-231. 1996",
+        "360-90-90-140",
+        "2016-11/21/10",
+        "415-55-52-671 and 41-5555-2671",
+        "544173/554173 and 460-89-9847",
+    ]
+    assert redact(grouped, regions=everywhere)[0] == grouped
+    assert redact(
+        ["415/555-2671, 1-415-555-2671; 0171 123 4567, 0171/1234567"], regions=["US", "DE"]
+    )[0] == ["<PHONE>, <PHONE>; <PHONE>, <PHONE>"]
     assert redact([others], regions=everywhere)[0] == [others]
     assert redact(["030 901820, 01 42 68 53 00"], regions=everywhere)[0] == ["<PHONE>, <PHONE>"]
     with pytest.raises(RecipeError, match="no region 'XX'"):

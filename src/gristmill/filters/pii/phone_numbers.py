@@ -4,8 +4,12 @@ A candidate is tried whole, then without its last group, and so on, at places wh
 the first that is a number is taken, and what overlaps it is not. With a `+` it is one if it is
 possible: a country's code, and as many digits as whole numbers have there. Without, it must be
 valid in one of `regions` (an area and a range in use), or possible there if that is asked, and
-stand in groups as dates, years, addresses and columns do not. What follows a digit that belongs to
-no number found is one only if its groups say so: the rest are terms and rows of numbers.
+stand in groups as dates, years, addresses and columns do not. What is only valid must have the
+national prefix where the region writes one, and groups as the region writes them: no group is cut
+(`360-90-90-140` is no American number), as libphonenumber's strict grouping has it. Elsewhere than
+in North America people group as they like, with one sign between all groups. What follows a digit
+that belongs to no number found is one only if its groups say so: the rest are terms and rows of
+numbers.
 """
 
 import re
@@ -24,6 +28,8 @@ _JOINED = re.compile(
 _ROW = re.compile(r"[0-9.]+(?: -?[0-9.]+)*")  # of numbers
 _RUN = re.compile(r"[0-9]+(?:x[0-9]+)?")
 _CODE = re.compile(r"\+[ (]?([0-9]{1,3})")
+_SIGNS = re.compile(r"(?<=[0-9])[^0-9x]+(?=[0-9])")  # between groups
+NORTH_AMERICA = 1  # the country's code
 FEWEST = 7  # digits
 # What is no number without a `+`, and then with one.
 _OTHER = re.compile(
@@ -34,6 +40,7 @@ _OTHER = re.compile(
     | (?:[1-9][0-9]*|0+)[ ][0-9]+ (?:\.[0-9]+)?  # two numbers: a house's and a street's
     | .*[ ][ ].*                                                        # columns of a table
     | \([^)]*
+    | .*\.[ ].*                                                         # the end of a sentence
     | [0-9]{5}-[0-9]{3,4}                                               # a postal code
     | (?:19|20)[0-9]{2} - (?:19|20)[0-9]{2}                             # years
     | (?:.*[^0-9])? [0-9]{4}([-/.]) [0-9]{1,2}\1 [0-9]{1,2} (?![0-9]).*  # a date
@@ -59,6 +66,21 @@ def judge(regions: Sequence[str], *, possible: bool = False) -> Callable[[str], 
                 f"no region {region!r}: phonenumbers knows ISO 3166's codes of two letters, "
                 "such as US and GB"
             )
+
+    def matches(text: str, region: str, leniency: int) -> bool:
+        """Whether libphonenumber's matcher takes all of a string for one number."""
+        matcher = phonenumbers.PhoneNumberMatcher(text, region, leniency, max_tries=1)
+        return any(match.raw_string == text for match in matcher)
+
+    def is_grouped(text: str, region: str) -> bool:
+        if matches(text, region, phonenumbers.Leniency.STRICT_GROUPING):
+            return True
+        if phonenumbers.country_code_for_region(region) == NORTH_AMERICA:
+            return False
+        # The first sign stands behind the area's code, and may be another.
+        signs = set(_SIGNS.findall(text)[1:])
+        return len(signs) <= 1 and matches(text, region, phonenumbers.Leniency.VALID)
+
     codes = frozenset(map(str, phonenumbers.COUNTRY_CODE_TO_REGION_CODE))
 
     @lru_cache(REMEMBERED)
@@ -78,7 +100,7 @@ def judge(regions: Sequence[str], *, possible: bool = False) -> Callable[[str], 
         except phonenumbers.NumberParseException:
             return False
         if region and not possible:
-            return bool(phonenumbers.is_valid_number(number))
+            return phonenumbers.is_valid_number(number) and is_grouped(text, region)
         # Not as within one town: with a country's code nobody leaves out the area's.
         return bool(
             phonenumbers.is_possible_number_with_reason(number)
