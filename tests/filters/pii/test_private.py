@@ -206,9 +206,9 @@ def test_phone_numbers() -> None:
         "360-90-90-140",
         "2016-11/21/10",
         "415-55-52-671 and 41-5555-2671",
-        "544173/554173 and 460-89-9847",
+        "544173/554173, 2024/2025, 6304/6442/7659",
     ]
-    assert redact(grouped, regions=everywhere)[0] == grouped
+    assert redact(grouped, regions=["US", "DE"])[0] == grouped
     assert redact(
         ["415/555-2671, 1-415-555-2671; 0171 123 4567, 0171/1234567"], regions=["US", "DE"]
     )[0] == ["<PHONE>, <PHONE>; <PHONE>, <PHONE>"]
