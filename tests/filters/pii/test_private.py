@@ -185,6 +185,17 @@ NUMBERS = {
 }
 
 
+def test_addresses_of_all_scripts_are_redacted_whole() -> None:
+    texts = [
+        "pat.o'neil@mill.org, jürgen.müller@mühle.de",
+        "иван@пример.рф или ivan@xn--e1afmkfd.xn--p1ai",
+        "用户@例子.中国",
+        "אבי@דוגמה.ישראל",
+    ]
+    redacted = ["<EMAIL>, <EMAIL>", "<EMAIL> или <EMAIL>", "<EMAIL>", "<EMAIL>"]
+    assert redact(texts, kinds=["email"])[0] == redacted
+
+
 def test_phone_numbers() -> None:
     expected = {text: text if found is None else found for text, found in NUMBERS.items()}
     assert dict(zip(NUMBERS, redact(list(NUMBERS))[0], strict=True)) == expected

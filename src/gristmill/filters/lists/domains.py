@@ -58,14 +58,14 @@ class Suffixes:
         return len(self._tree)
 
     def top_level(self) -> list[bytes]:
-        """The last labels of all suffixes, as DNS writes them (Punycode), in lower case."""
+        """The last labels of all suffixes, in lower case, as people write them and as DNS does
+        (Punycode).
+        """
         import idna
 
-        return [
-            label.encode() if label.isascii() else idna.encode(label)
-            for label in self._tree
-            if label != "*"
-        ]
+        labels = [label for label in self._tree if label != "*"]
+        foreign = [idna.encode(label) for label in labels if not label.isascii()]
+        return [label.encode() for label in labels] + foreign
 
     def split(self, url: str) -> Split:
         """The registered domain of a URL's host, and the host."""
