@@ -149,6 +149,10 @@ PLACES: dict[tuple[str, str], Case] = {
             *("--cache-dir", w.mine, "--cache-bytes", "1KB"),
         ]
     ),
+    ("run", "GRISTMILL_KERNELS"): Case(
+        lambda w: ["run", recipe(w), "--out", w.spare / "c", "--workers", 1],
+        variable="GRISTMILL_KERNELS",
+    ),
     ("init", "path"): Case(lambda w: ["init", file(w)]),
     ("report", "out"): Case(lambda w: ["report", w.corpus, "--out", file(w)]),
     ("card", "out"): Case(lambda w: ["card", w.corpus, "--out", file(w)]),

@@ -19,6 +19,7 @@ from gristmill.completion import PRESETS, among
 from gristmill.errors import GristmillError, MachineError
 from gristmill.explore_verb import explore
 from gristmill.interrupts import exit_on_ctrl_c, handle_ctrl_c
+from gristmill.kernels_folder import refuse_foreign_kernels
 from gristmill.loader_verbs import bench_loader, seen
 from gristmill.mixing_verbs import app as mix_app
 from gristmill.mixing_verbs import doremi, losses
@@ -242,6 +243,7 @@ def _run(entry: Callable[[], Any]) -> None:
     try:
         # Of a verb that has no display of its own.
         with Display(patience=PATIENCE) if "--json" not in sys.argv else nullcontext():
+            refuse_foreign_kernels()
             entry()
     except GristmillError as error:
         _fail(error)
