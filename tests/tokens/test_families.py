@@ -189,7 +189,7 @@ def test_special_tokens_are_tiktokens(name: str, tiktoken_folder: Path) -> None:
             wanted = theirs.decode_single_token_bytes(token)
         except KeyError:
             wanted = b""
-        assert kernel._bytes_of[token] == wanted
+        assert kernel.spelling(token) == wanted
 
 
 def altered(name: str, old: str, new: str) -> str:

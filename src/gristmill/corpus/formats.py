@@ -21,7 +21,7 @@ FORMAT_VERSIONS = {
     "count_lines": "1",
     "frequent_lines": "1",
     "repeated_substrings": "1",
-    "tokenize": "3",
+    "tokenize": "4",
     "assemble": "1",
     "unicode": "16.0",
 }

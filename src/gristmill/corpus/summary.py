@@ -15,7 +15,8 @@ SHOWN = 5  # raw shards that a line names
 
 def summary(manifest: Manifest) -> dict[str, Any]:
     """The figures of a corpus: `documents`, `kept`, `withdrawn`, `tokens`, `token_shards`, `bytes`,
-    `vocabulary`, `tokenizer_version`, `raw_shards`, `absent`, `gone`, `nothing_kept`
+    `vocabulary`, `end_of_text` and what says it (`end_of_text_by`; null: the recipe, or an earlier
+    version), `begin_of_text`, `tokenizer_version`, `raw_shards`, `absent`, `gone`, `nothing_kept`
     (raw shards with documents of which none is kept), and `sources`.
 
     A source has `name`, `priority`, `enabled`, `raw_shards`, `documents`, `kept`, `tokens`,
@@ -36,6 +37,9 @@ def summary(manifest: Manifest) -> dict[str, Any]:
         "token_shards": len(shards),
         "bytes": sum(part.size for part in manifest.parts),
         "vocabulary": stated.vocabulary if stated is not None else None,
+        "end_of_text": stated.end_of_text if stated is not None else None,
+        "end_of_text_by": _known(stated.end_of_text_by) if stated is not None else None,
+        "begin_of_text": _known(stated.begin_of_text) if stated is not None else None,
         "tokenizer_version": None if version is msgspec.UNSET else version,
         "raw_shards": len(manifest.raw_shards),
         "absent": {
@@ -55,6 +59,10 @@ def summary(manifest: Manifest) -> dict[str, Any]:
         ],
         "sources": [_source(manifest, name, table) for name, table in _tables(manifest).items()],
     }
+
+
+def _known(value: Any) -> Any:
+    return None if value is msgspec.UNSET else value
 
 
 def _is_shard(path: str) -> bool:
@@ -113,6 +121,12 @@ def lines(found: dict[str, Any]) -> list[str]:
         out.append(
             f"tokens {found['tokens']:,} in {found['token_shards']:,} shards; vocabulary "
             f"{found['vocabulary']:,}" + (f", version {version}" if version is not None else "")
+        )
+        begin, why = found["begin_of_text"], found["end_of_text_by"]
+        out.append(
+            f"end of text {found['end_of_text']}"
+            + (f" by {why}" if why is not None else "")
+            + (f"; begin of text {begin}" if begin is not None else "")
         )
     out.append(
         f"kept {found['kept']:,} of {found['documents']:,} documents; "

@@ -79,6 +79,17 @@ class Batch(NamedTuple):
         """(b, L, L) bool: which position attends to which."""
         return masks.dense_mask(self)
 
-    def token_bytes(self, table: np.ndarray, *, mask_boundaries: bool = True) -> np.ndarray:
-        """(b, L): the bytes that each label stands for, by masks.token_bytes of the corpus."""
-        return masks.bytes_of_labels(self, table, mask_boundaries=mask_boundaries)
+    def token_bytes(
+        self,
+        table: np.ndarray,
+        *,
+        mask_boundaries: bool = True,
+        leads: np.ndarray | None = None,
+        begins: bool = False,
+    ) -> np.ndarray:
+        """(b, L): the bytes that each label stands for, by masks.token_bytes of the corpus; `leads`
+        and `begins` as in masks.bytes_of_labels.
+        """
+        return masks.bytes_of_labels(
+            self, table, mask_boundaries=mask_boundaries, leads=leads, begins=begins
+        )

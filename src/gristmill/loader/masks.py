@@ -41,6 +41,17 @@ def token_bytes(corpus: "TokenCorpus") -> np.ndarray:
     return np.array([min(len(one), 0xFFFF) for one in spellings_of(corpus)], np.uint16)
 
 
+def leading_tokens(corpus: "TokenCorpus") -> np.ndarray:
+    """Which tokens have a byte less as the first of a document, (vocabulary,) bool: the tokenizer
+    puts a space before a text (Llama 2, T5). None are, of most tokenizers.
+
+    By the tokenizer in the corpus. Raises RecipeError if it has none that can be read.
+    """
+    from gristmill.loader.packing_pieces import token_bytes_of_corpus
+
+    return token_bytes_of_corpus(corpus).leads
+
+
 def _shape(batch: "Batch") -> tuple[int, int]:
     return batch.tokens.shape[0], batch.tokens.shape[1] - 1
 
@@ -156,13 +167,32 @@ def dense_mask(batch: "Batch") -> np.ndarray:
 
 
 def bytes_of_labels(
-    batch: "Batch", table: np.ndarray, *, mask_boundaries: bool = True
+    batch: "Batch",
+    table: np.ndarray,
+    *,
+    mask_boundaries: bool = True,
+    leads: np.ndarray | None = None,
+    begins: bool = False,
 ) -> np.ndarray:
     """(b, L) of the table's dtype: how many bytes of text each label stands for, 0 where there is
     none. `table` (vocabulary,) is `token_bytes` of the corpus.
+
+    A document's first token is a label if boundaries are not masked, or if the corpus has a token
+    before each document, which `begins` says: then `leads`, `leading_tokens` of the corpus, takes
+    off the space that the tokenizer put there.
 
     Bits per byte are the sum of the losses of all labels, in nats, over the sum of their bytes and
     over ln 2.
     """
     mask = loss_mask(batch, mask_boundaries=mask_boundaries)
-    return np.asarray(table[batch.targets] * mask)
+    sizes = np.asarray(table[batch.targets] * mask)
+    if leads is not None and leads.any():
+        segments = batch.segments
+        here = (segments.offsets == 0) & (segments.documents >= 0)
+        rows, places = segments.rows[here], segments.starts[here] - 1 + begins
+        inside = (places >= 0) & (segments.lengths[here] > begins)
+        rows, places = rows[inside], places[inside]
+        sizes[rows, places] -= (leads[batch.targets[rows, places]] & mask[rows, places]).astype(
+            sizes.dtype
+        )
+    return sizes

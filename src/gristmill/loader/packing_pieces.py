@@ -5,18 +5,20 @@ vocabulary what its bytes begin and end with (kernels/packing/lengths.py names t
 sentence ends after `.`, `?` or `!`, closing quotes and brackets included, if white space follows;
 after a full stop, question or exclamation mark of Chinese, Japanese or Hindi; and where a line
 ends. So `Mr. Smith` is two sentences. A mark whose bytes are divided among several tokens is not
-seen.
+seen. Of WordPiece, whose tokens have no white space, no sentence is seen to end but a wide one.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus, TokenStream
 from gristmill.errors import RecipeError
 from gristmill.kernels.packing import lengths
-from gristmill.store.manifest import end_of_text_literal
-from gristmill.store.proof import proven
+
+if TYPE_CHECKING:
+    from gristmill.tokens.token_bytes import TokenBytes
 
 CLOSING = tuple(character.encode() for character in "\"')]}»”’")
 STOPS = (b".", b"?", b"!", "…".encode())
@@ -45,24 +47,27 @@ def _mark(spelling: bytes) -> int:
 
 
 def spellings_of(corpus: TokenCorpus) -> list[bytes]:
-    """The bytes of each token of a corpus, by the tokenizer in it; a special token has none.
+    """The bytes of text of each token of a corpus, by the tokenizer in it; a token that no text has
+    has none.
 
     Raises RecipeError if it has none that can be read, VerificationError if it is damaged.
     """
-    from gristmill.tokens.tokenizer import Tokenizer
+    texts = list(token_bytes_of_corpus(corpus).text)
+    texts[corpus.format.end_of_text] = b""
+    return texts
 
-    for part in corpus.manifest.parts:
-        if part.path.startswith("tokenizer/") and part.sha256 == corpus.format.tokenizer:
-            data = proven(corpus.root / part.path, part.sha256).read_bytes()
-            asked = end_of_text_literal(corpus.manifest)
-            tokenizer = Tokenizer(part.path, data, asked)
-            found = [tokenizer.spelling(token) for token in range(corpus.format.vocabulary)]
-            found[corpus.format.end_of_text] = b""
-            return found
-    raise RecipeError(
-        f"{corpus.root}: no tokenizer is in it, so that nobody knows where a sentence ends: pack "
-        "without split_at"
-    )
+
+def token_bytes_of_corpus(corpus: TokenCorpus) -> "TokenBytes":
+    """What text each token of a corpus stands for. Raises as `spellings_of`."""
+    from gristmill.corpus.tokenizer_part import tokenizer_in
+
+    tokenizer = tokenizer_in(corpus)
+    if tokenizer is None:
+        raise RecipeError(
+            f"{corpus.root}: no tokenizer is in it, so that nobody knows where a sentence ends: "
+            "pack without split_at"
+        )
+    return tokenizer.token_bytes.resized(corpus.format.vocabulary)
 
 
 def pieces_of(

@@ -50,6 +50,11 @@ def tokens(manifest: Manifest) -> list[str]:
     rows = [
         ("vocabulary", f"{found.vocabulary:,}"),
         ("end of text", f"{found.end_of_text}{side[found.end_of_text_side]}"),
+        *(
+            [("begin of text", f"{found.begin_of_text}, before each document")]
+            if isinstance(found.begin_of_text, int)
+            else []
+        ),
         ("tokenizer", f"`{found.tokenizer}` (sha256)"),
     ]
     return ["## Tokens\n\n" + table(("", ""), rows)]

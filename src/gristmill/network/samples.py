@@ -7,15 +7,16 @@ with personal data redacted, whatever the recipe redacts.
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.errors import RecipeError
+from gristmill.corpus.tokenizer_part import tokenizer_in
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step_inputs import installed_inputs
 from gristmill.filters.pii.private import Private
 from gristmill.network.dataset_facts import Sample
-from gristmill.store.manifest import end_of_text_literal
 from gristmill.tokens.tokenizer import Tokenizer
 
 SAMPLE = 400  # characters of a sample that are shown
@@ -53,7 +54,7 @@ def token_samples(root: Path) -> list[Sample]:
         for number, end in zip(*(one.tolist() for one in stream.boundaries(0)), strict=True):
             if number >= 0 and taken < each:
                 tokens = stream.read(start, min(end, start + READ))
-                text = tokenizer.decode(tokens[tokens != corpus.format.end_of_text])
+                text = tokenizer.decode(tokens[~np.isin(tokens, tokenizer.marks)])
                 found.append(Sample(source, number, text))
                 taken += 1
             start = end
@@ -81,11 +82,7 @@ def _each(sources: int) -> int:
 
 
 def _tokenizer(corpus: TokenCorpus) -> Tokenizer | None:
-    for part in corpus.manifest.parts:
-        if part.path.startswith("tokenizer/") and part.sha256 == corpus.format.tokenizer:
-            data = (corpus.root / part.path).read_bytes()
-            try:
-                return Tokenizer(part.path, data, end_of_text_literal(corpus.manifest))
-            except RecipeError:
-                return None
-    return None
+    try:
+        return tokenizer_in(corpus)
+    except (RecipeError, VerificationError):
+        return None

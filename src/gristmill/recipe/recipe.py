@@ -351,7 +351,7 @@ def stored(recipe: Recipe) -> dict[str, Any]:
             source[key] = stored_url(source[key]) if source[key] is not None else None
     if table["tokens"] is not None:
         table["tokens"]["tokenizer"] = stored_url(table["tokens"]["tokenizer"])
-        for key in ("repeat", "partition"):  # that came later, as LATER's
+        for key in ("repeat", "partition", "begin_of_text"):  # that came later, as LATER's
             if table["tokens"][key] is None:
                 del table["tokens"][key]
     table["step"] = [_stored_step(place, step) for place, step in enumerate(recipe.step)]

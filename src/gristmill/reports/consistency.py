@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from gristmill.corpus.layout import PROOFS, links
+from gristmill.corpus.tokenizer_part import read_tokenizer
 from gristmill.errors import RecipeError
 from gristmill.phases.output.write_manifest import FUNNEL, PLAN, RECIPE, RUN, token_format_of
 from gristmill.recipe import tables_of
@@ -21,7 +22,6 @@ from gristmill.store import urls
 from gristmill.store.manifest import Imported, Manifest, TokenFormat, end_of_text_literal
 from gristmill.store.proof import unseal
 from gristmill.tokens.partitions import source_of
-from gristmill.tokens.tokenizer import Tokenizer
 
 # The fields of run.json without its digest.
 RUN_FIELDS = ("finished", "folder", "machine", "phase_seconds", "megabytes_per_second")
@@ -103,12 +103,16 @@ def _token_format(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     if manifest.tokens is None or not names or names[0] not in sound:
         return []
     try:
-        end_of_text = end_of_text_literal(manifest)
-        tokenizer = Tokenizer(names[0], (root / names[0]).read_bytes(), end_of_text)
+        data = (root / names[0]).read_bytes()
+        tokenizer = read_tokenizer(names[0], data, manifest, manifest.tokens)
     except (RecipeError, OSError) as error:
         return [f"{names[0]}: cannot be read: {error}"]
     own = token_format_of(tokenizer)
-    if own is not None and isinstance(manifest.imported, Imported):
+    assert own is not None
+    own = msgspec.structs.replace(own, end_of_text_by=manifest.tokens.end_of_text_by)
+    if not tokenizer.may_end(tokenizer.end_of_text) and end_of_text_literal(manifest) is None:
+        return [f"tokens.end_of_text: {own.end_of_text}, which {names[0]} does not know as one"]
+    if isinstance(manifest.imported, Imported):
         # Of imported tokens the documents say it, which check_imported reads.
         own = msgspec.structs.replace(own, end_of_text_side=manifest.tokens.end_of_text_side)
     stated, found = msgspec.to_builtins([manifest.tokens, own])

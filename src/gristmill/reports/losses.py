@@ -4,7 +4,9 @@
 
 Bits per byte are comparable over tokenizers, a loss per token is not. The tokens are those of the
 split `val`, in windows one behind the other; the first token of a window is given, and a token that
-ends a document has no bytes: its loss counts in neither figure.
+ends or begins a document has no bytes: its loss counts in neither figure. The bytes are those of
+the text as the tokenizer's normalizer leaves it; those of WordPiece are without white space, so
+that its bits per byte cannot be compared with others'.
 """
 
 import math
@@ -19,7 +21,7 @@ from gristmill.counted_work import Count, counted
 from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.loader.parameters import whole_number
 from gristmill.mixing import proxy
-from gristmill.reports.token_texts import token_texts
+from gristmill.reports.token_texts import TokenTexts, token_texts
 
 try:
     import torch
@@ -64,12 +66,12 @@ def losses(
     texts = token_texts(opened)
     if texts is None:
         raise RecipeError(f"{opened.root}: no tokenizer that can be read: bytes are not known")
-    sizes = texts.sizes
+    begins = isinstance(opened.format.begin_of_text, int)
     found = {}
     for name in opened.sources(split):
         stream = opened.stream(name, split)
         with counted(f"losses {name}", limit or stream.tokens, "tokens") as count:
-            found[name] = _source(stream, run, sizes, length, limit, device, count)
+            found[name] = _source(stream, run, texts, begins, length, limit, device, count)
     if not any(row["tokens"] for row in found.values()):
         raise RecipeError(f"{opened.root}: no token of the split {split!r} has text before it")
     totals = {key: sum(row[key] for row in found.values()) for key in ("nats", "tokens", "bytes")}
@@ -94,7 +96,8 @@ def _row(found: Mapping[str, Any]) -> dict[str, Any]:
 def _source(
     stream: TokenStream,
     model: Model,
-    sizes: np.ndarray,
+    texts: TokenTexts,
+    begins: bool,
     length: int,
     limit: int | None,
     device: str,
@@ -103,6 +106,7 @@ def _source(
     """The sum of losses of a source's tokens, how many they are, and their bytes."""
     end = min(stream.tokens, limit or stream.tokens)
     found = {"nats": 0.0, "tokens": 0, "bytes": 0}
+    skipped = int(begins)
     at = 0
     rows = max(1, ROW_TOKENS // length)
     while at + 1 < end:
@@ -117,7 +121,10 @@ def _source(
             each = functional.cross_entropy(
                 scores.flatten(0, 1), given[:, 1:].flatten(), reduction="none"
             )
-        size = sizes[windows[:, 1:].ravel()]
+        first = np.zeros(len(tokens), np.bool_)
+        first[_first_places(stream, at, at + len(tokens), skipped) - at] = True
+        sizes = texts.sizes_in_place(tokens, first)
+        size = np.concatenate([sizes[n * wide + 1 : (n + 1) * wide + 1] for n in range(rows_here)])
         counted = each.double().cpu().numpy()[size > 0]
         if not np.isfinite(counted).all():
             raise GristmillError(
@@ -130,6 +137,17 @@ def _source(
         at += rows_here * wide
         count.at(at)
     return found
+
+
+def _first_places(stream: TokenStream, start: int, stop: int, skipped: int) -> np.ndarray:
+    """The positions in a range of the first token of text of a document, (n,) int64; `skipped`
+    tokens stand before it.
+    """
+    low = max(start - skipped - 1, 0)
+    spans = stream.documents(low, stop)
+    # The first one may have begun before the range; in any case its text did.
+    places = spans.starts[int(low > 0) :] + skipped
+    return np.asarray(places[(places >= start) & (places < stop)])
 
 
 def _model(model: Model | Path | str, vocabulary: int, device: str) -> tuple[Model, int | None]:

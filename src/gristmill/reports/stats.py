@@ -83,14 +83,17 @@ def _count(
     of_splits = {split: np.zeros(size, np.int64) for split in SPLITS}
     split_lengths = dict.fromkeys(SPLITS, NO_LENGTHS)
     train_lengths: dict[str, Lengths] = {}
-    sources: dict[str, tuple[np.ndarray, Lengths]] = {}
+    sources: dict[str, tuple[np.ndarray, int, Lengths]] = {}
+    # Documents that begin with a space that the tokenizer put there.
+    led = np.zeros(groups, np.int64)
+    led_of_splits = dict.fromkeys(SPLITS, 0)
     rows: list[dict[str, Any]] = []
     total = sum(opened.stream(s, split).tokens for split in SPLITS for s in opened.sources(split))
 
     def close() -> None:
         """Turn the counts of sources that are complete into rows: they are large."""
-        for name, (counts, lengths) in sources.items():
-            rows.append(_row(name, counts, lengths, texts, total, top))
+        for name, (counts, led, lengths) in sources.items():
+            rows.append(_row(name, counts, led, lengths, texts, total, top))
         sources.clear()
 
     for stream in count_streams(
@@ -98,13 +101,18 @@ def _count(
         groups,
         languages.group_of if languages else None,
         domains.add if domains is not None else None,
+        texts.leads if texts is not None else None,
     ):
         if stream.source not in sources:
             close()
         counts = stream.counts.sum(0)
-        before = sources.get(stream.source, (np.zeros(size, np.int64), NO_LENGTHS))
-        sources[stream.source] = (before[0] + counts, before[1].joined(stream.lengths))
+        before = sources.get(stream.source, (np.zeros(size, np.int64), 0, NO_LENGTHS))
+        here = int(stream.led.sum())
+        lengths = before[2].joined(stream.lengths)
+        sources[stream.source] = (before[0] + counts, before[1] + here, lengths)
         of_groups += stream.counts
+        led += stream.led
+        led_of_splits[stream.split] += here
         of_splits[stream.split] += counts
         split_lengths[stream.split] = split_lengths[stream.split].joined(stream.lengths)
         if stream.split == "train":
@@ -113,16 +121,25 @@ def _count(
     labels = languages.names if languages else []
     tables: dict[str, Any] = {
         "counts": of_groups.sum(0),
+        "led": int(led.sum()),
         "lengths": split_lengths["train"].joined(split_lengths["val"]),
         "train_lengths": train_lengths,
         "sources": rows,
         "splits": [
-            _row(split, of_splits[split], split_lengths[split], texts, total, top)
+            _row(
+                split,
+                of_splits[split],
+                led_of_splits[split],
+                split_lengths[split],
+                texts,
+                total,
+                top,
+            )
             for split in SPLITS
         ],
         "languages": [
-            _row(name, counts, None, texts, total, top)
-            for name, counts in zip(labels, of_groups, strict=False)
+            _row(name, counts, int(led[place]), None, texts, total, top)
+            for place, (name, counts) in enumerate(zip(labels, of_groups, strict=False))
             if counts.any()
         ]
         if languages
@@ -140,6 +157,7 @@ def _count(
 def _row(
     name: str | None,
     counts: np.ndarray,
+    led: int,
     lengths: Lengths | None,
     texts: TokenTexts | None,
     total: int,
@@ -152,7 +170,7 @@ def _row(
         row["documents"] = int(lengths.documents.sum())
         row["median_tokens"] = lengths.quantile(0.5)
     if texts is not None:
-        row |= _per_token(tokens, texts.characters_of(counts), texts.bytes_of(counts))
+        row |= _per_token(tokens, texts.characters_of(counts, led), texts.bytes_of(counts, led))
     row["vocabulary_used"] = int(np.count_nonzero(counts))
     row["top_tokens"] = _top(counts, texts, top)
     return row
@@ -215,7 +233,8 @@ def _whole(
     }
     measured = None
     if texts is not None:
-        measured = (texts.characters_of(counts), texts.bytes_of(counts))
+        led = tables["led"]
+        measured = (texts.characters_of(counts, led), texts.bytes_of(counts, led))
     # The text's counts are of every document once.
     has_text = "characters" in funnel and "bytes" in funnel and "repeats" not in funnel
     stated = (funnel["characters"], funnel["bytes"]) if has_text else measured

@@ -19,6 +19,7 @@ from gristmill.errors import VerificationError
 BLOCK = 1 << 24  # tokens that are counted at a time
 COUNTERS = 1 << 25  # of all cores together: 256 MB
 MOST_GROUPS = 250
+NOWHERE = 1 << 60  # a place behind every shard
 SPLITS: tuple[Split, ...] = ("train", "val")
 
 # documents (n,) int64 -> their groups (n,) uint8
@@ -62,6 +63,7 @@ class StreamCounts(NamedTuple):
     split: Split
     counts: np.ndarray  # (groups, vocabulary) int64
     lengths: Lengths
+    led: np.ndarray  # (groups,) int64: documents that begin with a space that is no text
 
 
 def count_streams(
@@ -69,20 +71,26 @@ def count_streams(
     groups: int = 1,
     group_of: GroupOf | None = None,
     on_documents: Callable[[np.ndarray, np.ndarray], None] | None = None,
+    leads: np.ndarray | None = None,
 ) -> Iterator[StreamCounts]:
     """The counts of each source and split of a corpus, sources in their order.
 
     `group_of` puts documents into `groups` groups; without it there is one. `on_documents` gets
     documents (n,) int64 with their numbers of tokens (n,) int64; a document that goes on in another
-    shard comes with a part of its tokens from each. Raises VerificationError for tokens that are
-    not in the vocabulary, and for damaged shards.
+    shard comes with a part of its tokens from each. `leads` (vocabulary,) bool: tokens that begin
+    with a space that is no text, where they are a document's first. Raises VerificationError for
+    tokens that are not in the vocabulary, and for damaged shards.
     """
     for source in dict.fromkeys(source for split in SPLITS for source in corpus.sources(split)):
         for split in SPLITS:
             if source in corpus.sources(split):
                 stream = corpus.stream(source, split)
                 counts = _counts(corpus, stream, groups, group_of)
-                yield StreamCounts(source, split, counts, _lengths(corpus, stream, on_documents))
+                led = np.zeros(groups, np.int64)
+                if leads is not None and leads.any():
+                    led = _led(corpus, stream, groups, group_of, leads)
+                lengths = _lengths(corpus, stream, on_documents)
+                yield StreamCounts(source, split, counts, lengths, led)
 
 
 def most_groups(vocabulary: int) -> int:
@@ -178,3 +186,36 @@ def _lengths(
         lengths = lengths.plus(found[:-1])
         last, begun = int(documents[-1]), int(found[-1])
     return lengths.plus(np.array([begun], np.int64)) if last >= 0 else lengths
+
+
+def _led(
+    corpus: TokenCorpus,
+    stream: TokenStream,
+    groups: int,
+    group_of: GroupOf | None,
+    leads: np.ndarray,
+) -> np.ndarray:
+    """(groups,) int64: the documents of each group whose first token of text leads."""
+    skipped = int(isinstance(corpus.format.begin_of_text, int))
+    led = np.zeros(groups, np.int64)
+    # The last document so far, and how far behind its shard's end its first token of text is.
+    last, ahead = -1, NOWHERE
+    for number in range(len(stream.shards)):
+        shard = _shard(corpus, stream, number)
+        documents, stops = shard.boundaries(0)
+        if not len(documents):
+            continue
+        ends = stops.astype(np.int64)
+        places = np.concatenate([[0], ends[:-1]]) + skipped
+        if documents[0] == last:
+            places[0] = ahead
+        here = places < ends
+        first = leads[shard.shard(0)[places[here]]]
+        of = np.zeros(int(here.sum()), np.uint8)
+        if group_of is not None:
+            of = group_of(documents[here])
+        led += np.bincount(of[first], minlength=groups)
+        last, ahead = int(documents[-1]), int(places[-1] - ends[-1])
+        if ahead < 0 or ahead > skipped:
+            ahead = NOWHERE
+    return led

@@ -1,45 +1,49 @@
 """What the tokens of a corpus stand for: their bytes and characters, from the tokenizer in it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill.corpus.tokenizer_part import tokenizer_in
 from gristmill.errors import RecipeError
-from gristmill.store.manifest import end_of_text_literal
-from gristmill.store.proof import proven
-from gristmill.tokens.tokenizer import Tokenizer
+from gristmill.tokens.token_bytes import TokenBytes
 
 
 class TokenTexts:
-    """Bytes and characters of each token. The end of text stands for none."""
+    """Bytes and characters of each token (tokens/token_bytes.py). The tokens that mark documents
+    stand for none.
+    """
 
-    def __init__(self, spellings: list[bytes], end_of_text: int) -> None:
-        """`spellings` are the bytes of each token."""
-        self._spellings = spellings
-        sizes = [len(spelling) for spelling in spellings]
-        # Characters of UTF-8 are counted by their first bytes, of which a token may have none.
-        begun = [sum(byte & 0xC0 != 0x80 for byte in spelling) for spelling in spellings]
-        self._bytes = np.array(sizes, np.int64)
-        self._characters = np.array(begun, np.int64)
-        self._bytes[end_of_text] = self._characters[end_of_text] = 0
+    def __init__(self, known: TokenBytes, marks: Sequence[int]) -> None:
+        """`marks` are the tokens that end or begin documents."""
+        self._known = known
+        self.sizes, self._characters = known.sizes, known.characters
+        self.leads = known.leads.copy()
+        for mark in marks:
+            self.sizes[mark] = self._characters[mark] = self.leads[mark] = 0
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """The bytes of each token, (vocabulary,) int64."""
-        return self._bytes
+    def sizes_in_place(self, tokens: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """The bytes of text of tokens (n,), int64; `first` (n,) bool says which are a document's
+        first that is no mark.
+        """
+        return np.asarray(self.sizes[tokens] - (first & self.leads[tokens]))
 
-    def bytes_of(self, counts: np.ndarray) -> int:
-        """The bytes that tokens stand for, which occur `counts` (vocabulary,) times."""
-        return int(counts @ self._bytes)
+    def bytes_of(self, counts: np.ndarray, led: int) -> int:
+        """The bytes that tokens stand for, which occur `counts` (vocabulary,) times; `led`
+        documents begin with a space that is no text.
+        """
+        return int(counts @ self.sizes) - led
 
-    def characters_of(self, counts: np.ndarray) -> int:
-        """The characters that tokens stand for, which occur `counts` (vocabulary,) times."""
-        return int(counts @ self._characters)
+    def characters_of(self, counts: np.ndarray, led: int) -> int:
+        """The characters that tokens stand for, likewise."""
+        return int(counts @ self._characters) - led
 
     def spelling(self, token: int) -> dict[str, str | None]:
         """A token's `text` (null: its bytes are not UTF-8 by themselves) and `bytes`, in
         hexadecimal.
         """
-        spelled = self._spellings[token]
+        spelled = self._known.shown[token]
         try:
             return {"text": spelled.decode(), "bytes": spelled.hex()}
         except UnicodeDecodeError:
@@ -50,15 +54,11 @@ def token_texts(corpus: TokenCorpus) -> TokenTexts | None:
     """The texts of a corpus' tokens; None: no tokenizer is in it, or none that we read. Raises
     Damaged where it is not as the manifest says.
     """
-    for part in corpus.manifest.parts:
-        if part.path.startswith("tokenizer/") and part.sha256 == corpus.format.tokenizer:
-            asked = end_of_text_literal(corpus.manifest)
-            data = proven(corpus.root / part.path, part.sha256).read_bytes()
-            try:
-                tokenizer = Tokenizer(part.path, data, asked)
-            except RecipeError:
-                return None
-            size = corpus.format.vocabulary
-            spellings = [tokenizer.spelling(token) for token in range(size)]
-            return TokenTexts(spellings, corpus.format.end_of_text)
-    return None
+    try:
+        tokenizer = tokenizer_in(corpus)
+    except RecipeError:
+        return None
+    if tokenizer is None:
+        return None
+    known = tokenizer.token_bytes.resized(corpus.format.vocabulary)
+    return TokenTexts(known, [mark for mark in tokenizer.marks if mark < len(known.text)])

@@ -54,6 +54,10 @@ class TokenFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     vocabulary: int  # every token is below it
     dtype: Literal["uint16", "uint32"]  # of a token in the shards, little-endian
     end_of_text: int  # the token between documents
+    # what says that it is this one, where the user did not name it (docs/tokenizers.md)
+    end_of_text_by: str | msgspec.UnsetType = msgspec.UNSET
+    # the token before each document, if there is one
+    begin_of_text: int | msgspec.UnsetType = msgspec.UNSET
     # where it stands: `after` each document (nanoGPT, OLMo), `before` it (llm.c), or nowhere
     end_of_text_side: Literal["after", "before", "none"] = "after"
     # The label of a position is the token behind it; that of a document's last token is the first

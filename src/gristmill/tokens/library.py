@@ -7,12 +7,19 @@ for each processor, and the library refuses threads after a fork.
 import itertools
 import os
 from collections.abc import Iterator
+from threading import Lock
+from typing import Any
 
 import numpy as np
 
 from gristmill.errors import RecipeError
+from gristmill.try_in_process import Limits, TrialError, try_in_process
 
 BATCH_BYTES = 1 << 20  # of text that goes to the library together, or one longer text
+
+# What a file may take when it is tried: memory for the process and for each byte of the file, which
+# becomes tables, and seconds of processor time. The largest known file (33 MB) takes 2 GB and 4 s.
+TRIAL_BYTES, TRIAL_BYTES_A_BYTE, TRIAL_SECONDS = 2 << 30, 128, 60
 
 # For each Unicode version a letter that is new in it, and an upper-case letter whose lower-case
 # letter is new in it.
@@ -51,38 +58,64 @@ def library_versions() -> dict[str, str]:
     }
 
 
+def try_library(name: str, data: bytes) -> None:
+    """Load a tokenizer.json in a process of its own, and encode a few texts. Raises RecipeError if
+    the library refuses it, or if it ends the process or takes too much time or memory.
+    """
+    limits = Limits(TRIAL_BYTES + TRIAL_BYTES_A_BYTE * len(data), TRIAL_SECONDS)
+    try:
+        try_in_process("gristmill.tokens.library_trial:encode_texts", data, limits)
+    except TrialError as error:
+        raise RecipeError(
+            f"tokenizer {name!r}: its tokenizer.json cannot be used by the tokenizers library: "
+            f"{error}. See its normalizer, pre_tokenizer, added_tokens and model"
+        ) from error
+
+
 class Library:
     """A tokenizer.json that HF tokenizers encodes."""
 
     def __init__(self, data: bytes, end: int, literal: str) -> None:
-        """Load a file; `end` is the number of the end of text, and `literal` its spelling.
-
-        Raises RecipeError if the library cannot load the file.
+        """`end` is the number of the end of text, and `literal` its spelling. The file is loaded
+        when the first text is encoded: it may take much memory.
         """
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        import tokenizers
+        self._data, self._end, self._literal = data, end, literal
+        self._making = Lock()
+        self._tokenizer: Any = None
+        self._spelled: list[int] = []
 
-        try:
-            self._tokenizer = tokenizers.Tokenizer.from_buffer(data)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # a panic of the library is not an Exception
-            raise RecipeError(f"the tokenizer cannot be loaded: {error}") from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._tokenizer.encode_special_tokens = True
-        self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        # Some models have the literal in their vocabulary: such a token is replaced by those of its
-        # single characters.
-        self._end = end
-        self._spelled = [
-            token for ids in self._encode(list(literal)) for token in ids.tolist() if token != end
-        ]
+    def _loaded(self) -> Any:
+        """The library's tokenizer. Raises RecipeError if the library cannot load the file."""
+        with self._making:
+            if self._tokenizer is None:
+                os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+                import tokenizers
+
+                try:
+                    made = tokenizers.Tokenizer.from_buffer(self._data)
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException as error:  # a panic of the library is not an Exception
+                    raise RecipeError(f"the tokenizer cannot be loaded: {error}") from error
+                made.no_truncation()
+                made.no_padding()
+                made.encode_special_tokens = True
+                # Some models have the literal in their vocabulary: such a token is replaced by
+                # those of its single characters.
+                self._spelled = [
+                    token
+                    for character in self._literal
+                    for token in _character(made, character)
+                    if token != self._end
+                ]
+                self._tokenizer = made
+            return self._tokenizer
 
     def _encode(self, texts: list[str]) -> list[np.ndarray]:
         """The tokens of each text, int32. Raises RecipeError where the library fails."""
+        loaded = self._loaded()
         try:
-            found = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            found = loaded.encode_batch_fast(texts, add_special_tokens=False)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -107,6 +140,17 @@ class Library:
         ends = np.zeros(len(out) + 1, np.int64)
         np.cumsum([len(ids) for ids in out], out=ends[1:])
         return ends, np.concatenate([*out, np.empty(0, np.int32)])
+
+
+def _character(made: Any, character: str) -> list[int]:
+    """The tokens of a character inside a text, where no space is put before it."""
+    pieces = [character]
+    if made.token_to_id(character) is None:
+        pieces = [f"<0x{byte:02X}>" for byte in character.encode()]
+    numbers = [made.token_to_id(piece) for piece in pieces]
+    if None in numbers:
+        return list(made.encode(character, add_special_tokens=False).ids)
+    return numbers
 
 
 def _batches(offsets: np.ndarray, data: np.ndarray) -> Iterator[list[str]]:

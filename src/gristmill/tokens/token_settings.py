@@ -73,7 +73,11 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     # A name such as `gpt2`, `cl100k_base` or `o200k_base`, or the path or URL of a tokenizer file.
     tokenizer: str
-    end_of_text: str | None = None  # The token after each document. Unset: the tokenizer's own.
+    # The token after each document. Unset: the special token that the tokenizer's file and the
+    # configurations beside it name.
+    end_of_text: str | None = None
+    # A special token before each document, such as `<bos>`. Unset: there is none.
+    begin_of_text: str | None = None
     tokens_per_shard: int = 100_000_000  # Tokens of a full token shard.
     # The share of documents that go to validation, from 0 to 1. Equal texts are in one split.
     validation: float = 0.0005

@@ -7,6 +7,7 @@ otherwise the library encodes, in batches. Special tokens in crawled text are pl
 
 import hashlib
 import itertools
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -22,8 +23,16 @@ from gristmill.store import transfer, urls
 from gristmill.tokens import tokenizer_file
 from gristmill.tokens.added_tokens import AddedTokens, joined
 from gristmill.tokens.byte_level import KernelRules, bytes_of, gpt2_tokens, kernel_rules
+from gristmill.tokens.document_marks import (
+    ENDS,
+    NAMED,
+    PUBLISHED,
+    Choice,
+    choose_end,
+    read_configurations,
+)
 from gristmill.tokens.known_tokenizers import advice
-from gristmill.tokens.library import Library, library_versions
+from gristmill.tokens.library import Library, library_versions, try_library
 from gristmill.tokens.rank_files import (
     END_OF_TEXT,
     R50K_BASE,
@@ -33,9 +42,8 @@ from gristmill.tokens.rank_files import (
     read_rank_file,
     tokens_of_published,
 )
+from gristmill.tokens.token_bytes import TokenBytes, file_token_bytes, rank_token_bytes
 from gristmill.user_texts import batches_of, table_of
-
-ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>")
 
 
 class Encoded(NamedTuple):
@@ -54,20 +62,31 @@ class Tokenizer:
 
     `kernel` says whether our kernel encodes, and `pattern` how it cuts text into pieces (None: the
     library encodes, and `library_reason` says why). `dtype` is the type of the numbers in shards:
-    uint16 if every token fits, else uint32.
+    uint16 if every token fits, else uint32. `end_of_text` is the number of the token after each
+    document, `ending` its literal and what says that it is the one. `begin_of_text` is the number
+    of the token before each document (None: there is none).
     """
 
     def __init__(
-        self, name: str, data: bytes | None = None, end_of_text: str | None = None
+        self,
+        name: str,
+        data: bytes | None = None,
+        end_of_text: str | int | None = None,
+        *,
+        begin_of_text: str | int | None = None,
+        configurations: Mapping[str, bytes] | None = None,
+        tried: bool = False,
     ) -> None:
         """Read a tokenizer by its name ("gpt2", "cl100k_base"), its path or URL; or from the bytes
         of its file, which is then only called `name`.
 
-        `end_of_text` is the token after each document; None: the tokenizer's own. Raises
-        RecipeError if the file is of no known format or has no such token.
+        `end_of_text` is the token after each document, by its literal or its number; None: by what
+        the file and the `configurations` beside it say (document_marks.py). `tried`: a file for the
+        library is not tried in a process of its own first. Raises RecipeError if the file is of no
+        known format, has no such token, or harms the library.
         """
         if data is None:
-            name, data = _file_of(name)
+            name, data, configurations = _read(name, Path(), None)
         self.sha256 = hashlib.sha256(data).hexdigest()
         self.name = name
         self.data = data
@@ -78,14 +97,17 @@ class Tokenizer:
         # Versions of the library, if it encodes or composes: for the manifest and for content keys.
         self.libraries: dict[str, str] = {}
         self.library_reason: str | None = None
+        self._file: tokenizer_file.TokenizerFile | None = None  # of a tokenizer.json
         if data.lstrip()[:1] == b"{":
             self.file_name = "tokenizer.json"
-            self._read_json(end_of_text)
+            self._read_json(end_of_text, configurations or {}, tried)
         else:
             self.file_name = (
                 "tokenizer.tiktoken" if not data.startswith(b"#version") else "vocab.bpe"
             )
             self._read_ranks(end_of_text)
+        self.end_of_text = self._special_tokens()[self.ending.literal]
+        self.begin_of_text = None if begin_of_text is None else self._begin(begin_of_text)
         self.kernel = self.pattern is not None
         self.dtype = np.dtype("<u2") if self.vocabulary <= 1 << 16 else np.dtype("<u4")
 
@@ -132,14 +154,57 @@ class Tokenizer:
 
     def decode(self, tokens: Any) -> str:
         """The text of token numbers; bytes that are not UTF-8 become U+FFFD."""
-        return b"".join(self._bytes_of[int(token)] for token in tokens).decode("utf-8", "replace")
+        return self.token_bytes.decode(map(int, tokens)).decode("utf-8", "replace")
 
     def spelling(self, token: int) -> bytes:
-        """The bytes of a token; none for a number below `vocabulary` without a token.
-
-        Those of a special token are its literal.
+        """The bytes of a token inside a text, of a special one its literal; none for a number
+        without a token.
         """
-        return self._bytes_of[token] if token < len(self._bytes_of) else b""
+        return self.token_bytes.shown[token] if token < self.vocabulary else b""
+
+    def token_text(self, token: int) -> str:
+        """The text of a token inside a text, for people; bytes that are not UTF-8 become U+FFFD."""
+        return self.spelling(token).decode("utf-8", "replace")
+
+    @cached_property
+    def token_bytes(self) -> TokenBytes:
+        """What text each token stands for."""
+        if self._file is not None:
+            return file_token_bytes(self._file, self.vocabulary)
+        return rank_token_bytes(self._ranks, self._special_tokens(), self.vocabulary)
+
+    def _special_tokens(self) -> dict[str, int]:
+        """The numbers of tokens that may end or begin a document."""
+        if self._file is not None:
+            return self._file.numbers
+        return (known_file(self.sha256) or R50K_BASE).special
+
+    @property
+    def marks(self) -> list[int]:
+        """The tokens that end or begin documents."""
+        begin = self.begin_of_text
+        return [self.end_of_text, *([] if begin is None else [begin])]
+
+    def may_end(self, token: int) -> bool:
+        """Whether a token is a special one, or is called as ends of texts are."""
+        if self._file is None:
+            return token in self._special_tokens().values()
+        added = self._file.added_tokens or []
+        return any(one.id == token and (one.special or one.content in ENDS) for one in added)
+
+    def _begin(self, token: str | int) -> int:
+        """The number of the token before each document. Raises RecipeError."""
+        if self._file is None:
+            special = self._special_tokens()
+        else:
+            special = {one.content: one.id for one in self._file.added_tokens or [] if one.special}
+        number = token if isinstance(token, int) else special.get(token)
+        if number is None or number not in special.values():
+            raise RecipeError(
+                f"tokens.begin_of_text: {token!r} is no special token of the tokenizer "
+                f"{self.name!r}; it has {', '.join(list(special)[:10]) or 'none'}"
+            )
+        return number
 
     @cached_property
     def _ranks(self) -> list[bytes]:
@@ -150,15 +215,6 @@ class Tokenizer:
         if file is not None:
             return tokens_of_published(file, self.data)
         return tokenizer_file.read_ranks(self.data, R50K_BASE.holes)
-
-    @cached_property
-    def _bytes_of(self) -> list[bytes]:
-        """The bytes of every token; special ones have those of their literals."""
-        special = (known_file(self.sha256) or R50K_BASE).special
-        found = [*self._ranks, *[b""] * (self.vocabulary - len(self._ranks))]
-        for literal, number in special.items():
-            found[number] = literal.encode()
-        return found
 
     def _check_ranks(self, file: RankFile) -> None:
         """Read the ranks of a file that is not a published one. Raises RecipeError."""
@@ -181,80 +237,84 @@ class Tokenizer:
                 "one for each of the 256 bytes. Download the file again"
             )
 
-    def _read_ranks(self, end_of_text: str | None) -> None:
+    def _read_ranks(self, end_of_text: str | int | None) -> None:
         # A file of GPT-2's size that is not the published one is taken for GPT-2's: its pattern is
         # that of all old files.
         published = known_file(self.sha256)
         file = published or R50K_BASE
         if published is None:
             self._check_ranks(file)
-        ends = END_OF_TEXT if end_of_text is None else end_of_text
-        if ends not in file.special:
+        literals = {number: literal for literal, number in file.special.items()}
+        ends = literals.get(end_of_text) if isinstance(end_of_text, int) else end_of_text
+        if end_of_text is not None and ends not in file.special:
             raise RecipeError(
                 f"tokens.end_of_text: this tokenizer's ranks have {', '.join(file.special)} only, "
                 f"not {end_of_text!r}"
             )
-        self.end_of_text = file.special[ends]
+        self.ending = Choice(ends or END_OF_TEXT, (NAMED if ends is not None else PUBLISHED,))
         self.vocabulary = max(*file.special.values(), file.ranks + len(file.holes) - 1) + 1
         self.pattern = file.pattern
 
-    def _read_json(self, end_of_text: str | None) -> None:
+    def _read_json(
+        self, end_of_text: str | int | None, configurations: Mapping[str, bytes], tried: bool
+    ) -> None:
         try:
             read = tokenizer_file.read_json(self.data)
         except ValueError as error:
             raise RecipeError(
                 f"tokenizer {self.name!r} is not a tokenizer.json: {error}"
             ) from error
-        added, numbers = read.added, read.numbers
-        ends = [end_of_text] if end_of_text is not None else [end for end in ENDS if end in added]
-        if not ends or ends[0] not in numbers:
-            raise RecipeError(
-                f"tokenizer {self.name!r} has no token {ends[0]!r}: set tokens.end_of_text to one"
-                if ends
-                else f"tokenizer {self.name!r} has no known end of text: set tokens.end_of_text"
-            ) from None
-        self.end_of_text = numbers[ends[0]]
-        self.vocabulary = max(numbers.values()) + 1
-        self._bytes_of = [b""] * self.vocabulary
-        for token, number in numbers.items():
-            self._bytes_of[number] = token.encode() if token in added else bytes_of(token)
+        self._file = read
+        self.ending = self._ending(read, end_of_text, configurations)
+        end = read.numbers[self.ending.literal]
+        self.vocabulary = read.vocabulary
         try:
             rules = kernel_rules(read)
-            self._encoder = _Kernel(read, rules, self._bytes_of, self.end_of_text)
+            self._encoder = _Kernel(read, rules, end)
             self.pattern = rules.pattern
             if rules.nfc:
                 self.libraries = {"tokenizers": library_versions()["tokenizers"]}
             return
         except ValueError as error:
             self.library_reason = str(error)
-        library = Library(self.data, self.end_of_text, ends[0])
-        self._encoder = library
-        self.vocabulary = max(self.vocabulary, library.vocabulary)
-        self._bytes_of += [b""] * (self.vocabulary - len(self._bytes_of))
-        if isinstance(read.model.vocab, list):  # Unigram: the numbers are the places
-            for number, (token, _) in enumerate(read.model.vocab):
-                self._bytes_of[number] = self._bytes_of[number] or token.encode()
+        if not tried:
+            try_library(self.name, self.data)
+        self._encoder = Library(self.data, end, self.ending.literal)
         self.libraries = library_versions()
+
+    def _ending(
+        self,
+        read: tokenizer_file.TokenizerFile,
+        asked: str | int | None,
+        configurations: Mapping[str, bytes],
+    ) -> Choice:
+        """The token that ends documents. Raises RecipeError."""
+        if asked is None:
+            try:
+                return choose_end(read, configurations)
+            except ValueError as error:
+                raise RecipeError(f"tokenizer {self.name!r}: {error}") from error
+        literals = {number: literal for literal, number in read.numbers.items()}
+        literal = literals.get(asked) if isinstance(asked, int) else asked
+        if literal is None or literal not in read.numbers:
+            raise RecipeError(
+                f"tokenizer {self.name!r} has no token {asked!r}: set tokens.end_of_text to one"
+            )
+        return Choice(literal, (NAMED,))
 
 
 class _Kernel:
     """A tokenizer.json that our kernel encodes."""
 
     def __init__(
-        self,
-        read: tokenizer_file.TokenizerFile,
-        rules: KernelRules,
-        spelled: list[bytes],
-        end_of_text: int,
+        self, read: tokenizer_file.TokenizerFile, rules: KernelRules, end_of_text: int
     ) -> None:
-        """`spelled`: the bytes of every token. Raises ValueError for added tokens that only the
-        library knows.
-        """
+        """Raises ValueError for added tokens that only the library knows."""
         self._added = AddedTokens(read.added_tokens or [], end_of_text, nfc=rules.nfc)
         # Made when the first text is encoded (see Tokenizer), of what is not needed any more then.
         self._encoder: _TextEncoder | None = None
         self._making = Lock()
-        self._made_of: tuple[Any, ...] | None = (read, rules, spelled)
+        self._made_of: tuple[tokenizer_file.TokenizerFile, KernelRules] | None = (read, rules)
 
     def _made(self) -> _TextEncoder:
         with self._making:
@@ -270,14 +330,16 @@ class _Kernel:
         return joined(fragments, *self._made().encode(fragments.offsets, fragments.data))
 
 
-def _encoder_of(
-    read: tokenizer_file.TokenizerFile, rules: KernelRules, spelled: list[bytes]
-) -> _TextEncoder:
+def _encoder_of(read: tokenizer_file.TokenizerFile, rules: KernelRules) -> _TextEncoder:
     from gristmill.kernels.bpe import encoder
     from gristmill.kernels.bpe.merges import merges_of_list
 
+    assert isinstance(read.model.vocab, dict)
+    plain = [b""] * read.vocabulary
     not_text = {token.id for token in read.added_tokens or []}
-    plain = [b"" if number in not_text else token for number, token in enumerate(spelled)]
+    for token, number in read.model.vocab.items():
+        if number not in not_text:
+            plain[number] = bytes_of(token)
     merges = merges_of_list(plain, rules.merges, whole=bool(read.model.ignore_merges))
     return encoder.Encoder(merges, rules.pattern)
 
@@ -289,32 +351,45 @@ def _check_size(name: str, path: Path) -> None:
         raise RecipeError(f"tokenizer {name!r}: {path}: {error}") from error
 
 
-def _file_of(name: str) -> tuple[str, bytes]:
-    """The name of a tokenizer, and the bytes of its file."""
-    from gristmill.store.cache import default_cache
-
-    found = load(name, Path(), default_cache())
-    return found.name, found.data
-
-
 def load(
-    name: str, folder: Path, cache: Path, end_of_text: str | None = None, resume_only: bool = False
+    name: str,
+    folder: Path,
+    cache: Path | None,
+    end_of_text: str | int | None = None,
+    resume_only: bool = False,
+    begin_of_text: str | int | None = None,
 ) -> Tokenizer:
     """Load a tokenizer by its name ("gpt2", "cl100k_base"), its URL, or its path relative to
     `folder`.
 
     `resume_only`: do not fetch; use a URL only if its file is in the cache. Raises RecipeError.
     """
+    called, data, beside = _read(name, folder, cache, resume_only)
+    return Tokenizer(called, data, end_of_text, begin_of_text=begin_of_text, configurations=beside)
+
+
+def _read(
+    name: str, folder: Path, cache: Path | None, resume_only: bool = False
+) -> tuple[str, bytes, dict[str, bytes]]:
+    """The name of a tokenizer, the bytes of its file, and the configurations beside it."""
+    from gristmill.store.cache import default_cache
+
     if name in RANK_FILES:
-        return Tokenizer(name, read_rank_file(name, cache, resume_only), end_of_text)
+        return name, read_rank_file(name, cache or default_cache(), resume_only), {}
     if urls.is_url(name):
-        got = transfer.fetch(name, cache, resume_only=resume_only, most=tokenizer_file.LARGEST)
-        return Tokenizer(urls.shown(name), got.path.read_bytes(), end_of_text)
-    _check_size(name, folder / name)
+        got = transfer.fetch(
+            name, cache or default_cache(), resume_only=resume_only, most=tokenizer_file.LARGEST
+        )
+        return urls.shown(name), got.path.read_bytes(), {}
     path = folder / name
+    _check_size(name, path)
     try:
-        return Tokenizer(name, path.read_bytes(), end_of_text)
+        data = path.read_bytes()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         raise RecipeError(f"tokenizer {name!r}: {advice(name, path)}") from error
     except OSError as error:
         raise RecipeError(f"tokenizer {name!r}: {path}: {error.strerror}") from error
+    try:
+        return name, data, read_configurations(path.parent)
+    except ValueError as error:
+        raise RecipeError(f"tokenizer {name!r}: {error}") from error

@@ -15,6 +15,7 @@ import base64
 import binascii
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ class TokenizerModel(msgspec.Struct, frozen=True):
     merges: list[str | tuple[str, str]] = []
     dropout: float | None = None
     unk_token: str | None = None
+    unk_id: int | None = None
     continuing_subword_prefix: str | None = None
     end_of_word_suffix: str | None = None
     byte_fallback: bool | None = None
@@ -59,6 +61,36 @@ class TokenizerFile(msgspec.Struct, frozen=True):
     added_tokens: list[AddedToken] | None = None
     normalizer: msgspec.Raw = msgspec.Raw(b"null")
     pre_tokenizer: msgspec.Raw = msgspec.Raw(b"null")
+    post_processor: msgspec.Raw = msgspec.Raw(b"null")
+
+    @property
+    def normalizers(self) -> list[dict[str, Any]]:
+        """The steps of the normalizer, in order."""
+        return list(_steps(msgspec.json.decode(self.normalizer), "normalizers"))
+
+    @property
+    def splits(self) -> list[dict[str, Any]]:
+        """The steps of the pre-tokenizer, in order."""
+        return list(_steps(msgspec.json.decode(self.pre_tokenizer), "pretokenizers"))
+
+    @property
+    def post_processing(self) -> Any:
+        """The post-processor; a template may name thousands of tokens."""
+        return msgspec.json.decode(self.post_processor)
+
+    @property
+    def unknown(self) -> int | None:
+        """The number of the model's token for unknown pieces."""
+        vocabulary, model = self.model.vocab, self.model
+        if isinstance(vocabulary, dict):
+            return vocabulary.get(model.unk_token) if model.unk_token is not None else None
+        return model.unk_id if 0 <= (model.unk_id or 0) < len(vocabulary) else None
+
+    @property
+    def vocabulary(self) -> int:
+        """One more than the largest number of a token."""
+        pieces = 0 if isinstance(self.model.vocab, dict) else len(self.model.vocab)
+        return max([pieces, *(number + 1 for number in self.numbers.values())])
 
     @property
     def added(self) -> dict[str, int]:
@@ -93,6 +125,17 @@ class TokenizerFile(msgspec.Struct, frozen=True):
         return "NFC" if steps else ""
 
 
+def _steps(found: Any, inner: str) -> Iterator[dict[str, Any]]:
+    """The steps of a normalizer or pre-tokenizer, those of sequences in their place."""
+    if isinstance(found, list):
+        for one in found:
+            yield from _steps(one, inner)
+    elif isinstance(found, dict) and found.get("type") == "Sequence":
+        yield from _steps(found.get(inner), inner)
+    elif isinstance(found, dict):
+        yield found
+
+
 def check_size(path: Path) -> None:
     """Raise ValueError, before a file is read, if it is too large or not a regular file. A file
     that does not exist is accepted here.
@@ -116,7 +159,7 @@ def read_json(data: bytes) -> TokenizerFile:
     _bound("values", data.count(b","), MOST_COMMAS)
     try:
         table = msgspec.json.decode(data, type=TokenizerFile)
-        _ = table.splitting, table.normalization
+        _ = table.splitting, table.normalizers, table.splits, table.post_processing
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
     except RecursionError as error:

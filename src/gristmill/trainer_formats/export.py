@@ -15,12 +15,12 @@ import msgspec
 
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.token_corpus import Split, TokenCorpus
+from gristmill.corpus.tokenizer_part import read_tokenizer
 from gristmill.counted_work import Count, counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal
 from gristmill.store.proof import proven
 from gristmill.tokens.partitions import belongs_to
-from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.trainer_formats import kept_texts
 from gristmill.trainer_formats.export_folder import (
     ExportDescription,
@@ -153,7 +153,7 @@ class _TokenExport:
         part = next(p for p in corpus.manifest.parts if p.path.startswith("tokenizer/"))
         data = proven(corpus.root / part.path, corpus.format.tokenizer).read_bytes()
         literal = end_of_text_literal(corpus.manifest)
-        tokenizer = Tokenizer(part.path, data, literal)
+        tokenizer = read_tokenizer(part.path, data, corpus.manifest, corpus.format)
         side = self._format.SIDE
         held = msgspec.structs.replace(corpus.format, end_of_text_side=side)
         name = Path(part.path).name

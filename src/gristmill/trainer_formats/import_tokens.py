@@ -169,17 +169,22 @@ def _tokenizer(
     cache_dir: Path | str | None,
 ) -> Tokenizer:
     own = described.tokens if described else None
-    literal = end_of_text if end_of_text is not None or own is None else own.end_of_text_literal
+    literal: str | int | None = end_of_text
+    begin: int | msgspec.UnsetType = msgspec.UNSET
+    if own is not None:
+        literal = literal or own.end_of_text_literal or own.format.end_of_text
+        begin = own.format.begin_of_text
+    marks = (literal, begin if isinstance(begin, int) else None)
     if named is not None:
         cache = Path(cache_dir or default_cache())
-        found = load(named, Path(), cache, literal)
+        found = load(named, Path(), cache, marks[0], begin_of_text=marks[1])
     elif own is not None:
         if Path(own.tokenizer_file).name != own.tokenizer_file:
             raise VerificationError(
                 f"{root}: gristmill.json names a tokenizer {own.tokenizer_file!r} outside the "
                 "folder"
             )
-        found = load(own.tokenizer_file, root, default_cache(), literal)
+        found = load(own.tokenizer_file, root, default_cache(), marks[0], begin_of_text=marks[1])
     else:
         raise RecipeError("--tokenizer: name the tokenizer with which the tokens were made")
     if own is not None and (found.sha256, found.end_of_text, found.vocabulary) != (
@@ -371,6 +376,10 @@ class _Import(NamedTuple):
                     vocabulary=tokenizer.vocabulary,
                     dtype="uint16" if tokenizer.dtype.itemsize == 2 else "uint32",
                     end_of_text=tokenizer.end_of_text,
+                    end_of_text_by=tokenizer.ending.why,
+                    begin_of_text=msgspec.UNSET
+                    if tokenizer.begin_of_text is None
+                    else tokenizer.begin_of_text,
                     end_of_text_side=side,
                 ),
                 imported=imported,

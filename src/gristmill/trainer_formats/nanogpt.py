@@ -76,7 +76,7 @@ def meta(tokenizer: Tokenizer) -> bytes:
     """meta.pkl: plain dictionaries, numbers and strings. train.py takes `vocab_size`; sample.py
     encodes a prompt by single characters with `stoi` and decodes tokens with `itos`.
     """
-    itos = {token: tokenizer.decode([token]) for token in range(tokenizer.vocabulary)}
+    itos = {token: tokenizer.token_text(token) for token in range(tokenizer.vocabulary)}
     stoi: dict[str, int] = {}
     for token, text in itos.items():
         if len(text) == 1 and text != "�":

@@ -47,6 +47,8 @@ def show_tokenizer(
         "kernel": loaded.kernel,
         "library_reason": loaded.library_reason,
         "end_of_text": loaded.end_of_text,
+        "end_of_text_literal": loaded.ending.literal,
+        "end_of_text_evidence": list(loaded.ending.evidence),
         **_of_file(loaded),
         **_growth(loaded),
         "longest": _longest(loaded, sizes),
@@ -55,7 +57,7 @@ def show_tokenizer(
         text = TEXT
     if text is not None:
         tokens = loaded.encode([text]).tokens.tolist()
-        shown |= {"tokens": tokens, "pieces": [loaded.decode([token]) for token in tokens]}
+        shown |= {"tokens": tokens, "pieces": [loaded.token_text(token) for token in tokens]}
     if inputs:
         shown |= _on_texts(loaded, sizes, sources_of(inputs, text=field, limit=limit), sample)
     return shown
@@ -90,17 +92,15 @@ def _pattern(loaded: Tokenizer, splitting: dict[str, Any]) -> str | None:
 
 
 def _sizes(loaded: Tokenizer) -> np.ndarray:
-    """(vocabulary,) the bytes of each token; 0 for special ones."""
-    sizes = np.array([len(loaded.spelling(token)) for token in range(loaded.vocabulary)], np.int64)
-    sizes[list(_of_file(loaded)["special"].values())] = 0
-    return sizes
+    """(vocabulary,) the bytes of text of each token; 0 for special ones."""
+    return loaded.token_bytes.sizes
 
 
 def _longest(loaded: Tokenizer, sizes: np.ndarray) -> list[dict[str, Any]]:
     """The tokens of the most bytes, special ones aside."""
     order = np.argsort(-sizes, kind="stable")[:MOST_SHOWN].tolist()
     return [
-        {"token": token, "bytes": int(sizes[token]), "text": loaded.decode([token])}
+        {"token": token, "bytes": int(sizes[token]), "text": loaded.token_text(token)}
         for token in order
         if sizes[token]
     ]
@@ -133,7 +133,7 @@ def _on_texts(
             "tokens": len(unused),
             "share": len(unused) / max(int((sizes > 0).sum()), 1),
             "some": [
-                {"token": token, "text": loaded.decode([token])}
+                {"token": token, "text": loaded.token_text(token)}
                 for token in unused[:MOST_SHOWN].tolist()
             ],
         },
@@ -185,6 +185,8 @@ def lines(shown: dict[str, Any]) -> list[str]:
         *([f"library  {shown['library_reason']}"] if shown["library_reason"] else []),
         f"pattern  {shown['pattern'] or 'none'}",
         f"special  {special or 'none'}",
+        f"end      {shown['end_of_text_literal']} {shown['end_of_text']}, by "
+        + "; ".join(shown["end_of_text_evidence"]),
         "longest  " + ", ".join(f"{one['text']!r} ({one['bytes']})" for one in shown["longest"]),
     ]
     if growth := shown.get("growth"):

@@ -491,7 +491,7 @@ def test_literal_end_of_text_is_plain_text() -> None:
     ]
     every = [small()[0], *(both(table)[0] for table in unknown_to_the_kernel().values())]
     for tokenizer in every:
-        assert tokenizer._bytes_of[tokenizer.end_of_text].decode() == END_OF_TEXT
+        assert tokenizer.spelling(tokenizer.end_of_text).decode() == END_OF_TEXT
         encoded = tokenizer.encode(texts)
         assert (np.diff(encoded.offsets) > 0).all()
         assert tokenizer.end_of_text not in encoded.tokens
@@ -537,7 +537,7 @@ def test_literal_end_of_text_is_plain_text_to_any_model(name: str) -> None:
     """
     ours = Tokenizer("test", models_that_know_the_literal()[name].to_str().encode())
     assert not ours.kernel
-    assert ours._bytes_of[ours.end_of_text] == b"</s>"
+    assert ours.spelling(ours.end_of_text) == b"</s>"
     encoded = ours.encode(["hello </s> there</s>x", "</s>", "hello"])
     assert (np.diff(encoded.offsets) > 0).all()
     assert ours.end_of_text not in encoded.tokens

@@ -108,17 +108,20 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     copies: str | None = None
     # and of duplicates/similar.parquet, which are no validation; null: there are none
     similar: str | None = None
+    begin_of_text: Later[int | None] = None  # the token before each document; null: there is none
 
 
 def _tokenizer(task: TokenizeTask, path: Path) -> Tokenizer:
     """The tokenizer of a task, which a process reads once and not for each shard."""
     assert task.tokenizer_name is not None and task.tokenizer_sha256 is not None
-    name, sha256, end_of_text = task.tokenizer_name, task.tokenizer_sha256, task.end_of_text
+    name, sha256 = task.tokenizer_name, task.tokenizer_sha256
+    marks = (task.end_of_text, task.begin_of_text)
 
     def read() -> Tokenizer:
-        return Tokenizer(name, proven(path, sha256).read_bytes(), end_of_text)
+        data = proven(path, sha256).read_bytes()
+        return Tokenizer(name, data, marks[0], begin_of_text=marks[1], tried=True)
 
-    key = content_key("tokenizer", name=name, sha256=sha256, end_of_text=end_of_text)
+    key = content_key("tokenizer", name=name, sha256=sha256, marks=marks)
     return loaded("tokenizer", {key: read})[key]
 
 
@@ -222,7 +225,12 @@ def tokenizer_of(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer 
     if tokens is None:
         return None
     return load(
-        tokens.tokenizer, folder, transfer.cache.root, tokens.end_of_text, transfer.resume_only
+        tokens.tokenizer,
+        folder,
+        transfer.cache.root,
+        tokens.end_of_text,
+        transfer.resume_only,
+        tokens.begin_of_text,
     )
 
 
@@ -258,7 +266,8 @@ def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
             tokenizer_name=tokenizer.name if tokenizer else None,
             tokenizer_sha256=tokenizer.sha256 if tokenizer else None,
             libraries=tokenizer.libraries if tokenizer else {},
-            end_of_text=tokens.end_of_text if tokens else None,
+            end_of_text=tokenizer.ending.literal if tokenizer else None,
+            begin_of_text=tokenizer.begin_of_text if tokenizer else None,
             validation=tokens.validation if tokens else 0.0,
             substrings=spans.get(number),
             copies=copies.get(number),
@@ -275,18 +284,22 @@ def opens(task: TokenizeTask) -> set[str]:
 
 
 def with_ends(tokenizer: Tokenizer, texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of n texts, each with the end of text behind it, and their lengths (n,) int64, it
-    included.
+    """The tokens of n texts, each with the end of text behind it and the begin of text before it,
+    if there is one; and their lengths (n,) int64, these included.
     """
     offsets, tokens = tokenizer.encode(texts)
-    count = len(offsets) - 1
-    out = np.empty(len(tokens) + count, tokenizer.dtype)
-    ends = offsets[1:] + np.arange(count)
+    marks = 1 + (tokenizer.begin_of_text is not None)
+    lengths = np.diff(offsets) + marks
+    ends = np.cumsum(lengths)
+    out = np.empty(int(ends[-1]) if len(ends) else 0, tokenizer.dtype)
     plain = np.ones(len(out), np.bool_)
-    plain[ends] = False
+    plain[ends - 1] = False
+    if tokenizer.begin_of_text is not None:
+        plain[ends - lengths] = False
+        out[ends - lengths] = tokenizer.begin_of_text
     out[plain] = tokens
-    out[ends] = tokenizer.end_of_text
-    return out, np.diff(offsets) + 1
+    out[ends - 1] = tokenizer.end_of_text
+    return out, lengths
 
 
 def _count(counts: dict[str, int], batch: pa.RecordBatch) -> None:
@@ -308,6 +321,7 @@ TOKENIZE = Phase(
         "deduplicate.scope",
         "tokens.tokenizer",
         "tokens.end_of_text",
+        "tokens.begin_of_text",
         "tokens.validation",
         "tokens.order",
     ),

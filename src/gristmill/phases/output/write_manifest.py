@@ -169,7 +169,7 @@ def is_current(
         and _of_bytes(manifest.versions) == _of_bytes(made_by(tokenizer))
         and [_place(shard) for shard in raw] == [_place(shard) for shard in plan.shards]
         and manifest.inputs == inputs
-        and manifest.tokens == token_format_of(tokenizer)
+        and is_same_format(manifest.tokens, token_format_of(tokenizer))
         and all(map(corpus.is_placed, manifest.parts))
     )
 
@@ -185,7 +185,18 @@ def token_format_of(tokenizer: Tokenizer | None) -> TokenFormat | None:
         vocabulary=tokenizer.vocabulary,
         dtype="uint16" if tokenizer.dtype.itemsize == 2 else "uint32",
         end_of_text=tokenizer.end_of_text,
+        end_of_text_by=tokenizer.ending.why,
+        begin_of_text=begin if (begin := tokenizer.begin_of_text) is not None else msgspec.UNSET,
     )
+
+
+def is_same_format(stated: TokenFormat | None, own: TokenFormat | None) -> bool:
+    """Whether two say the same of tokens. Why the end of text is this one is no fact of tokens, and
+    earlier manifests do not say it.
+    """
+    if stated is None or own is None:
+        return stated is own
+    return stated == msgspec.structs.replace(own, end_of_text_by=stated.end_of_text_by)
 
 
 def inputs_of(
