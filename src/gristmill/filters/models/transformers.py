@@ -46,6 +46,7 @@ from gristmill.filters.api.step import (
     refuse_nan,
 )
 from gristmill.filters.models import judge_config
+from gristmill.filters.models.library_trials import try_file
 from gristmill.filters.models.score_files import digests
 from gristmill.filters.models.score_journal import ScoreJournal
 
@@ -211,6 +212,7 @@ def _judge(config: Input, weights: Input, tokenizer: Input, device: str, tokens:
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
 
+    try_file("load_tokenizer", tokenizer.path, where)
     if device == "cuda" and not torch.cuda.is_available():
         raise RecipeError(f'{where}: device = "cuda", and torch finds none on this machine')
     try:
