@@ -9,9 +9,9 @@ import pytest
 
 from gristmill.errors import RecipeError
 from gristmill.filters.models import library_trials
-from gristmill.try_in_process import Limits, TrialError, try_in_process
+from gristmill.try_in_process import TrialLimits, TrialError, try_in_process
 
-LIMITS = Limits(memory=2 << 30, seconds=20)
+LIMITS = TrialLimits(memory=2 << 30, seconds=20)
 HERE = "tests.test_try_in_process"
 
 
@@ -74,7 +74,7 @@ def test_an_end_of_the_process_is_an_error(function: str, message: str) -> None:
 def test_time_is_bounded() -> None:
     start = time.monotonic()
     with pytest.raises(TrialError, match="it took more than 1 seconds of processor time"):
-        try_in_process(f"{HERE}:takes_time", b"", Limits(2 << 30, 1))
+        try_in_process(f"{HERE}:takes_time", b"", TrialLimits(2 << 30, 1))
     assert time.monotonic() - start < 60
 
 

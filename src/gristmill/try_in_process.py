@@ -4,7 +4,7 @@ A native library may loop, take all memory or abort where a file is not what it 
 exception tells of it. The process that tries has bounds of memory and time (RLIMIT_AS and
 RLIMIT_CPU), and gets nothing but the bytes of the file. What ends it would have ended this process.
 
-    try_in_process("package.module:function", data, Limits(memory=2 << 30, seconds=60))
+    try_in_process("package.module:function", data, TrialLimits(memory=2 << 30, seconds=60))
 
 The function takes the bytes and returns a string; it raises ValueError to refuse them.
 """
@@ -24,7 +24,7 @@ WAIT = 10  # seconds of the clock for one of the processor, where other programs
 MOST_SHOWN = 500  # characters of a library's message
 
 
-class Limits(NamedTuple):
+class TrialLimits(NamedTuple):
     """What a process may take."""
 
     memory: int  # bytes of address space
@@ -35,7 +35,7 @@ class TrialError(ValueError):
     """A file that was refused, or that ended the process that tried it."""
 
 
-def try_in_process(call: str, data: bytes, limits: Limits) -> str:
+def try_in_process(call: str, data: bytes, limits: TrialLimits) -> str:
     """What `package.module:function` returns for these bytes, in a process of its own.
 
     Raises TrialError where the function raises ValueError, and where the process ends in another
@@ -60,7 +60,7 @@ def try_in_process(call: str, data: bytes, limits: Limits) -> str:
     raise TrialError(_end(ended.returncode, ended.stderr.decode("utf-8", "replace"), limits))
 
 
-def _end(code: int, said: str, limits: Limits) -> str:
+def _end(code: int, said: str, limits: TrialLimits) -> str:
     """How a process ended that gave no answer."""
     last = (said.strip().splitlines() or [""])[-1][:MOST_SHOWN]
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and not last):

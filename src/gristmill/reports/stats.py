@@ -137,21 +137,28 @@ def _count(
             )
             for split in SPLITS
         ],
-        "languages": [
+        "languages": None,
+    }
+    if languages:
+        found = [
             _row(name, counts, int(led[place]), None, texts, total, top)
             for place, (name, counts) in enumerate(zip(labels, of_groups, strict=False))
             if counts.any()
         ]
-        if languages
-        else None,
-    }
-    if languages:
-        if domains is not None:
-            documents = dict(zip(labels, languages.documents(domains.tokens).tolist(), strict=True))
-            for row in tables["languages"]:
-                row["documents"] = documents[row["name"]]
-        tables["languages"].sort(key=lambda row: (-row["tokens"], row["name"] or ""))
+        tables["languages"] = _sorted_languages(found, languages, domains)
     return tables
+
+
+def _sorted_languages(
+    rows: list[dict[str, Any]], languages: Languages, domains: Domains | None
+) -> list[dict[str, Any]]:
+    """The rows of languages, most tokens first, with their documents where these are known."""
+    if domains is not None:
+        counted = languages.documents(domains.tokens).tolist()
+        documents = dict(zip(languages.names, counted, strict=True))
+        for row in rows:
+            row["documents"] = documents[row["name"]]
+    return sorted(rows, key=lambda row: (-row["tokens"], row["name"] or ""))
 
 
 def _row(

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from gristmill.errors import RecipeError
-from gristmill.try_in_process import Limits, TrialError, try_in_process
+from gristmill.try_in_process import TrialLimits, TrialError, try_in_process
 
 BATCH_BYTES = 1 << 20  # of text that goes to the library together, or one longer text
 
@@ -67,7 +67,7 @@ def try_library(name: str, data: bytes) -> None:
     """Load a tokenizer.json in a process of its own, and encode a few texts. Raises RecipeError if
     the library refuses it, or if it ends the process or takes too much time or memory.
     """
-    limits = Limits(TRIAL_BYTES + TRIAL_BYTES_A_BYTE * len(data), TRIAL_SECONDS)
+    limits = TrialLimits(TRIAL_BYTES + TRIAL_BYTES_A_BYTE * len(data), TRIAL_SECONDS)
     try:
         try_in_process(TRIAL, data, limits)
     except TrialError as error:
@@ -77,7 +77,7 @@ def try_library(name: str, data: bytes) -> None:
         ) from error
 
 
-def _culprit(data: bytes, limits: Limits) -> str:
+def _culprit(data: bytes, limits: TrialLimits) -> str:
     """The field without which the library takes a file; all of them if it is none alone."""
     fields = ("normalizer", "pre_tokenizer", "added_tokens", "post_processor", "decoder")
     every = f"its {', '.join(fields)} and model"

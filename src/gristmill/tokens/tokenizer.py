@@ -20,7 +20,7 @@ from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import ArgumentError, RecipeError
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.store import transfer, urls
-from gristmill.tokens import tokenizer_file
+from gristmill.tokens import sentencepiece_model, tokenizer_file
 from gristmill.tokens.added_tokens import AddedTokens, joined
 from gristmill.tokens.byte_level import KernelRules, bytes_of, gpt2_tokens, kernel_rules
 from gristmill.tokens.document_marks import (
@@ -87,6 +87,7 @@ class Tokenizer:
         """
         if data is None:
             name, data, configurations = _read(name, Path(), None)
+        data = _as_tokenizer_json(name, data)
         self.sha256 = hashlib.sha256(data).hexdigest()
         self.name = name
         self.data = data
@@ -342,6 +343,16 @@ def _encoder_of(read: tokenizer_file.TokenizerFile, rules: KernelRules) -> _Text
             plain[number] = bytes_of(token)
     merges = merges_of_list(plain, rules.merges, whole=bool(read.model.ignore_merges))
     return encoder.Encoder(merges, rules.pattern)
+
+
+def _as_tokenizer_json(name: str, data: bytes) -> bytes:
+    """A SentencePiece model as a tokenizer.json; other files as they are. Raises RecipeError."""
+    if not sentencepiece_model.is_sentencepiece(data):
+        return data
+    try:
+        return sentencepiece_model.tokenizer_json(data)
+    except ValueError as error:
+        raise RecipeError(f"tokenizer {name!r}: a SentencePiece model, and {error}") from error
 
 
 def _check_size(name: str, path: Path) -> None:

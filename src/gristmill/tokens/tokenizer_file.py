@@ -24,6 +24,7 @@ import msgspec
 LARGEST = 128 << 20  # bytes of a file; the largest known one has 33 MB
 MOST_COMMAS = 2 << 20  # in a JSON file; they limit its values (Gemma has 1.3 million)
 MOST_IDS = 1 << 21  # token numbers are smaller
+TEKKEN_HEAD = 1 << 16  # bytes in which a tekken.json has its settings and its first tokens
 _SMALL = 1 << 16  # bytes of a pre-tokenizer that the kernel may support
 
 
@@ -156,6 +157,12 @@ def _bound(what: str, count: int, most: int) -> None:
 def read_json(data: bytes) -> TokenizerFile:
     """Read a tokenizer.json. Raises ValueError."""
     _bound("bytes", len(data), LARGEST)
+    if b'"token_bytes"' in data[:TEKKEN_HEAD] and b'"default_vocab_size"' in data[:TEKKEN_HEAD]:
+        raise ValueError(
+            "it is Mistral's tekken.json, which gristmill does not read: use the tokenizer.json of "
+            "the same model, or convert it with transformers "
+            "(AutoTokenizer.from_pretrained(...).save_pretrained(...))"
+        )
     _bound("values", data.count(b","), MOST_COMMAS)
     try:
         table = msgspec.json.decode(data, type=TokenizerFile)

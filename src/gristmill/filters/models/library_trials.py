@@ -6,7 +6,7 @@ refuses it.
 import os
 
 from gristmill.errors import RecipeError
-from gristmill.try_in_process import Limits, TrialError, try_in_process
+from gristmill.try_in_process import TrialLimits, TrialError, try_in_process
 
 # Memory besides the file, and for each byte of it, as a library may copy it; processor seconds.
 BYTES, BYTES_A_BYTE, SECONDS = 2 << 30, 4, 300
@@ -14,7 +14,7 @@ BYTES, BYTES_A_BYTE, SECONDS = 2 << 30, 4, 300
 
 def try_file(function: str, path: str, where: str) -> None:
     """Call a function of this module for a file. Raises RecipeError, which begins with `where`."""
-    limits = Limits(BYTES + BYTES_A_BYTE * os.path.getsize(path), SECONDS)
+    limits = TrialLimits(BYTES + BYTES_A_BYTE * os.path.getsize(path), SECONDS)
     try:
         try_in_process(f"{__name__}:{function}", os.fsencode(path), limits)
     except TrialError as error:
