@@ -232,15 +232,15 @@ def test_a_local_file_that_changed_after_it_was_pinned(raw: Path) -> None:
     before = path.read_bytes()
     path.write_bytes(before.replace(b"the", b"eht"))
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
-    assert told.code == 3
-    assert "b.jsonl: changed since the plan pinned it: expected sha256 " in told.last
+    assert told.code == 2
+    assert "b.jsonl (raw shard 1: sha256 " in told.last
     assert hashlib.sha256(before).hexdigest() in told.last
-    assert "The others are done and kept" in told.last
+    assert "run with --replace" in told.last
     assert not (raw / "corpus/manifest.json").exists()
     # Gone, it is told before anything is read.
     path.unlink()
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=raw)
-    assert (told.code, "b.jsonl: cannot be read: No such file" in told.error) == (3, True)
+    assert (told.code, "b.jsonl (raw shard 1: the file is not there)" in told.error) == (2, True)
 
 
 def test_a_shard_that_cannot_be_read_stops_no_other(raw: Path) -> None:
@@ -265,8 +265,9 @@ def test_an_empty_file_is_a_corpus_without_documents(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_bytes(b"")
     write(tmp_path, 'files = ["empty.jsonl"]')
     told = gristmill("run", "recipe.toml", "--out", "corpus", cwd=tmp_path)
-    assert told.code == 0, told.error
+    assert told.code == 6, told.error
     assert "shard 00000 (empty.jsonl): empty, 0 bytes" in told.error
+    assert told.last.endswith("nothing is kept: the raw shards hold no document")
     assert told.out.splitlines()[0].split() == ["documents", "in", "0"]
     assert ["kept", "0"] in [line.split() for line in told.out.splitlines()]
 

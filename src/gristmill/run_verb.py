@@ -301,7 +301,7 @@ def _run(as_json: bool, recipe: "Loaded", **options: Any) -> None:
     if (said := funnel.nothing_kept()) is not None:
         from gristmill.reports.reasons import remedy
 
-        warn(f"gristmill: {said}. {remedy(funnel.worst()[0])}".rstrip())
+        warn(f"gristmill: {'. '.join(filter(None, (said, remedy(funnel.worst()[0]))))}")
         raise SystemExit(KEPT_NOTHING)
 
 

@@ -26,7 +26,7 @@ def nothing_kept(plan: Plan, counts: Mapping[int, VerdictCounts]) -> list[str]:
         f"source {source!r}: nothing is kept of {documents[source]:,} documents"
         + _why(reasons[source])
         for source in documents
-        if not kept[source]
+        if documents[source] and not kept[source]
     ]
     empty = [
         number
