@@ -97,7 +97,7 @@ def import_tokens(
     ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(help="The type of tokens in files that do not say it: uint8, uint16, uint32."),
+        typer.Option(help="The type of tokens in files that do not say it: uint8 to uint64."),
     ] = None,
     tokens_per_shard: Annotated[int, typer.Option(min=1, help="Tokens of a shard.")] = 100_000_000,
     cache_dir: Annotated[

@@ -121,24 +121,16 @@ def test_a_manifest_of_format_1_says_what_to_do(tmp_path: Path) -> None:
 MANY_SHARDS = """
 import resource, sys
 from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.errors import MachineError
 
-hard = int(sys.argv[2])
-resource.setrlimit(resource.RLIMIT_NOFILE, (60, hard))
 stream = TokenCorpus.open(sys.argv[1]).stream("web")
-try:
-    print(sum(int(stream.read(at, at + 1)[0]) for at in range(stream.tokens)))
-except MachineError as error:
-    print(error)
+resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+kept = [stream.read(at, at + 1) for at in range(stream.tokens)]  # views of all shards live on
+print(sum(int(view[0]) for view in kept), int(stream.read(0, stream.tokens).sum()))
 """
 
 
-@pytest.mark.parametrize("hard", [400, 60])
-def test_more_shards_than_files_may_be_open(tmp_path: Path, hard: int) -> None:
+def test_more_shards_than_files_may_be_open(tmp_path: Path) -> None:
     root = token_corpus(tmp_path / "corpus", {"web": [[1]] * 100}, tokens_per_shard=1)
-    command = [sys.executable, "-c", MANY_SHARDS, str(root), str(hard)]
+    command = [sys.executable, "-c", MANY_SHARDS, str(root)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    if hard == 400:
-        assert done.stdout == "100\n"
-    else:
-        assert "60 files are open, and this process may have no more" in done.stdout
+    assert done.stdout == "100 100\n"

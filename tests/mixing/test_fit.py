@@ -29,10 +29,14 @@ def write(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -
 
 
 def swarm(
-    folder: Path, runs: int, noise: float, slopes: Mapping[str, Sequence[float]] = SLOPES
+    folder: Path,
+    runs: int,
+    noise: float,
+    slopes: Mapping[str, Sequence[float]] = SLOPES,
+    seed: int = 7,
 ) -> tuple[Path, Path]:
     """The two files of a swarm whose metrics follow the law, and noise."""
-    random = np.random.default_rng(7)
+    random = np.random.default_rng(seed)
     mixes = random.dirichlet(np.full(len(SOURCES), 1.5), runs)
     measured = np.stack([2 + np.exp(mixes @ np.array(t)) for t in slopes.values()], axis=1)
     measured += random.normal(0, noise, measured.shape)
@@ -83,6 +87,50 @@ def test_the_best_mix_of_a_known_law(tmp_path: Path) -> None:
     said = lines(found)
     tenths = [float(line.rpartition("=")[2]) for line in said[said.index("[mix.weights]") + 1 : -1]]
     assert round(sum(tenths), 9) == 1.0
+
+
+def covered(row: Mapping[str, float], share: float, near: float = 1e-4) -> bool:
+    return row["low"] - near <= share <= row["high"] + near
+
+
+def test_intervals_cover_the_estimate(tmp_path: Path) -> None:
+    """Exact data that no law has, of which trees are the best: their mix is the mean of the best
+    mixes, and its interval is of the same mean. Then exact data of a law: it is sure.
+    """
+    mixes = np.random.default_rng(7).dirichlet(np.full(len(SOURCES), 1.5), 64)
+    exact = 2 + ((mixes - [0.02, 0.4, 0.5, 0.08]) ** 2).sum(axis=1)
+    files = (
+        write(tmp_path / "r.csv", ["run", *SOURCES], [[n, *row] for n, row in enumerate(mixes)]),
+        write(tmp_path / "m.csv", ["run", "loss"], list(enumerate(exact))),
+    )
+    mix = fit_mix(*files, law="boosted", resamples=16)["mix"]
+    assert all(covered(row, row["share"]) for row in mix.values()), mix
+    assert all(row["low"] < row["high"] for row in mix.values())
+    mix = fit_mix(*swarm(tmp_path, 32, 0.0), law="log_linear", resamples=4)["mix"]
+    assert all(covered(row, row["share"]) for row in mix.values()), mix
+    assert all(row["high"] - row["low"] < 1e-3 for row in mix.values())
+
+
+@pytest.mark.soak
+def test_soak_intervals_cover_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
+    """Noisy data of a law whose best mix is known, 20 times: 5 to 95 % is nine times of ten."""
+    truth, hits = dict(zip(SOURCES, best_code_and_books(), strict=True)), []
+    for turn in range(20):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        mix = fit_mix(*swarm(folder, 32, 0.02, seed=turn), law="log_linear", resamples=40)["mix"]
+        assert all(covered(row, row["share"], 0.01) for row in mix.values()), mix
+        hits += [covered(mix[name], truth[name]) for name in ("code", "books")]
+    assert 0.7 <= sum(hits) / len(hits) <= 1.0
+
+
+def best_code_and_books() -> list[float]:
+    """The best mix of SLOPES, which has two sources alone, to five digits."""
+    code = np.linspace(0, 1, 100_001)
+    points = np.stack([0 * code, code, 1 - code, 0 * code], axis=1)
+    values = sum(np.exp(points @ np.array(t)) for t in SLOPES.values())
+    share = float(code[int(np.argmin(values))])
+    return [0.0, share, 1 - share, 0.0]
 
 
 def test_epochs_limit_a_source(tmp_path: Path) -> None:

@@ -553,7 +553,7 @@ def test_olmo_of_others(tokenizer: Path, tmp_path: Path) -> None:
     np.array([1, 2, 0, 3], "<u2").tofile(tmp_path / "in/part-0.npy")
     np.array([4, 0], "<u2").tofile(tmp_path / "in/part-1.npy")
     np.save(tmp_path / "in/part-1.npy", np.array([4, 0], "<u2"))
-    with pytest.raises(VerificationError, match="begins with NumPy's header"):
+    with pytest.raises(VerificationError, match="begins with the header of NumPy"):
         import_tokens(tmp_path / "in", tmp_path / "e", **options)  # type: ignore[arg-type]
 
 
@@ -606,6 +606,65 @@ def test_flat_files_of_others(tokenizer: Path, tmp_path: Path) -> None:
     os.symlink("/etc/passwd", folder / "val.bin")
     with pytest.raises(RecipeError, match="not a regular file"):
         import_tokens(folder, tmp_path / "e", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("format_", ["nanogpt", "olmo"])
+@pytest.mark.parametrize("kind", ["uint32", "uint64"])
+def test_a_type_is_not_believed(format_: str, kind: str, tokenizer: Path, tmp_path: Path) -> None:
+    """50 documents in a wider type than the format's: both readings are named, --dtype decides."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    rows = [[*range(n + 1, n + 90), END] for n in range(50)]
+    name = "train.bin" if format_ == "nanogpt" else "part.npy"
+    np.concatenate(rows).astype(kind).tofile(folder / name)
+    options = {"format": format_, "tokenizer": str(tokenizer)}
+    factor = np.dtype(kind).itemsize // 2
+    said = f"read as uint16, it is {4500 * factor:,} tokens, .* read as {kind}, it is 4,500 tokens"
+    with pytest.raises(RecipeError, match=said + f".*--dtype {kind}, or --dtype uint16"):
+        import_tokens(folder, tmp_path / "c", **options)  # type: ignore[arg-type]
+    import_tokens(folder, tmp_path / "c", dtype=kind, **options)  # type: ignore[arg-type]
+    assert rows_of(tmp_path / "c") == rows
+    import_tokens(folder, tmp_path / "d", dtype="uint16", **options)  # type: ignore[arg-type]
+    assert sum(map(len, rows_of(tmp_path / "d"))) == 4500 * factor
+
+
+def test_a_type_that_only_another_fits(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(word_tokenizer(70_000))
+    rows = [[n + 1, n + 2, 69_000, END] for n in range(500)]
+    np.concatenate(rows).astype("<u4").tofile(folder / "train.bin")
+    options = {"format": "nanogpt", "tokenizer": str(path)}
+    # As uint16, 69,000 is two tokens, which a vocabulary of 70,000 has: uint32 alone is likelier.
+    with pytest.raises(RecipeError, match="Say which: --dtype uint32, or --dtype uint16"):
+        import_tokens(folder, tmp_path / "c", **options)  # type: ignore[arg-type]
+    np.arange(2000, dtype="<u2").tofile(folder / "part.npy")
+    (folder / "train.bin").unlink()
+    options["format"] = "olmo"  # which assumes uint32 here
+    with pytest.raises(RecipeError, match="read as uint32, it is 1,000 tokens, and there are num"):
+        import_tokens(folder, tmp_path / "d", **options)  # type: ignore[arg-type]
+    for header, said in ((b"\x93NUMPY\1\0", "NumPy"), (b"\x88\xd8\x34\1\1\0\0\0", "llm.c")):
+        (folder / "part.npy").write_bytes(header + bytes(8))
+        with pytest.raises(VerificationError, match=f"begins with the header of {said}"):
+            import_tokens(folder, tmp_path / "e", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("to", ["olmo", "nanogpt", "llmc", "megatron"])
+def test_an_end_of_text_inside_a_document_is_told(to: str, tmp_path: Path) -> None:
+    rows = [[1, END, 2, END], [3, END], [4, END, END, 5, END], [END, END], [6, 7]]
+    root = token_corpus(tmp_path / "c", {"web": rows}, vocabulary=VOCABULARY, tokens_per_shard=5,
+                        tokenizer=word_tokenizer(VOCABULARY))  # fmt: skip
+    notes = export(root, tmp_path / "out", to=to)["notes"]
+    said = [note for note in notes if "inside documents" in note]
+    if to == "megatron":  # its index says where documents are
+        assert said == []
+        return
+    counted = "4 end-of-text tokens are inside documents (3 of them): a reader that divides"
+    assert [counted in note for note in said] == [True]
+    if to == "olmo":  # what a reader by the token counts: nine, and not five
+        tokens = np.fromfile(next((tmp_path / "out").rglob("*.npy")), "<u2")
+        assert int((tokens == END).sum()) == len(rows) + 4
 
 
 def test_options_that_do_not_fit(tokenizer: Path, tmp_path: Path) -> None:

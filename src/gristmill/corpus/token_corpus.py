@@ -5,13 +5,11 @@
     .stream("web").read(a, b)       tokens a to b
     .stream("web").documents(a, b)  which documents have tokens there, and where they begin and end
 
-Shards and their `.docs` are memory-mapped when they are first read. Their sizes are checked then;
-`prove` checks their digests.
+Shards and their `.docs` are memory-mapped when they are read, the last few of them. Their sizes are
+checked then; `prove` checks their digests.
 """
 
-import errno
 import os
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -20,12 +18,14 @@ import numpy as np
 
 from gristmill.corpus.corpus import Corpus
 from gristmill.counted_work import counted
-from gristmill.errors import MachineError, RecipeError, VerificationError
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.store.manifest import MANIFEST, Manifest, TokenFormat, lock_of
+from gristmill.store.mapped_file import Recent, map_file
 from gristmill.store.parts import Part
 from gristmill.store.proof import prove_all
 
 Split = Literal["train", "val"]
+KEPT_MAPPED = 64  # shards of a stream whose mappings are kept, and as many tables of boundaries
 REMEDY = "Fetch it again, or run the recipe again"
 
 
@@ -53,25 +53,28 @@ class TokenStream:
         # (shards + 1,) int64: the position at which each shard begins
         self.starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
         self.tokens = int(self.starts[-1])
-        self._maps: dict[int, np.ndarray] = {}
-        self._ends: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        # Who reads in another order than this keeps the arrays that it uses (loader/token_reader).
+        self._maps = Recent(self._map_shard, KEPT_MAPPED)
+        self._ends = Recent(self._map_boundaries, KEPT_MAPPED)
 
     def shard(self, number: int) -> np.ndarray:
         """The tokens of a shard, memory-mapped and read-only. Raises VerificationError."""
-        if number not in self._maps:
-            part = self.shards[number]
-            self._maps[number] = _mapped(self._root / part.path, part.size, self.dtype)
         return self._maps[number]
 
     def boundaries(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Of a shard: document numbers (n,) int64, and their exclusive ends (n,) in tokens of the
         shard, the end of text included. Raises VerificationError.
         """
-        if number not in self._ends:
-            documents = self.shards[number].counts["documents"]
-            table = _mapped(self._table(number), 16 * documents, np.dtype("<i8"))
-            self._ends[number] = (table[:documents], table[documents:])
         return self._ends[number]
+
+    def _map_shard(self, number: int) -> np.ndarray:
+        part = self.shards[number]
+        return _mapped(self._root / part.path, part.size, self.dtype)
+
+    def _map_boundaries(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        documents = self.shards[number].counts["documents"]
+        table = _mapped(self._table(number), 16 * documents, np.dtype("<i8"))
+        return table[:documents], table[documents:]
 
     def check_sizes(self) -> None:
         """Check that all shards and their `.docs` are there, with the sizes of the manifest; none
@@ -252,16 +255,7 @@ def _source_of(part: Part) -> str:
 def _mapped(path: Path, size: int, dtype: np.dtype) -> np.ndarray:
     """A file as numbers, read-only. Raises VerificationError if it is not of this size."""
     _check_size(path, size)
-    if not size:
-        return np.empty(0, dtype)
-    try:
-        mapped = np.memmap(path, dtype, "r")
-    except OSError as error:
-        if error.errno != errno.EMFILE:
-            raise
-        _allow_more_files(path)
-        mapped = np.memmap(path, dtype, "r")
-    return np.asarray(mapped).view(np.ndarray)
+    return map_file(path, dtype)
 
 
 def _check_size(path: Path, size: int) -> None:
@@ -275,19 +269,6 @@ def _check_size(path: Path, size: int) -> None:
         wrong = f"cannot be read ({error.strerror})"
     if wrong is not None:
         raise VerificationError(f"{path}: not as it was written: {wrong}. {REMEDY}")
-
-
-def _allow_more_files(path: Path) -> None:
-    """Raise the soft limit of open files to the hard one: a mapped file takes a descriptor, and a
-    corpus may have thousands of shards. Raises MachineError if that is no more.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == hard:
-        raise MachineError(
-            f"{path}: {soft:,} files are open, and this process may have no more. Raise the limit "
-            "(ulimit -n), or use larger shards (tokens_per_shard)"
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _joined(

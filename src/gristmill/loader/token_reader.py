@@ -1,10 +1,12 @@
 """Tokens and documents of many sources at once, by address: what fills a batch.
 
 The streams lie one behind another in one row of positions; `base[s]` is where stream s begins. A
-shard is mapped when it is first read.
+shard is mapped when it is read. Where there are more than MOST_MAPPED, those least recently used
+are unmapped: a process may have 65,530 mappings (Linux, vm.max_map_count), and a shard has two.
 """
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,6 +14,9 @@ from gristmill.corpus.token_corpus import TokenStream
 from gristmill.errors import VerificationError
 from gristmill.kernels.loading.runs import DONE, Runs, Shards, find_spans, gather
 from gristmill.loader.batch import Segments
+
+MOST_MAPPED = 8192  # shards: 16,384 mappings
+RUNS_TOGETHER = 2048  # that are looked up together where not all shards may be mapped
 
 
 class TokenReader:
@@ -33,6 +38,8 @@ class TokenReader:
             base + stream.starts[:-1][np.diff(stream.starts) > 0]
             for base, stream in zip(self.base.tolist(), streams, strict=False)
         ]
+        # The mapped ones, those least recently used first: tokens and documents of each
+        self._kept: OrderedDict[int, tuple[np.ndarray, np.ndarray]] = OrderedDict()
         counts = [stream.shards[number].counts["documents"] for stream, number in self._of]
         self._shards = Shards(
             np.concatenate([*starts, self.base[-1:]]).astype(np.int64),
@@ -43,8 +50,9 @@ class TokenReader:
 
     def gather(self, runs: Runs, tokens: np.ndarray) -> None:
         """Copy runs into the rows of `tokens`, (b, width) of `dtype`. Raises VerificationError."""
-        while (missing := gather(self._shards, runs, tokens)) != DONE:
-            self._map(missing)
+        for some in self._pieces(runs):
+            while (missing := gather(self._shards, some, tokens)) != DONE:
+                self._map(missing)
         # A shard of another tokenizer; a model would look up what it does not have.
         if self._vocabulary is not None and tokens.size and int(tokens.max()) >= self._vocabulary:
             self._refuse(runs)
@@ -71,6 +79,12 @@ class TokenReader:
 
     def segments(self, runs: Runs) -> Segments:
         """The documents of runs. Raises VerificationError."""
+        pieces = [self._segments(some) for some in self._pieces(runs)]
+        if len(pieces) == 1:
+            return pieces[0]
+        return Segments(*(np.concatenate(fields) for fields in zip(*pieces, strict=True)))
+
+    def _segments(self, runs: Runs) -> Segments:
         while True:
             missing, broken, spans = find_spans(self._shards, runs)
             if broken != DONE:
@@ -83,8 +97,29 @@ class TokenReader:
                 return Segments(*spans)
             self._map(missing)
 
+    def _pieces(self, runs: Runs) -> Iterator[Runs]:
+        """Runs that are looked up together. While they are, none of their shards is unmapped."""
+        if len(self._of) <= MOST_MAPPED:
+            yield runs
+            return
+        for start in range(0, max(len(runs.rows), 1), RUNS_TOGETHER):
+            some = Runs(*(field[start : start + RUNS_TOGETHER] for field in runs))
+            last = some.positions + np.maximum(some.lengths - 1, 0)
+            places = np.concatenate([some.positions, last])
+            needed = np.unique(np.searchsorted(self._shards.starts, places, "right") - 1)
+            for shard in needed[needed < len(self._of)].tolist():
+                if shard in self._kept:
+                    self._kept.move_to_end(shard)
+                else:
+                    self._map(shard)
+            yield some
+            while len(self._kept) > MOST_MAPPED:
+                shard, _ = self._kept.popitem(last=False)
+                self._shards.tokens[shard] = self._shards.documents[shard] = 0
+
     def _map(self, shard: int) -> None:
         stream, number = self._of[shard]
-        # The stream keeps the mappings; they live as long as it does.
-        self._shards.tokens[shard] = stream.shard(number).ctypes.data
-        self._shards.documents[shard] = stream.boundaries(number)[0].ctypes.data
+        tokens, (documents, _) = stream.shard(number), stream.boundaries(number)
+        self._kept[shard] = (tokens, documents)
+        self._shards.tokens[shard] = tokens.ctypes.data
+        self._shards.documents[shard] = documents.ctypes.data

@@ -9,7 +9,6 @@ from gristmill.errors import RecipeError
 from gristmill.mixing.laws import Law, needed
 
 SAMPLES = 20_000  # mixes that are looked at
-FEW_SAMPLES = 2_000  # ... where the search is one of many
 BEST = (
     100  # of boosted trees, which are flat between their cuts: the mean of the best ones (RegMix)
 )
@@ -53,23 +52,26 @@ def caps_of(
 
 
 def best_mix(
-    objective: Objective,
-    caps: np.ndarray,
-    natural: np.ndarray,
-    seed: int,
-    *,
-    smooth: bool,
-    samples: int = SAMPLES,
-    starts: int = 8,
+    objective: Objective, caps: np.ndarray, natural: np.ndarray, seed: int, *, smooth: bool
 ) -> np.ndarray:
-    """The mix (sources,) with the least objective, of sum 1 and no share above its cap.
+    """The mix (sources,) with the least objective, of sum 1 and no share above its cap."""
+    return best_of(objective, caps, points_under(caps, natural, seed), smooth=smooth)
 
-    `samples` mixes are drawn from Dirichlet distributions round the natural one and over the whole
-    simplex. Smooth objectives are followed downhill from the best `starts` of them; else it is the
-    mean of the best.
+
+def points_under(caps: np.ndarray, natural: np.ndarray, seed: int) -> np.ndarray:
+    """Mixes (SAMPLES, sources) of which the best is looked for: drawn from Dirichlet distributions
+    round the natural one and over the whole simplex, and brought under their caps.
     """
-    points = drawn_mixes(natural, samples, seed)
-    points = np.array([within(point, caps) for point in points]) if (caps < 1).any() else points
+    points = drawn_mixes(natural, SAMPLES, seed)
+    return np.array([within(point, caps) for point in points]) if (caps < 1).any() else points
+
+
+def best_of(
+    objective: Objective, caps: np.ndarray, points: np.ndarray, *, smooth: bool, starts: int = 8
+) -> np.ndarray:
+    """The best mix (sources,) by way of `points` (n, sources). Smooth objectives are followed
+    downhill from the best `starts` of them; else it is the mean of the best.
+    """
     values = objective(points)
     order = np.argsort(values, kind="stable")
     if not smooth:

@@ -28,6 +28,7 @@ from gristmill.trainer_formats.token_format import (
 
 SIDE: Side = "after"
 ONE_STREAM = False
+ENDS_BY_TOKEN = False
 TOKENS_PER_FILE = 1 << 30
 MOST_FILES = 100_000  # numbers of five digits: readers sort names
 

@@ -29,7 +29,7 @@ from gristmill.trainer_formats.export_folder import (
     ExportFolder,
 )
 from gristmill.trainer_formats.mixing import PROPORTIONAL, mixed, weights_of
-from gristmill.trainer_formats.token_blocks import TokenBlock, blocks_of, with_side
+from gristmill.trainer_formats.token_blocks import InnerEnds, TokenBlock, blocks_of, with_side
 from gristmill.trainer_formats.token_format import MODULES, Finished, Stream, Written, module_of
 from gristmill.user_input import local
 
@@ -113,6 +113,7 @@ class _TokenExport:
         self._per_file = tokens_per_file or self._format.TOKENS_PER_FILE
         if tokens_per_file is not None and not self._format.TOKENS_PER_FILE:
             raise RecipeError(f"--tokens-per-file: {to} has one file for a split or a source")
+        self._inner: dict[tuple[str, str], InnerEnds] = {}
         self._dtype = self._format.dtype(self._corpus.format.vocabulary)
         self._check_files()
 
@@ -226,7 +227,8 @@ class _TokenExport:
                 blocks = _counting(self._blocks(group, split), count)
                 turned = with_side(blocks, end, has, held.end_of_text_side)
                 name = group[0] if len(group) == 1 else "mixed"
-                yield Stream(name, split, group, turned, held)
+                inner = self._inner[name, split] = InnerEnds(end, held.end_of_text_side)
+                yield Stream(name, split, group, inner.count(turned), held)
 
     def _blocks(self, names: list[str], split: Split) -> Iterator[TokenBlock]:
         streams = [self._corpus.stream(name, split) for name in names]
@@ -239,6 +241,13 @@ class _TokenExport:
     def _notes(self, written: dict[tuple[str, str], tuple[Stream, Written]]) -> list[str]:
         """What an export leaves out, or decided."""
         notes = []
+        for (name, split), inner in self._inner.items():
+            if inner.tokens and self._format.ENDS_BY_TOKEN:
+                notes.append(
+                    f"{name} {split}: {inner.tokens:,} end-of-text tokens are inside documents "
+                    f"({inner.documents:,} of them): a reader that divides documents at that token "
+                    f"counts {inner.tokens:,} more than there are"
+                )
         for (_, split), (stream, found) in written.items():
             if len(stream.sources) > 1 and self._mix in (None, PROPORTIONAL):
                 notes.append(f"{split}: {', '.join(stream.sources)} mixed in proportion to tokens")

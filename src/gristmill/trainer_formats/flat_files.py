@@ -9,11 +9,19 @@ from pathlib import Path
 import numpy as np
 
 from gristmill.errors import RecipeError, VerificationError
+from gristmill.store.mapped_file import map_file
 from gristmill.trainer_formats.token_blocks import BLOCK, Side
 
 # Tokens of the longest document that import takes: it is in memory as a whole, and without an end
 # of text in more tokens than these the tokenizer, the side or the type is another.
 LONGEST = 1 << 28
+WIDTHS = {"uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8}  # bytes of a token
+LOOKED, PIECES = 1 << 16, 64  # bytes of a piece, and pieces, in which a type is looked for
+HEADERS = {  # what other formats begin with
+    "NumPy": b"\x93NUMPY",
+    "llm.c": (20240520).to_bytes(4, "little"),
+    "llm.c (uint32)": (20240801).to_bytes(4, "little"),
+}
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
@@ -48,9 +56,59 @@ def mapped(path: Path, dtype: str, start: int = 0) -> np.ndarray:
             f"{path}: {size:,} bytes of tokens, which is no multiple of {kind.itemsize} ({dtype}): "
             "the file is cut short, or of another type. Fetch it again, or see --dtype"
         )
-    if not size:
-        return np.empty(0, kind)
-    return np.asarray(np.memmap(path, kind, "r", offset=start)).view(np.ndarray)
+    return map_file(path, kind, start)
+
+
+def check_type(path: Path, assumed: str, vocabulary: int, *, stated: bool) -> None:
+    """Check that a file has no header; and, where the type of its tokens is not `stated`, that it
+    may be the one that is assumed: look at numbers all over the file, as each type would have them.
+
+    Raises VerificationError for a header, and RecipeError, with both readings, where another type
+    is likelier: where all that was looked at is also of a wider one, as every second number is 0
+    (two of three, ...), or where it is of another one alone.
+    """
+    size = os.stat(path).st_size
+    whole = map_file(path, "u1")
+    for name, begin in HEADERS.items():
+        if whole[: len(begin)].tobytes() == begin:
+            raise VerificationError(
+                f"{path}: begins with the header of {name}, and a file of this format is tokens "
+                "alone. Choose another --from, or write its tokens without the header"
+            )
+    if stated:
+        return
+    places = np.linspace(0, max(size - LOOKED, 0), PIECES).astype(np.int64) // 8 * 8
+    pieces = [whole[place : place + LOOKED] for place in np.unique(places).tolist()]
+    fits = {
+        kind: _largest(pieces, kind) < vocabulary
+        for kind in WIDTHS
+        if size and size % WIDTHS[kind] == 0
+    }
+    if size % WIDTHS[assumed]:
+        return  # `mapped` refuses it
+    wider = [kind for kind in fits if WIDTHS[kind] > WIDTHS[assumed] and fits[kind]]
+    others = [kind for kind in fits if kind != assumed and fits[kind]]
+    likely = wider or ([] if fits.get(assumed, True) else others)
+    if not likely:
+        return
+    other = likely[-1]
+    why = (
+        "all numbers that were looked at are also of the wider type: the upper part of each is 0"
+        if wider
+        else f"there are numbers that the tokenizer's {vocabulary:,} tokens do not have"
+    )
+    raise RecipeError(
+        f"{path}: read as {assumed}, it is {size // WIDTHS[assumed]:,} tokens, and {why}; read as "
+        f"{other}, it is {size // WIDTHS[other]:,} tokens, which the tokenizer has. Say which: "
+        f"--dtype {other}, or --dtype {assumed}"
+    )
+
+
+def _largest(pieces: list[np.ndarray], kind: str) -> int:
+    """The largest number in pieces of bytes, read as a type; what is left over is left out."""
+    width = WIDTHS[kind]
+    cut = (piece[: len(piece) // width * width].view(f"<u{width}") for piece in pieces)
+    return max((int(numbers.max(initial=0)) for numbers in cut), default=0)
 
 
 def divided(

@@ -37,6 +37,7 @@ from gristmill.trainer_formats.token_format import (
 
 SIDE: Side = "after"
 ONE_STREAM = False
+ENDS_BY_TOKEN = True
 TOKENS_PER_FILE = 2_500_000
 TOKENIZER_NAMES = {"tokenizer.json": "hf_tokenizer.json"}  # tokenizer.json is Genesis' own
 MOST_FILES = 1_000_000

@@ -33,6 +33,7 @@ from gristmill.trainer_formats.token_format import (
 
 SIDE: Side = "after"
 ONE_STREAM = True
+ENDS_BY_TOKEN = False
 TOKENS_PER_FILE = 1 << 27
 MOST_FILES = 100_000  # numbers of five digits: readers sort names
 SCHEMA = pa.schema(

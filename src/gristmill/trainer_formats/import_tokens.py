@@ -50,7 +50,7 @@ from gristmill.user_input import local
 
 FORMATS = ("megatron", "hf-parquet", "olmo", "nanogpt", "llmc", "datatrove", "genesis")
 MARK = "importing"  # under work/: what an import that did not finish leaves
-DTYPES = ("uint8", "uint16", "uint32")
+DTYPES = ("uint8", "uint16", "uint32", "uint64")
 # What an import writes besides parts: one that was interrupted is begun again over these.
 OWN = (
     *(FUNNEL, RUN, manifests.SUMS, manifests.MANIFEST),

@@ -31,6 +31,7 @@ from gristmill.trainer_formats.token_format import (
 
 SIDE: Side = "before"
 ONE_STREAM = True
+ENDS_BY_TOKEN = True
 TOKENS_PER_FILE = 100_000_000  # as in llm.c's fineweb.py
 MOST_FILES = 1_000_000  # numbers of six digits: readers sort names
 MOST = (1 << 31) - 1

@@ -34,6 +34,7 @@ from gristmill.trainer_formats.token_format import (
 
 SIDE: Side = "after"
 ONE_STREAM = False
+ENDS_BY_TOKEN = False
 TOKENS_PER_FILE = 0  # one pair of files a stream
 MAGIC = b"MMIDIDX\0\0"
 HEAD = struct.Struct("<9sQBQQ")

@@ -13,7 +13,7 @@ import numpy as np
 from gristmill.errors import RecipeError
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.flat_files import divided, listed, mapped
+from gristmill.trainer_formats.flat_files import check_type, divided, listed, mapped
 from gristmill.trainer_formats.token_blocks import Side
 from gristmill.trainer_formats.token_format import (
     Counter,
@@ -27,6 +27,7 @@ from gristmill.trainer_formats.token_format import (
 
 SIDE: Side = "after"
 ONE_STREAM = True
+ENDS_BY_TOKEN = True
 TOKENS_PER_FILE = 0  # one file a split
 BLOCK_SIZE = 1024  # the default of train.py
 
@@ -88,11 +89,13 @@ def meta(tokenizer: Tokenizer) -> bytes:
 def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
     """Open train.bin and val.bin; meta.pkl is not read: a pickle can run code."""
     side = reading.side or SIDE
-    kind = reading.dtype or "uint16"
+    kind, vocabulary = reading.dtype or "uint16", reading.tokenizer.vocabulary
     streams = []
     for split in ("train", "val"):
         files = listed(folder, f"{split}.bin")
         if files:
+            for path in files:
+                check_type(path, kind, vocabulary, stated=reading.dtype is not None)
             opened = [(path, mapped(path, f"<{np.dtype(kind).str[1:]}")) for path in files]
             blocks = divided(opened, reading.tokenizer.end_of_text, side)
             streams.append(Opened(split, files, blocks))

@@ -19,7 +19,14 @@ import numpy as np
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.schema import document_name
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.flat_files import LONGEST, beside, divided, listed, mapped
+from gristmill.trainer_formats.flat_files import (
+    LONGEST,
+    beside,
+    check_type,
+    divided,
+    listed,
+    mapped,
+)
 from gristmill.trainer_formats.token_blocks import BLOCK, Side
 from gristmill.trainer_formats.token_format import (
     Counter,
@@ -34,6 +41,7 @@ from gristmill.trainer_formats.token_format import (
 
 SIDE: Side = "after"
 ONE_STREAM = False
+ENDS_BY_TOKEN = True
 TOKENS_PER_FILE = 1 << 29
 MOST_FILES = 100_000  # numbers of five digits: readers sort names
 MOST = (1 << 32) - 1  # tokens of a file: OLMo-core's indices are uint32
@@ -92,11 +100,8 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
         indexed = indexed and None not in indices
     for split, files in by_split.items():
         for path in files:
-            with open(path, "rb") as file:
-                if file.read(6) == b"\x93NUMPY":
-                    raise VerificationError(
-                        f"{path}: begins with NumPy's header: OLMo's files have none"
-                    )
+            stated = reading.dtype is not None
+            check_type(path, kind.name, reading.tokenizer.vocabulary, stated=stated)
         opened = [(path, mapped(path, kind.str)) for path in files]
         blocks = (
             _indexed(opened)

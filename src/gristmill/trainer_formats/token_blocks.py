@@ -111,6 +111,36 @@ def _turned(block: TokenBlock, end_of_text: int, has: Side, wanted: Side) -> Tok
     return block._replace(tokens=tokens, lengths=lengths + add)
 
 
+class InnerEnds:
+    """Counts the end-of-text tokens of a stream that end no document: an imported document may
+    have some, and a reader that divides documents at that token takes it for several.
+    """
+
+    def __init__(self, end_of_text: int, side: Side) -> None:
+        self._end, self._side = end_of_text, side
+        self._counted = False  # whether the document under way is among `documents`
+        self.tokens = self.documents = 0
+
+    def count(self, blocks: Iterable[TokenBlock]) -> Iterator[TokenBlock]:
+        """The blocks, counted as they pass."""
+        for block in blocks:
+            places = np.flatnonzero(block.tokens == self._end)
+            stops = np.cumsum(block.lengths)
+            of = np.searchsorted(stops, places, "right")
+            if self._side == "after":
+                outer = (places == stops[of] - 1) & block.ended()[of]
+            else:
+                outer = (places == (stops - block.lengths)[of]) & block.started()[of]
+            inner = np.unique(of[~outer])
+            self.tokens += int((~outer).sum())
+            going_on = not block.begins and self._counted
+            self.documents += len(inner) - (going_on and 0 in inner[:1])
+            last = len(block.documents) - 1
+            self._counted = last in inner[-1:] or (going_on and last == 0)
+            self._counted &= not block.ends
+            yield block
+
+
 def whole(blocks: Iterable[TokenBlock]) -> Iterator[TokenBlock]:
     """The same documents in blocks that cut none."""
     held: list[TokenBlock] = []

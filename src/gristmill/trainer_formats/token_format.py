@@ -89,6 +89,7 @@ class Format(Protocol):
 
     SIDE: Side  # where its readers expect the end of text
     ONE_STREAM: bool  # several sources are one stream
+    ENDS_BY_TOKEN: bool  # its readers divide documents at the end of text
     TOKENS_PER_FILE: int  # unless the caller says another number; 0: one file a stream
     MOST_FILES: int  # of a stream, where there may be several
 

@@ -16,6 +16,7 @@ from gristmill.trainer_formats.token_format import Counter, Stream, Written, uns
 
 SIDE: Side = "after"
 ONE_STREAM = True
+ENDS_BY_TOKEN = False
 TOKENS_PER_FILE = 0  # one file a split
 
 
