@@ -82,7 +82,10 @@ def check_type(path: Path, assumed: str, vocabulary: int, *, stated: bool) -> No
     fits = {
         kind: _largest(pieces, kind) < vocabulary
         for kind in WIDTHS
-        if size and size % WIDTHS[kind] == 0
+        if size
+        and size % WIDTHS[kind] == 0
+        # Any byte fits a vocabulary of 256: that is no sign.
+        and (kind != "uint8" or vocabulary <= 256)
     }
     if size % WIDTHS[assumed]:
         return  # `mapped` refuses it
