@@ -652,7 +652,7 @@ def test_a_type_that_only_another_fits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("to", ["olmo", "nanogpt", "llmc", "megatron"])
 def test_an_end_of_text_inside_a_document_is_told(to: str, tmp_path: Path) -> None:
-    rows = [[1, END, 2, END], [3, END], [4, END, END, 5, END], [END, END], [6, 7]]
+    rows = [[1, END, 2, END], [3, END], [4, END, END, 5, END], [END, END], [6, 7, END]]
     root = token_corpus(tmp_path / "c", {"web": rows}, vocabulary=VOCABULARY, tokens_per_shard=5,
                         tokenizer=word_tokenizer(VOCABULARY))  # fmt: skip
     notes = export(root, tmp_path / "out", to=to)["notes"]
