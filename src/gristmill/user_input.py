@@ -2,10 +2,13 @@
 write.
 """
 
+import functools
+import inspect
 import os
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from gristmill.errors import RecipeError
 
@@ -15,6 +18,42 @@ INIT = "`gristmill init recipe.toml` writes one to start from"
 # of object stores, which obstore reads
 STORE_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def one_or_more(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: these parameters of a function, which are lists, may be given as one string or
+    path, which would else be taken for a list of its letters. Values of a mapping are lists too.
+    """
+
+    def decorator(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        assert set(names) <= signature.parameters.keys()
+
+        @functools.wraps(function)
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError:
+                return function(*args, **kwargs)  # which says what is missing
+            for name in bound.arguments.keys() & set(names):
+                bound.arguments[name] = _listed(bound.arguments[name])
+            return function(*bound.args, **bound.kwargs)
+
+        wrapper.__dict__["one_or_more"] = frozenset(names)
+        return wrapper
+
+    return decorator
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, str | os.PathLike):
+        return [value]
+    if isinstance(value, Mapping):
+        return {key: _listed(entry) for key, entry in value.items()}
+    return value
 
 
 def recipe_text(path: Path) -> str:

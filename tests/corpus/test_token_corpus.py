@@ -106,6 +106,28 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
         TokenCorpus.open(root).prove()
 
 
+@pytest.mark.parametrize(
+    "ends", [[2, 2**62], [2**63 - 1, 6], [-5, 6], [6, 6], [4, 2], [0, 6], [3, 5], [3, 2**40]]
+)
+def test_ends_of_documents_that_lie_are_refused(tmp_path: Path, ends: list[int]) -> None:
+    """The table of a shard with the right size and other numbers, whatever reads it."""
+    root = token_corpus(tmp_path / "corpus", {"web": [[1, 2, 0], [3, 4, 0]]})
+    path = root / "tokens/web/train_00000.docs"
+    table = np.fromfile(path, "<i8")
+    assert table[2:].tolist() == [3, 6]
+    table[2:] = ends
+    table.tofile(path)
+    match = "train_00000.docs: not as it was written: its ends of documents do not increase to 6"
+    stream = TokenCorpus.open(root).stream("web")
+    with pytest.raises(VerificationError, match=match):
+        stream.documents(0, 6)
+    with pytest.raises(VerificationError, match=match):
+        list(stream.every_document())
+    for packing in ("best_fit", "concat"):
+        with pytest.raises(VerificationError):
+            gristmill.pack(root, 4, packing)
+
+
 def test_a_manifest_of_format_1_says_what_to_do(tmp_path: Path) -> None:
     root = token_corpus(tmp_path / "corpus", {"web": [[1, 2, 3]]})
 

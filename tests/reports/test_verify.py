@@ -381,3 +381,40 @@ def test_links_are_refused(copy: Path, tmp_path: Path) -> None:
     (copy / "tokens").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(VerificationError, match="tokens: a link"):
         gristmill.verify(copy)
+
+
+def test_a_manifest_that_says_format_1_is_held_to_its_tokenizer(copy: Path) -> None:
+    def older(table: dict[str, Any]) -> None:
+        table["format"] = 1
+        table["tokens"] = None
+
+    forge(copy, older)
+    gristmill.verify(copy)
+
+    def fewer(table: dict[str, Any]) -> None:
+        for part in table["parts"]:
+            if part["path"].startswith("tokens/") and part["path"].endswith(".bin"):
+                part["counts"]["tokens"] //= 2
+        table["funnel"]["tokens"] = sum(
+            part["counts"]["tokens"] for part in table["parts"] if part["path"].endswith(".bin")
+        )
+
+    forge(copy, fewer)
+    with pytest.raises(VerificationError, match="bytes do not hold"):
+        gristmill.verify(copy)
+
+
+def test_a_manifest_that_says_format_1_has_nothing_of_later_formats(copy: Path) -> None:
+    forge(copy, lambda table: table.update(format=1))
+    with pytest.raises(VerificationError, match="format: 1, which has no `tokens`"):
+        gristmill.verify(copy)
+
+
+def test_tokens_without_a_tokenizer_in_the_recipe_are_no_tokens(copy: Path) -> None:
+    def without(table: dict[str, Any]) -> None:
+        table.update(format=1, tokens=None)
+        table["recipe"]["tokens"] = None
+
+    forge(copy, without)
+    with pytest.raises(VerificationError, match=r"recipe has no \[tokens\]"):
+        gristmill.verify(copy)

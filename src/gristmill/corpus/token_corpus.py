@@ -74,7 +74,14 @@ class TokenStream:
     def _map_boundaries(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         documents = self.shards[number].counts["documents"]
         table = _mapped(self._table(number), 16 * documents, np.dtype("<i8"))
-        return table[:documents], table[documents:]
+        ends = table[documents:]
+        tokens = self.shards[number].size // self.dtype.itemsize
+        if documents and (ends[0] <= 0 or ends[-1] != tokens or (ends[1:] <= ends[:-1]).any()):
+            raise VerificationError(
+                f"{self._table(number)}: not as it was written: its ends of documents do not "
+                f"increase to {tokens:,}, the tokens of the shard. {REMEDY}"
+            )
+        return table[:documents], ends
 
     def check_sizes(self) -> None:
         """Check that all shards and their `.docs` are there, with the sizes of the manifest; none

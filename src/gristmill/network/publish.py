@@ -23,10 +23,12 @@ from gristmill.schema import document_name, shard_of
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part
 from gristmill.store.proof import damaged
+from gristmill.user_input import one_or_more
 
 ALL = "all"
 
 
+@one_or_more("with_", "keys")
 def publish(
     corpus: Path | str,
     target: Path | str,

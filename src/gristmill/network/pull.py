@@ -26,11 +26,13 @@ from gristmill.store import manifest as manifests
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, machine_errors, write_bytes
 from gristmill.store.proof import damage
+from gristmill.user_input import one_or_more
 
 CONNECTIONS = 4
 File = tuple[Path, str, int]  # where it goes, sha256, size
 
 
+@one_or_more("urls", "only")
 def pull(
     urls: Sequence[str | Path] | str | Path,
     folder: Path | str,

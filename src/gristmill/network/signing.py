@@ -16,10 +16,12 @@ from gristmill.network.publisher import UploadSettings
 from gristmill.network.targets import open_target
 from gristmill.network.trust import Trust
 from gristmill.network.trust_metadata import TIMESTAMP, RoleChange
+from gristmill.user_input import one_or_more
 
 CHANGING = (TIMESTAMP, f"{layout.TRUST}/root.json")
 
 
+@one_or_more("keys")
 def sign(
     target: Path | str,
     keys: Sequence[Path | str],
@@ -65,6 +67,7 @@ def sign(
         opened.close()
 
 
+@one_or_more("keys", "signed")
 def rotate(
     target: Path | str,
     keys: Sequence[Path | str],

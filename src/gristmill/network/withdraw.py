@@ -38,11 +38,13 @@ from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import MANIFEST, Manifest, RawShard, content_of
 from gristmill.store.parts import Part, machine_errors, read_batches, write_bytes, write_json
 from gristmill.store.urls import is_url
+from gristmill.user_input import one_or_more
 
 LIST = WITHDRAWN  # the part with the documents
 STEP = "withdrawn"
 
 
+@one_or_more("documents")
 def withdraw(
     corpus: Path | str,
     documents: Sequence[str],

@@ -28,8 +28,10 @@ from gristmill.network.targets import Target, open_target
 from gristmill.network.withdraw import LIST, withdraw
 from gristmill.store import manifest as manifests
 from gristmill.store.manifest import Manifest
+from gristmill.user_input import one_or_more
 
 
+@one_or_more("documents", "keys")
 def withdraw_release(
     corpus: Path | str,
     target: Path | str,

@@ -97,6 +97,18 @@ def _imported_shard(path: Path, name: str, stated: TokenFormat, ends: np.ndarray
     return []
 
 
+def stated_by_tokenizer(root: Path, manifest: Manifest, sound: set[str]) -> TokenFormat | None:
+    """What `tokens` would say of a corpus of format 1; None where its tokenizer cannot be read."""
+    names = [part.path for part in manifest.parts if part.path.startswith("tokenizer/")]
+    if not names or names[0] not in sound:
+        return None
+    try:
+        data = (root / names[0]).read_bytes()
+        return token_format_of(Tokenizer(names[0], data, end_of_text_literal(manifest)))
+    except (RecipeError, OSError):
+        return None
+
+
 def _token_format(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     """The differences between `tokens` and the tokenizer in the corpus."""
     names = [part.path for part in manifest.parts if part.path.startswith("tokenizer/")]
@@ -285,6 +297,10 @@ def _inputs(manifest: Manifest) -> Iterator[str]:
         )
     if manifest.format > 1 and (token_format is None) != (tokens is None):
         yield f"tokens: {token_format}, and the recipe's [tokens] is {tokens}"
+    if manifest.format == 1 and token_format is not None:
+        yield "format: 1, which has no `tokens`"
+    if tokens is None and any(part.path.startswith("tokens/") for part in manifest.parts):
+        yield "tokens: parts in tokens/, and the recipe has no [tokens]"
     named = {}
     if tokens is not None and not urls.is_url(tokens["tokenizer"]):
         named["tokens.tokenizer"] = tokens["tokenizer"]

@@ -2,6 +2,7 @@
 counts, parts. Only the manifests are read.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -41,28 +42,31 @@ def _tree(a: Any, b: Any, path: str = "") -> dict[str, list[Any]]:
     """
     if a == b:
         return {}
+    found: dict[str, list[Any]] = {}
     if isinstance(a, list) and isinstance(b, list):
         a, b = _named(a), _named(b)
+        if list(a) != list(b):
+            found[f"{path}.(order)" if path else "(order)"] = [list(a), list(b)]
     if not (isinstance(a, dict) and isinstance(b, dict)):
         return {path: [a, b]}
-    found: dict[str, list[Any]] = {}
     for key in [*a, *(key for key in b if key not in a)]:
         found |= _tree(a.get(key), b.get(key), f"{path}.{key}" if path else str(key))
     return found
 
 
 def _named(entries: list[Any]) -> dict[str, Any]:
-    """Entries by name, the second of the same name as `name#2`; and their order."""
+    """Entries by name, in their order, the second of the same name as `name#2`."""
     found: dict[str, Any] = {}
+    many: Counter[str] = Counter()
     for place, entry in enumerate(entries):
         name = (
             str(entry.get("name") or entry.get("use") or place)
             if isinstance(entry, dict)
             else str(place)
         )
-        same = sum(key.partition("#")[0] == name for key in found)
-        found[f"{name}#{same + 1}" if same else name] = entry
-    return {**found, "(order)": list(found)}
+        many[name] += 1
+        found[f"{name}#{many[name]}" if many[name] > 1 else name] = entry
+    return found
 
 
 def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
@@ -99,9 +103,7 @@ def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
 def _counts(manifest: Manifest) -> dict[str, Any]:
     """The funnel, with its steps by name."""
     table = dict(manifest.funnel)
-    table["steps"] = [
-        {"name": step["step"], **step["reasons"]} for step in manifest.funnel["steps"]
-    ]
+    table["steps"] = [{"name": step["step"], **step["reasons"]} for step in table.get("steps", [])]
     return table
 
 

@@ -20,7 +20,13 @@ from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.relations.frequent_lines import LIST
 from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
-from gristmill.reports.consistency import check_consistency, check_imported, check_links, check_run
+from gristmill.reports.consistency import (
+    check_consistency,
+    check_imported,
+    check_links,
+    check_run,
+    stated_by_tokenizer,
+)
 from gristmill.reports.raw_files import check_raw_files
 from gristmill.schema import shard_name
 from gristmill.store import manifest as manifests
@@ -341,7 +347,8 @@ def _check_tokens(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     """Check the token shards and their `.docs` files."""
     wrong = []
     tokens = 0
-    sizes = (2, 4) if manifest.tokens is None else (int(manifest.tokens.dtype[4:]) // 8,)
+    stated = manifest.tokens or stated_by_tokenizer(root, manifest, sound)
+    sizes = (2, 4) if stated is None else (int(stated.dtype[4:]) // 8,)
     for part in manifest.parts:
         if not part.path.startswith("tokens/") or not part.path.endswith(".bin"):
             continue

@@ -31,13 +31,14 @@ from gristmill.trainer_formats.export_folder import (
 from gristmill.trainer_formats.mixing import PROPORTIONAL, mixed, weights_of
 from gristmill.trainer_formats.token_blocks import InnerEnds, TokenBlock, blocks_of, with_side
 from gristmill.trainer_formats.token_format import MODULES, Finished, Stream, Written, module_of
-from gristmill.user_input import local
+from gristmill.user_input import local, one_or_more
 
 TEXT = kept_texts.FORMATS
 FORMATS = (*TEXT, *MODULES)
 MOST_SMALL_FILES = 10_000  # of a stream, smaller than the format's usual ones
 
 
+@one_or_more("sources")
 def export(
     corpus: Path | str,
     out: Path | str,

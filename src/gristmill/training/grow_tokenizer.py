@@ -39,7 +39,7 @@ from gristmill.training.train_tokenizer import (
     pairs_of,
     refuse_made_special,
 )
-from gristmill.user_input import local
+from gristmill.user_input import local, one_or_more
 
 SAMPLE = 10_000  # documents a source
 BYTES = tuple(range(256))  # in the order of their values
@@ -62,6 +62,7 @@ class GrownTokenizer(NamedTuple):
     record: GrowthRecord
 
 
+@one_or_more("sources", "special")
 def grow_tokenizer(
     sources: Mapping[str, Sequence[Path | str]],
     out: Path | str,

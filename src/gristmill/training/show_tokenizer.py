@@ -17,11 +17,13 @@ from gristmill.tokens.rank_files import END_OF_TEXT, known_file
 from gristmill.tokens.tokenizer import Tokenizer, load
 from gristmill.tokens.tokenizer_file import read_json
 from gristmill.training.texts import TextSource, sampled, sources_of
+from gristmill.user_input import one_or_more
 
 TEXT = "Raw web in, verified training tokens out."
 MOST_SHOWN = 10  # longest tokens, and unused ones
 
 
+@one_or_more("inputs")
 def show_tokenizer(
     tokenizer: str,
     inputs: Sequence[Path | str] = (),

@@ -27,7 +27,7 @@ from gristmill.source.files_read import counted_files
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.parts import sha256_of
-from gristmill.user_input import local
+from gristmill.user_input import local, one_or_more
 
 LEAST_WORDS = 1000  # of a reference text; fewer are too few to estimate from
 LARGEST_FILE = 1 << 30  # bytes of a plain text file
@@ -36,6 +36,7 @@ _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n")
 Files = Sequence[Path | str]
 
 
+@one_or_more("good", "bad")
 def train_classifier(
     good: Files,
     bad: Files,
@@ -117,6 +118,7 @@ def train_classifier(
     return _written(target, to_model(weights, parameters, inputs, counts))
 
 
+@one_or_more("files")
 def train_perplexity(
     files: Files,
     out: Path | str,

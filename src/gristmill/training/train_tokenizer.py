@@ -28,13 +28,14 @@ from gristmill.training.tokenizer_json import (
     spellings,
     write_tokenizer_json,
 )
-from gristmill.user_input import local
+from gristmill.user_input import local, one_or_more
 
 DEFAULT_SPECIAL = (END_OF_TEXT,)
 MOST_VOCABULARY = 10_000_000
 LONGEST_SPECIAL = 256  # characters
 
 
+@one_or_more("files", "special")
 def train_tokenizer(
     files: Sequence[Path | str],
     out: Path | str,

@@ -16,6 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gristmill.columns import on_lines, utf8_buffers
+from gristmill.errors import RecipeError
+from gristmill.filters.api.step import Input
+from gristmill.filters.language.language import Language
+from gristmill.filters.models import fasttext_format
+from gristmill.filters.models.classifier import Classifier
 from gristmill.filters.models.fasttext_file import LabelledModel, labels_of, mapped, read, read_bag
 from gristmill.kernels.models import fasttext_flat, fasttext_hierarchical, fasttext_softmax
 from gristmill.kernels.models.fasttext_words import NARROW
@@ -403,3 +408,45 @@ def test_a_flat_model_stays_in_its_file(tmp_path: Path) -> None:
     known = read(data)
     assert known
     assert np.shares_memory(known.model.matrix, np.frombuffer(data, np.uint8))
+
+
+def plant(data: bytes, value: float, *, all_rows: bool) -> bytes:
+    """A model with a weight, or all weights of its words and n-grams, that is no number."""
+    if not all_rows:
+        return data[:-4] + np.array([value], "<f4").tobytes()
+    plain = fasttext_format.walk(data).plain
+    assert plain is not None
+    start = data.index(plain.tobytes())
+    count = len(plain) // 4
+    return data[:start] + np.full(count, value, "<f4").tobytes() + data[start + len(plain) :]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("changes", [{}, {"loss": 3}, BAGS[0]])
+def test_weights_that_are_no_numbers_are_refused(value: float, changes: dict) -> None:
+    for all_rows in (False, True):
+        bad = plant(assemble(**changes), value, all_rows=all_rows)
+        for reader in (read, read_bag, labels_of):
+            with pytest.raises(ValueError, match="its weights hold NaN or infinity"):
+                reader(bad)
+
+
+@pytest.mark.parametrize("changes", [{}, {"loss": 3}, {"word_ngrams": 2}, BAGS[0]])
+def test_a_score_that_is_no_number_names_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict
+) -> None:
+    """Tables too large to be looked at when they are read."""
+    data = plant(assemble(**changes), np.nan, all_rows=True)
+    monkeypatch.setattr(fasttext_format, "SCANNED", 0)
+    path = tmp_path / "model.bin"
+    path.write_bytes(data)
+    given = Input("model.bin", str(path), f"{len(changes)}" * 64)
+    batch = pa.RecordBatch.from_pydict({"text": [" ".join(WORDS)]})
+    label = LABELS[0].removeprefix("__label__")
+    steps: list[Any] = [
+        Classifier(model="m", label=label, min_score=0.5),
+        Language(model="m", keep=["eng"]),
+    ]
+    for step in steps:
+        with pytest.raises(RecipeError, match=f"{step.name}.model.*is no number"):
+            step.load({"m": given})(batch)

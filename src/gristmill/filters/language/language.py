@@ -253,15 +253,34 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
             *utf8_buffers(texts), model.model, characters=characters, tables=model.tables
         )
         names = pa.array(model.labels, pa.string())
-        return names.take(pa.array(places, mask=places < 0)), scores.astype(np.float64)
+        numbers = numbers_only("language.model", scores.astype(np.float64))
+        return names.take(pa.array(places, mask=places < 0)), numbers
     heads = texts if characters is None else pc.utf8_slice_codeunits(texts, 0, characters)
     labels: list[str | None] = []
     values = np.zeros(len(texts))
     for row, text in enumerate(pc.replace_substring(heads, "\n", " ").to_pylist()):
-        found, score = model.predict(text)
+        try:
+            found, score = model.predict(text)
+        except RuntimeError as error:  # "Encountered NaN."
+            raise no_number("language.model") from error
         labels.append(found[0].removeprefix(PREFIX) if found else None)
         values[row] = score[0] if len(score) else 0.0
-    return pa.array(labels, pa.string()), values
+    return pa.array(labels, pa.string()), numbers_only("language.model", values)
+
+
+def no_number(where: str) -> RecipeError:
+    """The error for a model whose score of a text is no number."""
+    return RecipeError(
+        f"{where}: its score of a text is no number: its weights hold NaN or infinity. Train the "
+        "model again, or name another"
+    )
+
+
+def numbers_only(where: str, scores: np.ndarray) -> np.ndarray:
+    """The scores (n,), all of them numbers. Raises RecipeError."""
+    if np.isnan(scores).any():
+        raise no_number(where)
+    return scores
 
 
 @cache

@@ -39,7 +39,7 @@ from gristmill.filters.api.step import (
     refuse_nan,
 )
 from gristmill.filters.api.texts import BatchTexts, TextMeasure
-from gristmill.filters.language.language import PREFIX, library_model
+from gristmill.filters.language.language import PREFIX, library_model, no_number, numbers_only
 from gristmill.filters.models import fasttext_format, model_file
 
 Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
@@ -145,17 +145,23 @@ def _by_fasttext(where: str, file: Input, label: str | None, data: mmap) -> Scor
         from gristmill.kernels.models import fasttext_softmax
 
         place = labels.index(wanted)
-        return lambda texts: fasttext_softmax.probability(
-            texts.offsets, texts.data, known.model, label=place
-        ).astype(np.float64)
+        return lambda texts: numbers_only(
+            where,
+            fasttext_softmax.probability(
+                texts.offsets, texts.data, known.model, label=place
+            ).astype(np.float64),
+        )
     library = library_model(file.path, where)
-    return lambda texts: _by_library(texts.column, library, PREFIX + wanted, len(labels))
+    return lambda texts: _by_library(texts.column, library, PREFIX + wanted, len(labels), where)
 
 
-def _by_library(texts: pa.Array, library: Any, label: str, labels: int) -> np.ndarray:
+def _by_library(texts: pa.Array, library: Any, label: str, labels: int, where: str) -> np.ndarray:
     """The library's probability of one label; 0 where it does not give it."""
     scores = np.zeros(len(texts))
     for row, text in enumerate(pc.replace_substring(texts, "\n", " ").to_pylist()):
-        names, shares = library.predict(text, k=labels)
+        try:
+            names, shares = library.predict(text, k=labels)
+        except RuntimeError as error:  # "Encountered NaN."
+            raise no_number(where) from error
         scores[row] = dict(zip(names, shares, strict=True)).get(label, 0.0)
-    return scores
+    return numbers_only(where, scores)

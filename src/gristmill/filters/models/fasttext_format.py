@@ -20,6 +20,7 @@ LONGEST_WORD = 1 << 16  # bytes
 MOST_ENTRIES = 1 << 23  # words and labels
 MOST_NGRAMS = 1 << 27  # of all words: the library lists them when it loads, 4 bytes each
 MOST_BUCKETS = 1 << 28
+SCANNED = 64 << 20  # bytes of a table whose numbers are looked at; of larger ones the scores are
 MOST_COUNT = 10**15  # what the library takes for more than all counts together
 
 
@@ -72,7 +73,17 @@ class _ByteReader:
         self.need(size)
         found = np.frombuffer(self._data, np.dtype(kind), count, self._at)
         self._at += size
+        _need(
+            kind != "<f4" or size > SCANNED or all_finite(found),
+            "its weights hold NaN or infinity: train it again",
+        )
         return found.reshape(shape)
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Whether no number is NaN or infinite, a piece at a time."""
+    flat = values.reshape(-1)
+    return all(np.isfinite(flat[at : at + (1 << 20)]).all() for at in range(0, len(flat), 1 << 20))
 
 
 def _need(holds: bool, otherwise: str) -> None:
