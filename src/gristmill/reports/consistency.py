@@ -104,7 +104,7 @@ def stated_by_tokenizer(root: Path, manifest: Manifest, sound: set[str]) -> Toke
         return None
     try:
         data = (root / names[0]).read_bytes()
-        return token_format_of(Tokenizer(names[0], data, end_of_text_literal(manifest)))
+        return token_format_of(read_tokenizer(names[0], data, manifest, manifest.tokens))
     except (RecipeError, OSError):
         return None
 
