@@ -22,6 +22,7 @@ from gristmill.store import urls
 from gristmill.store.manifest import Imported, Manifest, TokenFormat, end_of_text_literal
 from gristmill.store.proof import unseal
 from gristmill.tokens.partitions import source_of
+from gristmill.tokens.tokenizer import Tokenizer
 
 # The fields of run.json without its digest.
 RUN_FIELDS = ("finished", "folder", "machine", "phase_seconds", "megabytes_per_second")
@@ -104,7 +105,7 @@ def stated_by_tokenizer(root: Path, manifest: Manifest, sound: set[str]) -> Toke
         return None
     try:
         data = (root / names[0]).read_bytes()
-        return token_format_of(read_tokenizer(names[0], data, manifest, manifest.tokens))
+        return token_format_of(Tokenizer(names[0], data, end_of_text_literal(manifest)))
     except (RecipeError, OSError):
         return None
 
